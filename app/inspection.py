@@ -189,6 +189,7 @@ def edges(node: dict[str, Any]) -> list[tuple[str, int]]:
     if "gate" in node:
         return [(rules.rule(node), node["children"][0]), ("the rest", node["children"][1])]
     name, children, default = node["feature"], node["children"], node.get("default")
+    name = f"mean target of {name}" if node.get("target_mean") else name
     if isinstance(children, dict):
         found = [(f"{name} = {value}", child) for value, child in children.items()]
     elif node.get("known"):

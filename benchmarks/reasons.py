@@ -4,6 +4,7 @@
     python -m benchmarks.reasons --pool FILE.csv.gz ...
     python -m benchmarks.reasons --leaves FILE.csv.gz ...
     python -m benchmarks.reasons --models FILE.csv.gz ...
+    python -m benchmarks.reasons --one TASK FILE.csv.gz ...
 
 Labels come after each prediction, or in blocks of 200 after 200 predictions: the model is asked once a block. Without
 and with in turns, the least of three rounds each.
@@ -14,8 +15,13 @@ cost of a contribution, beside the weighted mean of what its members say. Both a
 With --leaves: the same of models with naive Bayes or soft trees, beside what the way to a leaf alone says. With
 --models: of regression trees whose leaves predict by linear models, and of options; what is left is in units of the
 target.
+
+With --one: the cost of the default opinion pool where a label comes after each prediction, when it has learned 6,000
+instances: without reasons, as one program; the same program in pieces that predict or learn, as reasons ask for; with
+them. In turns of copies, the least of three rounds.
 """
 
+import copy
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +37,7 @@ from benchmarks.tables import read
 from models.baseline.naive_bayes import NaiveBayes
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.hoeffding import mutable_tree, tree
+from models.hoeffding.tree import HoeffdingTree
 from models.opinion_pool.entries import MEMBERS
 from models.opinion_pool.learner import OpinionPool
 from models.registry import create
@@ -100,7 +107,9 @@ def ways_alone(task: str) -> Iterator[None]:
     """Contributions without those of naive Bayes, of linear models, and of option trees; of classes, of soft trees."""
     silent = lambda *_: None  # noqa: E731
     with (
-        patch.object(tree, "add_naive_bayes", silent),
+        patch.object(tree, "tell_bayes", silent),
+        patch.object(HoeffdingTree, "tell_every", None),
+        patch.object(base.RegressionTree, "tell_every", None),
         patch.object(mutable_tree, "add_naive_bayes", silent),
         patch.object(NaiveBayes, "tells_why", False),
         patch.object(base, "add_models", silent),
@@ -154,6 +163,37 @@ def of_pools(paths: list[str]) -> None:
             print(f"| {data} | {in_turns(pool, asked, table.x, table.y)}", flush=True)
 
 
+def of_one(task: str, paths: list[str]) -> None:
+    """Of rows 6,000 to 6,400, or the last 400."""
+    n = 400
+    print("| data | nodes | without, µs | in pieces, µs | with, µs |\n|---|---|---|---|---|")
+    for path in paths:
+        table = read(Path(path), task=task)
+        start = min(POOL_N, len(table.y) - n)
+        learned, x = table.x[:start], np.ascontiguousarray(table.x[start : start + n])
+        pool = OpinionPool(table.schema, seed=1)
+        pool.learn_many(learned, table.y[:start])
+        op, row = np.tile(np.array([PREDICT, LEARN], np.int8), n), np.repeat(np.arange(n, dtype=np.int32), 2)
+        y = table.y[start : start + n]
+        program = Program(op, row, np.where(op == LEARN, y[row], np.nan), np.ones(len(op)))
+        rounds = []
+        for _ in range(ROUNDS + 1):  # the first one compiles
+            spent = []
+            for asked in (None, False, True):
+                one, out = copy.copy(pool), np.zeros((n, table.schema.n_outputs))
+                kept = [np.full((n, table.schema.n_outputs), np.nan) for _ in range(one.n_kept)]
+                began = time.thread_time()
+                reasons = Reasons(program, 3, table.schema.task)
+                for part in [program] if asked is None else pieces(program):
+                    one.run_with(part, x, out, kept)
+                    if asked and part.op[0] == PREDICT:
+                        reasons.ask(one, x, part.row, out)
+                spent.append(1e6 * (time.thread_time() - began) / n)
+            rounds.append(spent)
+        least = " | ".join(f"{one:.0f}" for one in np.min(rounds[1:], axis=0))
+        print(f"| {Path(path).name.split('.')[0]} | {pool.size()['n_nodes']:,} | {least} |", flush=True)
+
+
 def of_leaves(paths: list[str], task: str) -> None:
     asked: list[tuple[Callable[..., Floats], Around]] = [(own, lambda: ways_alone(task)), (own, nullcontext)]
     print("| data | learner | left by the way alone | left | predict, µs | way alone, µs | contributions, µs |")
@@ -167,6 +207,9 @@ def of_leaves(paths: list[str], task: str) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--one"]:
+        of_one(sys.argv[2], sys.argv[3:])
+        return
     if sys.argv[1:2] == ["--pool"]:
         of_pools(sys.argv[2:])
         return

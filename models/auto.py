@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from models import auto_costs as costs
-from models.auto_costs import NODES, Shape, tree_bytes
+from models.auto_costs import NODES, tree_bytes
+from models.auto_values import FIXED, LITTLE, TEN, Sight, Values
 from models.entry import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Parameter, checked
 
 AUTO = "auto"
@@ -16,7 +17,7 @@ PARAMETERS = (
     Parameter("max_bytes", int, 64_000_000, 100_000, 10**13, text="of the model, as reckoned, a partition"),
     Parameter("max_microseconds", float, 100.0, 0.5, 1e6, text="to predict and learn an instance, on one core"),
 )
-UNNAMED = 10  # classes, or values of a feature, where the stream file leaves them to be learned
+UNNAMED = TEN
 
 POOL = "opinion-pool"
 FOREST = "adaptive-random-forest"  # what `auto` was before, and states still have
@@ -78,7 +79,7 @@ SHRUBS = (
     Step("shrubs", "shrub-ensemble", {"every": 64}, "few-shrubs", leaves=("last", "repeats")),
     Step("shrubs", "shrub-ensemble", {}, "shrubs"),
 )
-# The last value stays beside shrubs: without it the error is a fifth greater on elec's demand, and a tenth on its price.
+# The last value stays beside shrubs: without it the error is a fifth greater on elec's demand, a tenth on its price.
 SHRUBS_OF_VALUES = tuple(step._replace(leaves=()) for step in SHRUBS)
 # What makes it better then, in this order. Patches: where a few features decide. Shrubs: whatever changes soon.
 MORE: Mapping[str, tuple[Step, ...]] = {
@@ -131,12 +132,12 @@ class Resolved(NamedTuple):
         return f"{self.model}{' of ' if members else ''}{', '.join(members)}"
 
 
-def resolve(task: str, n_values: Sequence[int], n_classes: int, budget: Mapping[str, Any]) -> Resolved:
+def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: Mapping[str, Any]) -> Resolved:
     """The model for a stream.
 
     Parameters
     ----------
-    n_values : of each feature, 0 for a numeric one.
+    values : of the features; or how many of each, 0 for a numeric one.
     n_classes : 1 for a regression.
     budget : parameters of PARAMETERS, as the stream file has them.
 
@@ -149,58 +150,97 @@ def resolve(task: str, n_values: Sequence[int], n_classes: int, budget: Mapping[
     most_bytes, most_microseconds = given["max_bytes"], given["max_microseconds"]
     if task in (MULTI_INSTANCE, ANOMALY):  # bounded by its own defaults: bags have no size to reckon with
         return Resolved(SINGLE[task].tree, {}, 0, 0.0)
-    shape = Shape(task, n_values, n_classes)
+    values = values if isinstance(values, Values) else Values(values)
+    sight = Sight(task, values, n_classes, most_bytes, most_microseconds)
     taken: dict[str, Step] = {}
-    first = sorted(MEMBERS[task], key=lambda step: costs.microseconds(shape, step.kind, step.n_trees))
+    first = sorted(MEMBERS[task], key=lambda step: microseconds(sight, step))
     for step in (*first, *MORE[task]):
         wanted = {name: one for name, one in (taken | {step.name: step}).items() if name not in step.leaves}
-        if time_of(shape, wanted.values()) <= most_microseconds and within(shape, wanted.values(), most_bytes):
+        if time_of(sight, wanted.values()) <= most_microseconds and within(sight, wanted.values(), most_bytes):
             taken = wanted
     if len(taken) < FEWEST[task]:
-        return _single(shape, most_bytes)
-    members, n_bytes = within(shape, taken.values(), most_bytes) or ({}, 0)
+        return _single(sight, most_bytes)
+    members, n_bytes = within(sight, taken.values(), most_bytes) or ({}, 0)
     parameters = {"members": members, "rate": RATE}
     parameters |= {"rest_below": REST_BELOW} if task == REGRESSION else {}
-    return Resolved(POOL, parameters, n_bytes, time_of(shape, taken.values()))
+    return Resolved(POOL, parameters, n_bytes, time_of(sight, taken.values()))
 
 
-def time_of(shape: Shape, steps: Collection[Step]) -> float:
+def microseconds(sight: Sight, step: Step) -> float:
+    """Of a member."""
+    return costs.microseconds(sight.of(step.kind).shape, step.kind, step.n_trees)
+
+
+def time_of(sight: Sight, steps: Collection[Step]) -> float:
     """Microseconds of a pool of these members."""
-    own = sum(costs.microseconds(shape, step.kind, step.n_trees) for step in steps)
-    return own + costs.pooling(shape, len(steps))
+    return sum(microseconds(sight, step) for step in steps) + costs.pooling(sight.of("last").shape, len(steps))
 
 
-def within(shape: Shape, steps: Collection[Step], most: int) -> tuple[dict[str, dict[str, Any]], int] | None:
+def within(sight: Sight, steps: Collection[Step], most: int) -> tuple[dict[str, dict[str, Any]], int] | None:
     """These members, with the parameters that keep them within so many bytes together, and the bytes that they take;
     None where they do not fit. What those of fixed size leave is dealt out by shares."""
-    n_bytes = costs.scratch_bytes(shape, len(steps)) + sum(costs.fixed_bytes(shape, step.kind) for step in steps)
+    seen = {step.name: sight.of(step.kind) for step in steps}
+    n_bytes = costs.scratch_bytes(sight.of("last").shape, len(steps), sight.width(seen.values())) + sight.table_bytes
+    n_bytes += sum(costs.fixed_bytes(seen[step.name].shape, step.kind, seen[step.name].depth) for step in steps)
     if n_bytes > most:
         return None
     each = (most - n_bytes) / max(1, sum(step.share for step in steps))
     members = {}
     for step in steps:
         members[step.name] = {"model": step.model, **step.parameters}
+        bound = None
         if step.share:
-            found = costs.bounded(shape, step.kind, step.n_trees, step.share * each)
-            if found is None:
+            bound = costs.bounded(seen[step.name].shape, step.kind, step.n_trees, step.share * each)
+            if bound is None:
                 return None
-            members[step.name] |= found[0]
-            n_bytes += found[1]
+            members[step.name] |= bound[0]
+            n_bytes += bound[1]
+        members[step.name] |= sight.told(_widened(sight, step, bound, step.share * each, most))
     return members, n_bytes
 
 
-def _single(shape: Shape, most_bytes: int) -> Resolved:
-    alone, d = SINGLE[shape.task], len(shape.n_values)
+def _widened(sight: Sight, step: Step, bound: tuple[dict[str, Any], int] | None, room: float, most: int) -> Any:
+    """What a member sees, where more than ten values may come of a feature for which ten are reckoned."""
+    seen = sight.of(step.kind)
+    if step.kind in FIXED:
+        reckoned = costs.fixed_bytes(seen.shape, step.kind, seen.depth)
+        return sight.widened(
+            step.kind, lambda shape: costs.fixed_bytes(shape, step.kind, seen.depth), reckoned + LITTLE * most
+        )
+    if bound is None or step.kind == "mondrian":
+        return sight.widened(step.kind, lambda _: 0.0, room)
+    return sight.widened(step.kind, lambda shape: costs.widened(shape, step.kind, step.n_trees, bound[0]), room)
+
+
+def _single(sight: Sight, most_bytes: int) -> Resolved:
+    seen = sight.of("tree")
+    shape, alone = seen.shape, SINGLE[seen.shape.task]
     sizes = {
-        n: costs.SLOTS * tree_bytes(shape, d, n, alone.node_bytes) for n in NODES if n <= costs.MOST_NODES[shape.task]
+        n: costs.SLOTS * tree_bytes(shape, len(shape.n_values), n, alone.node_bytes)
+        for n in NODES
+        if n <= costs.MOST_NODES[shape.task]
     }
     fitting = [n for n, n_bytes in sizes.items() if n_bytes <= most_bytes]
     if not fitting:
         least = min(sizes.values())
         raise ValueError(f"max_bytes is {most_bytes:,}, and a tree of {NODES[-1]} nodes takes {least:,}: raise it")
-    return Resolved(alone.tree, {"max_nodes": fitting[0]}, sizes[fitting[0]], costs.microseconds(shape, "tree"))
+    tree = {"max_nodes": fitting[0]}
+    n_bytes, takes = sizes[fitting[0]], costs.microseconds(shape, "tree")
+    told = sight.told(
+        sight.widened(
+            "tree",
+            lambda wider: costs.SLOTS * tree_bytes(wider, len(wider.n_values), fitting[0], alone.node_bytes),
+            max(most_bytes, n_bytes),
+        )
+    )
+    if not told:
+        return Resolved(alone.tree, tree, n_bytes, takes)
+    members = {"tree": {"model": alone.tree, **tree, **told}}  # a pool of one, which shows it fewer values
+    return Resolved(POOL, {"members": members}, n_bytes + sight.table_bytes, takes + costs.pooling(shape, 1))
 
 
-def challengers(task: str, champion: str) -> dict[str, str]:
-    """Role -> model, of what to hold a champion against."""
-    return {role: model for role, model in SINGLE[task].challengers.items() if model != champion}
+def challengers(task: str, champion: str, many: bool = False) -> dict[str, str]:
+    """Role -> model, of what to hold a champion against. many : whether a feature may have many values, with which a
+    tree that sees all of them would take gigabytes."""
+    found = {role: model for role, model in SINGLE[task].challengers.items() if model != champion}
+    return {role: model for role, model in found.items() if not (many and model == SINGLE[task].tree)}

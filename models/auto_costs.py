@@ -3,9 +3,11 @@
 Microseconds are CPU time of one core to predict and learn an instance. They grow with the numeric and the nominal
 features, with the classes, and with their product. The coefficients are near `python -m benchmarks.auto`'s least
 squares, of runs beside which two other processes were busy: a member may take half as much on an idle machine.
-Bytes are those that arrays have room for, where a member has come to its bound.
+Bytes are those that arrays have room for, where a member has come to its bound. How many values of a nominal feature a
+member sees, so that these are kept whatever values come: models/auto_values.py.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ NUMBERS = {CLASSIFICATION: (5, 1), REGRESSION: (121, 4)}
 SHARES = {"forest": 0.5, "patches": 0.7}  # of the features, that a leaf looks at (and one more)
 SLOTS = 2  # trees kept for each that votes: a background tree, or an alternate one, grows beside it
 
+SOFT_DEPTH = 7  # by default
 STAGES, BINS = 10, 32  # of boosted gradient trees
 SPARE = 1.5  # room of boosted trees beyond what they reckon themselves
 SMALLEST_FOREST = 1_000_000  # bytes, of Mondrian forests
@@ -54,17 +57,22 @@ MICROSECONDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
         "tree": (0.2, 0.06, 0.06),
     },
 }
+# Of a soft Hoeffding tree, each further value that it sees of a feature, and class: it looks for tests among all.
+SOFT_VALUE = {CLASSIFICATION: 0.0025, REGRESSION: 0.0005}
 CHUNK, CHUNK_BYTES = 4096, 8_200_000  # operations that a pool runs at once, and most bytes that it takes for that
+VOTES = 1024  # operations of which an ensemble in it keeps the votes of its trees
 # To pool: for an instance, and for each member and output.
 POOLING = (0.3, 0.06)
 
 
 class Shape(NamedTuple):
-    """Of a stream. n_values : of each feature, 0 for a numeric one. n_classes : 1 for a regression."""
+    """Of a stream, or of what a member sees of it. n_values : of each feature, 0 for a numeric one. n_classes : 1 for a
+    regression. many : values beyond the first ten of features whose bound is named."""
 
     task: str
     n_values: Sequence[int]
     n_classes: int
+    many: int = 0
 
     @property
     def columns(self) -> tuple[float, ...]:
@@ -86,7 +94,8 @@ class Shape(NamedTuple):
 
 def microseconds(shape: Shape, kind: str, n_trees: int = 1) -> float:
     """Of a member of the kind, or of so many of its trees."""
-    return n_trees * sum(c * x for c, x in zip(MICROSECONDS[shape.task][kind], shape.columns, strict=False))
+    values = SOFT_VALUE[shape.task] * shape.many * shape.n_classes if kind == "soft" else 0.0
+    return n_trees * sum(c * x for c, x in zip(MICROSECONDS[shape.task][kind], shape.columns, strict=False)) + values
 
 
 def pooling(shape: Shape, n_members: int) -> float:
@@ -95,9 +104,10 @@ def pooling(shape: Shape, n_members: int) -> float:
     return instance + vote * n_members * shape.n_classes
 
 
-def scratch_bytes(shape: Shape, n_members: int) -> int:
-    """Of the pool itself: the votes of a chunk of operations, and its rows."""
-    return min(CHUNK_BYTES, 8 * CHUNK * (n_members * shape.n_classes + len(shape.n_values) + 10))
+def scratch_bytes(shape: Shape, n_members: int, width: int = 0) -> int:
+    """Of the pool itself: the votes of a chunk of operations, and its rows; and so many numbers of each as members see
+    it."""
+    return min(CHUNK_BYTES, 8 * CHUNK * (n_members * shape.n_classes + len(shape.n_values) + width + 10))
 
 
 def tree_bytes(shape: Shape, looked_at: int, max_nodes: int, node_bytes: int = NODE_BYTES) -> int:
@@ -109,11 +119,12 @@ def tree_bytes(shape: Shape, looked_at: int, max_nodes: int, node_bytes: int = N
     return room * node_bytes + room // 2 * 8 * sum(each[:looked_at]) * shape.n_classes
 
 
-def fixed_bytes(shape: Shape, kind: str) -> int:
-    """Of a member whose size follows from the stream. 0 for one that is given a share."""
+def fixed_bytes(shape: Shape, kind: str, depth: int = SOFT_DEPTH) -> int:
+    """Of a member whose size follows from the stream. 0 for one that is given a share. depth : of the soft tree."""
     d, width, k = len(shape.n_values), shape.width, shape.n_classes
+    observed = 50 * d + 4 * shape.many if shape.task == REGRESSION else (3 * d + shape.many) * k
     numbers = {
-        "soft": 256 * (60 + 6 * width + (50 * d if shape.task == REGRESSION else 3 * d * k)),
+        "soft": (2 << depth) * (60 + 6 * width + observed),
         "sums": 64 * (60 + 2 * width + 2 * k),
         "bayes": 500 + k * (5 * d + 2 * width),
         "repeats": 8_000 + 500 * k + 20 * d,
@@ -132,10 +143,25 @@ def bounded(shape: Shape, kind: str, n_trees: int, n_bytes: float) -> tuple[dict
         first = STAGES * max(1, shape.n_classes - 1) * 8 * 6 * cells  # bytes of trees that are one leaf each
         most = int(n_bytes / SPARE)
         return ({"max_bytes": most}, int(n_bytes)) if most >= max(100_000, 4 * first) else None
-    looked_at = shape.looked_at(kind)
-    slots = 1 if kind == "bagging" else SLOTS
     for n_nodes in NODES:
-        takes = slots * n_trees * tree_bytes(shape, looked_at, n_nodes)
+        bound = {"max_nodes": n_nodes}
+        takes = taken(shape, kind, n_trees, bound)
         if takes <= n_bytes and n_nodes <= MOST_NODES[shape.task]:
-            return {"max_nodes": n_nodes}, takes
+            return bound, int(takes)
     return None
+
+
+def taken(shape: Shape, kind: str, n_trees: int, bound: Mapping[str, Any]) -> float:
+    """Bytes of a member of these parameters at its bound."""
+    slots = 1 if kind == "bagging" else SLOTS
+    return slots * n_trees * tree_bytes(shape, shape.looked_at(kind), bound["max_nodes"])
+
+
+def widened(shape: Shape, kind: str, n_trees: int, bound: Mapping[str, Any]) -> float:
+    """The same where it sees so many values, with what it keeps beside its state: what naive Bayes needs of each value
+    once more, and the votes of a chunk."""
+    if kind == "boosted":  # which reckons all features to have BINS values
+        return SPARE * float(bound["max_bytes"]) if max(shape.n_values) <= BINS // 2 else math.inf
+    twice = [2 * n + 1 if n else 0 for n in shape.n_values] if shape.task == CLASSIFICATION else shape.n_values
+    votes = 8 * VOTES * n_trees * (2 * shape.n_classes + 4) if n_trees > 1 else 0
+    return taken(shape._replace(n_values=twice), kind, n_trees, bound) + votes

@@ -1,5 +1,6 @@
 """Test-then-train over arrays: what `riparian evaluate` does with a file, for one learner in memory."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,11 +54,29 @@ def evaluate(
     slab, n = rows_of(schema, x)
     program = _program(labels_of(schema, y, n), weights_of(w, n), delay)
     out, scores = np.zeros((n, schema.n_outputs)), Prequential(schema.task, schema.n_outputs, window=window)
-    for start in range(0, len(program.op), 2 * BLOCK):
-        part = program.part(start, start + 2 * BLOCK)
-        learner.run(part, slab, out)
+    parts = [program.part(start, start + 2 * BLOCK) for start in range(0, len(program.op), 2 * BLOCK)]
+    for part in _run(learner, parts, slab, out):
         scores.score(part, out)
     return Evaluation(out, scores.metrics(), scores.windowed())
+
+
+def _run(learner: Learner, parts: list[Program], slab: Any, out: Floats) -> Iterator[Program]:
+    """Each part, once it has run. What the learner notes at a prediction for the label (a pool: its members' votes) is
+    kept for the instances of a part and those that still wait then, as a worker keeps it."""
+    first = 0
+    kept: list[Floats] = []
+    for part in parts:
+        if not learner.n_kept:
+            learner.run(part, slab, out)
+        else:
+            stop = max(first + len(kept[0]) if kept else 0, int(part.row.max()) + 1)
+            votes = [np.full((stop - first, out.shape[1]), np.nan) for _ in range(learner.n_kept)]
+            for before, after in zip(kept, votes, strict=False):
+                after[: len(before)] = before
+            learner.run_with(part._replace(row=part.row - first), slab[first:stop], out[first:stop], votes)
+            learned = int((part.op == LEARN).sum())  # in the order of the rows
+            first, kept = first + learned, [each[learned:] for each in votes]
+        yield part
 
 
 def _program(y: Floats, w: Floats, delay: int) -> Program:

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import models
 import riparian
 from models.contract import LEARN, PREDICT
-from riparian import Bags, Schema, StreamClassifier, StreamRegressor, create_learner, evaluate
+from riparian import Bags, Program, Schema, StreamClassifier, StreamRegressor, create_learner, evaluate
 
 PAGE = Path(__file__).parents[1] / "docs" / "library.md"
 
@@ -95,6 +95,31 @@ def test_evaluation_is_prediction_by_prediction(delay):
     right = w[known & (expected.argmax(axis=1) == y)].sum()
     weight = w.sum()
     assert found.metrics["accuracy"] == pytest.approx(right / weight)
+
+
+@pytest.mark.parametrize(
+    ("task", "delay"), [("classification", 60), ("regression", 60), ("regression", 0), ("regression", 200)]
+)
+def test_evaluation_of_a_pool_is_that_of_a_worker(task, delay, monkeypatch):
+    monkeypatch.setattr("riparian.evaluation.BLOCK", 70)
+    rng = np.random.default_rng(5)
+    drift = np.cumsum(rng.normal(size=400))  # so that the last value is good at once, and bad 60 labels late
+    x = np.column_stack([drift + rng.normal(size=400), rng.random(400)])
+    y = drift if task == "regression" else (drift > np.median(drift)).astype(float)
+    model = {"members": {"last": "last-label", "tree": "stochastic-gradient-tree"}}
+    schema = Schema((0, 0), 1 if task == "regression" else 2, task)
+    learner = create_learner("opinion-pool", schema, **model)
+    found = evaluate(learner, x, y, delay=delay)
+
+    kept = [np.full((400, schema.n_outputs), np.nan) for _ in range(learner.n_kept)]
+    twin, expected = create_learner("opinion-pool", schema, **model), np.zeros((400, schema.n_outputs))
+    for i in range(400 + delay):
+        for op, row, of in ((PREDICT, i, np.nan), (LEARN, i - delay, y[max(0, i - delay) % 400])):
+            if 0 <= row < 400:
+                step = Program(np.array([op], np.int8), np.array([row], np.int32), np.array([of]), np.ones(1))
+                twin.run_with(step, x, expected, kept)
+    assert np.array_equal(found.predictions, expected, equal_nan=True)
+    assert learner.weights == twin.weights
 
 
 def test_evaluation_takes_bags_and_refuses_what_does_not_fit():

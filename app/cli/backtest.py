@@ -69,6 +69,7 @@ def command(
 
     spec = stream_file.load(stream)
     chosen = [parse_model(text) for text in models] or list(spec.models().values())
+    labels = [] if models or grid else [f"{role}: {name}" for role, (name, _) in spec.models().items()]
     if grid:
         from app.evaluation.sweep import candidates
 
@@ -94,7 +95,7 @@ def command(
     if as_json:
         click.echo(json.dumps(_plain(spec.name, chosen, found)))
     else:
-        _show(chosen, found)
+        _show(chosen, labels, found)
 
 
 def _plain(stream: str, models: list[tuple[str, dict[str, Any]]], found: list["Backtest"]) -> dict[str, Any]:
@@ -125,20 +126,23 @@ def _plain(stream: str, models: list[tuple[str, dict[str, Any]]], found: list["B
     }
 
 
-def _show(models: list[tuple[str, dict[str, Any]]], found: list["Backtest"]) -> None:
+def _show(models: list[tuple[str, dict[str, Any]]], labels: list[str], found: list["Backtest"]) -> None:
+    """labels : of the stream file's own models; else their names and parameters are shown."""
     from rich.console import Console
     from rich.table import Column, Table
 
     from app.state.backtest import pooled, roles
 
     rows = []
-    for role, (name, parameters) in zip(roles(models), models, strict=True):
-        label = name + "".join(f" {key}={value}" for key, value in parameters.items()) * bool(len(models) > 1)
+    for i, (role, (name, parameters)) in enumerate(zip(roles(models), models, strict=True)):
+        given = "".join(f" {key}={value}" for key, value in parameters.items()) * bool(len(models) > 1)
+        label = labels[i] if labels else name + given
         rows += [(label, str(one.partition), one.figures.overall[role]) for one in found]
         if len(found) > 1:
             rows.append((label, "all", pooled(found, role)))
     names = [name for name in SHOWN if any(name in scores for _, _, scores in rows)]
-    table = Table(Column("model", no_wrap=True), "partition", *names)
+    figures = [Column(name, no_wrap=True, min_width=len(name)) for name in ("partition", *names)]
+    table = Table(Column("model", overflow="fold"), *figures)
     for label, partition, scores in rows:
         values = [scores.get(name) for name in names]
         table.add_row(

@@ -321,11 +321,9 @@ def _of_learning(spec: "Spec") -> list[str]:
 
 
 def _of_auto(spec: "Spec") -> list[str]:
-    """What `auto` is, what it takes, what a quarter or four times of its time would make of it, and what takes more
-    than is reckoned."""
-    from app.dataset.data import MOST_NOMINAL
-    from models.auto import UNNAMED
-    from topics.records import NOMINAL
+    """What `auto` is, what it takes, what a quarter or four times of its time would make of it, and how many values of
+    nominal features it sees."""
+    from app.stream_file.lineup import values_of
 
     resolved = spec.resolved()
     if resolved is None:
@@ -347,15 +345,26 @@ def _of_auto(spec: "Spec") -> list[str]:
             lines.append(f"  {what}: max_microseconds: {wanted} is {other.parts}, {rate(other.microseconds)}")
     if spec.predictions.reasons and resolved.parameters.get("members"):
         lines.append(
-            "  predictions.reasons come on top: where a label comes after each prediction, a pool takes 2,000 to 6,000 "
-            "µs for those of one, so one core tells some hundred a second (docs/reasons.md)"
+            "  predictions.reasons come on top: little where predictions come in blocks; where a label comes after "
+            "each of them, a pool with them takes 10 to 20 times as long as without (docs/reasons.md)"
         )
-    for name, feature in spec.features.items():
-        if feature.type == NOMINAL and feature.values is None and feature.max_values > MOST_NOMINAL:
-            lines.append(
-                f"  {name}: {UNNAMED} values are reckoned, and {feature.max_values:,} may be learned, which takes many "
-                "times the bytes: lower max_values, or leave the feature out"
-            )
+    values = values_of(spec)
+    names, parts = list(spec.features), resolved.parameters.get("members", {}).values()
+    for f in values.many:
+        fewest = min((said["max_values"][f] or values.reckoned[f] for said in parts if "max_values" in said), default=0)
+        means = ", and the mean target of each" if any(f in said.get("target_means", ()) for said in parts) else ""
+        if fewest:
+            lines.append(f"  {names[f]}: trees see the first {fewest} of up to {values.reckoned[f]:,} values{means}")
+    seen = {
+        f: min((said["max_values"][f] or bound for said in parts if "max_values" in said), default=bound)
+        for f, bound in values.bounds.items()
+    }
+    fewer = [f for f, bound in values.bounds.items() if seen[f] < bound]
+    if fewer:
+        lines.append(
+            f"  {', '.join(names[f] for f in fewer)}: few values are expected, and some members see the first "
+            f"{min(seen[f] for f in fewer)} alone; where there are more, name max_values (docs/batch.md#many-values)"
+        )
     return lines
 
 

@@ -211,6 +211,8 @@ def command(**given: Any) -> None:
         from app.evaluation.whole import Whole
 
         whole = Whole(rows_of(given), protocol_of(given))
+        for remark in whole.remarks:
+            click.echo(f"riparian: {remark}", err=True)
         with progress(f"{whole.spec.name} on {whole.name}", whole.total) as told:
             found = whole.run(told)
         click.echo(json.dumps(found)) if given["as_json"] else shown.show_whole(found)

@@ -125,6 +125,9 @@ def show_whole(found: dict[str, Any]) -> None:
         console.print(f"{len(drifts) - MOST_CHANGES:,} more drifts: --json lists them", style="dim")
     if not found["promotions"] and not drifts:
         console.print("no promotion, no drift", style="dim")
+    for key in [key for key in ("expired", "evicted") if key in found]:
+        text, form = COUNTS[key]
+        console.print(f"{text}, never learned: {form.format(found[key])}")
 
 
 def told_change(one: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from app.dataset.column import Column
 from app.dataset.data import MOST_NOMINAL, DataFile
 from app.errors import DataError
-from app.stream_file.draft import Draft, Feature, listed, quoted
+from app.stream_file.draft import Draft, Feature, listed, most_values, quoted
 from app.stream_file.spec_parts import NAME
 from topics.paths import check_paths
 from topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
@@ -22,6 +22,7 @@ LABELS = ("label", "class", "target", "y", "outcome")
 IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
 FEW = 20  # whole numbers of so few values may be codes
 MOST_TEXTS = 50  # a column of so many texts, nearly all of them different, names rows
+OFTEN = 10  # rows of each text, on average: a feature may be made of a column that is left out
 TRUTHS = {"true", "false"}
 TIMES = {"time", "timestamp", "at", "date", "datetime", "ts"}
 EPOCH_SECONDS, EPOCH_MILLISECONDS = 5e8, 5e11  # numbers of a column called a time, from 1985 on
@@ -56,8 +57,8 @@ def is_time(name: str, column: Column) -> bool:
 def judge(name: str, column: Column, path: Path | None = None) -> Feature:
     """One feature, or why the column is not one."""
 
-    def left_out(kind: str, remark: str) -> Feature:
-        return Feature(name, kind, f"left out: {remark}", True, path)
+    def left_out(kind: str, remark: str, most: int | None = None) -> Feature:
+        return Feature(name, kind, f"left out: {remark}", True, path, most)
 
     kind = NUMERIC if column.numeric else NOMINAL
     try:
@@ -87,12 +88,13 @@ def judge(name: str, column: Column, path: Path | None = None) -> Feature:
         example = quoted((column.example or "")[:30])
         if column.mostly_numbers:
             return left_out(NUMERIC, f"it holds numbers and texts such as {example}, where a number is expected")
-        return left_out(NOMINAL, f"it has {len(column):,} texts such as {example}; nominal features have few")
+        most = most_values(len(column)) if len(column) <= column.n // OFTEN else None
+        return left_out(NOMINAL, f"it has {len(column):,} texts such as {example}; nominal features have few", most)
     remark = listed(column.values, "values")
     if column.mostly_numbers:
         example = quoted((column.example or "")[:30])
         remark = f"{len(column):,} values, most of them numbers: numeric, if nothing is written in place of {example}"
-    return Feature(name, NOMINAL, remark, path=path)
+    return Feature(name, NOMINAL, remark, path=path, max_values=most_values(len(column)))
 
 
 def stream_name(text: str) -> str:

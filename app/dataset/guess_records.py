@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from app.dataset.column import Column
 from app.dataset.guess import FEW, IDS, LABELS, TIMES, check_left, is_time, judge, rarest, task_of, words
 from app.errors import DataError
-from app.stream_file.draft import Draft, Feature
+from app.stream_file.draft import Draft, Feature, most_values
 from topics.records import BOOLEAN, NOMINAL, NUMERIC, Path
 
 KEY = "@key"
@@ -19,10 +19,12 @@ class Message(NamedTuple):
 
     key : as text, None where there is none
     fields : the JSON object
+    time : of the record, ms since 1970
     """
 
     key: str | None
     fields: dict[str, Any]
+    time: int | None = None
 
 
 class Sampled(NamedTuple):
@@ -154,7 +156,32 @@ def of_records(
         topics={"features": features.topic, "labels": None if labels is None else labels.topic},
         record={key: value for key, value in record.items() if value != plain[key]},
         label_record={key: value for key, value in of_label.items() if value != plain[key]},
+        late=None if labels is None else _late(features, id_path, labels, label_id),
     )
+
+
+def _late(features: Sampled, id_: Path | str, labels: Sampled, label_id: Path | str) -> float | None:
+    """The most seconds from features to their label, by the records' timestamps, of ids that are in both samples."""
+    first: dict[str | None, int] = {}
+    for message in features.messages:
+        if message.time is not None:
+            first.setdefault(_value(message, id_), message.time)
+    waits = [
+        message.time - first[value]
+        for message in labels.messages
+        if message.time is not None and (value := _value(message, label_id)) is not None and value in first
+    ]
+    return max(waits) / 1000 if waits else None
+
+
+def _value(message: Message, id_: Path | str) -> str | None:
+    """The id of a message, as Leaf.ids has it."""
+    if isinstance(id_, str):
+        return message.key
+    value: Any = message.fields
+    for name in id_:
+        value = value.get(name) if isinstance(value, dict) else None
+    return None if value is None else str(value)
 
 
 def _is_time(path: Path, leaf: Leaf) -> bool:
@@ -249,13 +276,15 @@ def _feature(
     if any(len(other) > len(path) and other[: len(path)] == path for other in beside):
         return Feature(name, NOMINAL, "left out: it holds a value in some records and an object in others", True, path)
     if name in nominal:
-        return Feature(name, NOMINAL, path=path)
+        return Feature(name, NOMINAL, path=path, max_values=most_values(len(column)))
     if "text" in leaf.kinds and column.numeric and len(column) > FEW:
         return Feature(name, NUMERIC, "left out: it holds numbers written as texts", True, path)
     if leaf.kinds == {"boolean"} and len(column) == 2:
         return Feature(name, BOOLEAN, path=path)
     found = judge(path[-1], column, path)._replace(name=name)
-    return found._replace(type=NOMINAL) if found.type == NUMERIC and "number" not in leaf.kinds else found
+    if found.type != NUMERIC or "number" in leaf.kinds:
+        return found
+    return found._replace(type=NOMINAL, max_values=most_values(len(column)))
 
 
 def _common(messages: Sequence[Message], paths: Sequence[Path]) -> Path:

@@ -18,6 +18,7 @@ from app.errors import DataError, SpecError
 from app.evaluation.course import Course
 from app.evaluation.permuting import Permuted
 from app.partition.outcome import Outcome
+from app.stream_file.durations import format_duration
 from app.stream_file.spec import Spec, build
 from models.contract import Bags
 from models.registry import FOREIGN, REGISTRY
@@ -109,9 +110,7 @@ def problem_for(
             "name": re.sub(r"[^A-Za-z0-9_-]+", "-", file.path.name.partition(".")[0]).strip("-_") or "data",
             "task": types.task,
             "features": {
-                name: {"type": NOMINAL, "max_values": max(MOST_NOMINAL, types.n_values[name])}
-                if kind == NOMINAL
-                else kind
+                name: {"type": NOMINAL, "max_values": n} if (n := types.n_values.get(name, 0)) > MOST_NOMINAL else kind
                 for name, kind in types.features.items()
             },
             "join": {
@@ -137,6 +136,12 @@ def problem_for(
         if stream.shares:  # one fold learns all labels as it is
             fields["learning"] = "partition"
             fields["topics"] = stream.topics.model_copy(update={"learned": None})
+        if clock is not None and label_delay > stream.join.horizon:
+            remarks = [
+                f"labels come {format_duration(label_delay)} late, and instances wait for "
+                f"{format_duration(stream.join.horizon)} (join.horizon of the stream file): nothing is learned, unless "
+                "the horizon is longer than the delay"
+            ]
     if window is not None or fading is not None:
         metrics = {} if stream is None else stream.metrics.model_dump(include={"window", "fading"})
         metrics |= {k: v for k, v in {"window": window, "fading": fading}.items() if v is not None}

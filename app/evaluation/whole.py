@@ -32,6 +32,7 @@ class Whole:
         The stream file's.
     name : of the data
     total : rows
+    remarks : sentences on what may not be meant
     """
 
     def __init__(self, rows: Rows, protocol: Protocol) -> None:
@@ -57,6 +58,7 @@ class Whole:
         fields |= {} if protocol.seed is None else {"seed": protocol.seed}
         self.spec: Spec = build(fields, problem.where)
         self.name, self.total, self._goal = self._file.path.name, problem.n, problem.goal
+        self.remarks = problem.remarks
         self._rows, self._delay = rows, protocol.label_delay
 
     def run(self, told: Callable[[int], None]) -> dict[str, Any]:
@@ -120,4 +122,5 @@ class Whole:
             "drifts": [{"row": one.offset, **msgspec.to_builtins(one)} for one in drifts],
             "distances": [msgspec.to_builtins(one) for one in figures.distances],
             **({"rejected": n_rejected} if n_rejected else {}),
+            **{name: n for name, n in learner.pending.counts.items() if name in ("expired", "evicted") and n},
         }

@@ -45,7 +45,7 @@ async def sample(connection: Connection, topic: str, sibling: str | None = None)
     messages = []
     for record in found.values():
         try:
-            messages.append(Message(_text(record.key), read_object(record.value)))
+            messages.append(Message(_text(record.key), read_object(record.value), record.timestamp))
         except ValueError:
             continue
     return Sampled(topic, messages, len(parts), replication, len(found) - len(messages)), sibling in present

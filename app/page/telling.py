@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from app import comparisons
 from app.page.view import DAY_MS, Event, Seen, StreamView, as_json
 from app.partition.drift import ALARM
+from app.stream_file.durations import format_duration
 from topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
 from topics.names import CHAMPION
 from topics.records import ANOMALY, REGRESSION, VALUES, MetricsRecord
@@ -20,6 +21,7 @@ BEHIND_SECONDS = 3.0
 LATE_MS = 60_000
 NEW_MS = 60_000  # so long a drift is news, however fast labels come
 SHOWN_EVENTS = 10
+CHANCE = 0.5  # the AUROC of scores that know nothing
 
 # of a model that are shown, by task
 FIELDS = {REGRESSION: ("mae", "rmse", "r2"), ANOMALY: ("auroc",)}
@@ -128,6 +130,9 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
     rests = max((seen.moved_at for seen in view.partitions.values()), default=0)
     if now - rests > QUIET_MS:
         return Verdict("quiet", GOOD, [text("Nothing new since "), since(rests), text("."), *_then(quality)])
+    found = view.recent(CHAMPION)
+    if spec.task == ANOMALY and found is not None and found <= CHANCE:
+        return Verdict("poor", NEWS, quality)
     n = len(view.partitions)
     keeps = "its partition keeps up" if n == 1 else f"{n} partitions keep up"
     return Verdict("good", GOOD, [text("All is well. "), *quality[:-1], text(f"{quality[-1]['text'][:-1]}; {keeps}.")])
@@ -155,11 +160,15 @@ def _quality(view: StreamView) -> list[dict[str, Any]]:
     if found is None:
         return [text("The champion has not been scored yet.")]
     spec = view.spec
-    span = "labels lately" if spec.metrics.fading else f"the last {spec.metrics.window:,} labels"
+    learned = sum(seen.last.learned for seen in view.partitions.values())
+    window = min(spec.metrics.window, learned) if learned else spec.metrics.window
+    span = "labels lately" if spec.metrics.fading else f"the last {window:,} labels"
     if spec.task == REGRESSION:
         return [text("The champion is off by "), strong(number(found)), text(f" (mean of {span}).")]
     if spec.task == ANOMALY:
-        return [text("The champion ranks anomalies with an AUROC of "), strong(number(found)), text(f" ({span}).")]
+        chance = f", no better than by chance, {CHANCE}" if found <= CHANCE else ""
+        said = text("The champion ranks anomalies with an AUROC of ")
+        return [said, strong(number(found)), text(f" ({span}{chance}).")]
     of = "of the" if spec.metrics.fading else "of"
     return [text("The champion is right on "), strong(percent(found)), text(f" {of} {span}.")]
 
@@ -252,11 +261,7 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
     learned = sum(seen.last.learned for seen in view.partitions.values())
     waiting = sum(seen.last.waiting for seen in view.partitions.values())
     if instances and not learned:
-        said = [
-            strong(f"{instances:,} predictions are out and no label has come."),
-            text(" Nothing can be scored yet."),
-        ]
-        return Verdict("no labels", NEWS, said)
+        return _unlearned(view, instances)
     at = max((seen.learned_at or seen.last.started for seen in view.partitions.values()), default=now)
     moved = max((seen.moved_at for seen in view.partitions.values()), default=0)
     usual = 1000.0 * max((seen.last.delay_p50 or 0.0 for seen in view.partitions.values()), default=0.0)
@@ -276,6 +281,23 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
             ]
         return Verdict("late", WORSE, said)
     return None
+
+
+def _unlearned(view: StreamView, instances: int) -> Verdict:
+    """Where no label has met its instance."""
+    labels = sum(seen.last.labels for seen in view.partitions.values())
+    if not labels:
+        said = strong(f"{instances:,} predictions are out and no label has come.")
+        return Verdict("no labels", NEWS, [said, text(" Nothing can be scored yet.")])
+    said = strong(f"{instances:,} predictions are out, and none of the {labels:,} labels that came was theirs.")
+    expired = sum((one.counters or {}).get("expired", 0) for (role, _), one in view.models.items() if role == CHAMPION)
+    if not expired:
+        return Verdict("unjoined", NEWS, [said, text(" Nothing can be scored yet.")])
+    horizon = format_duration(view.spec.join.horizon)
+    why = (
+        f" {expired:,} instances waited for {horizon} in vain: labels come later than join.horizon, or have other ids."
+    )
+    return Verdict("unjoined", WORSE, [said, text(why)])
 
 
 def _better(view: StreamView) -> list[dict[str, Any]] | None:

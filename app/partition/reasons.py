@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from app.errors import SpecError
 from models.contract import PREDICT, Floats, Learner, Program
+from models.contributions import largest
 from topics.records import VALUES
 
 FEATURE, ADDED = 0, 1  # of a reason
@@ -87,19 +88,9 @@ class Reasons:
         """
         if not len(rows) or not model.tells_why:
             return
-        out = predictions[rows]
-        added = model.contributions(slab, rows, asked_about(out, self._task))[:, :-1]
-        self._note(rows, added, np.arange(added.shape[1]) if columns is None else np.array(columns))
-
-    def _note(self, rows: NDArray[np.int32], added: Floats, columns: NDArray[np.int64]) -> None:
-        most = self.found.shape[1]
-        first = np.argsort(-np.abs(added), axis=1, kind="stable")[:, :most]
-        values = np.take_along_axis(added, first, axis=1)
-        told = np.full((len(rows), most, 2), np.nan)
-        n = first.shape[1]
-        told[:, :n, FEATURE] = np.where(values == 0.0, np.nan, columns[first])
-        told[:, :n, ADDED] = np.where(values == 0.0, np.nan, values)
-        self.found[self._place[np.searchsorted(self._rows, rows)]] = told
+        added = model.contributions(slab, rows, asked_about(predictions[rows], self._task))
+        named = np.arange(added.shape[1] - 1) if columns is None else np.array(columns, np.int64)
+        largest(added, named, self._place[np.searchsorted(self._rows, rows)], self.found)
 
 
 def named(found: Floats, features: list[str]) -> list[dict[str, float] | None]:

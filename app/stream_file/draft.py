@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.stream_file.learning_spec import SINGLE
+from app.stream_file.record_spec import FeatureSpec
 from app.stream_file.spec import Spec, loads
 from topics.names import FEATURES, LABELS, topic_name
 from topics.paths import Index, dotted, parse
@@ -17,6 +18,9 @@ from topics.records import ANOMALY, MULTI_INSTANCE, Path
 
 MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
 MOST_CLASSES: int = Spec.model_fields["max_classes"].default
+FEW_VALUES = 10  # of a nominal feature
+MOST_VALUES: int = FeatureSpec.model_fields["max_values"].default
+DAY = 86_400.0  # seconds
 RARE = 0.05  # a share of the labels, below which a decision is proposed
 WIDTH = 34  # column of the comments
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
@@ -30,6 +34,7 @@ class Feature(NamedTuple):
     path : where it stands in the record, from the top; None for its name inside `record.x`
     remark : what was seen
     dropped : whether it is written as a comment only
+    max_values : of a nominal feature, where the file names it
     """
 
     name: str
@@ -37,6 +42,7 @@ class Feature(NamedTuple):
     remark: str = ""
     dropped: bool = False
     path: Path | None = None
+    max_values: int | None = None
 
 
 class Draft(NamedTuple):
@@ -51,6 +57,7 @@ class Draft(NamedTuple):
     topics : role -> name, where it is not the default
     record, label_record : fields of the sections `record` and `label`, where they are not the defaults
     hints : lines of comment behind the topics
+    late : seconds from features to their label, the most that was seen
     """
 
     name: str
@@ -66,6 +73,21 @@ class Draft(NamedTuple):
     record: dict[str, Path | str | None] = {}  # noqa: RUF012
     label_record: dict[str, Path | str | None] = {}  # noqa: RUF012
     hints: Sequence[str] = ()
+    late: float | None = None
+
+
+def most_values(n: int) -> int | None:
+    """What a file names as `max_values` of a feature of which `n` values were seen: a round figure, four times as many
+    and no less than the default, so that nothing is rejected that would not be. None of few: `auto` reckons with ten
+    where nothing is named (models/auto_values.py), and with many where something is."""
+    if n <= FEW_VALUES:
+        return None
+    wanted, power = max(4 * n, MOST_VALUES), 1
+    while True:
+        for digit in (1, 2, 5):
+            if digit * power >= wanted:
+                return digit * power
+        power *= 10
 
 
 def scalar(text: str) -> str:
@@ -162,10 +184,17 @@ def _features(draft: Draft) -> list[str]:
     lines = ["features:"]
     for feature in draft.features:
         value = feature.type
-        if feature.path is not None:
-            value = f"{{type: {feature.type}, from: {_path(feature.path)}}}"
+        more = [] if feature.max_values is None else [f"max_values: {feature.max_values}"]
+        more += [] if feature.path is None else [f"from: {_path(feature.path)}"]
+        if more:
+            value = f"{{{', '.join([f'type: {feature.type}', *more])}}}"
         lines.append(_line(f"  {'# ' if feature.dropped else ''}{scalar(feature.name)}: {value}", feature.remark))
     return lines
+
+
+def _is_rare(share: float, n_classes: int) -> bool:
+    """Whether a decision is about this class; of many classes most are rare."""
+    return n_classes <= MOST_SHOWN and share < min(RARE, 0.25 / n_classes)
 
 
 def _of_rare(text: str, share: float) -> list[str]:
@@ -187,7 +216,7 @@ def _models(draft: Draft) -> list[str]:
     else:
         if 2 <= len(draft.classes) <= MOST_SHOWN:
             lines.append(_line(f"# {classes}", "without the first #: any other label is rejected"))
-        if draft.rarest is not None and draft.rarest[1] < RARE and draft.task != ANOMALY:
+        if draft.rarest is not None and draft.task != ANOMALY and _is_rare(draft.rarest[1], len(draft.classes)):
             lines += _of_rare(*draft.rarest)
         if len(draft.classes) > MOST_CLASSES:
             lines.append(_line(f"max_classes: {len(draft.classes)}", "as many as were seen"))
@@ -197,5 +226,16 @@ def _models(draft: Draft) -> list[str]:
             else "a pool of learners that fits 64 MB and 100 µs per instance"
         )
         lines.append(_line("champion: auto", f"{auto}; `riparian models` lists others"))
-    lines.append(_line("join: {horizon: 7d}", "how long an instance waits for its label"))
+    lines.append(_horizon(draft.late))
     return lines
+
+
+def _horizon(late: float | None) -> str:
+    """Seven days, or twice what was seen."""
+    waits = "how long an instance waits for its label"
+    if late is None or 2 * late <= 7 * DAY:
+        return _line("join: {horizon: 7d}", waits)
+    days = -(-late // DAY)
+    return _line(
+        f"join: {{horizon: {2 * days:.0f}d}}", f"{waits}: those that were seen came up to {days:.0f} days late"
+    )

@@ -16,6 +16,7 @@ from topics.names import CHAMPION
 
 if TYPE_CHECKING:
     from models.auto import Resolved
+    from models.auto_values import Values
 
 
 def models_of(spec: Any) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -29,7 +30,7 @@ def models_of(spec: Any) -> dict[str, tuple[str, dict[str, Any]]]:
             raise ValueError(f"{CHAMPION}: {error}") from None
         models[CHAMPION] = ModelSpec(model=found.model, **found.parameters)
         if "challengers" not in spec.model_fields_set:
-            more = auto.challengers(spec.task, found.model)
+            more = auto.challengers(spec.task, found.model, len(values_of(spec).many) > 0)
             models |= {role: ModelSpec(model=name) for role, name in more.items()}
     if CHAMPION in spec.challengers:
         raise ValueError(
@@ -69,12 +70,26 @@ def resolve(spec: Any, **budget: Any) -> "Resolved":
     n_classes = 1
     if spec.task not in records.VALUES:
         n_classes = min(spec.max_classes, auto.UNNAMED) if spec.classes is None else len(spec.classes)
-    n_values = []
-    for feature in spec.features.values():
-        learned = min(feature.max_values, auto.UNNAMED)
-        nominal = learned if feature.values is None else len(feature.values)
-        n_values.append({records.NUMERIC: 0, records.BOOLEAN: 2}.get(feature.type, nominal))
-    return auto.resolve(spec.task, n_values, n_classes, {**spec.champion.parameters, **budget})
+    return auto.resolve(spec.task, values_of(spec), n_classes, {**spec.champion.parameters, **budget})
+
+
+def values_of(spec: Any) -> "Values":
+    """The values of a stream's features, as `auto` reckons with them."""
+    from models.auto import UNNAMED
+    from models.auto_values import Values
+
+    reckoned, named, bounds = [], [], {}
+    for f, feature in enumerate(spec.features.values()):
+        n = {records.NUMERIC: 0, records.BOOLEAN: 2}.get(feature.type, feature.max_values)
+        if feature.values is not None:
+            n = len(feature.values)
+        elif feature.type == records.NOMINAL and "max_values" in feature.model_fields_set:
+            named.append(f)
+        elif n > UNNAMED:
+            bounds[f], n = n, UNNAMED
+        reckoned.append(n)
+    binary = spec.task in records.VALUES or spec.classes is None or len(spec.classes) == 2
+    return Values(reckoned, named, bounds, binary)
 
 
 def steered(

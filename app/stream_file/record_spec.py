@@ -188,7 +188,8 @@ class FeatureSpec(Part):
         default=1000,
         ge=1,
         le=1_000_000,
-        description="Most values that are learned; a record with a new one beyond is rejected.",
+        description="Most values that are learned; a record with a new one beyond is rejected. `champion: auto` "
+        "expects few values, unless this says more than ten.",
     )
     from_: _FieldPath | None = Field(
         default=None,

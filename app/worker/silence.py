@@ -5,12 +5,12 @@ and leave, and few are joined, by chance: half with two partitions, a quarter wi
 to its partitions. Once there are `LEAST` instances and `LEAST` labels, and fewer than `SHARE` of the rarer kind were
 joined, it looks at the ids themselves: in a sample of all partitions, of the last records, or with the first ones
 where these have no ids in common. Few joins alone warn nobody, since they need not be wrong: labels of other streams
-in the topic, labels of some instances only, a horizon that is too short.
+in the topic, labels of some instances only. No joins at all do, once instances have expired: the horizon is too short.
 """
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from aiokafka.errors import KafkaError
 
@@ -18,6 +18,7 @@ from app.errors import RiparianError
 from app.kafka.connection import Connection
 from app.kafka.keys import Ids, sample
 from app.partition.learner import PartitionLearner
+from app.stream_file.durations import format_duration
 from app.stream_file.spec import Spec
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Silence:
     def __init__(self, spec: Spec, connection: Connection) -> None:
         self.spec, self.connection = spec, connection
         self.apart = 0.0
+        self._vain = False  # whether the horizon was warned of
         self._known: dict[int, Counts] = {}
         self._since: Counts = (0, 0, 0)
         self._next_sample = 0.0
@@ -71,9 +73,9 @@ class Silence:
             instances, labels, joined = (since + n - before for since, n, before in added)
             self._since = instances, labels, joined
 
-    async def look(self, learners: Iterable[PartitionLearner]) -> None:
+    async def look(self, learners: Sequence[PartitionLearner]) -> None:
         """Now and then: count, judge, and where few are joined, look at the ids."""
-        if self.spec.partitions == 1 or self.spec.topics.labels is None:
+        if self.spec.topics.labels is None:
             return
         self.count(learners)
         found = few(self._since)
@@ -81,12 +83,26 @@ class Silence:
             return
         counts, self._since = self._since, (0, 0, 0)
         if not found:
-            self.apart = 0.0
-        elif time.monotonic() >= self._next_sample:
+            self.apart, self._vain = 0.0, False
+        elif self.spec.partitions > 1 and time.monotonic() >= self._next_sample:
             try:
                 self._judge(counts, await self._sample())
             except (KafkaError, RiparianError, OSError) as error:
                 log.debug("ids were not compared: %r", error)
+        if found and not self.apart:
+            self._warn_of_horizon(counts, sum(learner.pending.counts["expired"] for learner in learners))
+
+    def _warn_of_horizon(self, counts: Counts, expired: int) -> None:
+        """Where no label at all met an instance, and instances have expired. Said once, until some meet again."""
+        instances, labels, joined = counts
+        if joined or expired < LEAST or self._vain:
+            return
+        self._vain = True
+        log.warning(
+            "no label meets its instance: of the last %d instances and %d labels, none was joined, and %d instances "
+            "waited for %s in vain (join.horizon); labels come later than that, or have other ids",
+            instances, labels, expired, format_duration(self.spec.join.horizon),
+        )  # fmt: skip
 
     async def _sample(self) -> Ids | None:
         ids = await sample(self.spec, self.connection, first=False)

@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from functools import cache
+from operator import is_
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from models.description import moved
 from models.ensemble.chunks import (
     AVERAGE,
     HITS,
+    LEAST,
     MAJORITY,
     N_QUALITY,
     SEEN,
@@ -35,6 +37,7 @@ from models.ensemble.chunks import (
     combine_values,
     count_labels,
     length_of_chunks,
+    mean_of,
     weigh_all,
 )
 from models.ensemble.entries import TREE
@@ -83,6 +86,8 @@ class Ensemble(Learner):
         self._vote = VOTES[self._parameters.get("vote", self.VOTE)]
         self._numbers = np.zeros(2, np.int64)
         self._members: list[Any] = []
+        self._longest = LEAST  # operations of the programs so far: of longer ones chunks need no room
+        self._asked: tuple[list[Any], Any] = [], None  # words of frames, and these below each other
         self._serials = np.zeros(0, np.int64)
         self._quality = np.zeros((0, self.N_QUALITY))
         self._set_up()
@@ -115,6 +120,9 @@ class Ensemble(Learner):
         return 0 if self.schema.task == "regression" else self.schema.n_outputs
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        if len(program.op) > max(self._longest, self._gatherer.length):
+            self._longest = 1 << (len(program.op) - 1).bit_length()
+            self._prepare()
         for start in range(0, len(program.op), self._gatherer.length):
             chunk = self._gatherer.gather(program, slab, start, self._n_classes, int(self._numbers[LEARNED]))
             self._run_chunk(chunk)
@@ -152,7 +160,8 @@ class Ensemble(Learner):
     def _prepare(self) -> None:
         """What follows from the schema and the number of members, and is not state."""
         n = len(self._members)
-        length = length_of_chunks(n, self.schema.n_features, self.schema.n_outputs) // self.SHORTER
+        longest = length_of_chunks(n, self.schema.n_features, self.schema.n_outputs) // self.SHORTER
+        length = min(longest, self._longest)
         self._gatherer = Gatherer(self.schema.n_features, length)
         self._planes = np.zeros((n, length, self.schema.n_outputs))
         self._factors = np.zeros((n, length))
@@ -182,16 +191,24 @@ class Ensemble(Learner):
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
         """As Learner.contributions: the mean of the members that know something, weighted as they vote."""
-        found = np.array([tree.contributions(slab, rows, about) for tree in self._voting()])
-        knows = ~np.isnan(found[:, :, -1])
-        votes = np.where(knows, self._votes()[:, None], 0.0)
-        total = votes.sum(axis=0)
-        votes = np.where(total > 0.0, votes, knows)  # nobody has been right yet: a mean
-        total = votes.sum(axis=0)
-        shares = votes / np.where(total > 0.0, total, 1.0)
-        mean: Floats = (shares[:, :, None] * np.nan_to_num(found)).sum(axis=0)
-        mean[total == 0.0, -1] = np.nan
+        n, d, trees = len(rows), self.schema.n_features, self._voting()
+        found, mean = np.empty((len(trees), n, d + 1)), np.empty((n, d + 1))
+        tell_every = getattr(trees[0], "tell_every", None)
+        if tell_every is None:
+            for tree, own in zip(trees, found, strict=True):
+                own[...] = tree.contributions(slab, rows, about)
+        else:
+            tell_every(self._frames([tree.asked(n) for tree in trees]), slab, rows, about, np.empty((2, n), int), found)
+        mean_of(found, self._votes(), mean)
         return mean
+
+    def _frames(self, words: list[Any]) -> Any:
+        """The words of frames below each other, made anew where one of them has been."""
+        before, frames = self._asked
+        if len(before) != len(words) or not all(map(is_, before, words)):
+            frames = np.array(words) if isinstance(words[0], np.ndarray) else words
+            self._asked = words, frames
+        return frames
 
     # Members
 

@@ -25,9 +25,9 @@ from models.gradient.committee import (
     _poisson_one,
     _rescale,
     _scores,
-    _standardise,
     _write,
     _write_early,
+    standardise,
 )
 from models.gradient.learner_state import BUFFERED, LEARNED, NEXT_BINS, READY
 from models.gradient.tree import learn, try_change
@@ -46,7 +46,7 @@ def _top_of(nodes, roots, layout, state, x, start, stop, scratch, task, heights)
     top, highest, n = start, -np.inf, 0
     for r in range(start, stop):
         if task.linear:
-            _standardise(state.scales, layout.n_values, x, r, scratch.z)
+            standardise(state.scales, layout.n_values, x, r, scratch.z)
         _scores(nodes, roots, layout, x, r, scratch, task)
         heights[r - start] = scratch.sums[1]
         if scratch.sums[1] > highest:
@@ -79,7 +79,7 @@ def _learn_instance(
     its share. Mutates nodes, scratch, progress.
     """
     if task.linear:
-        _standardise(state.scales, layout.n_values, x, r, scratch.z)
+        standardise(state.scales, layout.n_values, x, r, scratch.z)
     find_cells(bins, layout, x, r, scratch.cells)
     _scores(nodes, roots, layout, x, r, scratch, task)
     n_due = 0
@@ -109,7 +109,7 @@ def _begin_bag(nodes, roots, bins, layout, state, task, scratch, x, start, stop,
     for i in range(stop - start):
         heights[i] = 1.0 if heights[i] == highest else 0.0
     if task.linear:
-        _standardise(state.scales, layout.n_values, x, top, scratch.z)
+        standardise(state.scales, layout.n_values, x, top, scratch.z)
     _scores(nodes, roots, layout, x, top, scratch, task)
     scratch.sums[:] = 0.0
     for s in range(roots.shape[0]):
@@ -180,7 +180,7 @@ def run(
             elif start < stop:
                 top, _ = _top_of(nodes, roots, layout, state, slab.x, start, stop, scratch, task, heights)
                 if task.linear:
-                    _standardise(state.scales, layout.n_values, slab.x, top, scratch.z)
+                    standardise(state.scales, layout.n_values, slab.x, top, scratch.z)
                 _scores(nodes, roots, layout, slab.x, top, scratch, task)
                 _write(scratch, state, task, out, row[i])
             continue

@@ -12,44 +12,80 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats
+from models.contributions import Sums, no_sums, room_for_sums
+from models.gradient.committee import standardise
 from models.gradient.learner_state import CENTRE, CROSS_ENTROPY, MEAN, READY, SPREAD, WEIGHT, LearnerState, Task
 from models.gradient.losses import MOST_LOG, POISSON
-from models.gradient.tree import LEAF, N_NODES, PARENT, SEEN, TEST, Nodes, route
+from models.gradient.tree import LEAF, LEFT, N_NODES, NEXT, PARENT, RIGHT, SEEN, TEST, Nodes, route
 from models.kernel import kernel
 from models.score_contributions import to_probability, to_rate
 
 
-@kernel
-def average(links, meta, value, mean, weight):
-    """Write the mean score of the leaves below each node, and their weight: children come after their parents.
+@kernel(inline=True)
+def _next(links, node, child):
+    """The child of a node after this one; a node has two, or a chain of them, which ends with -1."""
+    if links[node, RIGHT] < 0:
+        return links[child, NEXT]
+    return links[node, RIGHT] if child == links[node, LEFT] else np.int32(-1)
 
-    mean : (n, q), weight : (n,), of zeros. Mutates both. O(n q).
+
+@kernel
+def average_stale(links, meta, value, roots, stale, sums, order):
+    """Write the mean score of the leaves below each stale node, and their weight.
+
+    stale, sums, order : of models.contributions.Sums; sums : (n, q + 1), the means and the weight. Mutates these.
+    O(stale nodes children q).
     """
     q = value.shape[1]
-    for node in range(len(links) - 1, -1, -1):
+    n = 0
+    for s in range(roots.shape[0]):
+        for t in range(roots.shape[1]):
+            if roots[s, t] >= 0 and stale[roots[s, t]] != 0:
+                order[n] = roots[s, t]
+                n += 1
+    at = 0
+    while at < n:
+        node = order[at]
+        at += 1
         if links[node, TEST] == LEAF:
-            weight[node] = meta[node, SEEN]
+            continue
+        child = links[node, LEFT]
+        while child >= 0:
+            if stale[child] != 0:
+                order[n] = child
+                n += 1
+            child = _next(links, node, child)
+    for at in range(n - 1, -1, -1):
+        node = order[at]
+        stale[node] = 0
+        for k in range(q + 1):
+            sums[node, k] = 0.0
+        if links[node, TEST] == LEAF:
+            sums[node, q] = meta[node, SEEN]
+        else:
+            child = links[node, LEFT]
+            while child >= 0:
+                weight = sums[child, q]
+                sums[node, q] += weight
+                for k in range(q):
+                    sums[node, k] += weight * sums[child, k]
+                child = _next(links, node, child)
         for k in range(q):
-            if links[node, TEST] == LEAF or not weight[node] > 0.0:
-                mean[node, k] = value[node, k]
+            if links[node, TEST] == LEAF or not sums[node, q] > 0.0:
+                sums[node, k] = value[node, k]
             else:
-                mean[node, k] /= weight[node]
-        parent = links[node, PARENT]
-        if parent >= 0:
-            weight[parent] += weight[node]
-            for k in range(q):
-                mean[parent, k] += weight[node] * mean[node, k]
+                sums[node, k] /= sums[node, q]
 
 
 @kernel
 def add_scores(links, test, mean, slope, n_values, roots, one_tree, shrinkage, first, slab, r, z, added):
     """Add to the scores what each feature does, and in the last row those of the roots.
 
-    mean : of `average`. z : the deviations of the features, of linear leaves. first : the output of the first tree.
+    mean : of `average_stale`. z : the deviations of the features, of linear leaves. first : output of the first tree.
     added : (d + 1, outputs). Mutates added. O(trees (depth + d) q).
     """
     last = len(added) - 1
-    q = mean.shape[1] if one_tree else 1
+    q = mean.shape[1] - 1 if one_tree else 1
     for s in range(roots.shape[0]):
         for t in range(roots.shape[1]):
             root = roots[s, t]
@@ -73,21 +109,26 @@ def add_scores(links, test, mean, slope, n_values, roots, one_tree, shrinkage, f
 
 @kernel(allocates=True)
 def contribute(
-    slab, rows, about, links, test, mean, slope, n_values, roots, one_tree, shrinkage, loss, known, centre, spread, z,
-    out,
+    slab, rows, about, links, test, meta, value, slope, stale, sums, order, n_values, roots, one_tree, shrinkage, loss,
+    linear, known, scales, centre, spread, out,
 ):  # fmt: skip
-    """Write what each feature adds to the predictions, and in the last column what the roots say. Mutates out.
-
-    z : (n, d), or (n, 0) without linear leaves. O(n (trees (depth + d) + d outputs)).
+    """Write what each feature adds to the predictions, and in the last column what the roots say. A row that is asked
+    about class after class is looked at once. Mutates out, stale, sums, order. O(n (trees (depth + d) + d outputs) and
+    stale nodes).
     """
     last = out.shape[1] - 1
     added = np.empty((last + 1, len(known)))
     before = np.empty(len(known))
     after = np.empty(len(known))
+    z = np.zeros(last if linear else 0)
     first = 1 if loss == CROSS_ENTROPY else 0
+    average_stale(links, meta, value, roots, stale, sums, order)
     for i in range(len(rows)):
-        added[:, :] = 0.0
-        add_scores(links, test, mean, slope, n_values, roots, one_tree, shrinkage, first, slab, rows[i], z[i], added)
+        if i == 0 or rows[i] != rows[i - 1]:
+            added[:, :] = 0.0
+            if linear:
+                standardise(scales, n_values, slab, rows[i], z)
+            add_scores(links, test, sums, slope, n_values, roots, one_tree, shrinkage, first, slab, rows[i], z, added)
         if loss == CROSS_ENTROPY:
             to_probability(added, known, about[i], before, after, out[i])
         elif loss == POISSON:
@@ -98,12 +139,12 @@ def contribute(
             out[i, last] = centre + spread * added[last, 0]
 
 
-def means(nodes: Nodes) -> tuple[Floats, Floats]:
-    """The mean score of the leaves below each node, and the weight that they have seen."""
-    n = int(nodes.counts[N_NODES])
-    mean, weight = np.zeros((n, nodes.value.shape[1])), np.zeros(n)
-    average(nodes.links[:n], nodes.meta, nodes.value, mean, weight)
-    return mean, weight
+def means(nodes: Nodes, roots: NDArray[np.int32]) -> Floats:
+    """The mean score of the leaves below each node."""
+    n, q = int(nodes.counts[N_NODES]), nodes.value.shape[1]
+    sums = room_for_sums(no_sums(q + 1), n)
+    average_stale(nodes.links, nodes.meta, nodes.value, roots, *sums)
+    return sums.sums[:, :q]
 
 
 def contributions(
@@ -112,19 +153,20 @@ def contributions(
     n_values: NDArray[np.int32],
     state: LearnerState,
     task: Task,
+    sums: Sums,
     slab: Floats,
     rows: NDArray[np.int32],
     about: NDArray[np.int64],
 ) -> Floats:
-    """As Learner.contributions. During the warm-up no feature adds anything to class frequencies, or the mean; the
-    kernels run then, too, and so are compiled when somebody asks before a stream begins."""
+    """As Learner.contributions. sums : of all nodes that there is room for. During the warm-up no feature adds anything
+    to class frequencies, or the mean; the kernels run then, too, and so are compiled when somebody asks before a stream
+    begins."""
     d = slab.shape[1]
     out = np.zeros((len(rows), d + 1))
-    z = _deviations(state.scales, n_values, slab[rows]) if task.linear else np.zeros((len(rows), 0))
-    mean, _ = means(nodes)
     contribute(
-        slab, rows, about, nodes.links, nodes.test, mean, nodes.slope, n_values, roots, task.one_tree,
-        task.shrinkage, task.loss, state.known, state.target[CENTRE], state.target[SPREAD], z, out,
+        slab, rows, about, nodes.links, nodes.test, nodes.meta, nodes.value, nodes.slope, *sums, n_values, roots,
+        task.one_tree, task.shrinkage, task.loss, task.linear, state.known, state.scales, state.target[CENTRE],
+        state.target[SPREAD], out,
     )  # fmt: skip
     if not state.counts[READY]:
         if task.loss != CROSS_ENTROPY:
@@ -133,13 +175,3 @@ def contributions(
             total = state.known.sum()
             out[:, d] = state.known[about] / total if total > 0.0 else np.nan
     return out
-
-
-def _deviations(scales: Floats, n_values: NDArray[np.int32], x: Floats) -> Floats:
-    """Features as linear leaves take them: in deviations, within +-3; nominal, constant and missing ones are 0."""
-    usable = (n_values == 0) & (scales[:, 2] > 0.0)
-    spread = np.sqrt(np.where(usable, scales[:, 2], 1.0) / np.where(usable, scales[:, 0], 1.0))
-    with np.errstate(over="ignore", invalid="ignore"):
-        z = np.clip((x - scales[:, 1]) / spread, -3.0, 3.0)
-    found: Floats = np.where(usable & ~np.isnan(z), z, 0.0)
-    return found

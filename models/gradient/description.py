@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.contract import Schema
 from models.gradient.bins import Bins
@@ -11,13 +12,13 @@ from models.gradient.tree import CODE, DEFAULT, DEPTH, LEAF, LEFT, MANY, NEXT, P
 
 
 def describe_trees(
-    nodes: Nodes, schema: Schema, n_trees: int, centre: float | None, spread: float
+    nodes: Nodes, roots: NDArray[np.int32], schema: Schema, centre: float | None, spread: float
 ) -> list[dict[str, Any]]:
     """Nodes of all trees, ids from 1, below a node 0 that is not among them: parents before children.
 
-    n_trees : of a stage. centre : where the score of a single tree is a prediction, what to add to it after `spread`.
+    roots : (stages, trees). centre : where the score of a single tree is a prediction, what it gets after `spread`.
     """
-    mean, _ = means(nodes)
+    mean = means(nodes, roots)
     seen = nodes.meta[:, SEEN].copy()
     for i in range(len(seen) - 1, -1, -1):
         parent = nodes.links[i, PARENT]
@@ -36,9 +37,9 @@ def describe_trees(
         if centre is None:
             node["unit"] = "score"
         if link[PARENT] < 0:
-            node["stage"] = link[TREE] // n_trees
+            node["stage"] = link[TREE] // roots.shape[1]
             if schema.task != "regression" and nodes.value.shape[1] == 1:
-                node["class"] = link[TREE] % n_trees + 1
+                node["class"] = link[TREE] % roots.shape[1] + 1
         if link[TEST] == LEAF:
             if nodes.slope.shape[1]:
                 node["slope"] = nodes.slope[i].tolist()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.contract import LEARN, Bags, Floats, Learner, Program, Schema
+from models.contributions import no_sums, room_for_sums
 from models.gradient import committee
 from models.gradient.bins import MOMENTS, lay_out, no_bins, refit, transfer
 from models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
@@ -226,6 +227,7 @@ class StochasticGradientTree(Learner):
         n_trees, n_outputs = shape_of(self.schema, self._task)
         self._layout, _ = lay_out(self.schema, self._effective["n_bins"], n_outputs)
         size = int(self._layout.size[0])
+        self._sums = no_sums(n_outputs + 1)
         self._scratch = scratch_for(self.schema, self._effective["n_stages"], n_trees)
         m = max(4, *self.schema.n_values, 4)
         self._search = Search(np.zeros((m, size)), np.zeros((m, n_outputs)), np.zeros(m, np.int32))
@@ -241,7 +243,9 @@ class StochasticGradientTree(Learner):
     def contributions(self, slab: Any, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
         """As Learner.contributions; see `models.gradient.contributions`."""
         n_values, task = self._layout.n_values, self._task
-        return contributions(self._nodes, self._roots, n_values, self._learned, task, slab, rows, about)
+        if len(self._sums.stale) < len(self._nodes.links):
+            self._sums = room_for_sums(self._sums, len(self._nodes.links))
+        return contributions(self._nodes, self._roots, n_values, self._learned, task, self._sums, slab, rows, about)
 
     def fit(self, x: ArrayLike | Bags, y: ArrayLike, w: ArrayLike | None = None) -> None:
         """Learn a training set in several passes; what is left of a warm-up ends with the first."""
@@ -254,10 +258,10 @@ class StochasticGradientTree(Learner):
             status = committee.run(
                 program.op, program.row, program.y, program.w, slab, out, progress, self._nodes, self._roots,
                 self._bins, self._layout, self._growth, self._learned, self._watch, self._task, self._chosen,
-                self._scratch, self._search, replay,
+                self._scratch, self._search, replay, self._sums.stale,
             )  # fmt: skip
             if status == GROW:
-                self._nodes = make_room(self._nodes, int(progress[NEED_NODES]), int(progress[NEED_BLOCKS]))
+                self._make_room(int(progress[NEED_NODES]), int(progress[NEED_BLOCKS]))
             elif status == WARM:
                 self._begin(out)
             elif status == RESET:
@@ -267,6 +271,11 @@ class StochasticGradientTree(Learner):
                 self._rebin()
             else:
                 return
+
+    def _make_room(self, n_nodes: int, n_blocks: int) -> None:
+        self._nodes = make_room(self._nodes, n_nodes, n_blocks)
+        if len(self._sums.stale):
+            self._sums = room_for_sums(self._sums, len(self._nodes.links))
 
     def _begin(self, out: Floats) -> None:
         """End the warm-up: bins and scales from the buffer, and the trees learn it if they replay it."""
@@ -314,7 +323,7 @@ class StochasticGradientTree(Learner):
         trees = np.flatnonzero(self._learned.known[1:] > 0.0).tolist()
         n_stages, counts = len(self._roots), self._nodes.counts
         n = len(trees) * n_stages
-        self._nodes = make_room(self._nodes, int(counts[N_NODES]) + n, int(counts[N_BLOCKS]) + n)
+        self._make_room(int(counts[N_NODES]) + n, int(counts[N_BLOCKS]) + n)
         for tree in trees:
             for s in range(n_stages):
                 self._roots[s, tree] = plant(self._nodes, s * self._roots.shape[1] + tree)
@@ -325,10 +334,11 @@ class StochasticGradientTree(Learner):
         trees = np.repeat(drifted, roots.shape[1])
         replaced = np.flatnonzero(trees & (roots.ravel() >= 0))
         self._nodes, ids = without_trees(self._nodes, trees)
+        self._sums = no_sums(self._nodes.value.shape[1] + 1)
         self._roots = np.where(roots >= 0, ids[roots], -1).astype(np.int32)
         counts = self._nodes.counts
         n = len(replaced)
-        self._nodes = make_room(self._nodes, int(counts[N_NODES]) + n, int(counts[N_BLOCKS]) + n)
+        self._make_room(int(counts[N_NODES]) + n, int(counts[N_BLOCKS]) + n)
         for tree in replaced.tolist():
             self._roots[divmod(tree, roots.shape[1])] = plant(self._nodes, tree)
         if drifted.all():
@@ -402,6 +412,7 @@ class StochasticGradientTree(Learner):
         if len(self._learned.target) == UNIT:  # stored before detectors had a unit of their own
             self._learned = self._learned._replace(target=np.append(self._learned.target, self._learned.target[SPREAD]))
         self._watch = taken(self._watch, {})
+        self._sums = no_sums(self._nodes.value.shape[1] + 1)
         self._roots = np.array(state["roots"], np.int32)
         self._chosen = np.array(state["chosen"], np.int32)
         _number_trees(self._nodes, self._roots)
@@ -430,7 +441,7 @@ class StochasticGradientTree(Learner):
         plain = not classes and task.loss != POISSON and len(self._roots) == 1
         centre = float(state.target[CENTRE]) if plain else None
         nodes = self._nodes._replace(**used(self._nodes))
-        trees = describe_trees(nodes, self.schema, self._roots.shape[1], centre, float(state.target[SPREAD]))
+        trees = describe_trees(nodes, self._roots, self.schema, centre, float(state.target[SPREAD]))
         return [top, *trees]
 
     def size(self) -> dict[str, int]:

@@ -6,16 +6,78 @@ change of a probability is shared out as that of scores is (models.score_contrib
 loses that the leaf inherited and has not seen yet.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats
-from models.hoeffding.feature_subsets import FeatureSubsets, gather, layout_at
-from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT
+from models.contributions import Sums, no_sums
+from models.hoeffding.feature_subsets import NO_SUBSETS, FeatureSubsets, gather, layout_at
+from models.hoeffding.nodes import FIRST, MAP, MC_CORRECT, N_MAP, NB_CORRECT, TEST
 from models.hoeffding.parameters import MC, NBA, Settings
 from models.kernel import kernel
 from models.log_likelihood import add_logarithms
 from models.score_contributions import to_probability
+
+
+class Told(NamedTuple):
+    """What a tree that only grows keeps for reasons: the sums of its nodes, what its leaves look at, and scratch of
+    `share_out`."""
+
+    sums: Sums
+    looks: FeatureSubsets
+    added: Floats
+    before: Floats
+    after: Floats
+    part: Floats
+
+
+def nothing_told(k: int) -> Told:
+    """Before anybody asks."""
+    none = np.zeros(0)
+    return Told(no_sums(k), NO_SUBSETS, np.zeros((0, k)), none, none, none)
+
+
+def scratch_to_tell(sums: Sums, looks: FeatureSubsets) -> Told:
+    s, k = looks.features.shape[1], sums.sums.shape[1]
+    return Told(sums, looks, np.zeros((s + 2, k)), np.zeros(k), np.zeros(k), np.zeros(s + 2))
+
+
+@kernel
+def add_up_stale(links, child_of_value, weights, stale, sums, order):
+    """Add up the stale nodes of a tree that only grows, each from its children. Mutates stale, sums, order. O(stale
+    nodes children k)."""
+    n = 0
+    if stale[0] != 0:
+        order[0] = 0
+        n = 1
+    at = 0
+    while at < n:
+        node = order[at]
+        at += 1
+        if links[node, TEST] < 0:
+            continue
+        n_map = links[node, N_MAP]
+        for j in range(n_map if n_map > 0 else 2):
+            child = child_of_value[links[node, MAP] + j] if n_map > 0 else np.int32(links[node, FIRST] + j)
+            if child >= 0 and stale[child] != 0:
+                order[n] = child
+                n += 1
+    for at in range(n - 1, -1, -1):
+        node = order[at]
+        stale[node] = 0
+        leaf = links[node, TEST] < 0
+        for c in range(sums.shape[1]):
+            sums[node, c] = weights[node, c] if leaf else 0.0
+        if leaf:
+            continue
+        n_map = links[node, N_MAP]
+        for j in range(n_map if n_map > 0 else 2):
+            child = child_of_value[links[node, MAP] + j] if n_map > 0 else np.int32(links[node, FIRST] + j)
+            if child >= 0:
+                for c in range(sums.shape[1]):
+                    sums[node, c] += sums[child, c]
 
 
 def add_naive_bayes(

@@ -14,15 +14,15 @@ models.hoeffding.loop. Invariants:
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
-from models.contributions import add_up, climb
+from models.contributions import room_for_sums
 from models.frames import Frame
-from models.hoeffding.contributions import add_naive_bayes
+from models.hoeffding.contributions import nothing_told, scratch_to_tell
 from models.hoeffding.feature_subsets import NO_SUBSETS, FeatureSubsets, every_feature
 from models.hoeffding.loop import TreeValues, new_frame, run_binned, run_gaussian, watch_binned, watch_gaussian
 from models.hoeffding.nodes import (
@@ -48,11 +48,10 @@ from models.hoeffding.nodes import (
     HoeffdingTreeState,
     Nodes,
     enlarge,
-    route,
-    route_known,
 )
-from models.hoeffding.parameters import NBA, bins_of, settings_of
-from models.kernel import GROW, kernel
+from models.hoeffding.parameters import MC, NBA, bins_of, settings_of
+from models.hoeffding.telling import tell_bayes, tell_every, tell_way
+from models.kernel import GROW
 from models.likelihood import scratch_of
 from models.observers import (
     Cache,
@@ -178,6 +177,7 @@ class HoeffdingTree(Learner):
         self._joint = scratch_of(self.schema)
         self._post = np.zeros((max(2, *self.schema.n_values, 2) + 1, k))
         self._found = np.zeros(4)
+        self._told = nothing_told(k)
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats = UNWATCHED) -> None:
         """As Learner.run. errors : (n,) float64 where the tree is watched; a LEARN of a class within the schema, of
@@ -196,7 +196,7 @@ class HoeffdingTree(Learner):
     def _values(self) -> TreeValues:
         return TreeValues(
             self._progress, self._joint, self._post, self._found, self._nodes, self._known, self._cache, self._layout,
-            self._settings, self._chosen,
+            self._settings, self._chosen, self._told,
         )  # fmt: skip
 
     @property
@@ -204,20 +204,26 @@ class HoeffdingTree(Learner):
         return True
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        nodes, n_nodes = self._nodes, int(self._nodes.counts[N_NODES])
-        sums, leaves = np.zeros((n_nodes, self.schema.n_outputs)), np.zeros(len(rows), np.int64)
-        out = np.zeros((len(rows), self.schema.n_features + 1))
-        add_up(nodes.links, TEST, PARENT, -1, nodes.weights[:n_nodes], sums)
-        _leaves_of(nodes.links, nodes.test, nodes.child_of_value, self._layout.n_values, slab, rows, leaves)
-        climb(nodes.links, TEST, PARENT, -1, sums, leaves, about, out)
-        blocks = nodes.links[leaves, BLOCK].astype(np.int64)
-        everything = self._chosen is NO_SUBSETS
-        chosen = every_feature(self.schema, bins_of(self._parameters)) if everything else self._chosen
-        add_naive_bayes(
-            self._settings, leaves, blocks, nodes.leaf, nodes.weights, nodes.stats, self._known.n_seen,
-            chosen, slab, rows, about, out,
-        )  # fmt: skip
+        words, n = self.asked(len(rows)), len(rows)
+        places, out = np.empty((2, n), np.int64), np.empty((n, self.schema.n_features + 1))
+        tell_way(words, slab, rows, about, places, out)
+        if self._settings.leaf_prediction != MC:
+            tell_bayes(words, slab, rows, about, places, out)
         return out
+
+    tell_every: ClassVar[Any] = staticmethod(tell_every)  # of an ensemble's trees
+
+    def asked(self, n: int) -> Any:
+        """The words of a frame with room to tell of n instances."""
+        if not len(self._told.sums.stale):
+            self._told = scratch_to_tell(
+                room_for_sums(self._told.sums, len(self._nodes.links)),
+                every_feature(self.schema, bins_of(self._parameters)) if self._chosen is NO_SUBSETS else self._chosen,
+            )
+            self._frame = None
+        if self._frame is None:
+            self._frame = new_frame(self._values())
+        return self._frame.words
 
     def _grow(self, n_nodes: int, n_blocks: int, n_mapped: int) -> None:
         """Room for so many nodes, blocks and entries of child_of_value; capacities double."""
@@ -233,6 +239,8 @@ class HoeffdingTree(Learner):
             old.counts,
         )
         self._cache = Cache(enlarge(self._cache.rows, n_blocks), enlarge(self._cache.fresh, n_blocks))
+        if len(self._told.sums.stale):
+            self._told = self._told._replace(sums=room_for_sums(self._told.sums, len(self._nodes.links)))
         self._frame = None
 
     def resize(self, schema: Schema) -> None:
@@ -324,13 +332,3 @@ class HoeffdingTree(Learner):
     def size(self) -> dict[str, int]:
         counts = self._nodes.counts
         return {"n_nodes": int(counts[N_NODES]), "n_leaves": int(counts[N_LEAVES]), "depth": int(counts[DEEPEST])}
-
-
-@kernel
-def _leaves_of(links, test, child_of_value, n_values, slab, rows, leaves):
-    """Write the leaf of each of these rows."""
-    for i in range(len(rows)):
-        end = route(links, test, child_of_value, n_values, slab, rows[i], 0)
-        if links[end, TEST] >= 0:
-            end = route_known(links, test, child_of_value, n_values, slab, rows[i], end)
-        leaves[i] = end

@@ -56,15 +56,35 @@ def add_opinions(found, votes, weight, floors, scores, known, told):
 
 
 @kernel
-def to_pooled(scores, known, told, about, before, after, out):
-    """Write what each feature adds to the pooled probability of the class asked about, what is left, and where it
-    begins; NaN there where no member said. O(n classes d).
+def add_shares(found, share, mean, known):
+    """Add what a member says, by its share in a pool that adds up predictions. O(n d).
 
-    scores, known, told : as of add_opinions. before, after : (classes,), scratch. Mutates those and out : (n, d + 2),
-    which is 0.
+    found : (n, d + 1), NaN in the last column where the member knows nothing. Mutates mean : (n, d + 1), and
+    known : (n,), whether somebody said something.
     """
+    d = found.shape[1] - 1
+    for i in range(len(found)):
+        said = not math.isnan(found[i, d])
+        known[i] |= said
+        for f in range(d + said):
+            mean[i, f] += share * found[i, f]
+
+
+@kernel
+def to_pooled(scores, known, told, about, before, after, whole, out):
+    """Write what each feature adds to the pooled probability of the class asked about, and where that begins; NaN
+    there where no member said. O(n classes d).
+
+    scores, known, told : as of add_opinions. before, after : (classes,), whole : (d + 2,), scratch, of the last one
+    what is left stands before where it begins. Mutates those and out : (n, d + 1).
+    """
+    d = out.shape[1] - 1
     for i in range(len(about)):
+        whole[:] = 0.0
         if told[i]:
-            to_probability(scores[i], known[i], about[i], before, after, out[i])
+            to_probability(scores[i], known[i], about[i], before, after, whole)
         else:
-            out[i, out.shape[1] - 1] = math.nan
+            whole[d + 1] = math.nan
+        for f in range(d):
+            out[i, f] = whole[f]
+        out[i, d] = whole[d + 1]

@@ -38,7 +38,8 @@ ENTRIES = (
                 "members",
                 dict,
                 None,
-                text="name: model, or name: {model: ..., its parameters, frozen: true}; none: five, or seven",
+                text="name: model, or name: {model: ..., its parameters, frozen: true, max_values, target_means}; "
+                "none: five, or seven",
             ),
             Parameter(
                 "pool",

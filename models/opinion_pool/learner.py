@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
 from models.opinion_pool import entries
-from models.opinion_pool.contributions import add_opinions, to_pooled
-from models.opinion_pool.members import frozen, going_on, members, rule
+from models.opinion_pool.contributions import add_opinions, add_shares, to_pooled
+from models.opinion_pool.members import frozen, going_on, members, rule, seen
 from models.opinion_pool.pooling import (
     ERROR,
     LEADER,
@@ -30,11 +30,12 @@ from models.opinion_pool.pooling import (
     take_up,
 )
 from models.opinion_pool.resting import Resting
+from models.opinion_pool.views import ALL, TARGET, View, Views
 from models.registry import create
 from models.threads import WORTH_A_THREAD, share
 
 RULES = {entries.LOGARITHMIC: LOGARITHMIC, entries.LINEAR: LINEAR, entries.LEADER: LEADER}
-LEAST, MOST = 128, 4096  # rows of a chunk
+LEAST, MOST = 128, 1024  # rows of a chunk; of more, members take no less time, and more room for votes
 SCRATCH = 8_000_000  # bytes that the votes of a chunk may take, and its rows
 NOTHING = np.zeros((0, 0))
 
@@ -64,6 +65,7 @@ class OpinionPool(Learner):
     members : dict, optional
         name -> model, or a dict of "model" and its parameters, and "frozen": True where it predicts and does not learn.
         Models may come more than once. Models of other libraries cannot be members. None: entries.MEMBERS of the task.
+        "max_values" and "target_means" say what it sees of nominal features (models.opinion_pool.views).
     pool : {"auto", "logarithmic", "linear", "leader"}
     rate : float
         Length of a step, in [0, 1]; longer while there are few labels (models.opinion_pool.pooling).
@@ -90,9 +92,13 @@ class OpinionPool(Learner):
         super().__init__(schema, seed=seed, **parameters)
         self._rule = RULES[rule(schema.task, self._parameters["pool"])]
         self._models = members(schema.task, self._parameters["members"])
+        told = seen(self._parameters["members"])
+        self._views = Views(schema, [View(*told[member]) if member in told else ALL for member in self._models])
         self._members = {
-            member: create(model, schema, seed=seed + i, **own)
-            for i, (member, (model, own)) in enumerate(self._models.items())
+            member: create(model, view.schema(schema), seed=seed + i, **own)
+            for i, ((member, (model, own)), view) in enumerate(
+                zip(self._models.items(), self._views.views, strict=True)
+            )
         }
         self._frozen = set(frozen(self._parameters["members"]))
         m = len(self._members)
@@ -108,15 +114,18 @@ class OpinionPool(Learner):
     def _prepare(self) -> None:
         """Scratch, which follows from the schema."""
         m, d, k = len(self._members), self.schema.n_features, self.schema.n_outputs
-        n = max(LEAST, min(MOST, SCRATCH // (8 * (m * k + d + 4))))  # also operations: two an operation
+        per_row = 8 * (m * k + d + self._views.width + 4)
+        n = max(LEAST, min(MOST, SCRATCH // per_row))  # also operations: two an operation
         self._length = n // 2
         self._op, self._kind = np.zeros(n, np.int8), np.zeros(n, np.int8)
         self._row, self._now = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self._source, self._loaded, self._age = np.zeros(n, np.int32), np.zeros(n, np.bool_), np.zeros(n, np.int32)
         self._y, self._w = np.zeros(n), np.zeros(n)
         self._slab, self._planes = np.zeros((n, d)), np.zeros((m, n, k))
+        self._views.prepare(n)
         self._place, self._marks = np.zeros(0, np.int32), np.zeros((0, 1))
         self._p, self._floors, self._g, self._h = np.zeros(k), np.zeros(k), np.zeros(m), np.zeros(m)
+        self._n_voted = 0
 
     @property
     def members(self) -> dict[str, Learner]:
@@ -172,7 +181,8 @@ class OpinionPool(Learner):
             self._age, self._place,
         )  # fmt: skip
         chunk = Program(self._op[:n_ops], self._row[:n_ops], self._y[:n_ops], self._w[:n_ops])
-        rows, learners = self._slab[:n_rows], list(self._members.values())
+        learners = list(self._members.values())
+        shown, views = self._views.show(chunk, self._now[:n_ops], self._slab[:n_rows], n_classes > 0), self._views.views
         asked = chunk if not self._frozen else Program(*(column[chunk.op == PREDICT] for column in chunk))
         names, awake = list(self._members), self._resting.awake.tolist()
 
@@ -185,11 +195,12 @@ class OpinionPool(Learner):
                 return
             if kept:
                 take_up(kept[j], self._source, self._loaded, n_rows, votes)
-            learners[j].run(asked if names[j] in self._frozen else chunk, rows, votes)
+            learners[j].run(asked if names[j] in self._frozen else shown.learning, shown.rows[views[j]], votes)
             if kept:
                 keep(self._row, self._kind, self._source, n_ops, votes, n_classes == 0, kept[j])
 
         share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
+        self._n_voted = 0 if chunk.op.any() else n_ops
         floor, rate = self._parameters["floor"], self._parameters["rate"]
         repeats = self._repeats if kept else np.zeros_like(self._repeats)
         learned = self._weights, self._sizes, self._quality, self._counts, self._resting.awake, repeats
@@ -230,9 +241,9 @@ class OpinionPool(Learner):
         total = self._weights.sum()
         return self._weights / total if total > 0.0 else np.zeros_like(self._weights)
 
-    def _awake(self, weights: Floats) -> list[tuple[Learner, float]]:
-        """The members that do not rest, with their weights."""
-        pairs = zip(self._members.values(), weights.tolist(), strict=True)
+    def _awake(self, weights: Floats) -> list[tuple[Learner, View, float]]:
+        """The members that do not rest, with what they see and their weights."""
+        pairs = zip(self._members.values(), self._views.views, weights.tolist(), strict=True)
         return list(compress(pairs, self._resting.awake.tolist()))
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
@@ -242,34 +253,45 @@ class OpinionPool(Learner):
             length = max(1, SCRATCH // (16 * (self.schema.n_features + 2) * self.schema.n_outputs))
             parts = [slice(start, start + length) for start in range(0, len(rows), length)]
             told = [self._logarithmic_contributions(slab[rows[part]], about[part]) for part in parts]
-            return np.concatenate(told) if told else np.zeros((0, self.schema.n_features + 1))
+            return told[0] if len(told) == 1 else np.concatenate([np.zeros((0, self.schema.n_features + 1)), *told])
         mean = np.zeros((len(rows), self.schema.n_features + 1))
         known = np.zeros(len(rows), np.bool_)
-        for member, weight in self._awake(self._shares()):
+        for member, view, weight in self._awake(self._shares()):
             if member.tells_why:
-                found = member.contributions(slab, rows, about)
-                known |= ~np.isnan(found[:, -1])
-                mean += weight * np.nan_to_num(found)
+                add_shares(self._views.contributions(member, view, slab, rows, about), weight, mean, known)
         mean[~known, -1] = np.nan
         return mean
 
     def _logarithmic_contributions(self, x: Floats, about: NDArray[np.int64]) -> Floats:
         """Members are asked about all classes: the probability of one depends on what is said of the others."""
         (n, d), k = x.shape, self.schema.n_outputs
-        each = np.arange(n, dtype=np.int32)
-        program = Program(np.full(n, PREDICT, np.int8), each, np.full(n, np.nan), np.ones(n))
-        of_rows, of_classes = np.repeat(each, k), np.tile(np.arange(k), n)
-        silent = np.full((n * k, d + 1), np.nan)
+        rows = np.arange(n, dtype=np.int32)
+        program = Program(np.full(n, PREDICT, np.int8), rows, np.full(n, np.nan), np.ones(n))
+        voted = self._have_voted(x)
+        of_rows, of_classes = np.repeat(rows, k), np.tile(np.arange(k), n)
         scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
         set_floors(self._parameters["floor"], self._class_counts, self._floors)
-        for member, weight in self._awake(self._weights):
-            votes = np.zeros((n, k))
-            member.run(program, x, votes)
-            found = member.contributions(x, of_rows, of_classes) if member.tells_why else silent
+        each = zip(self._members.values(), self._views.views, self._weights.tolist(), strict=True)
+        for j, (member, view, weight) in enumerate(each):
+            if not self._resting.awake[j]:
+                continue
+            votes = self._planes[j, :n] if voted else np.zeros((n, k))
+            if not voted:
+                member.run(program, self._views.now(view, x), votes)
+            if member.tells_why:
+                found = self._views.contributions(member, view, x, of_rows, of_classes)
+            else:
+                found = np.full((n * k, d + 1), np.nan)
             add_opinions(found, votes, weight, self._floors, scores, known, told)
-        out = np.zeros((n, d + 2))
-        to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), out)
-        return np.delete(out, d, axis=1)
+        out = np.zeros((n, d + 1))
+        to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), np.zeros(d + 2), out)
+        return out
+
+    def _have_voted(self, x: Floats) -> bool:
+        """Whether the planes hold the members' votes on just these instances, and nothing was learned since: a model is
+        asked when it has predicted."""
+        n = self._n_voted
+        return n == len(x) > 0 and self._slab[:n].tobytes() == x.tobytes()
 
     def warm_up(self) -> None:
         for member in self._members.values():
@@ -283,8 +305,9 @@ class OpinionPool(Learner):
     # The contract
 
     def resize(self, schema: Schema) -> None:
-        for member in self._members.values():
-            member.resize(schema)
+        for member, view in zip(self._members.values(), self._views.views, strict=True):
+            member.resize(view.schema(schema))
+        self._views.resize(schema)
         self.schema = schema
         self._class_counts = np.concatenate([self._class_counts, np.zeros(self._n_classes - len(self._class_counts))])
         self._prepare()
@@ -295,14 +318,19 @@ class OpinionPool(Learner):
             for name in self._frozen:
                 arrays = before._members[name].state()._asdict()
                 self._members[name].restore({field: array.copy() for field, array in arrays.items()})
+            if self._frozen:  # what they see, too
+                self._views.restore(before._views.state())
+            self._n_voted = 0
 
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
         float64. class_counts : (n_outputs,) float64, labels of each class. rests, labels : of
-        models.opinion_pool.resting, where members may rest. Then the arrays of each member, named after it."""
+        models.opinion_pool.resting, where members may rest. target_f : of models.opinion_pool.views. Then the arrays of
+        each member, named after it."""
         own = {"weights": self._weights, "sizes": self._sizes, "quality": self._quality, "counts": self._counts}
         own |= {"class_counts": self._class_counts} if self._n_classes else {}
         own |= self._resting.state() if self._resting.below else {}
+        own |= self._views.state()
         for name, member in self._members.items():
             own |= {place(name) + field: array for field, array in member.state()._asdict().items()}
         return _state_type(tuple(own))(**own)
@@ -316,8 +344,10 @@ class OpinionPool(Learner):
         self._class_counts = np.array(state.get("class_counts", none), np.float64)
         if self._resting.below:
             self._resting.restore(state)
+        self._views.restore(state)
         for name, member in self._members.items():
             member.restore(of_member(state, name))
+        self._n_voted = 0
 
     @property
     def incomparable(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -339,7 +369,7 @@ class OpinionPool(Learner):
         mean absolute error."""
         nodes: list[dict[str, Any]] = []
         for j, (name, member) in enumerate(self._members.items()):
-            own = moved(member.describe(), len(nodes), None, 0)
+            own = self._views.described(self._views.views[j], moved(member.describe(), len(nodes), None, 0))
             for root in own[:1]:
                 root |= {"member": name, "share": float(self._weights[j])}
                 root |= {"frozen": True} if name in self._frozen else {}
@@ -392,6 +422,7 @@ def adapted(fresh: Learner, was: Mapping[str, Any], state: Mapping[str, NDArray[
         found["class_counts"] = state.get("class_counts", own["class_counts"])
     if "labels" in own:
         found["labels"] = state["labels"]
+    found |= {field: state.get(field, own[field]) for field in own if field.startswith(TARGET)}
     for field in fields.keys() - {"labels"}:
         found[field] = np.array(found[field])
         found[field][there] = state[field][at]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from models.entry import REGRESSION
@@ -9,7 +10,8 @@ from models.opinion_pool.entries import AUTO, LINEAR, LOGARITHMIC, MEMBERS
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")  # of a member: it begins the names of its arrays in a state
 MOST = 64  # members
-OWN = ("model", "frozen")  # of what is said of a member; the rest are its parameters
+SEEN = ("max_values", "target_means")  # what a member sees (models.opinion_pool.views)
+OWN = ("model", "frozen", *SEEN)  # of what is said of a member; the rest are its parameters
 
 
 def members(task: str, given: Mapping[str, Any] | None) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -36,12 +38,36 @@ def members(task: str, given: Mapping[str, Any] | None) -> dict[str, tuple[str, 
             raise ValueError(f"{where} is {model!r}, which cannot be a member: give another model")
         if not isinstance(said.get("frozen", False), bool):
             raise ValueError(f"{where}: frozen is {said['frozen']!r}: give true or false")
+        _check_seen(where, *map(said.get, SEEN))
         try:
             found[name] = model, validate(model, task, {key: said[key] for key in said if key not in OWN})
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
     if not 1 <= len(found) <= MOST:
         raise ValueError(f"model 'opinion-pool' has {len(found)} members: give 1 .. {MOST}")
+    return found
+
+
+def _check_seen(where: str, most: Any, means: Any) -> None:
+    each = most if isinstance(most, list | tuple) else [2 if most is None else most]
+    if not each or not all(type(n) is int and (n >= 2 or (n == 0 and each is most)) for n in each):
+        raise ValueError(f"{where}: max_values is {most!r}: give a number from 2 on, or one a feature, 0 for no bound")
+    if means is not None and not (
+        isinstance(means, list | tuple)
+        and all(type(f) is int and f >= 0 for f in means)
+        and all(a < b for a, b in pairwise(means))
+    ):
+        raise ValueError(f"{where}: target_means is {means!r}: give the numbers of features, from 0 on, ascending")
+
+
+def seen(given: Mapping[str, Any] | None) -> dict[str, tuple[int | tuple[int, ...] | None, tuple[int, ...]]]:
+    """Name -> the values that a member sees of nominal features, None for all, and the features whose mean targets it
+    sees; of those that do not see instances as they are."""
+    found = {}
+    for name, said in (given or {}).items():
+        if isinstance(said, Mapping) and (said.get("max_values") or said.get("target_means")):
+            most = said.get("max_values")
+            found[name] = tuple(most) if isinstance(most, list | tuple) else most, tuple(said.get("target_means") or ())
     return found
 
 
@@ -74,9 +100,11 @@ def going_on(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
     from models.registry import REGISTRY
 
     before, found = members(task, was.get("members")), dict[str, int | None]()
+    saw, sees = seen(was.get("members")), seen(now.get("members"))
     for name, (model, own) in members(task, now.get("members")).items():
         other, its = before.get(name, ("", {}))
-        same = model == other and all(its.get(key) == own[key] for key in own if key not in REGISTRY[model].free)
+        same = model == other and saw.get(name) == sees.get(name)
+        same = same and all(its.get(key) == own[key] for key in own if key not in REGISTRY[model].free)
         found[name] = list(before).index(name) if same else None
     return found
 

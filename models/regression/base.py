@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Schema
-from models.contributions import add_up, climb
-from models.kernel import kernel
+from models.contributions import no_sums, room_for_sums
+from models.frames import Frame
 from models.observers import check_growth
-from models.regression.contributions import add_models
+from models.regression.contributions import AskedTree, add_models, frame_of, room_for_terms, tell_every, tell_way
 from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MEAN_LEAF, MODEL_ERROR, SEEN, N
 from models.regression.nodes import (
     BLOCK,
@@ -21,9 +21,7 @@ from models.regression.nodes import (
     LEFT,
     N_LIVE,
     N_MONITOR,
-    N_NODES,
     OTHER,
-    PARENT,
     RIGHT,
     SEEN_BEFORE,
     TEST,
@@ -32,7 +30,6 @@ from models.regression.nodes import (
     Scratch,
     make_room,
     plant,
-    route,
     used,
 )
 from models.regression.observers import lay_out, transfer
@@ -77,6 +74,12 @@ class RegressionTree(Learner):
         """What follows from the schema and is not state."""
         self._layout, width = lay_out(self.schema, self._parameters["n_bins"])
         d = self.schema.n_features
+        self._sums = no_sums(2)
+        self._terms = room_for_terms(0, 0, d)
+        self._progress = np.zeros(1, np.int64)
+        # Of the program, and for reasons; None where an array has been replaced since.
+        self._running: Frame | None = None
+        self._frame: Frame | None = None
         self._scratch = Scratch(
             np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(4), np.zeros(width), np.zeros((2, d), np.int64)
         )
@@ -86,35 +89,39 @@ class RegressionTree(Learner):
         return True
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        links, mass = self._nodes.links[: int(self._nodes.counts[N_NODES])], self._mass()
-        sums, leaves = np.zeros_like(mass), np.zeros(len(rows), np.int64)
-        out = np.zeros((len(rows), self.schema.n_features + 1))
-        add_up(links, TEST, PARENT, OTHER, mass, sums)
-        _leaves_of(links, self._nodes.test, self._layout.n_values, slab, rows, leaves)
-        climb(links, TEST, PARENT, -1, sums, leaves, about, out)
+        words, n = self.asked(len(rows)), len(rows)
+        leaves, out = np.empty(n, np.int64), np.empty((n, self.schema.n_features + 1))
+        tell_way(words, slab, rows, about, leaves, out)
         if self._growth.leaf_prediction != MEAN_LEAF:
-            add_models(
-                links, leaves, self._nodes.blocks, self._layout, self._nodes.scales, self._growth.leaf_prediction,
-                slab, rows, *self._terms(), out,
-            )  # fmt: skip
+            add_models(words, slab, rows, leaves, out)
         return out
 
-    def _mass(self) -> Floats:
-        """Sum of the targets and weight of each leaf, (n, 2), 0 of other nodes."""
-        links = self._nodes.links[: int(self._nodes.counts[N_NODES])]
-        mass, leaf = np.zeros((len(links), 2)), np.flatnonzero(links[:, TEST] == LEAF)
-        own = self._nodes.blocks[links[leaf, BLOCK]]
-        mass[leaf, 1] = own[:, N]
-        mass[leaf, 0] = own[:, MEAN] * own[:, N]
-        return mass
+    tell_every: ClassVar[Any] = staticmethod(tell_every)  # of an ensemble's trees
 
-    def _terms(self) -> tuple[Floats, NDArray[np.bool_], Floats]:
-        """z, told and terms of models.regression.contributions.add_model."""
-        n, d = len(self._nodes.blocks), self.schema.n_features
-        return np.zeros(d), np.zeros(n, np.bool_), np.zeros((n, d))
+    def asked(self, n: int) -> Any:
+        """The words of a frame with room to tell of n instances."""
+        if self._frame is None or len(self._terms.owner) < min(n, len(self._nodes.blocks)):
+            self._frame = self._ask(n)
+        return self._frame.words
+
+    def _ask(self, n: int) -> Frame:
+        """What n instances are asked about."""
+        nodes = self._nodes
+        if len(self._sums.stale) < len(nodes.links):
+            self._sums = room_for_sums(self._sums, len(nodes.links))
+            self._running = None
+        self._terms = room_for_terms(min(n, len(nodes.blocks)), len(nodes.blocks), self.schema.n_features)
+        asked = AskedTree(
+            nodes.links, nodes.test, nodes.blocks, self._layout, nodes.scales, self._growth.leaf_prediction,
+            self._sums, self._terms, self._scratch.z,
+        )  # fmt: skip
+        return frame_of(asked)
 
     def _make_room(self, more_nodes: int, more_blocks: int) -> None:
         self._nodes = make_room(self._nodes, more_nodes, more_blocks)
+        if len(self._sums.stale):
+            self._sums = room_for_sums(self._sums, len(self._nodes.links))
+        self._frame = self._running = None
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
@@ -195,10 +202,3 @@ class RegressionTree(Learner):
             "n_leaves": int((self.state().links[:, TEST] == LEAF).sum()),
             "depth": int(self.state().links[:, DEPTH].max()),
         }
-
-
-@kernel
-def _leaves_of(links, test, n_values, slab, rows, leaves):
-    """Write the leaf of each of these rows."""
-    for i in range(len(rows)):
-        leaves[i] = route(links, test, n_values, slab, rows[i], 0)

@@ -16,11 +16,124 @@ mean of those of the ways. So they begin with the mean of the options at the roo
 the targets in the leaves below, each weighted by the options on the way there.
 """
 
-import numpy as np
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats
+from models.contributions import Sums, climb
+from models.frames import INTEGER, array_of, framed, put
 from models.kernel import kernel
-from models.regression.leaf import CENTRE, PER_WIDTH, SEEN, N, scale, standardise, uses_model
-from models.regression.nodes import BLOCK, LEAF, OTHER, PARENT, TEST, child_of
+from models.regression.leaf import CENTRE, MEAN, MEAN_LEAF, PER_WIDTH, SEEN, N, scale, standardise, uses_model
+from models.regression.nodes import BLOCK, LEAF, LEFT, OTHER, PARENT, RIGHT, TEST, child_of, route
+from models.regression.observers import Layout
+
+
+class Terms(NamedTuple):
+    """The average terms of the leaves that instances come to, as they come.
+
+    place : (blocks,) int32, of any content, where a leaf's stand. It is right where `owner` says so.
+    owner : (n,) int64, the block of the leaf.
+    average : (n, d) float64, of average_terms.
+    filled : (1,) int64, how many there are.
+    """
+
+    place: NDArray[np.int32]
+    owner: NDArray[np.int64]
+    average: Floats
+    filled: NDArray[np.int64]
+
+
+def room_for_terms(n: int, n_blocks: int, d: int) -> Terms:
+    """Of n leaves."""
+    return Terms(np.zeros(n_blocks, np.int32), np.zeros(n, np.int64), np.zeros((n, d)), np.zeros(1, np.int64))
+
+
+class AskedTree(NamedTuple):
+    """What is asked about features in a tree, as kernels take it: models.frames.
+
+    z : (d,), scratch.
+    """
+
+    links: Any
+    test: Any
+    blocks: Any
+    layout: Any
+    scales: Any
+    leaf_prediction: Any
+    sums: Any
+    terms: Any
+    z: Any
+
+
+@kernel
+def _fill(words, values):
+    """Mutates words."""
+    put(words, values)
+
+
+_numbers, _table, _integers = array_of(np.float64, 1), array_of(np.float64, 2), array_of(np.int64, 1)
+_codes = array_of(np.int32, 1)
+frame_of, values_of = framed(
+    AskedTree(
+        links=array_of(np.int32, 2),
+        test=_numbers,
+        blocks=_table,
+        layout=Layout(_codes, *(_integers,) * 3),
+        scales=_table,
+        leaf_prediction=INTEGER,
+        sums=Sums(array_of(np.uint8, 1), _table, _codes),
+        terms=Terms(_codes, _integers, _table, _integers),
+        z=_numbers,
+    ),
+    _fill,
+)
+
+
+@kernel
+def add_up_stale(links, blocks, stale, sums, order):
+    """Add up the stale nodes of a tree, each from its two children: the sum of the targets, and the weight. Mutates
+    stale, sums, order. O(stale nodes)."""
+    n = 0
+    if stale[0] != 0:
+        order[0] = 0
+        n = 1
+    at = 0
+    while at < n:
+        node = order[at]
+        at += 1
+        if links[node, TEST] != LEAF:
+            for side in (LEFT, RIGHT):
+                child = links[node, side]
+                if stale[child] != 0:
+                    order[n] = child
+                    n += 1
+    for at in range(n - 1, -1, -1):
+        node = order[at]
+        stale[node] = 0
+        if links[node, TEST] == LEAF:
+            block = blocks[links[node, BLOCK]]
+            sums[node, 0] = block[MEAN] * block[N]
+            sums[node, 1] = block[N]
+        else:
+            for c in range(2):
+                sums[node, c] = sums[links[node, LEFT], c] + sums[links[node, RIGHT], c]
+
+
+@kernel
+def tell_way(frame, slab, rows, about, leaves, out):
+    """Write what the tests on the way to the leaf change, and in the last column the value of the root.
+
+    frame : the words of `frame_of` of an AskedTree. Mutates its sums, leaves : (n,) int64, of each row, and out :
+    (n, d + 1). O(n depth), and stale nodes.
+    """
+    tree = values_of(frame)
+    stale, sums, order = tree.sums
+    add_up_stale(tree.links, tree.blocks, stale, sums, order)
+    for i in range(len(rows)):
+        leaves[i] = route(tree.links, tree.test, tree.layout.n_values, slab, rows[i], 0)
+    climb(tree.links, TEST, PARENT, -1, sums, leaves, about, out)
 
 
 @kernel
@@ -57,22 +170,25 @@ def average_terms(links, leaf, block, layout, scales, terms):
 
 
 @kernel
-def add_model(links, leaf, blocks, layout, scales, leaf_prediction, slab, r, z, share, told, terms, out):
+def add_model(links, leaf, blocks, layout, scales, leaf_prediction, slab, r, z, share, terms, out):
     """Add `share` times what features add in the linear model of row r's leaf, if that predicts by it.
 
-    z : (d,), scratch. terms : (blocks, d), of average_terms, where told : (blocks,) bool. Mutates these and
-    out : (d + 1,). O(d), and once a leaf that of average_terms.
+    z : (d,), scratch. terms : Terms. Mutates these and out : (d + 1,). O(d), and once a leaf that of average_terms.
     """
     own = links[leaf, BLOCK]
     block = blocks[own]
     if not block[N] > 0.0 or not uses_model(block, leaf_prediction):
         return
-    if not told[own]:
-        average_terms(links, leaf, block, layout, scales, terms[own])
-        told[own] = True
+    at = terms.place[own]
+    if not (0 <= at < terms.filled[0] and terms.owner[at] == own):
+        at = np.int32(terms.filled[0])
+        terms.filled[0] += 1
+        terms.place[own] = at
+        terms.owner[at] = own
+        average_terms(links, leaf, block, layout, scales, terms.average[at])
     standardise(scales, layout.n_values, slab, r, z)
     for f in range(len(z)):
-        average = terms[own, f]
+        average = terms.average[at, f]
         if average != average:
             continue
         n_values = layout.n_values[f]
@@ -85,11 +201,26 @@ def add_model(links, leaf, blocks, layout, scales, leaf_prediction, slab, r, z, 
 
 
 @kernel
-def add_models(links, leaves, blocks, layout, scales, leaf_prediction, slab, rows, z, told, terms, out):
-    """Add what the linear models of the rows' leaves make of features. leaves : (n,), of each row. Mutates z, told,
-    terms (see add_model) and out : (n, d + 1). O(n d + leaves d (n_bins or V))."""
+def add_models(frame, slab, rows, leaves, out):
+    """Add what the linear models of the rows' leaves make of features. frame, leaves : of tell_way. Mutates scratch in
+    the frame and out : (n, d + 1). O(n d + leaves d (n_bins or V))."""
+    tree = values_of(frame)
+    tree.terms.filled[0] = 0
     for i in range(len(rows)):
-        add_model(links, leaves[i], blocks, layout, scales, leaf_prediction, slab, rows[i], z, 1.0, told, terms, out[i])
+        add_model(
+            tree.links, leaves[i], tree.blocks, tree.layout, tree.scales, tree.leaf_prediction, slab, rows[i], tree.z,
+            1.0, tree.terms, out[i],
+        )  # fmt: skip
+
+
+@kernel
+def tell_every(frames, slab, rows, about, places, found):
+    """All that the trees of an ensemble say, one after the other. frames : (M, words). places : (2, n) int64, scratch.
+    Mutates what the frames keep, places and found : (M, n, d + 1)."""
+    for m in range(len(frames)):
+        tell_way(frames[m], slab, rows, about, places[0], found[m])
+        if values_of(frames[m]).leaf_prediction != MEAN_LEAF:
+            add_models(frames[m], slab, rows, places[0], found[m])
 
 
 @kernel
@@ -114,13 +245,13 @@ def add_up_options(links, mass, share, sums):
 
 @kernel
 def climb_options(
-    links, test, blocks, layout, scales, leaf_prediction, sums, share, slab, rows, start, part, z, told, terms, out
+    links, test, blocks, layout, scales, leaf_prediction, sums, share, slab, rows, start, part, z, terms, out
 ):  # fmt: skip
     """Write the mean of what features change on the ways to the leaves, with their linear models, and in the last
     column of the values that the ways begin with.
 
     start, part : (2 max_trees + 1,), scratch, of each stretch of a way (models.regression.orto) the option that it
-    begins at, and its share of the prediction. z, told, terms : of add_model. Mutates those and out : (n, d + 1), of
+    begins at, and its share of the prediction. z, terms : of add_model. Mutates those and out : (n, d + 1), of
     zeros. O(n max_trees (depth + d)), and once a leaf average_terms.
     """
     last = out.shape[1] - 1
@@ -155,7 +286,7 @@ def climb_options(
                 node = np.int64(-1)
             if node >= 0:
                 add_model(
-                    links, node, blocks, layout, scales, leaf_prediction, slab, rows[i], z, part[at], told, terms,
+                    links, node, blocks, layout, scales, leaf_prediction, slab, rows[i], z, part[at], terms,
                     out[i],
                 )  # fmt: skip
             at += 1

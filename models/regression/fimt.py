@@ -8,12 +8,13 @@ OTHER is the root of a node's alternate tree. On the way from the root to a leaf
 is found above, the alternate trees below are dropped, and nodes below one that has an alternate tree are not watched.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
+from models.contributions import touch
 from models.kernel import DONE, GROW, kernel
 from models.regression.base import RegressionTree
 from models.regression.leaf import (
@@ -33,8 +34,10 @@ from models.regression.leaf import (
 from models.regression.nodes import (
     BLOCK,
     DEPTH,
+    FREE_NODE,
     LEFT,
     N_LIVE,
+    N_NODES,
     OTHER,
     PARENT,
     RIGHT,
@@ -49,6 +52,7 @@ from models.regression.nodes import (
     split,
 )
 from models.regression.observers import observe
+from models.regression.program_values import ALL, EMPTY, UNTOLD, Drift, FimtValues, Subset, new_frame, values_of
 
 # Columns of Nodes.monitor. Of the Page-Hinkley test: weight and mean of the errors, their cumulated deviation and its
 # least. Of a node with an alternate tree: the weight that this learned, and faded squared errors of both.
@@ -58,43 +62,28 @@ PH_N, PH_MEAN, PH_SUM, PH_LEAST, OTHER_SEEN, LOSS, OTHER_LOSS = range(SEEN_BEFOR
 MORE_NODES, MORE_BLOCKS = 5, 3
 
 
-class Drift(NamedTuple):
-    """The parameters of drift detection, as kernels take them.
+class FramedTree(RegressionTree):
+    """What FIMT-DD and the trees of forests have in common: `run_program`, by a frame."""
 
-    room : nodes that the tree itself may have.
-    """
+    _drift: Drift
+    _chosen: NDArray[np.int32] = ALL
+    _subset: Subset = EMPTY
 
-    detect: bool
-    delta: float
-    threshold: float
-    period: float
-    patience: float
-    room: int
-
-
-class Subset(NamedTuple):
-    """Scratch: the features that a leaf observes of one row, as `observe` takes features.
-
-    n_values, offset : of models.regression.observers.Layout, (m,).
-    x : (1, m).
-    places : (2, m).
-    """
-
-    n_values: NDArray[np.int32]
-    offset: NDArray[np.int64]
-    x: Floats
-    places: NDArray[np.int64]
+    def _run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
+        op, row, y, w = program
+        while True:
+            if self._running is None:
+                values = FimtValues(
+                    self._progress, self._nodes, self._chosen, self._layout, self._growth, self._drift, self._subset,
+                    self._scratch, self._sums.stale,
+                )  # fmt: skip
+                self._running = new_frame(values)
+            if run_program(op, row, y, w, slab, out, errors, self._running.words) != GROW:
+                return
+            self._make_room(MORE_NODES, MORE_BLOCKS)
 
 
-def room_for(m: int) -> Subset:
-    return Subset(np.zeros(m, np.int32), np.zeros(m, np.int64), np.zeros((1, m)), np.zeros((2, m), np.int64))
-
-
-# What `run` takes where a leaf observes all features and nobody asks for errors.
-UNTOLD, ALL, EMPTY = np.zeros(0), np.zeros((1, 0), np.int32), room_for(0)
-
-
-class FimtDD(RegressionTree):
+class FimtDD(FramedTree):
     """Model tree for regression that adapts to drift (without `drift_detection`: models.regression.hoeffding).
 
     Missing values (NaN) are left out by the observers, and 0, the mean, to linear models; at a test they go to the
@@ -161,23 +150,16 @@ class FimtDD(RegressionTree):
         p = self._parameters
         detects = p.get("drift_detection", False)
         self._drift = Drift(
-            detects,
-            p.get("drift_delta", 0.0),
-            p.get("drift_threshold", 0.0),
+            bool(detects),
+            float(p.get("drift_delta", 0.0)),
+            float(p.get("drift_threshold", 0.0)),
             150.0,
             10.0 * p["grace_period"],
             self.most_nodes - (self.most_nodes // 4 if detects else 0),
         )
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        progress = np.zeros(1, np.int64)
-        while (
-            run_program(
-                program.op, program.row, program.y, program.w, slab, out, UNTOLD, progress,
-                self._nodes, ALL, self._layout, self._growth, self._drift, EMPTY, self._scratch,
-            ) == GROW
-        ):  # fmt: skip
-            self._make_room(MORE_NODES, MORE_BLOCKS)
+        self._run(program, slab, out, UNTOLD)
 
     def describe(self) -> list[dict[str, Any]]:
         """As RegressionTree.describe. A node with an alternate tree names its root under "alternate"; that root has the
@@ -371,19 +353,24 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
 
 
 @kernel
-def run_program(op, row, y, w, slab, out, errors, progress, nodes, chosen, layout, growth, drift, subset, scratch):
-    """Execute a program from progress[0] on. Mutates out, errors, progress, nodes, subset and scratch.
+def run_program(op, row, y, w, slab, out, errors, frame):
+    """Execute a program from progress[0] on. Mutates out, errors, and what is in the frame but layout and parameters.
 
     errors : (n,) float64, of each LEARN of a target that could teach, of whatever weight, how far the tree was off
     before it; NaN where it knew nothing. Or (0,): nobody asks.
-    chosen : (n_nodes, m) int32, the features that a leaf observes; with m = 0 all. subset : room for them.
+    frame : the words of `new_frame` of FimtValues. Places are taken again where trees change, which is rare: then all
+    are stale.
 
-    GROW: the next operation may need more capacity than there is; nothing of it has happened.
+    GROW: the next operation may need more capacity than there is; nothing of it has happened. DONE: progress is that of
+    a next program.
     O(depth + d log n_bins) an operation, a split attempt once in a grace period.
     """
+    values = values_of(frame)
+    progress, nodes, chosen, layout, growth = values.progress, values.nodes, values.chosen, values.layout, values.growth
+    drift, subset, scratch, stale = values.drift, values.subset, values.scratch, values.stale
     told = len(errors) > 0
     m = chosen.shape[1]
-    links, test, blocks = nodes.links, nodes.test, nodes.blocks
+    links, test, blocks, counts = nodes.links, nodes.test, nodes.blocks, nodes.counts
     n_values, weight, offset, bins = layout
     z = scratch.z
     # The leaf of the row predicted last, and its inputs in z, while nothing was learned since.
@@ -433,9 +420,16 @@ def run_program(op, row, y, w, slab, out, errors, progress, nodes, chosen, layou
             observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, above, w[i])
         if told:
             errors[i] = abs(error) if knew else np.nan
+        touch(links, PARENT, stale, leaf)
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
             try_split(leaf, nodes, layout, growth, drift.room, scratch)
+            if links[leaf, TEST] >= 0 and len(stale) > 0:
+                stale[links[leaf, LEFT]] = stale[links[leaf, RIGHT]] = 1
         if drift.detect:
+            n_live, n_nodes, free = counts[N_LIVE], counts[N_NODES], counts[FREE_NODE]
             _adapt(nodes, layout, growth, drift, scratch, leaf, error, slab, r, y[i], w[i])
+            if counts[N_LIVE] != n_live or counts[N_NODES] != n_nodes or counts[FREE_NODE] != free:
+                stale[:] = 1
         widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
+    progress[0] = 0
     return DONE

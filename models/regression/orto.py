@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from models.contract import PREDICT, Floats, Program, Schema
 from models.kernel import DONE, GROW, kernel
 from models.regression.base import RegressionTree
-from models.regression.contributions import add_up_options, climb_options
+from models.regression.contributions import add_up_options, climb_options, room_for_terms
 from models.regression.leaf import (
     EVALUATED,
+    MEAN,
     MEAN_LEAF,
     SEEN,
     N,
@@ -36,6 +37,7 @@ from models.regression.leaf import (
 from models.regression.nodes import (
     BLOCK,
     DEPTH,
+    LEAF,
     N_LIVE,
     N_NODES,
     N_OTHER,
@@ -162,10 +164,19 @@ min_branch_fraction, max_nodes, max_depth
         add_up_options(links, mass, share, sums)
         climb_options(
             links, self._nodes.test, self._nodes.blocks, self._layout, self._nodes.scales,
-            self._growth.leaf_prediction, sums, share, slab, rows, np.zeros(n, np.int64), np.zeros(n), *self._terms(),
-            out,
+            self._growth.leaf_prediction, sums, share, slab, rows, np.zeros(n, np.int64), np.zeros(n),
+            self._scratch.z, room_for_terms(len(links), len(self._nodes.blocks), self.schema.n_features), out,
         )  # fmt: skip
         return out
+
+    def _mass(self) -> Floats:
+        """Sum of the targets and weight of each leaf, (n, 2), 0 of other nodes."""
+        links = self._nodes.links[: int(self._nodes.counts[N_NODES])]
+        mass, leaf = np.zeros((len(links), 2)), np.flatnonzero(links[:, TEST] == LEAF)
+        own = self._nodes.blocks[links[leaf, BLOCK]]
+        mass[leaf, 1] = own[:, N]
+        mass[leaf, 0] = own[:, MEAN] * own[:, N]
+        return mass
 
     def _shares(self, links: NDArray[np.int32]) -> Floats:
         """How much each option counts among those of its option node; 1 of nodes that are no options."""

@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from models.contract import Floats, Program, Schema
 from models.draws import key
 from models.hoeffding.feature_subsets import draw_features
-from models.kernel import GROW
-from models.regression.base import RegressionTree
 from models.regression.entries import SUBSPACE_TREE
-from models.regression.fimt import MORE_BLOCKS, MORE_NODES, UNTOLD, Drift, room_for, run_program
+from models.regression.fimt import FramedTree
+from models.regression.program_values import UNTOLD, Drift, room_for
 
 
-class SubspaceRegressionTree(RegressionTree):
+class SubspaceRegressionTree(FramedTree):
     """Hoeffding regression tree whose leaves observe `n_features` random features each, and that tells its errors.
 
     Missing values, nominal features, labels, weights and bounds on memory: as in models.regression.fimt.FimtDD.
@@ -56,7 +55,6 @@ min_branch_fraction, max_nodes, max_depth
 
     name = "subspace-regression-tree"
     entry = SUBSPACE_TREE
-    _chosen: NDArray[np.int32]
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
@@ -78,6 +76,7 @@ min_branch_fraction, max_nodes, max_depth
 
     def _choose(self, known: NDArray[np.int32]) -> None:
         """What each node observes as a leaf, (n_nodes, m) int32, ascending; the first ones are known."""
+        self._running = None
         self._chosen = np.zeros((len(self._nodes.links), self._n_chosen), np.int32)
         self._chosen[: len(known)] = known
         draw_features(key(self.seed), len(known), self._chosen, self.schema.n_features)
@@ -85,15 +84,7 @@ min_branch_fraction, max_nodes, max_depth
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats | None = None) -> None:
         """As Learner.run. errors : (n,) float64 or None; a LEARN of a target that could teach, of whatever weight,
         writes how far the tree was off before it, |y - prediction|; NaN where it knew nothing."""
-        progress = np.zeros(1, np.int64)
-        errors = UNTOLD if errors is None else errors
-        while (
-            run_program(
-                program.op, program.row, program.y, program.w, slab, out, errors, progress,
-                self._nodes, self._chosen, self._layout, self._growth, self._drift, self._subset, self._scratch,
-            ) == GROW
-        ):  # fmt: skip
-            self._make_room(MORE_NODES, MORE_BLOCKS)
+        self._run(program, slab, out, UNTOLD if errors is None else errors)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         super().restore(state)

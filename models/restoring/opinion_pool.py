@@ -3,6 +3,7 @@
 from typing import Any
 
 from models.opinion_pool.learner import of_member
+from models.opinion_pool.views import MOST, WEIGHT
 from models.restoring.arrays import Arrays
 
 
@@ -18,5 +19,9 @@ def check(a: Arrays, pool: Any) -> None:
     a.counts("counts", a.take("counts", pool._counts))
     if "class_counts" in a.state:  # which older states lack
         a.counts("class_counts", a.take("class_counts", pool._class_counts))
+    for name, table in pool._views.state().items():
+        found = a.take(name, table)
+        a.within(name, found[:, WEIGHT], 0.0, MOST, "weights")
+        a.finite(name, found)
     for name, member in pool.members.items():
         check_learner(member, of_member(a.state, name), f"{a.model}, member {name}")

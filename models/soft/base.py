@@ -109,9 +109,7 @@ class Models:
     def contributions(self, model: int, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
         """As Learner.contributions, of one of the models."""
         settings = self.settings[model]
-        return contributions(
-            used(self.forest), self._encoding, settings, model, int(settings[S_DEPTH]), slab, rows, about
-        )
+        return contributions(self.forest, self._encoding, settings, model, int(settings[S_DEPTH]), slab, rows, about)
 
     def resize(self, old: Schema, new: Schema) -> None:
         observers.check_growth(old, new)

@@ -20,7 +20,19 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.kernel import kernel
 from models.score_contributions import to_probability
-from models.soft.forest import FEATURE, FIRST, GATE, S_ALPHA, S_PER_GAMMA, SHARE, VALUE, WEIGHT, Encoding, Forest
+from models.soft.forest import (
+    FEATURE,
+    FIRST,
+    GATE,
+    N_NODES,
+    S_ALPHA,
+    S_PER_GAMMA,
+    SHARE,
+    VALUE,
+    WEIGHT,
+    Encoding,
+    Forest,
+)
 from models.soft.gates import normalised, smooth_step
 from models.soft.program import T_MEAN, T_N, T_VARIANCE
 
@@ -41,7 +53,7 @@ def without_values(links, tests, leaves, gates, bias, settings, outputs):
     settings : of the model that is asked; nodes of others get what nobody reads. Mutates outputs : (n_nodes, k).
     O(n_nodes k).
     """
-    for node in range(len(links) - 1, -1, -1):
+    for node in range(len(outputs) - 1, -1, -1):
         first = links[node, FIRST]
         share = 0.0
         if first >= 0:
@@ -166,7 +178,7 @@ def contributions(
 ) -> Floats:
     """As Learner.contributions, of one of the models of a forest. settings : its own. depth : of its deepest leaf."""
     d, k = slab.shape[1], forest.leaves.shape[2]
-    outputs, out = np.zeros((len(forest.links), k)), np.zeros((len(rows), d + 1))
+    outputs, out = np.zeros((int(forest.counts[N_NODES]), k)), np.zeros((len(rows), d + 1))
     without_values(forest.links, forest.tests, forest.leaves, forest.gates, int(encoding.bias[0]), settings, outputs)
     contribute(
         slab, rows, about, forest.links, forest.tests, forest.gates, encoding, settings, forest.roots[model],

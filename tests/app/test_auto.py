@@ -13,12 +13,14 @@ from app.errors import SpecError, StateError
 from app.partition.changes import reconcile
 from app.partition.learner import PartitionLearner
 from app.stream_file import spec as spec_module
+from app.stream_file.lineup import values_of
 from app.stream_file.reference import json_schema
 from app.stream_file.spec import Spec, build
 from models import auto
 from models import auto_costs as costs
 from models.auto import Resolved, resolve
 from models.auto_costs import Shape
+from models.auto_values import Values
 from models.contract import Schema
 from models.memory import live_bytes
 from models.registry import REGISTRY, create, validate
@@ -192,15 +194,112 @@ def test_a_single_tree_at_its_bound_takes_no_more_than_was_reckoned() -> None:
     assert learner.n_bytes <= costs.SLOTS * costs.tree_bytes(shape, 5, 31, node_bytes)
 
 
+def without_caps(found: Any) -> Any:
+    members = {
+        name: {key: value for key, value in said.items() if key != "max_values"}
+        for name, said in found.parameters["members"].items()
+    }
+    return found._replace(parameters={**found.parameters, "members": members})
+
+
 def test_what_is_not_named_is_reckoned_as_ten() -> None:
     named = {**STREAM, "classes": [str(i) for i in range(10)]}
     named["features"] = {"a": "numeric", "b": {"type": "nominal", "values": list(range(10))}}
     learned = {**named, "features": {"a": "numeric", "b": "nominal"}}
     del learned["classes"]
-    assert build(learned).resolved() == build(named).resolved()
+    expected = build(named).resolved()
+    assert without_caps(build(learned).resolved()) == expected == without_caps(expected)
+    ten = {**learned, "features": {"a": "numeric", "b": {"type": "nominal", "max_values": 10}}}
+    assert build(ten).resolved() == expected
     few = build({**learned, "max_classes": 3}).resolved()
     assert few is not None
     assert few.n_bytes != build(named).resolved().n_bytes  # type: ignore[union-attr]
+
+
+def test_values_are_as_many_as_the_file_says() -> None:
+    features = {
+        "a": "numeric",
+        "b": "boolean",
+        "c": {"type": "nominal", "values": list(range(40))},
+        "d": "nominal",
+        "e": {"type": "nominal", "max_values": 5000},
+        "f": {"type": "nominal", "max_values": 7},
+    }
+    found = values_of(build({**STREAM, "features": features}))
+    assert found == Values([0, 2, 40, 10, 5000, 7], [4, 5], {3: 1000}, True)
+    assert found.many == [4]
+    assert not values_of(build({**STREAM, "classes": ["a", "b", "c"], "features": features})).binary
+    fields = {key: value for key, value in STREAM.items() if key != "classes"}
+    assert values_of(build({**fields, "features": features})).binary
+    assert values_of(build({**fields, "task": "regression", "features": features})).binary
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_trees_see_few_of_many_values_and_all_members_their_mean_targets(task: str) -> None:
+    n_classes = 2 if task == "classification" else 1
+    members = resolve(task, Values([0, 20_000, 3], [1, 2]), n_classes, {}).parameters["members"]
+    for name in ("forest", "boosted", "mondrian"):
+        assert members[name]["max_values"] == [0, 16, 0]
+    assert [
+        said for said in members.values() if said["model"] != "last-label" and said.get("target_means") != [1]
+    ] == []
+    assert members["sums"]["max_values"] == [0, 4096, 0]
+    every = resolve(task, Values([0, 20_000, 3], [1, 2]), n_classes, {"max_bytes": 10**10, "max_microseconds": 10**4})
+    assert "max_values" not in every.parameters["members"]["sums"]
+    assert "max_values" not in every.parameters["members"]["soft"]
+    many = resolve(task, Values([0, 20_000, 3], [1, 2], binary=False), n_classes, {}).parameters["members"]
+    assert [said for said in many.values() if "target_means" in said] == []
+    huge = resolve(task, Values([0, 10**6, 30], [1, 2]), n_classes, {}).parameters["members"]
+    assert huge["forest"]["target_means"] == [2]  # the table of a million values would take too much
+
+
+def test_where_no_pool_fits_the_tree_sees_few_values_too() -> None:
+    budget = {"max_bytes": 2_000_000, "max_microseconds": 1}
+    found = resolve("classification", Values([0, 5000], [1]), 2, budget)
+    (tree,) = found.parameters["members"].values()
+    assert (tree["model"], tree["max_values"], tree["target_means"]) == ("hoeffding-adaptive-tree", [0, 16], [1])
+    assert found.n_bytes <= 2_000_000
+    assert resolve("classification", Values([0, 10], [1]), 2, budget).model == "hoeffding-adaptive-tree"
+
+
+def test_beside_a_feature_of_many_values_no_tree_sees_them_all() -> None:
+    many = {**STREAM, "features": {"a": "numeric", "b": {"type": "nominal", "max_values": 5000}}}
+    assert list(build(many).models()) == ["champion", "naive-bayes", "last-label"]
+
+
+def of_many(task: str, n: int, n_values: int) -> tuple[Any, Any]:
+    """Rows of a feature of many values, most of which come late, and of two numbers."""
+    rng = np.random.default_rng(6)
+    codes = np.minimum(rng.integers(n_values, size=n), np.arange(n) * 2 // 3)
+    x = np.column_stack([codes, rng.random(n), rng.random(n)])
+    y = np.floor(x[:, 0] * 0.37) % 2 + 2.0 * (x[:, 1] > 0.5) + (x[:, 2] > 0.7)
+    return x, y if task == "regression" else (y > 1.5).astype(float)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_bytes_are_kept_whatever_values_come(task: str, named: bool) -> None:
+    """Of 3,000 values, or of as many as are learned where nobody named a bound; ten of them were reckoned, and several
+    times the bytes taken."""
+    n_classes, n_values, most = 2 if task == "classification" else 1, 3000 if named else 1000, 6_000_000
+    x, y = of_many(task, 6000, n_values)
+    budget = {"max_bytes": most, "max_microseconds": 40}
+    values = Values([n_values, 0, 0], [0]) if named else Values([10, 0, 0], (), {0: n_values})
+    taken = []
+    for one in (values, Values([10, 0, 0])):
+        found = resolve(task, one, n_classes, budget)
+        assert found.n_bytes <= most
+        schema = Schema((2, 0, 0), n_classes, task)
+        pool = create(found.model, schema, **found.parameters)
+        taken.append(0)
+        for start in range(0, 6000, 500):
+            part = slice(start, start + 500)
+            capacity = min(n_values, 1 << int(x[: part.stop, 0].max()).bit_length())
+            pool.resize(schema._replace(n_values=(max(2, capacity), 0, 0)))
+            pool.learn_many(x[part], y[part])
+            taken[-1] = max(taken[-1], live_bytes(pool))
+    assert taken[0] <= 1.2 * most
+    assert taken[1] > 2 * taken[0]
 
 
 @pytest.mark.parametrize(
@@ -303,8 +402,8 @@ def test_check_says_what_it_is(tmp_path: Any) -> None:
     assert told["models"]["champion"]["parameters"]["members"] == found.parameters["members"]
 
 
-def test_check_says_what_takes_more_than_is_reckoned(tmp_path: Any) -> None:
-    """Of a feature's values ten are reckoned, and 5,000 made 353 MB of 53. Reasons between labels took 5.7 ms each."""
+def test_check_says_how_many_values_are_seen_and_what_is_not_reckoned(tmp_path: Any) -> None:
+    """Reasons between labels took 5.7 ms each."""
     file = tmp_path / "s.yaml"
 
     def said(feature: str, more: str = "") -> str:
@@ -312,12 +411,16 @@ def test_check_says_what_takes_more_than_is_reckoned(tmp_path: Any) -> None:
         return CliRunner().invoke(command, [str(file)]).output
 
     plain = said("nominal", "predictions: {coverage: 0.9}")
-    assert "shop: " not in plain
+    assert "shop: few values are expected, and some members see the first 16 alone; where there are more, name" in plain
     assert "predictions.reasons" not in plain
-    assert "shop: 10 values are reckoned, and 9,000 may be learned" in said("{type: nominal, max_values: 9000}")
+    assert "shop: " not in said("{type: nominal, max_values: 10}")
+    assert "shop: " not in said("{type: nominal, values: [a, b, c]}")
+    many = said("{type: nominal, max_values: 9000}")
+    assert "shop: trees see the first 16 of up to 9,000 values, and the mean target of each" in many
     assert "predictions.reasons come on top" in said("nominal", "predictions: {reasons: 3}")
     single = "champion: fimt-dd\npredictions: {reasons: 3}"
     assert "predictions.reasons" not in said("{type: nominal, max_values: 9000}", single)
+    assert "shop: " not in said("{type: nominal, max_values: 9000}", single)
 
 
 def test_the_schema_knows_auto() -> None:

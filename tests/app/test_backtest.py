@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.cli.backtest import _show
 from app.state.backtest import _recorded, of_models
 from app.stream_file.spec import Spec, build
 
@@ -51,3 +52,17 @@ def test_models_that_give_no_reasons_are_tested_too() -> None:
     assert list(spec.models()) == ["champion"]
     assert spec.predictions.coverage == 0.8
     assert not spec.control
+
+
+def test_figures_of_a_model_with_many_parameters_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = SimpleNamespace(
+        overall={"champion": {"n": 9, "mae": 91906.8419, "rmse": 487030.6892, "r2": 0.65}}, n_instances=9
+    )
+    found: list[Any] = [SimpleNamespace(partition=0, figures=figures, n_recorded=9, n_rejected=0, first={})]
+    found[0].figures.overall["model-2"] = found[0].figures.overall["champion"]
+    pool = ("opinion-pool", {"members": {f"m{i}": {"model": "last-label"} for i in range(30)}})
+    for labels in ([], ["champion: opinion-pool", "last: last-label"]):
+        _show([pool, ("last-label", {})], labels, found)
+        said = capsys.readouterr().out
+        assert said.count("91906.8419") == said.count("487030.6892") == 2
+        assert all(label in said for label in labels)

@@ -421,6 +421,20 @@ def test_a_stream_files_horizon_holds_where_there_is_time(timed):
         assert (result.get("expired", 0) > 500) == expired
 
 
+@pytest.mark.parametrize("more", [(), ("--model", "naive-bayes")])
+def test_labels_later_than_the_horizon_are_told(timed, more):
+    folder, _ = timed
+    path = folder / "short.yaml"
+    text = STREAM.replace("max_values: 2", "max_values: 9")
+    for horizon, told in (("100ms", True), ("1s", False)):
+        path.write_text(text.replace("seed: 3", f"join: {{horizon: {horizon}}}"))
+        done = invoke(
+            "evaluate", folder / "seconds.csv", "--stream", path, "--time", "at", "--label-delay", "200ms", *more
+        )
+        assert ("labels come 200ms late, and instances wait for 100ms (join.horizon" in done.stderr) == told
+        assert "instances expired" in done.stdout or not told
+
+
 def test_command_with_times(timed):
     path = timed[0] / "iso.csv"
     given = ["evaluate", path, "--model", "naive-bayes", "--time", "at", "--label-delay"]

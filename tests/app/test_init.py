@@ -12,7 +12,7 @@ from app.dataset.data import DataFile
 from app.dataset.guess import likely_label, of_file
 from app.dataset.guess_records import Message, Sampled, of_records
 from app.errors import DataError
-from app.stream_file.draft import quoted, write
+from app.stream_file.draft import most_values, quoted, write
 from app.stream_file.spec import Spec, load, loads
 
 SHOP = "visit_id,at,plan,seats,paid,site,note,region,bought\n" + "".join(
@@ -104,6 +104,23 @@ def test_numbers_with_a_stray_text_are_named(tmp_path: Path) -> None:
     assert found["x"].type == "nominal"
     assert found["x"].remark.endswith('most of them numbers: numeric, if nothing is written in place of "ERR"')
     assert found["colour"].remark == '2 values: "r", "b"'
+
+
+def test_bounds_are_named_where_values_are_many(tmp_path: Path) -> None:
+    """No lower than the default, so that nothing is rejected that would not be. Of a column that is left out, too."""
+    assert [most_values(n) for n in (1, 10, 11, 250, 251, 500, 501, 5000)] == [
+        None, None, 1000, 1000, 2000, 2000, 5000, 20_000,
+    ]  # fmt: skip
+    path = tmp_path / "d.csv"
+    rows = (f"c{i % 9},k{i % 12},m{i * 7 % 300},s{i * 7 % 1100},{i % 2}\n" for i in range(12_000))
+    path.write_text("few,some,many,most,label\n" + "".join(rows))
+    text, spec = write(of_file(DataFile(path)))
+    assert {name: feature.max_values for name, feature in spec.features.items()} == {
+        "few": 1000, "some": 1000, "many": 2000,
+    }  # fmt: skip
+    named = [name for name, feature in spec.features.items() if "max_values" in feature.model_fields_set]
+    assert named == ["some", "many"]
+    assert "  # most: {type: nominal, max_values: 5000}" in text
 
 
 def test_a_file_that_is_there_is_not_replaced(shop: Path) -> None:
@@ -269,6 +286,24 @@ def test_records_of_two_topics_are_joined_by_the_field_that_both_have() -> None:
         spec_of(Sampled("orders", features, 1, 1), Sampled("outcomes", apart, 1, 1))
 
 
+@pytest.mark.parametrize("by_key", [True, False])
+@pytest.mark.parametrize(("days", "horizon"), [(3.4, 7), (3.6, 8), (41, 82)])
+def test_the_horizon_is_twice_the_lateness_that_was_seen(days: float, horizon: int, by_key: bool) -> None:
+    at = [1_700_000_000_000 + i * 60_000 for i in range(60)]
+    features = messages([order(i, order_id=i) for i in range(60)], by_key)
+    labels = messages([{"order_id": i, "fraud": i % 2} for i in range(60)], by_key)
+    features = [one._replace(time=t) for one, t in zip(features, at, strict=True)]
+    late = [
+        one._replace(time=t + int(i / 59 * days * 86_400_000))
+        for i, (one, t) in enumerate(zip(labels, at, strict=True))
+    ]
+    known = {"id_": "@key", "label": "fraud"} if by_key else {}
+    spec = spec_of(Sampled("orders", features, 1, 1), Sampled("outcomes", late, 1, 1), **known)
+    assert spec.join.horizon == horizon * 86_400
+    spec = spec_of(Sampled("orders", features, 1, 1), Sampled("outcomes", labels, 1, 1), **known)
+    assert spec.join.horizon == 7 * 86_400  # nobody says when they came
+
+
 def test_records_as_replay_writes_them_need_no_section() -> None:
     features = messages([{"id": str(i), "x": {"a": i / 2, "b": f"v{i % 3}"}} for i in range(60)])
     labels = messages([{"id": str(i), "y": i % 2} for i in range(60)])
@@ -305,6 +340,14 @@ def test_records_that_say_too_little_are_one_sentence() -> None:
     with pytest.raises(DataError, match="no record of t has a field 'gone'"):
         spec_of(plain, label="b", id_="gone")
     assert spec_of(plain, label="b", id_="@key").record.id == ("@key",)
+
+
+def test_no_decision_is_proposed_for_one_of_many_classes(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    for n_classes, proposed in ((2, True), (6, True), (13, False), (60, False)):
+        rows = "".join(f"{i % 7 / 4},k{i % (n_classes - 1)}\n" for i in range(999))
+        path.write_text(f"x,label\n{rows}1,rare\n")
+        assert ("# decision" in write(of_file(DataFile(path)))[0]) == proposed
 
 
 def test_what_auto_is_for_anomalies_stands_beside_it(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from app.errors import RiparianError
 from app.kafka.ports import listen
 from app.page import models, telling
 from app.page.view import HOUR_MS, StreamView, as_json
+from app.stream_file.durations import format_duration
 from app.stream_file.spec import loads
 from tests.app.page_records import NOW, SHIFT, STREAM, compared, drift, living, model, part, told, view_of
 from topics import commands, reports
@@ -33,6 +34,11 @@ def test_all_is_well():
     found, said = told(living(view_of()))
     assert (found.kind, found.level) == ("good", "good")
     assert said == "All is well. The champion is right on 86.0 % of the last 1,000 labels; 2 partitions keep up."
+
+
+def test_no_more_labels_are_told_than_there_are():
+    view = living(view_of(), before={"learned": 30}, learned=67)
+    assert "The champion is right on 86.0 % of the last 134 labels" in told(view)[1]
 
 
 def test_of_a_model_for_all_partitions_each_has_its_own_accuracy_and_the_model_is_there_once():
@@ -90,7 +96,7 @@ def test_a_partition_that_is_behind_says_whether_it_catches_up():
 
 
 def test_labels_that_never_came_and_labels_that_stopped():
-    view = living(view_of(), before={"learned": 0}, learned=0, waiting=900)
+    view = living(view_of(), before={"learned": 0}, learned=0, labels=0, waiting=900)
     assert told(view)[1] == "1,800 predictions are out and no label has come. Nothing can be scored yet."
     view = living(view_of())
     later = NOW + 600_000
@@ -99,6 +105,21 @@ def test_labels_that_never_came_and_labels_that_stopped():
     found, said = told(view, later + 1000)
     assert found.kind == "late"
     assert said.endswith("drift would not be seen. 16,200 instances wait.")
+
+
+def test_labels_that_meet_no_instance():
+    view = living(view_of(), before={"learned": 0}, learned=0, waiting=900)
+    none = "1,800 predictions are out, and none of the 1,800 labels that came was theirs."
+    assert told(view)[1] == f"{none} Nothing can be scored yet."
+    for partition in (0, 1):
+        record = MetricsRecord("taps", partition, NOW, "champion", "last-label", 9, 9, 0, {}, counters={"expired": 850})
+        view.take_report(reports.write(record))
+    found, said = told(view)
+    assert (found.kind, found.level) == ("unjoined", "worse")
+    assert said == (
+        f"{none} 1,700 instances waited for {format_duration(view.spec.join.horizon)} in vain: labels come later than "
+        "join.horizon, or have other ids."
+    )
 
 
 def test_a_challenger_that_is_better_and_a_stream_that_rests():
@@ -197,9 +218,23 @@ def test_anomalies_are_told_by_their_ranks():
         view.take_report(part(partition))
         view.take_report(model(partition=partition, auroc=0.913))
     assert "The champion ranks anomalies with an AUROC of 0.913 (the last 1,000 labels)" in told(view)[1]
+    assert told(view)[1].startswith("All is well.")
     row = telling.models(view)[0]
     assert row["recent"] == {"auroc": pytest.approx(0.913)}
     json.dumps(telling.status(view, NOW, "x"))
+
+
+def test_scores_that_rank_no_better_than_by_chance_are_not_well():
+    view = view_of("anomaly")
+    for partition in (0, 1):
+        view.take_report(part(partition, NOW - 1000, offset=800, instances=800, learned=800))
+        view.take_report(part(partition))
+        view.take_report(model(partition=partition, auroc=0.385))
+    found, said = told(view)
+    assert found.kind == "poor"
+    assert said == (
+        "The champion ranks anomalies with an AUROC of 0.385 (the last 1,000 labels, no better than by chance, 0.5)."
+    )
 
 
 def test_a_shift_without_labels_is_told_with_its_shares():

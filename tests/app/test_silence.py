@@ -40,7 +40,7 @@ def test_few_are_few_of_the_rarer_kind(counts: tuple[int, int, int], found: bool
 class Learner:
     def __init__(self, partition: int) -> None:
         self.partition, self.n_instances, self.n_labels = partition, 0, 0
-        self.pending = SimpleNamespace(counts={"joined": 0})
+        self.pending = SimpleNamespace(counts={"joined": 0, "expired": 0})
 
     def see(self, instances: int, labels: int, joined: int) -> None:
         self.n_instances += instances
@@ -135,3 +135,26 @@ def test_what_a_loaded_state_has_counted_before_is_not_counted(monkeypatch: pyte
     world.samples = [WHOLE]
     world.look(100, 100, 0)
     assert world.asked == [False]
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_horizon_that_is_too_short_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, partitions: int
+) -> None:
+    world = World(monkeypatch, partitions)
+    world.samples = [WHOLE] * 4
+    world.look(2000, 2000, 0)  # labels of instances before, while these wait
+    assert not caplog.records
+    for learner in world.learners:
+        learner.pending.counts["expired"] = LEAST
+    world.look(2000, 2000, 0)
+    world.look(2000, 2000, 0)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().endswith(
+        "none was joined, and 2000 instances waited for 7d in vain (join.horizon); labels come later than that, "
+        "or have other ids"
+    )
+    world.look(2000, 2000, 1900)
+    world.look(2000, 2000, 0)
+    assert len(caplog.records) == 2

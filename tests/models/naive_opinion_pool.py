@@ -11,14 +11,20 @@ FADING = [0.999**age for age in range(10_000)]
 
 class NaivePool:
     """members : name -> model. rule : "logarithmic", "linear" or "leader". kept : whether votes wait for the label.
-    rest_below, round, early : of members that rest."""
+    rest_below, round, early : of members that rest. sees : of members that see less, the values of each feature, 0 for
+    all, and the features whose mean targets they see."""
 
-    def __init__(self, schema, members, rule, rate, floor, seed=0, kept=True, rest_below=0.0, round=512, early=2048):
+    def __init__(
+        self, schema, members, rule, rate, floor, seed=0, kept=True, rest_below=0.0, round=512, early=2048, sees=None
+    ):
+        self.sees, self.taught = sees or {}, []  # (instance, target, weight) of each label
         self.frozen = set()
         self.rest_below, self.round, self.early = rest_below, round, early
         self.asleep, self.slept, self.n_taught, self.n_judged = {}, {}, 0, 0  # name -> rounds to come, of the last rest
         self.schema, self.rule, self.rate, self.floor, self.kept = schema, rule, rate, floor, kept
-        self.members = {name: create(model, schema, seed=seed + i) for i, (name, model) in enumerate(members.items())}
+        self.members = {
+            name: create(model, self.schema_of(name), seed=seed + i) for i, (name, model) in enumerate(members.items())
+        }
         self.weights = dict.fromkeys(members, 1.0 / len(members))
         self.squares = {name: [] for name in members}  # of derivatives, one a label
         self.seen = [0.0] * schema.n_outputs  # labels of each class
@@ -26,13 +32,45 @@ class NaivePool:
         self.votes = {}
         self.repeats = {name for name, model in members.items() if model == "last-label"}
 
+    def schema_of(self, name):
+        most, means = self.sees.get(name, ([0] * self.schema.n_features, []))
+        n_values = [min(n, m or n) for n, m in zip(self.schema.n_values, most, strict=True)]
+        return self.schema._replace(n_values=(*n_values, *(0 for _ in means)))
+
+    def shown(self, name, x):
+        """What a member sees of an instance now."""
+        if name not in self.sees:
+            return x
+        most, means = self.sees[name]
+        told = [np.nan if m and value >= m else value for value, m in zip(x, most, strict=True)]
+        return np.array([*told, *(self.mean_target(f, x[f]) for f in means)])
+
+    def mean_target(self, f, value):
+        """Of the labels that came with a value: the newest thousand of it weigh as much as if there were no others."""
+        if np.isnan(value):
+            return np.nan
+        n_all, every = self.mean_of_labels(self.taught)
+        n, mean = self.mean_of_labels([label for label in self.taught if label[0][f] == value])
+        if self.schema.task != "regression":
+            every = (n_all * every + 0.5) / (n_all + 1)
+        mean = (n * mean + 20 * every) / (n + 20)
+        return mean if self.schema.task == "regression" else math.log(mean / (1 - mean))
+
+    @staticmethod
+    def mean_of_labels(labels):
+        n, mean = 0.0, 0.0
+        for _, target, w in labels:
+            n = min(n + w, 1000.0)
+            mean += w / n * (target - mean)
+        return n, mean
+
     def ask(self, x):
         """Name -> probabilities, or a value; None where a member knows nothing."""
         votes = {}
         for name, member in self.members.items():
             if name in self.asleep:
                 continue
-            said = member.predict_many(x[None])[0]
+            said = member.predict_many(self.shown(name, x)[None])[0]
             if self.schema.task == "regression":
                 votes[name] = said[0] if np.isfinite(said[0]) else None
             else:
@@ -91,7 +129,8 @@ class NaivePool:
             self.seen[int(y)] += min(1.0, w)
         for name, member in self.members.items():
             if name not in self.frozen and name not in self.asleep:
-                member.learn_many(x[None], [y], [w])
+                member.learn_many(self.shown(name, x)[None], [y], [w])
+        self.taught.append((x, y if self.schema.task == "regression" else float(y > 0), w))
         self.n_taught += 1
         if self.rest_below and self.n_taught % self.round == 0 and self.n_taught >= self.early:
             self.end_round()

@@ -341,10 +341,12 @@ def test_features_that_cancel_out_still_count_in_a_logarithmic_pool(rest):
     """Then the way from where a member begins to its vote is a matter of rounding, and its quotient still 1 / p."""
     found = np.array([[0.2, -0.2, 0.3], [-0.2, 0.2, 0.7]])
     votes = np.array([[0.3 + rest, 0.7 - rest]])
-    scores, known, told, out = np.zeros((1, 4, 2)), np.zeros((1, 2)), np.zeros(1, np.bool_), np.zeros((1, 4))
+    scores, known, told, out = np.zeros((1, 4, 2)), np.zeros((1, 2)), np.zeros(1, np.bool_), np.zeros((1, 3))
+    whole = np.zeros(4)
     add_opinions(found, votes, 1.0, np.full(2, 0.01), scores, known, told)
-    to_pooled(scores, known, told, np.zeros(1, np.int64), np.zeros(2), np.zeros(2), out)
-    np.testing.assert_allclose(out[0], [0.2, -0.2, 0.0, 0.3], rtol=1e-9, atol=1e-11)
+    to_pooled(scores, known, told, np.zeros(1, np.int64), np.zeros(2), np.zeros(2), whole, out)
+    np.testing.assert_allclose(whole, [0.2, -0.2, 0.0, 0.3], rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(out[0], [0.2, -0.2, 0.3], rtol=1e-9, atol=1e-11)
 
 
 def test_who_has_learned_nothing_says_so_and_who_cannot_say_it():

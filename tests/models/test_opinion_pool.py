@@ -9,7 +9,7 @@ from models.contract import LEARN, PREDICT, Program, Schema
 from models.opinion_pool import resting
 from models.opinion_pool.entries import MEMBERS
 from models.opinion_pool.members import members
-from models.registry import adapted, create, kept, validate
+from models.registry import adapted, create, exchanged, kept, validate
 from tests.models.naive_opinion_pool import NaivePool
 
 CLASSES = {"tree": "hoeffding-tree", "bayes": "naive-bayes", "last": "last-label", "most": "majority-class"}
@@ -70,6 +70,95 @@ def test_it_is_its_definition(task, rule, rate, kept):
             twin.learn(row, x[row], y, w)
     assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
     assert len({round(weight, 6) for weight in pool.weights.values()}) > 1 or rule == "leader"
+
+
+SEES = {"max_values": [0, 0, 2], "target_means": [2]}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(("task", "k"), [("classification", 2), ("classification", 3), ("regression", 1)])
+def test_members_see_fewer_values_and_mean_targets_as_the_definition_says(task, k, kept):
+    """And wherever a program is cut, with late labels, of which some teach nothing."""
+    schema = Schema((0, 0, 3), k, task)
+    some = CLASSES if task == "classification" else VALUES
+    less, means, *_ = some
+    views = {less: SEES, means: {"target_means": [2]}}
+    given = {name: {"model": model, **views.get(name, {})} for name, model in some.items()}
+    sees = {less: ([0, 0, 2], [2]), means: ([0, 0, 0], [2])}
+    rule = "logarithmic" if task == "classification" else "linear"
+    twin = NaivePool(schema, some, rule, 0.05, 0.02, seed=3, kept=kept, sees=sees)
+    x, program = world(task, k=k, seed=5)
+    x[::17, 2] = np.nan
+    x[:5, 2] = 2.0
+    states = []
+    for cuts in ([0], [0, 7, 100, 101, 500], range(len(program.op))):
+        pool = create("opinion-pool", schema, seed=3, members=given, rate=0.05, floor=0.02)
+        out = np.zeros((N, schema.n_outputs))
+        planes = kept_for(pool, N) if kept else []
+        for a, b in pairwise([*cuts, len(program.op)]):
+            pool.run_with(program.part(a, b), x, out, planes)
+        states.append([a.tobytes() for a in (*planes, out, *pool.state())])
+    assert states[0] == states[1] == states[2]
+    for op, row, y, w in zip(*program, strict=True):
+        if op == PREDICT:
+            check_prediction(out[row], twin.predict(row, x[row]), task)
+        elif not np.isnan(y):
+            twin.learn(row, x[row], y, w)
+    assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
+    assert pool.members[less].schema.n_values == (0, 0, 2, 0)
+    told = {node.get("member"): node for node in pool.describe()}
+    assert told.keys() >= set(some)
+    assert all(node.get("feature", 0) < 3 for node in pool.describe())
+
+
+def test_mean_targets_forget():
+    """A value whose labels are others from some day on."""
+    pool = create(
+        "opinion-pool", Schema((2,), 2, "classification"), members={"bayes": {"model": "naive-bayes", **SEES}}
+    )
+    target = create(
+        "opinion-pool", Schema((2,), 2, "classification"), members={"m": {"model": "naive-bayes", "target_means": [0]}}
+    )
+    x = np.zeros((8000, 1))
+    target.learn_many(x, np.arange(8000) >= 4000)
+    assert target.state().target_0[:, 0].tolist() == [1000.0, 1000.0, 0.0]
+    assert target.state().target_0[1, 1] > 0.95
+    assert not [name for name in pool.state()._fields if name.startswith("target")]  # of features it does not have
+
+
+def test_what_a_mean_target_adds_is_its_features():
+    rng = np.random.default_rng(3)
+    x = np.column_stack([rng.random(3000), rng.integers(0, 40, 3000)])
+    y = (rng.random(3000) < 0.1 + 0.8 * (x[:, 1] % 2)).astype(float)
+    for some in ({"tree": "hoeffding-tree"}, {"tree": "hoeffding-tree", "soft": "soft-hoeffding-tree"}):
+        given = {name: {"model": model, "max_values": 2, "target_means": [1]} for name, model in some.items()}
+        for rule in ("linear", "logarithmic"):
+            pool = create("opinion-pool", Schema((0, 40), 2, "classification"), members=given, pool=rule)
+            pool.learn_many(x, y)
+            about = np.ones(200, np.int64)
+            found = pool.contributions(x, np.arange(200, dtype=np.int32), about)
+            assert found.shape == (200, 3)
+            assert np.abs(found[:, 1]).mean() > 5 * np.abs(found[:, 0]).mean()
+    nodes = pool.describe()
+    assert any(node.get("target_mean") and node["feature"] == 1 for node in nodes)
+    assert {len(node["gate"]["importance"]) for node in nodes if "gate" in node} <= {2}
+
+
+def test_what_members_see_is_part_of_what_they_are():
+    """A member that sees something else begins anew, others go on, with what was learned of values."""
+    schema = Schema((0, 0, 3), 3, "classification")
+    x, program = world("classification", seed=6)
+    was = {name: {"model": model, "target_means": [2]} for name, model in CLASSES.items()}
+    pool = create("opinion-pool", schema, members=was)
+    pool.run(program, x, np.zeros((N, 3)))
+    now = {**was, "tree": {"model": "hoeffding-tree", **SEES}}
+    assert "go on: bayes, last, most; begin: tree" in str(
+        exchanged("opinion-pool", "classification", {"members": was}, {"members": now})
+    )
+    other = create("opinion-pool", schema, members=now)
+    other.restore(adapted(other, pool.parameters(), pool.state()._asdict()))
+    assert other.state().target_2.tobytes() == pool.state().target_2.tobytes()
+    assert other.members["tree"].size()["n_nodes"] == 1
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
@@ -357,6 +446,10 @@ def test_it_comes_to_believe_who_is_right():
         ({"members": {"a": {"rate": 1}}}, "give a model's name, or a mapping with 'model'"),
         ({"members": {"a": {"model": "naive-bayes", "rate": 1}}}, "member 'a' of model 'opinion-pool': model 'naive-b"),
         ({"members": {"a": {"model": "naive-bayes", "frozen": 1}}}, "frozen is 1: give true or false"),
+        ({"members": {"a": {"model": "naive-bayes", "max_values": 1}}}, "max_values is 1: give a number from 2 on"),
+        ({"members": {"a": {"model": "naive-bayes", "max_values": [0, "a"]}}}, "max_values is .0, 'a'.: give a number"),
+        ({"members": {"a": {"model": "naive-bayes", "target_means": 2}}}, "target_means is 2: give the numbers of"),
+        ({"members": {"a": {"model": "naive-bayes", "target_means": [2, 1]}}}, "from 0 on, ascending"),
         ({"members": {"a": "opinion-pool"}}, "cannot be a member"),
         ({"members": {"a": "external"}}, "cannot be a member"),
         ({"members": {"a": "fimt-dd"}}, "does not do classification"),

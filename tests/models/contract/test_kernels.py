@@ -42,7 +42,6 @@ ALLOCATING = {
     "models.batch.predict.predict",
     "models.gradient.contributions.contribute",
     "models.mondrian.contributions.contribute",
-    "models.shrubs.contributions.contribute",
     "models.streaming_forest.contributions.contribute",
     "models.drift.kswin._kswin",
     "models.drift.kswin.sort",
