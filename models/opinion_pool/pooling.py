@@ -32,6 +32,7 @@ before. So its vote of now is the one that it cast. Where it cast none it has no
 import numpy as np
 
 from models.contract import LARGEST_TARGET, LEARN, PREDICT
+from models.evenness import evenness
 from models.kernel import kernel
 
 LOGARITHMIC, LINEAR, LEADER = 0, 1, 2
@@ -214,7 +215,7 @@ def pool_classes(
             for j in range(m):
                 weights[j] = 0.0 if repeats[j] else weights[j]
         if rule == LOGARITHMIC:
-            _step(rate * _evenness(class_counts), share, weights, sizes, counts, awake, g)
+            _step(rate * max(RARE, evenness(class_counts)), share, weights, sizes, counts, awake, g)
             for j in range(m):
                 weights[j] = max(0.0, weights[j])
         elif rule == LINEAR:
@@ -244,19 +245,6 @@ def set_floors(floor, class_counts, floors):
         most = max(most, class_counts[c])
     for c in range(len(class_counts)):
         floors[c] = floor * max(floor, (class_counts[c] + 1.0) / (most + 1.0))
-
-
-@kernel
-def _evenness(class_counts):
-    """The root of the Gini impurity of the labels, over the most that so many classes can have; RARE at least."""
-    n_seen, total, squares = 0, 0.0, 0.0
-    for c in range(len(class_counts)):
-        n_seen += class_counts[c] > 0.0
-        total += class_counts[c]
-        squares += class_counts[c] ** 2
-    if n_seen < 2:
-        return 1.0
-    return max(RARE, np.sqrt((1.0 - squares / total**2) * n_seen / (n_seen - 1)))
 
 
 @kernel

@@ -177,6 +177,7 @@ class Scratch(NamedTuple):
     learned, stepped : (V,) int32, the leaves and the inner nodes among them that learn.
     post, found : of models.hoeffding.split.
     places, sides : of models.regression.observers.
+    rates : (M,) float64, of the current label's step of Adam.
     cached : what models.observers.observe writes of a cache that is out of date: nothing.
     """
 
@@ -197,6 +198,7 @@ class Scratch(NamedTuple):
     cached: Floats
     places: NDArray[np.int64]
     sides: Floats
+    rates: Floats
 
 
 def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scratch:
@@ -222,6 +224,7 @@ def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scrat
         np.zeros(1),
         np.zeros((2, schema.n_features), np.int64),
         np.zeros(4),
+        np.zeros(n_models),
     )
 
 

@@ -10,13 +10,17 @@ with the factor alpha of the mixed gate, which the paper's code omits. v comes f
 this instance*; where a child was not, S' is 0, so nothing of an earlier instance enters. Both passes are one traversal
 of the nodes that were reached, leaves first, then the others from the last to the first.
 
-Adam (Kingma and Ba 2015) is lazy: what has the gradient 0 keeps its moments, and every node counts its own steps.
+Adam (Kingma and Ba 2015) is lazy: what has the gradient 0 keeps its moments, and every node counts its own steps. They
+are shorter where a class is rare, by `rate_of`: a gradient that is hundreds of times the usual one moves every weight
+by up to (1 - beta1) / sqrt(1 - beta2), 16, rates at once, and gates beyond where their slope is 0, from where they do
+not return.
 """
 
 import math
 
 import numpy as np
 
+from models.evenness import evenness
 from models.kernel import kernel
 from models.simd import each, load, of_four, square_root, store
 from models.soft.forest import (
@@ -25,26 +29,37 @@ from models.soft.forest import (
     S_BETA1,
     S_BETA2,
     S_RATE,
+    S_REGRESSION,
     SECOND_MOMENT,
     WEIGHT,
 )
 
 EPSILON = 1e-8
 LEAST_POWER = 1e-9  # below it, 1 - beta^t is 1 to 9 digits: no more corrections, and no denormals
+EVEN = 1.5  # times the evenness of the classes are steps as long, at most: from 2 / 3 on they are whole
+RARE = 0.2  # of the step, at least, however rare a class is
 
 
 @kernel(inline=True)
-def step_size(powers, node, settings):
+def rate_of(settings, known):
+    """The rate of a model for the current label: shorter where a class is rare. known : (k,), weight of the classes."""
+    if settings[S_REGRESSION] > 0.0:
+        return settings[S_RATE]
+    return settings[S_RATE] * max(RARE, min(1.0, EVEN * evenness(known)))
+
+
+@kernel(inline=True)
+def step_size(powers, node, settings, rate):
     """The rate of the next step of a node, corrected for its bias. Mutates powers[node]."""
     first = powers[node, 0]
     second = powers[node, 1]
     if first == 0.0 and second == 0.0:
-        return settings[S_RATE]
+        return rate
     first *= settings[S_BETA1]
     second *= settings[S_BETA2]
     powers[node, 0] = first if first >= LEAST_POWER else 0.0
     powers[node, 1] = second if second >= LEAST_POWER else 0.0
-    return settings[S_RATE] * math.sqrt(1.0 - second) / (1.0 - first)
+    return rate * math.sqrt(1.0 - second) / (1.0 - first)
 
 
 @kernel(inline=True)
@@ -110,12 +125,13 @@ def descend_at(rows, i, gradient, places, n, beta1, beta2, rate):
 @kernel(inline=True)
 def backward(
     links, powers, leaves, gates, settings, chosen, active, n_active, z, visits, reached, gradient,
-    learned, stepped,
+    rates, learned, stepped,
 ):  # fmt: skip
     """Gradients and steps of all nodes reached in `forward` of the models that are chosen.
 
-    gradient : (M, k), of the loss by the outputs. Returns how many leaves learned: the first so many places in
-    `learned`. Mutates powers, leaves, gates, visits, learned and stepped. O(nodes reached x p).
+    gradient : (M, k), of the loss by the outputs. rates : (M,), of `rate_of`. Returns how many leaves learned: the
+    first so many places in `learned`. Mutates powers, leaves, gates, visits, learned and stepped.
+    O(nodes reached x p).
     """
     one = np.uint64(1)  # unsigned, as in `forward`
     k = np.uint64(gradient.shape[1])
@@ -133,7 +149,7 @@ def backward(
         for c in range(k):
             along += gradient[model, c] * leaves[node, WEIGHT, c]
         visits.along[at] = along
-        rate = step_size(powers, node, settings[model])
+        rate = step_size(powers, node, settings[model], rates[model])
         descend_along(
             leaves, node, visits.probability[at], gradient[model],
             settings[model, S_BETA1], settings[model, S_BETA2], rate,
@@ -156,7 +172,7 @@ def backward(
         i = np.uint64(stepped[a])
         node = np.uint64(visits.node[i])
         model = np.uint64(visits.model[i])
-        rate = step_size(powers, node, settings[model])
+        rate = step_size(powers, node, settings[model], rates[model])
         g = np.uint64(links[node, GATE])
         factor = visits.slope[i]
         beta1 = settings[model, S_BETA1]

@@ -27,7 +27,7 @@ from models.soft.forest import (
     SEEN,
 )
 from models.soft.gates import forward, normalise, read_row, rescale, softmax
-from models.soft.gradient import backward
+from models.soft.gradient import backward, rate_of
 from models.soft.growth import try_split, try_split_values
 
 HEAVIEST = 1e100  # of a loss: the square of its gradient is finite
@@ -103,7 +103,7 @@ def run(
     n_values, place, numeric = encoding.n_values, encoding.place, encoding.numeric
     dense, bias = encoding.dense[0], encoding.bias[0]
     row, numbers, active, cells, z, logits, probabilities, gradient, visits, reached = scratch[:10]
-    learned, stepped, post, found, cached, places, sides = scratch[10:]
+    learned, stepped, post, found, cached, places, sides, rates = scratch[10:]
     n_models, k = logits.shape
     regression = settings[0, S_REGRESSION] > 0.0
     pooled = pool.places[LEARNING] > 0
@@ -163,9 +163,10 @@ def run(
                 loss_gradient(
                     logits[m], known[m], targets[m], y[i], w[i], regression, probabilities[m], gradient[m]
                 )  # fmt: skip
+                rates[m] = rate_of(settings[m], known[m])
         n_learned = backward(
             links, powers, leaves, gates, settings, pool.chosen, active, n_active, z, visits, reached,
-            gradient, learned, stepped,
+            gradient, rates, learned, stepped,
         )  # fmt: skip
         n_observing = np.uint64(0)
         for a in range(n_learned):

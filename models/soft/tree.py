@@ -31,7 +31,7 @@ class SoftHoeffdingTree(SoftModel):
     gamma : float
         Width of the smooth step, > 0. Smaller routes harder, and reaches fewer nodes.
     learning_rate, beta1, beta2 : float
-        Of Adam.
+        Of Adam; steps are shorter where a class is rare (models.soft.gradient).
     min_reach : float
         Instances enter a leaf's statistics if they reach it with a higher probability, in [0.05, 1].
     grace_period : int

@@ -178,8 +178,9 @@ class SoftTwin:
         steps, leaves = [], []
         for tree in self.trees:
             self.backward(tree, 1.0, gradient, x, row, steps, leaves)
+        rate, *betas = self.adam
         for weights, of_weights in steps:
-            weights.descend(of_weights, *self.adam)
+            weights.descend(of_weights, rate * self.shorter(), *betas)
         for leaf, reach in leaves:
             leaf.reach += w * reach
             if self.growth is not None:
@@ -187,6 +188,14 @@ class SoftTwin:
         for f, n in enumerate(self.n_values):
             if n == 0:
                 self.scales[f].add(x[f], w)
+
+    def shorter(self):
+        """What steps are multiplied by where labels, the current one among them, are of few classes mostly."""
+        if len(self.known) < 2:
+            return 1.0
+        shares = [weight / sum(self.known.values()) for weight in self.known.values()]
+        impurity = sum(share * (1.0 - share) for share in shares)
+        return max(0.2, min(1.0, 1.5 * math.sqrt(impurity / (1.0 - 1.0 / len(shares)))))
 
     def backward(self, node, reach, gradient, x, row, steps, leaves):
         """Collects (weights, gradient) of every reached node that has one, and (leaf, probability to reach it).

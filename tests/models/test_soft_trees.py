@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from models.contract import Schema
+from models.evenness import evenness
 from models.soft.forest import (
     BLOCK,
     DEPTH,
@@ -27,6 +28,7 @@ from models.soft.forest import (
     make_room,
 )
 from models.soft.gates import smooth_step, smooth_step_slope
+from models.soft.gradient import rate_of
 from models.soft.growth import add_log_ratios, inherit
 from models.soft.soft_tree import SoftTree
 from models.soft.transparency import count
@@ -143,6 +145,48 @@ def test_equals_twin(world, mode):
     learner = compare(mixed(700, seed=3, **world), delay=5, **mode)
     if mode == {}:
         assert learner.size()["n_nodes"] > 7  # or else the test sees little
+
+
+def with_rare(stream, shares, seed=4):
+    """The same rows with labels of which few are not of class 0."""
+    return stream._replace(y=np.random.default_rng(seed).choice(len(shares), len(stream.y), p=shares).astype(float))
+
+
+@pytest.mark.parametrize(
+    ("shares", "low", "high"), [([0.9, 0.09, 0.01], 0.3, 0.9), ([0.997, 0.003], 0.2, 0.2), ([0.5, 0.3, 0.2], 1.0, 1.0)]
+)
+def test_where_a_class_is_rare_steps_are_shorter_as_the_definition_says(shares, low, high):
+    stream = with_rare(mixed(700, seed=3), shares)
+    learner, other = compare(stream, delay=5), twin(stream)
+    known = learner.state().known[0]
+    other.known = {c: weight for c, weight in enumerate(known.tolist()) if weight > 0.0}
+    assert len(other.known) == len(shares)
+    assert low <= other.shorter() <= high
+    assert rate_of(learner._models.settings[0], known) == pytest.approx(EAGER["learning_rate"] * other.shorter())
+
+
+@pytest.mark.parametrize("model", [SoftTree, SoftHoeffdingTree])
+def test_shorter_steps_do_not_depend_on_cuts_copies_or_classes_to_come(model):
+    stream = with_rare(mixed(600, seed=3), [0.97, 0.02, 0.01])
+    whole, larger = model(stream.schema), Schema(stream.schema.n_values, 5, "classification")
+    whole.learn_many(stream.x, stream.y, stream.w)
+    cut = model(stream.schema)
+    for at in range(0, 600, 7):
+        cut.learn_many(stream.x[at : at + 7], stream.y[at : at + 7], stream.w[at : at + 7])
+        if at == 350:
+            state = {name: array.copy() for name, array in cut.state()._asdict().items()}
+            cut = model(stream.schema)
+            cut.restore(state)
+            cut.resize(larger)
+    whole.resize(larger)
+    assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in cut.state()]
+
+
+def test_evenness():
+    assert evenness(np.zeros(3)) == evenness(np.array([7.0, 0.0, 0.0])) == 1.0
+    assert evenness(np.array([4.0, 4.0, 0.0, 4.0])) == pytest.approx(1.0)
+    assert evenness(np.array([99.0, 1.0])) == pytest.approx(np.sqrt(2.0 * (1.0 - 0.9802)))
+    assert evenness(np.array([1e20, 1.0])) == evenness(np.array([1e300, 1.0])) == 0.0
 
 
 def values(stream, seed=1):
