@@ -13,8 +13,9 @@ labels, m their mean and o the mean of all, a member is shown
 
     (n m + PRIOR o) / (n + PRIOR),
 
-from the labels before that place of the program alone. n counts to MOST: from there on means forget as they learn. What
-is learned of an instance is shown as it is right before its label, which is not in it.
+of a classification the log odds of that, with o from half a label more of either kind, so that it is never 0 or 1. All
+are from the labels before that place of the program alone. n counts to MOST: from there on means forget as they learn.
+What is learned of an instance is shown as it is right before its label, which is not in it.
 
 State: for each such feature `target_f`, (1 + values, 2) float64: weight and mean, of all labels in row 0.
 """
