@@ -110,7 +110,9 @@ def problem_for(
             "name": re.sub(r"[^A-Za-z0-9_-]+", "-", file.path.name.partition(".")[0]).strip("-_") or "data",
             "task": types.task,
             "features": {
-                name: {"type": NOMINAL, "max_values": n} if (n := types.n_values.get(name, 0)) > MOST_NOMINAL else kind
+                name: {"type": NOMINAL, "max_values": types.n_values[name]}
+                if types.n_values.get(name, 0) > MOST_NOMINAL
+                else kind
                 for name, kind in types.features.items()
             },
             "join": {
