@@ -160,14 +160,14 @@ def test_auto_is_what_a_stream_file_would_choose(tmp_path):
     path = tmp_path / "agrawal.csv.gz"
     invoke("generate", "agrawal", "-n", 400, path)
     found = json.loads(
-        invoke("evaluate", path, "--model", "auto:max_bytes=5000000", "--model", "auto", "--json").stdout
+        invoke("evaluate", path, "--model", "auto:max_bytes=10000000", "--model", "auto", "--json").stdout
     )
     small, usual = found["runs"]
     assert [entry["model"] for entry in found["summary"]] == ["auto", "auto"]
     assert (small["auto"], small["model"]) == (True, "opinion-pool")
     file = DataFile(path)
     problem = problem_for(file)
-    for run, given in ((small, {"max_bytes": 5_000_000}), (usual, {})):
+    for run, given in ((small, {"max_bytes": 10_000_000}), (usual, {})):
         chosen = build({**problem.fields, "champion": {"model": "auto", **given}}, "f").resolved()
         assert run["model"] == chosen.model
         assert {key: run["parameters"][key] for key in chosen.parameters} == chosen.parameters
