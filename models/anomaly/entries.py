@@ -30,7 +30,7 @@ ENTRIES = (
                 "window", int, 250, 10, 1_000_000, text="instances of a window, whose profile the next is scored by"
             ),
             Parameter(
-                "max_window", int, None, 10, 1_000_000, text="of a second profile, whose windows double up to it [none]"
+                "max_window", int, None, 11, 1_000_000, text="of a second profile, whose windows double up to it [none]"
             ),
         ),
         paper="S. C. Tan, K. M. Ting and F. T. Liu: Fast anomaly detection for streaming data. IJCAI 2011.",
