@@ -241,10 +241,10 @@ class OpinionPool(Learner):
         total = self._weights.sum()
         return self._weights / total if total > 0.0 else np.zeros_like(self._weights)
 
-    def _awake(self, weights: Floats) -> list[tuple[Learner, View, float]]:
-        """The members that do not rest, with what they see and their weights."""
-        pairs = zip(self._members.values(), self._views.views, weights.tolist(), strict=True)
-        return list(compress(pairs, self._resting.awake.tolist()))
+    def _awake(self, weights: Floats) -> list[tuple[int, Learner, View, float]]:
+        """The members that do not rest: their places, they, what they see, and their weights."""
+        members = zip(range(len(weights)), self._members.values(), self._views.views, weights.tolist(), strict=True)
+        return list(compress(members, self._resting.awake.tolist()))
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
         """As Learner.contributions: those of the members that say, by their weights; of a logarithmic pool by their log
@@ -256,7 +256,7 @@ class OpinionPool(Learner):
             return told[0] if len(told) == 1 else np.concatenate([np.zeros((0, self.schema.n_features + 1)), *told])
         mean = np.zeros((len(rows), self.schema.n_features + 1))
         known = np.zeros(len(rows), np.bool_)
-        for member, view, weight in self._awake(self._shares()):
+        for _, member, view, weight in self._awake(self._shares()):
             if member.tells_why:
                 add_shares(self._views.contributions(member, view, slab, rows, about), weight, mean, known)
         mean[~known, -1] = np.nan
@@ -271,10 +271,7 @@ class OpinionPool(Learner):
         of_rows, of_classes = np.repeat(rows, k), np.tile(np.arange(k), n)
         scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
         set_floors(self._parameters["floor"], self._class_counts, self._floors)
-        each = zip(self._members.values(), self._views.views, self._weights.tolist(), strict=True)
-        for j, (member, view, weight) in enumerate(each):
-            if not self._resting.awake[j]:
-                continue
+        for j, member, view, weight in self._awake(self._weights):
             votes = self._planes[j, :n] if voted else np.zeros((n, k))
             if not voted:
                 member.run(program, self._views.now(view, x), votes)
