@@ -1,11 +1,16 @@
 """Learners of anomalies beside others' of the same name, in one run: AUROC, and microseconds of CPU an instance.
 
     python -m benchmarks.anomaly [--n 5000] [--rounds 1] [--capymoa PYTHON]
+    python -m benchmarks.anomaly --seeds 10 [--n 5000]
+    python -m benchmarks.anomaly --alerts 0.01 [--n 100000] [--seeds 3]
 
 Half-space trees run beside River's, in the environment of `benchmarks.peers` and behind its MinMaxScaler, as its
 documentation advises; the online isolation forest beside CapyMOA's, by the Python of an environment that has it. All
 score an instance before they learn it, and the first 250 are left out of the AUROC. Rounds are interleaved; medians
 count.
+
+--seeds: ours alone, `auto` among them: the AUROC by so many seeds of the learner on the same stream.
+--alerts: how an alert rate is kept, and what the alerts are, also where the clusters jump in the middle.
 """
 
 import argparse
@@ -19,13 +24,23 @@ import numpy as np
 
 from app.evaluation import auroc
 from benchmarks.peers import FOLDER, command, find_river
+from models.auto import SINGLE
 from models.contract import LEARN, PREDICT, Floats, Program, Schema
+from models.decision import ALERT_RATE, Threshold
 from models.registry import create
 
 WINDOW = 250
 # Of half-space trees: River's defaults, the paper's. Of the isolation forest: the authors', for both.
 SIZES = ({"n_trees": 10, "height": 8}, {"n_trees": 25, "height": 15})
 FOREST = {"n_trees": 32, "window": 2048, "leaf_size": 32}
+AUTO = SINGLE["anomaly"].parameters
+OURS = (
+    *(("half-space-trees", {**size, "window": WINDOW}) for size in SIZES),
+    ("half-space-trees", {"n_trees": 25, "height": AUTO["height"], "window": WINDOW, "max_window": AUTO["max_window"]}),
+    ("online-isolation-forest", FOREST),
+)
+JUMP = 20.0  # standard deviations that the clusters jump by
+PARTS = 10  # of a stream, in each of which alerts are counted
 RIVER = """
 import json, sys, time
 import numpy as np
@@ -58,12 +73,14 @@ print(json.dumps({"seconds": time.process_time() - start, "scores": scores}))
 """
 
 
-def stream(n: int, drift: float) -> tuple[Floats, Floats]:
-    """Two clusters of five features that move by `drift` over the stream; one instance in a hundred lies anywhere."""
+def stream(n: int, drift: float, jump: float = 0.0) -> tuple[Floats, Floats]:
+    """Two clusters of five features that move by `drift` over the stream, and jump in its middle; one instance in a
+    hundred lies anywhere."""
     rng = np.random.default_rng(1)
-    x = rng.normal(size=(n, 5)) + 4.0 * rng.integers(0, 2, (n, 1)) + drift * np.linspace(0.0, 1.0, n)[:, None]
+    moved = (drift * np.linspace(0.0, 1.0, n) + jump * (np.arange(n) >= n // 2))[:, None]
+    x = rng.normal(size=(n, 5)) + 4.0 * rng.integers(0, 2, (n, 1)) + moved
     y = (rng.random(n) < 0.01).astype(float)
-    anywhere = rng.uniform(-4.0, 8.0, (n, 5)) + drift * np.linspace(0.0, 1.0, n)[:, None]
+    anywhere = rng.uniform(-4.0, 8.0, (n, 5)) + moved
     return np.where(y[:, None] == 1.0, anywhere, x), y
 
 
@@ -72,21 +89,67 @@ def area(scores: Floats, y: Floats) -> float:
     return auroc.area(y[WINDOW:].astype(np.int64), np.column_stack((1.0 - p, p)), np.ones(len(p)))[1]
 
 
-def ours(name: str, parameters: dict[str, int], x: Floats, y: Floats) -> tuple[float, float]:
+def scored(name: str, parameters: dict[str, int], x: Floats, seed: int = 1) -> tuple[float, Floats]:
+    """Microseconds an instance, and the scores."""
     schema = Schema((0,) * x.shape[1], 1, "anomaly")
-    learner = create(name, schema, seed=1, **parameters)
+    learner = create(name, schema, seed=seed, **parameters)
     learner.warm_up()
     op, row = np.tile([PREDICT, LEARN], len(x)).astype(np.int8), np.repeat(np.arange(len(x), dtype=np.int32), 2)
     out = np.zeros((len(x), 1))
     program = Program(op, row, np.full(len(op), np.nan), np.ones(len(op)))
     start = time.thread_time()
     learner.run(program, x, out)
-    return 1e6 * (time.thread_time() - start) / len(x), area(out[:, 0], y)
+    return 1e6 * (time.thread_time() - start) / len(x), out[:, 0]
+
+
+def ours(name: str, parameters: dict[str, int], x: Floats, y: Floats, seed: int = 1) -> tuple[float, float]:
+    microseconds, scores = scored(name, parameters, x, seed)
+    return microseconds, area(scores, y)
 
 
 def theirs(python: Path, script: str, parameters: dict[str, int], path: Path, y: Floats) -> tuple[float, float]:
     found = json.loads(command([str(python), "-c", script, str(path), *map(str, parameters.values())]).splitlines()[-1])
     return 1e6 * found["seconds"] / len(y), area(np.array(found["scores"]), y)
+
+
+def by_seeds(n: int, seeds: int) -> None:
+    """A row a stream and learner: AUROC, mean, standard deviation, least and greatest."""
+    print("| stream | learner | µs | AUROC | least | greatest |\n|---|---|---|---|---|---|")
+    for name, drift in (("clusters", 0.0), ("moving clusters", 40.0)):
+        x, y = stream(n, drift)
+        for learner, parameters in OURS:
+            rounds = [ours(learner, parameters, x, y, seed) for seed in range(1, seeds + 1)]
+            took, areas = (np.array(column) for column in zip(*rounds, strict=True))
+            told = ", ".join(map(str, parameters.values()))
+            print(
+                f"| {name} | `{learner}` {told} | {np.median(took):.1f} | {areas.mean():.4f} ± {areas.std(ddof=1):.4f} "
+                f"| {areas.min():.4f} | {areas.max():.4f} |"
+            )
+
+
+def alerts(n: int, seeds: int, share: float) -> None:
+    """A row a stream and learner: the rate in all, and the least and greatest of a part but the first; precision and
+    recall; and the alerts right after the middle. Of all seeds together."""
+    print(
+        "| stream | learner | alerts % | least % | greatest % | precision % | recall % "
+        f"| of {n // (10 * PARTS):,} after the middle |\n|---|---|---|---|---|---|---|---|"
+    )
+    for name, drift, jump in (("clusters", 0.0, 0.0), ("moving clusters", 40.0, 0.0), ("a jump", 0.0, JUMP)):
+        x, y = stream(n, drift, jump)
+        for learner, parameters in OURS[1:]:
+            said = []
+            for seed in range(1, seeds + 1):
+                threshold, decided = Threshold(ALERT_RATE, share, scores=True), np.zeros((n, 2))
+                every = Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
+                threshold.run(every, scored(learner, parameters, x, seed)[1][:, None], decided, 1)
+                said.append(decided[:, 0])
+            found = np.array(said)
+            parts = np.array([[part.mean() for part in np.array_split(one, PARTS)[1:]] for one in found])
+            own, named = found[:, y == 1.0], np.broadcast_to(y, found.shape)[found == 1.0]
+            middle = found[:, n // 2 : n // 2 + n // (10 * PARTS)].sum(axis=1).mean()
+            figures = (100.0 * v for v in (np.nanmean(found), parts.min(), parts.max(), named.mean(), np.nanmean(own)))
+            told = ", ".join(map(str, parameters.values()))
+            print(f"| {name} | `{learner}` {told} | {' | '.join(f'{v:.2f}' for v in figures)} | {middle:.0f} |")
 
 
 def main() -> None:
@@ -95,7 +158,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--capymoa", type=Path, metavar="PYTHON", help="of an environment that has CapyMOA")
+    parser.add_argument("--seeds", type=int, help="ours alone, by so many seeds")
+    parser.add_argument("--alerts", type=float, metavar="RATE", help="what alerts of this rate are")
     given = parser.parse_args()
+    if given.alerts is not None:
+        alerts(given.n, given.seeds or 1, given.alerts)
+        return
+    if given.seeds is not None:
+        by_seeds(given.n, given.seeds)
+        return
     river = find_river(given.folder)
     runs: list[tuple[str, dict[str, int], Path | None, str]] = [
         ("half-space-trees", {**size, "window": WINDOW}, river, RIVER) for size in SIZES

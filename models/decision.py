@@ -27,6 +27,10 @@ models/conformal.py.
 Before there are `FIRST` labels of the class, or predictions for that many alerts, the likeliest class is named. A class
 whose probability is below about 4e-11 is never named by a threshold.
 
+*Scores of anomalies* have an alert rate alone, since they need no labels: 1 is named from the threshold on, 0 below it,
+and nothing before there is one. They are between 0 and 1 and no probabilities: most of them lie within a few bins of
+log-odds, so their bins are as wide as each other. What was said is counted, too, since no label may ever come to do it.
+
 A `Threshold` is a fold over predictions and labels in their order, held in arrays: the same bits however they were cut.
 """
 
@@ -52,20 +56,22 @@ UNIT_LIMIT = 1e100
 
 DECIDED_WIDTH = 2  # columns beside instances: the class named, and how many labels had told then
 
-# columns of bins
+# columns of bins; of scores, what the share is of, predictions that had a threshold, and alerts
 OWN, ALL = 0, 1
+DECIDED, ALERTS = 1, 2
 # places in `following`: log-odds of the wanted share less the target's, mean number of labels that told between saying
 # and scoring, what one more counts for, all that count (of the class; of an alert rate, predictions)
 SHIFT, DELAY, UNIT, TOTAL = 0, 1, 2, 3
-# places in `n`: taken into the bins, and that told
-TAKEN, TOLD = 0, 1
+# places in `n`: taken into the bins, and that told; of scores, alerts
+TAKEN, TOLD, NAMED = 0, 1, 2
 
 
 class ThresholdState(NamedTuple):
     """Everything a `Threshold` knows.
 
-    n : (2,) int64, TAKEN (labels of the class, or predictions) and TOLD.
-    bins : (480, 2) float64, weights in units of UNIT: of labels of the class, and of all that are looked at.
+    n : (2,) int64, TAKEN (labels of the class, or predictions) and TOLD; of scores (3,), with NAMED.
+    bins : (480, 2) float64, weights in units of UNIT: of labels of the class, and of all that are looked at. Of scores
+        (480, 3): of predictions, of those that had a threshold, and of alerts.
     following : (4,) float64, SHIFT, DELAY, UNIT and TOTAL.
     """
 
@@ -75,7 +81,7 @@ class ThresholdState(NamedTuple):
 
 
 class Threshold:
-    """A threshold on the probability of one class, kept at a target.
+    """A threshold on the probability of one class, or on scores of anomalies, kept at a target.
 
     Parameters
     ----------
@@ -83,6 +89,8 @@ class Threshold:
         One of TARGETS.
     share : float
         What it shall be, in (0, 1).
+    scores : bool
+        Whether predictions are scores of anomalies, of which an alert rate is kept.
 
     Examples
     --------
@@ -95,14 +103,16 @@ class Threshold:
     0.05
     """
 
-    def __init__(self, target: str, share: float) -> None:
+    def __init__(self, target: str, share: float, scores: bool = False) -> None:
         if target not in TARGETS:
             raise ValueError(f"target is {target}: give one of {', '.join(TARGETS)}")
+        if scores and target != ALERT_RATE:
+            raise ValueError(f"target is {target}: give {ALERT_RATE}, which scores have without labels")
         if not 0.0 < share < 1.0:
             raise ValueError(f"{target} is {share}: give a share between 0 and 1, such as 0.9")
-        self.target, self.share = target, share
+        self.target, self.share, self.scores = target, share, scores
         following = np.array([0.0, 0.0, 1.0, 0.0])
-        self._state = ThresholdState(np.zeros(2, np.int64), np.zeros((BINS, 2)), following)
+        self._state = ThresholdState(np.zeros(2 + scores, np.int64), np.zeros((BINS, 2 + scores)), following)
 
     def run(self, program: Program, out: Floats, decided: Floats, code: int) -> None:
         """Name a class at each PREDICT of a program, and follow the target.
@@ -110,14 +120,15 @@ class Threshold:
         Parameters
         ----------
         out : (capacity, n_outputs) float64
-            Probabilities of the rows; NaN where none were predicted.
+            Probabilities of the rows, or scores; NaN where none were predicted.
         decided : (capacity, 2) float64
             Beside the instances: the code of the class named, and how many labels had told then (NaN: there was no
-            threshold). Written at PREDICT, read at LEARN. NaN in column 0: nothing was known.
+            threshold). Written at PREDICT, read at LEARN. NaN in column 0: nothing was known, or of scores decided.
         code : int
-            Of the class; -1 while it is not known.
+            Of the class; -1 while it is not known. Of scores 1, what a label of an anomaly is.
         """
-        _run(program.op, program.row, program.y, program.w, out, decided, code, self._kind, self.share, *self._state)
+        asked = code, self._kind, self.share, self.scores
+        _run(program.op, program.row, program.y, program.w, out, decided, *asked, *self._state)
 
     @property
     def _kind(self) -> int:
@@ -125,9 +136,18 @@ class Threshold:
 
     @property
     def value(self) -> float | None:
-        """The probability from which on the class is named; None while there are too few labels."""
+        """The probability, or score, from which on the class is named; None while there are too few labels."""
         edge = int(_edge(self._kind, self.share, *self._state))
+        if self.scores and edge >= 0:
+            return edge / BINS
         return None if edge < 0 else float(1.0 / (1.0 + np.exp(-(LOWEST + WIDTH * edge))))
+
+    def alert_rate(self, recent: bool) -> float | None:
+        """Of scores, the share of the predictions with a threshold that were alerts, of all of them or of the past
+        that counts; None before there is one."""
+        n, bins, _ = self._state
+        alerts, of = (bins[:, ALERTS].sum(), bins[:, DECIDED].sum()) if recent else (n[NAMED], n[TOLD])
+        return float(alerts / of) if of > 0 else None
 
     @property
     def has_begun(self) -> bool:
@@ -199,6 +219,12 @@ def _bin(p):
 
 
 @kernel
+def _place(score):
+    """The bin of a score. O(1)."""
+    return int(min(max(score * BINS, 0.0), BINS - 1.0))
+
+
+@kernel
 def _edge(kind, share, n, bins, following):
     """The first bin from which on the class is named; -1 while the likeliest class is. O(BINS)."""
     if n[TAKEN] * (share if kind == 2 else 1.0) < FIRST:
@@ -254,32 +280,41 @@ def _follow(share, happened, between, n, following):
 
 
 @kernel
-def _run(op, row, y, w, out, decided, code, kind, share, n, bins, following):
+def _run(op, row, y, w, out, decided, code, kind, share, scores, n, bins, following):
     """Name, count and follow; mutates decided and the state arrays. kind : place in TARGETS. O(n_outputs + BINS)."""
     edge = _edge(kind, share, n, bins, following)
     for i in range(len(op)):
         r = row[i]
-        likeliest = _likeliest(out, r, -1)
-        known = likeliest >= 0 and not np.isnan(out[r, 0])
-        p = out[r, code] if code >= 0 else 0.0
+        likeliest = -1 if scores else _likeliest(out, r, -1)
+        known = (scores or likeliest >= 0) and not np.isnan(out[r, 0])
+        p = out[r, 0] if scores else out[r, code] if code >= 0 else 0.0
         if op[i] == PREDICT:
             decided[r, 0], decided[r, 1] = np.nan, np.nan
             if not known:
                 continue
-            decided[r, 0] = likeliest
-            place = _bin(p)
+            place = _place(p) if scores else _bin(p)
+            if not scores:
+                decided[r, 0] = likeliest
             if edge >= 0:
                 decided[r, 1] = n[TOLD]
                 if place >= edge:
                     decided[r, 0] = code
+                elif scores:
+                    decided[r, 0] = 0.0
                 elif likeliest == code:
                     other = _likeliest(out, r, code)
                     decided[r, 0] = other if other >= 0 else code
             if kind == 2:
+                named = decided[r, 0] == code
                 if edge >= 0:
-                    _follow(share, 1.0 if decided[r, 0] == code else 0.0, 0.0, n, following)
+                    _follow(share, 1.0 if named else 0.0, 0.0, n, following)
                 _fade(1.0 - 2.0 * share / MEMORY, bins, following)
                 bins[place, OWN] += following[UNIT]
+                if scores and edge >= 0:
+                    bins[place, DECIDED] += following[UNIT]
+                    if named:
+                        bins[place, ALERTS] += following[UNIT]
+                        n[NAMED] += 1
                 following[TOTAL] += following[UNIT]
                 n[TAKEN] += 1
                 edge = _edge(kind, share, n, bins, following)

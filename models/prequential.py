@@ -47,8 +47,9 @@ HITS, LOSS = 1, 2  # of the repeated previous label; log loss
 ABSOLUTE, SQUARED, MEAN, SPREAD = 1, 2, 3, 4  # errors; mean and summed squared deviation of the labels
 N_SUMS = 5
 
-# columns of the ring
+# columns of the ring; of anomalies R_ALERT, a column of their confusion
 R_LABEL, R_PREDICTION, R_WEIGHT, R_HIT, R_LOSS = 0, 1, 2, 3, 4
+R_ALERT = R_HIT
 N_RING = 5
 
 UNIT_LIMIT = 1e100
@@ -65,7 +66,8 @@ class PrequentialState(NamedTuple):
     seen : (K,) uint8, 1 for classes that occurred as a label.
     sums : (5,) float64 over the whole stream.
     confusion : (K, K + 1) float64 over the whole stream, weight by label and by prediction, where column 0 is "no
-        prediction" and column 1 + k is class k. For a regression, confusion is (0, 1).
+        prediction" and column 1 + k is class k. For a regression, confusion is (0, 1); for anomalies, too, unless it is
+        decided which are alerts: then (2, 3), where class 1 are these, and column 0 is "not decided".
     recent_sums, recent_confusion : the same, faded, in units of `unit` : (1,) float64 (zero without fading).
     ring : (window, 5) float64, the last labels: label n in row n % window (no rows with fading).
     """
@@ -94,6 +96,8 @@ class Prequential:
         Labels in the sliding window. Memory is 40 bytes a label.
     fading : float, optional
         Factor in (0, 1) by which the past fades at each label (0.999: half after 693 labels). Replaces the window.
+    alerts : bool
+        Of anomalies: whether it is decided which are alerts, and so what `score` is given.
 
     Examples
     --------
@@ -104,7 +108,9 @@ class Prequential:
     0.5
     """
 
-    def __init__(self, task: str, n_outputs: int, *, window: int = 1000, fading: float | None = None) -> None:
+    def __init__(
+        self, task: str, n_outputs: int, *, window: int = 1000, fading: float | None = None, alerts: bool = False
+    ) -> None:
         if window < 1:
             raise ValueError(f"window is {window}: give at least 1 label")
         if fading is not None and not 0.0 < fading < 1.0:
@@ -113,15 +119,17 @@ class Prequential:
         self.n_outputs = n_outputs
         self.window = window
         self.fading = fading
+        self.alerts = alerts
         n_classes = n_outputs if task not in VALUES else 0
+        shape = (2, 3) if alerts else (n_classes, n_classes + 1)
         self._state = PrequentialState(
             n=np.zeros(1, np.int64),
             previous=np.full(1, np.nan),
             seen=np.zeros(n_classes, np.uint8),
             sums=np.zeros(N_SUMS),
-            confusion=np.zeros((n_classes, n_classes + 1)),
+            confusion=np.zeros(shape),
             recent_sums=np.zeros(N_SUMS),
-            recent_confusion=np.zeros((n_classes, n_classes + 1)),
+            recent_confusion=np.zeros(shape),
             unit=np.ones(1),
             ring=np.zeros((window if fading is None else 0, N_RING)),
         )
@@ -136,7 +144,8 @@ class Prequential:
         out : (capacity, n_outputs) float64
             The model's predictions; NaN where it made none.
         decided : (capacity, m) float64, optional
-            The code of the class that each prediction named, in column 0 (`models.decision`). NaN: the likeliest.
+            The code of the class that each prediction named, in column 0 (`models.decision`). NaN: the likeliest, or of
+            anomalies not decided.
 
         Raises
         ------
@@ -146,10 +155,10 @@ class Prequential:
         if out.shape[1] != self.n_outputs:
             raise ValueError(f"predictions have {out.shape[1]} columns, not {self.n_outputs}: call resize first")
         decay = 0.0 if self.fading is None else self.fading
-        if self.task in VALUES:
-            _score_values(program.op, program.row, program.y, program.w, out, decay, *self._state)
-            return
         named = UNDECIDED if decided is None else decided
+        if self.task in VALUES:
+            _score_values(program.op, program.row, program.y, program.w, out, named, decay, *self._state)
+            return
         if _score_classes(program.op, program.row, program.y, program.w, out, named, decay, *self._state) < 0:
             raise ValueError(f"a label code is not below {self.n_outputs}: call resize first")
 
@@ -178,8 +187,8 @@ class Prequential:
 
     def by_class(self) -> dict[int, dict[str, float]]:
         """Class code -> `n` (weight of its labels), `recall`, `precision` and `f1` over the whole stream, of the
-        classes that occurred as label or as prediction; what is undefined is absent."""
-        return _of_classes(self._state.confusion)
+        classes that occurred as label or as prediction; what is undefined is absent. Of anomalies 1 alone, alerts."""
+        return self._of_classes(self._state.confusion)
 
     def counts(self, recent: bool = False) -> Floats:
         """(K, K + 1) float64: weight by label and by prediction, where column 0 is "no prediction" and column 1 + k is
@@ -188,7 +197,10 @@ class Prequential:
 
     def recent_by_class(self) -> dict[int, dict[str, float]]:
         """The same over the sliding window, or faded."""
-        return _of_classes(self._recent_sums()[1] / (1.0 if self.fading is None else self._state.unit[0]))
+        return self._of_classes(self._recent_sums()[1] / (1.0 if self.fading is None else self._state.unit[0]))
+
+    def _of_classes(self, confusion: Floats) -> dict[int, dict[str, float]]:
+        return {k: one for k, one in _of_classes(confusion).items() if k == 1 or self.task != ANOMALY}
 
     def _recent_sums(self) -> tuple[Floats, Floats]:
         """Sums and confusion over the sliding window, or faded."""
@@ -198,7 +210,7 @@ class Prequential:
         if self.task not in VALUES:
             _sum_class_ring(int(self._state.n[0]), self._state.ring, sums, confusion)
         else:
-            _sum_value_ring(int(self._state.n[0]), self._state.ring, sums)
+            _sum_value_ring(int(self._state.n[0]), self._state.ring, sums, confusion)
         return sums, confusion
 
     def resize(self, n_outputs: int) -> None:
@@ -221,10 +233,14 @@ class Prequential:
         """Take over copies of the arrays of an earlier `state()._asdict()`.
 
         A window of another length than it had keeps the labels that fit in; a window where there was fading, or
-        fading where there was a window, starts empty.
+        fading where there was a window, starts empty. Alerts are counted from when it is said which are some.
         """
         fresh = self._state
         arrays = {name: np.array(state[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields}
+        if self.task == ANOMALY and arrays["confusion"].shape != fresh.confusion.shape:
+            for name in ("confusion", "recent_confusion"):
+                arrays[name] = np.zeros_like(fresh.confusion)
+            arrays["ring"][:, R_ALERT] = 0.0
         if arrays["ring"].shape != fresh.ring.shape:
             arrays["ring"] = _rewind(int(arrays["n"][0]), arrays["ring"], fresh.ring)
         if self.fading is None:
@@ -399,24 +415,36 @@ def _score_classes(
 
 
 @kernel
+def _add_alert(confusion, label, alert, weight):
+    """One label, 1 of an anomaly, into `confusion` (mutated), where alerts are counted. alert : its column. O(1)."""
+    if len(confusion) > 0:
+        confusion[1 if label == 1.0 else 0, 2 if alert == 2.0 else 1 if alert == 1.0 else 0] += weight
+
+
+@kernel
 def _score_values(
-    op, row, y, w, out, decay, n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring
+    op, row, y, w, out, decided, decay, n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring
 ):
-    """As `_score_classes`, for a regression. O(1) a label."""
+    """As `_score_classes`, for a regression or anomalies. O(1) a label."""
     for i in range(len(op)):
         if op[i] == PREDICT or w[i] <= 0.0 or np.isnan(out[row[i], 0]):
             continue
-        prediction, weight = out[row[i], 0], w[i]
+        prediction, weight, alert = out[row[i], 0], w[i], 0.0
+        if len(confusion) > 0 and len(decided) > 0 and decided[row[i], 0] >= 0.0:
+            alert = 1.0 + decided[row[i], 0]
         previous[0] = y[i]
         _add_value(sums, y[i], prediction, weight)
+        _add_alert(confusion, y[i], alert, weight)
         if decay > 0.0:
             _fade(decay, recent_sums, recent_confusion, unit, MEAN)
             _add_value(recent_sums, y[i], prediction, weight * unit[0])
+            _add_alert(recent_confusion, y[i], alert, weight * unit[0])
         else:
             slot = n[0] % len(ring)
             ring[slot, R_LABEL] = y[i]
             ring[slot, R_PREDICTION] = prediction
             ring[slot, R_WEIGHT] = weight
+            ring[slot, R_ALERT] = alert
         n[0] += 1
 
 
@@ -440,10 +468,11 @@ def _sum_class_ring(n, ring, sums, confusion):
 
 
 @kernel
-def _sum_value_ring(n, ring, sums):
-    """As `_sum_class_ring`, for a regression."""
+def _sum_value_ring(n, ring, sums, confusion):
+    """As `_sum_class_ring`, for a regression or anomalies."""
     for i in range(max(0, n - len(ring)), n):
         slot = i % len(ring)
         if ring[slot, R_WEIGHT] == 0.0:
             continue
         _add_value(sums, ring[slot, R_LABEL], ring[slot, R_PREDICTION], ring[slot, R_WEIGHT])
+        _add_alert(confusion, ring[slot, R_LABEL], ring[slot, R_ALERT], ring[slot, R_WEIGHT])

@@ -67,6 +67,7 @@ class Codec(Protocol):
     # values. further : the names in `Mapping.further` -> n next offsets. said : where `Mapping.says_more`,
     # (n, 2) lower and upper end of an interval, NaN where there is none, or (n, k) 1 for each class in a set, else 0.
     # decided : role of a model ("champion" for p) -> (n,) codes of the classes that y names, NaN for the likeliest one.
+    # Where `Mapping.says_alerts`, 1 for an alert, else 0, NaN where that was not decided; of the champion alone.
     # reasons : where `Mapping.says_why`, of each prediction features to numbers, the largest first, or None.
     encode_predictions: "EncodePredictions"
     # Of a format that sends several predictions as one record: these, and the bytes that a record may have -> records.

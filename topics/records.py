@@ -131,6 +131,7 @@ class Mapping:
     further : fields of a prediction that name the next offsets of input logs besides features and labels.
     says_more : whether predictions have an interval, or a set of classes.
     says_why : whether predictions have reasons.
+    says_alerts : whether predictions say which scores are alerts.
     """
 
     task: str
@@ -149,6 +150,7 @@ class Mapping:
     further: tuple[str, ...] = ()
     says_more: bool = False
     says_why: bool = False
+    says_alerts: bool = False
 
 
 class Unread(bytes):

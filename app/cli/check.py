@@ -373,7 +373,8 @@ def _of_costs(spec: "Spec") -> list[str]:
     lines, asked = [], spec.decision
     if asked is not None and asked.target is not None:
         name, share = asked.target
-        lines.append(f"decision: a threshold on {asked.class_}, so that its {name.replace('_', ' ')} is {share:g}")
+        of, its = ("the scores", "the") if asked.class_ is None else (asked.class_, "its")
+        lines.append(f"decision: a threshold on {of}, so that {its} {name.replace('_', ' ')} is {share:g}")
     elif asked is not None:
         costs = (
             f"{named} for {true} costs {c:g}" for true, row in (asked.costs or {}).items() for named, c in row.items()

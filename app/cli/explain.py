@@ -87,7 +87,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         judged = {True: "right", False: "wrong"}.get(row.get("right"), "")
         if "error" in row:
             judged = f"off by {row['error']:,.6g}"
-        parts = (row["role"], _told(row["y"]), judged, _shares(row["p"]))
+        alert = {True: "an alert", False: "no alert"}.get(row.get("alert"), "")
+        parts = (row["role"], _told(row["y"]), alert, judged, _shares(row["p"]))
         shown.append("  " + ": ".join(part for part in parts if part))
     if found["why"] is None:
         return [*shown, f"  why: {found['why_not']}"]

@@ -11,7 +11,7 @@ from app.dataset.lateness import Lateness
 from app.evaluation.measured import Measured
 from app.evaluation.measures import IMPORTANCE, MOST_CLASSES, OF_CLASS
 from app.evaluation.permuting import Permuted
-from app.partition.learner import PartitionLearner
+from app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from app.partition.outcome import Outcome
 from app.partition.watch import Finding
 from app.stream_file.spec import Spec
@@ -48,8 +48,15 @@ class Course:
     ) -> None:
         self.spec = spec
         self.learner = PartitionLearner(spec)
-        window, fading, n_outputs = spec.metrics.window, spec.metrics.fading, self.learner.schema.n_outputs
-        self.metrics = Measured(spec.task, n_outputs, window=window, fading=fading, detectors=detectors, seed=spec.seed)
+        self.metrics = Measured(
+            spec.task,
+            self.learner.schema.n_outputs,
+            window=spec.metrics.window,
+            fading=spec.metrics.fading,
+            detectors=detectors,
+            seed=spec.seed,
+            alerts=spec.has_alerts,
+        )
         self.learner.roles[CHAMPION].metrics = self.metrics
         self.timed = _Timed(self.learner)
         self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
@@ -96,10 +103,10 @@ class Course:
         if "accuracy" in overall:
             point["running_accuracy"] = overall["accuracy"]
             point["mean_running_accuracy"] = overall["mean_running_accuracy"]
-            for k, shares in self.metrics.recent_by_class().items():
-                if k < MOST_CLASSES:
-                    owner = self.learner.classes.texts[k] if self.learner.classes else k
-                    point |= {f"{name}:{owner}": shares[name] for name in OF_CLASS if name in shares}
+        for k, shares in self.metrics.recent_by_class().items():
+            if k < MOST_CLASSES:
+                owner = self.learner.classes.texts[k] if self.learner.classes else k
+                point |= {f"{name}:{owner}": shares[name] for name in OF_CLASS if name in shares}
         if self._permuted is not None:
             point |= {f"{IMPORTANCE}:{name}": value for name, value in self._permuted.since().items()}
         point |= {"n_nodes": size["n_nodes"], "n_leaves": size["n_leaves"]}
@@ -125,7 +132,9 @@ class Course:
         counts = {"unpredicted": unpredicted, "rejected": self.rejected}
         counts |= {name: pending[name] for name in ("expired", "evicted")}
         live = [point["live_bytes"] for point in self.points]
-        classes = self.learner.classes
+        classes = None if self.learner.classes is None else self.learner.classes.texts
+        if self.spec.has_alerts:
+            classes = LABELS_OF_ANOMALIES
         return {
             "model": name,
             "parameters": parameters,
@@ -145,7 +154,7 @@ class Course:
             "peak_state_bytes": max(point["state_bytes"] for point in self.points),
             "seconds": round(seconds, 6),
             "wall_seconds": round(self.timed.wall, 6),
-            **({} if classes is None else {"classes": self.metrics.classes(classes.texts)}),
+            **({} if classes is None else {"classes": self.metrics.classes(classes)}),
             **({} if self._permuted is None else {IMPORTANCE: self._permuted.result()}),
             "curves": self.curves(),
             **({"detectors": list(self.detectors), "changes": self.metrics.changes} if self.detectors else {}),

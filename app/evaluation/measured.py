@@ -32,7 +32,7 @@ class Measured(Prequential):
 
     Parameters
     ----------
-    task, n_outputs, window, fading
+    task, n_outputs, window, fading, alerts
         As Prequential takes them.
     detectors : sequence of str
         Drift detectors over the errors, at their defaults.
@@ -49,8 +49,9 @@ class Measured(Prequential):
         fading: float | None = None,
         detectors: Sequence[str] = (),
         seed: int = 0,
+        alerts: bool = False,
     ) -> None:
-        super().__init__(task, n_outputs, window=window, fading=fading)
+        super().__init__(task, n_outputs, window=window, fading=fading, alerts=alerts)
         kind = ABSOLUTE if task in VALUES else MISTAKES
         self._signal = Signal({name: {} for name in detectors}, kind, seed=seed)
         self.changes: list[dict[str, Any]] = []

@@ -89,6 +89,8 @@ def _said(spec: Spec, found: Found, label: Mapping[str, Any] | None) -> list[dic
         y, p = part.get("y"), part.get("p")
         row: dict[str, Any] = {"role": role, "learner": found.sent.get("model") if role == CHAMPION else None}
         row |= {"y": y, "p": dict(sorted(p.items(), key=lambda one: -one[1])) if isinstance(p, dict) else p}
+        if "alert" in part:
+            row["alert"] = part["alert"]
         if label is not None and y is not None:
             if spec.task in VALUES:
                 row["error"] = float(y) - float(label["y"])

@@ -7,6 +7,8 @@ What was decided waits beside the instance, and its label scores that.
 A class of the stream file is found by its text once it is known; until then its weight, its costs and its threshold
 change nothing. Probabilities of classes that no model has learned are 0, so it does not matter how long before its
 first label a class is known.
+
+Of anomalies, whose classes are no texts, a threshold on the scores says which are alerts.
 """
 
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ from app.stream_file.spec import Spec
 from models.contract import LEARN, Floats, Program
 from models.decision import Threshold, by_cost
 from models.restoring import restore
+from topics.records import ANOMALY
 from topics.vocabulary import Vocabulary
 
 DECIDED = "/decided"
@@ -47,7 +50,7 @@ class Deciding:
         Of naming none where class i is true: as much as its dearest mistake in the stream file, whether or not the
         class that it names is known, since that depends on how records were cut into steps.
     code : int
-        Of the class that a target is about; -1 while it is not known.
+        Of the class that a target is about; -1 while it is not known. Of anomalies 1, as their labels have it.
     """
 
     def __init__(self, spec: Spec, classes: Vocabulary | None) -> None:
@@ -55,7 +58,8 @@ class Deciding:
         self._weights, self._classes = spec.class_weights or {}, classes
         self.costs: Floats | None = None
         self.worst = np.zeros(0)
-        self.code = -1
+        self.of_scores = spec.task == ANOMALY
+        self.code = 1 if self.of_scores else -1
         self._known, self._by_code = (0, 0), np.ones(0)
 
     def fit(self, n_outputs: int) -> None:
@@ -100,7 +104,7 @@ class Decision:
     def __init__(self, deciding: Deciding) -> None:
         assert deciding.asked is not None
         self._deciding, target = deciding, deciding.asked.target
-        self.threshold = None if target is None else Threshold(*target)
+        self.threshold = None if target is None else Threshold(*target, scores=deciding.of_scores)
 
     @property
     def costs(self) -> Floats | None:
@@ -121,11 +125,15 @@ class Decision:
 
     def metrics(self, confusion: Floats, recent: bool) -> dict[str, float]:
         """`cost`, the mean of a label; or with a threshold `alert_rate`, the share of the labels that its class was
-        named for, and where it is recent `threshold`. confusion : as `Prequential.counts` has it."""
+        named for (of anomalies of the predictions, since labels may never come), and where it is recent `threshold`.
+        confusion : as `Prequential.counts` has it."""
         total = confusion.sum()
         found: dict[str, float] = {}
         if self.threshold is not None:
-            if total > 0.0:
+            if self.threshold.scores:
+                rate = self.threshold.alert_rate(recent)
+                found |= {} if rate is None else {"alert_rate": rate}
+            elif total > 0.0:
                 named = confusion[:, 1 + self._deciding.code].sum() if self._deciding.code >= 0 else 0.0
                 found["alert_rate"] = float(named / total)
             if recent and self.threshold.value is not None:

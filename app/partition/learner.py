@@ -37,6 +37,7 @@ from topics.records import DriftRecord, Features, Labels, Packed, RawBatch
 from topics.slices import chained
 
 MOST_CLASSES = 20  # of which figures are told
+LABELS_OF_ANOMALIES = ["0", "1"]  # as other labels' texts are; figures of the alerts are those of the second
 # Scores of a partition by its own labels, also where all partitions learn one model.
 OWN = {"calibration_error", "threshold", "coverage", "interval_width", "set_size"}
 
@@ -504,9 +505,9 @@ class PartitionLearner(RestorableState):
         return found._replace(overall=overall, recent=recent, sizes={}, compared={}, by_class={})
 
     def _by_class(self, role: Role) -> dict[str, dict[str, float]]:
-        if self.classes is None:
-            return {}
-        found, texts = role.metrics.recent_by_class(), self.classes.texts
+        found, texts = role.metrics.recent_by_class(), LABELS_OF_ANOMALIES
+        if self.classes is not None:
+            texts = self.classes.texts
         return {texts[k]: one for k, one in found.items() if k < min(MOST_CLASSES, len(texts))}
 
 

@@ -52,7 +52,7 @@ class ScoredModel(RunningModel):
     calibration : Calibration, optional
         Of its probabilities, which it scales where the stream file says so; none of a regression.
     decision : Decision, optional
-        Which class its predictions name, where that is not the likeliest.
+        Which class its predictions name, where that is not the likeliest, or which of its scores are alerts.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ScoredModel(RunningModel):
             # Whatever this stream file says: what was said is what counts, on each replica.
             learned.keep([decided_name(name)], DECIDED_WIDTH)
         window, fading = spec.metrics.window, spec.metrics.fading
-        self.metrics = Prequential(spec.task, schema.n_outputs, window=window, fading=fading)
+        self.metrics = self._scores(spec)
         self.estimation = None if spec.task in VALUES else Estimation()
         self.calibration: Calibration | None = None
         if spec.task not in VALUES:
@@ -86,7 +86,7 @@ class ScoredModel(RunningModel):
     @property
     def named(self) -> Floats:
         """(capacity, 2) float64: the code of the class named for each row of the pending store, of a model that
-        decides; NaN where nothing was known."""
+        decides, or 1 of an alert, else 0; NaN where nothing was known, or of scores decided."""
         return self._pending.out[decided_name(self.name)]
 
     @property
@@ -104,6 +104,11 @@ class ScoredModel(RunningModel):
         self.overall()
         self.recent()
 
+    def _scores(self, spec: Spec) -> Prequential:
+        """What scores the predictions, as this stream file says, and has seen none."""
+        window, fading = spec.metrics.window, spec.metrics.fading
+        return Prequential(spec.task, self.schema.n_outputs, window=window, fading=fading, alerts=spec.has_alerts)
+
     def resize(self, schema: Schema) -> None:
         """Make room for values and classes seen since."""
         super().resize(schema)
@@ -118,7 +123,7 @@ class ScoredModel(RunningModel):
         window, fading = spec.metrics.window, spec.metrics.fading
         if (window, fading) != (self.metrics.window, self.metrics.fading):
             known = self.metrics.state()._asdict()
-            self.metrics = Prequential(spec.task, self.schema.n_outputs, window=window, fading=fading)
+            self.metrics = self._scores(spec)
             self.metrics.restore(known)
             if self.calibration is not None:
                 self.calibration.settle(window, fading)
@@ -138,7 +143,8 @@ class ScoredModel(RunningModel):
             self.calibration.run(program, self.predictions, said)
 
     def decide(self, program: Program) -> None:
-        """Say which class each prediction of a program names, once its probabilities are as they stay."""
+        """Say which class each prediction of a program names, once its probabilities are as they stay, or whether its
+        score is an alert."""
         if self.decision is not None:
             self.decision.run(program, self.predictions, self.named)
 

@@ -1,5 +1,6 @@
 """What the mistakes of a classification cost, as a stream file says it: weights of classes in learning, and how a
-prediction is decided. Classes are known by their canonical texts, as in `topics.vocabulary`."""
+prediction is decided; and which scores of anomalies are alerts. Classes are known by their canonical texts, as in
+`topics.vocabulary`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -8,10 +9,11 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from app.stream_file.spec_errors import found
 from app.stream_file.spec_parts import Part
-from topics.records import CLASSIFICATION
+from topics.records import ANOMALY, CLASSIFICATION
 from topics.vocabulary import canonical
 
-TARGETS = ("precision", "recall", "alert_rate")
+ALERT_RATE = "alert_rate"
+TARGETS = ("precision", "recall", ALERT_RATE)
 
 
 def _text(value: Any) -> Any:
@@ -36,7 +38,7 @@ def _share(text: str) -> Any:
 
 class DecisionSpec(Part):
     """Which class a prediction names, by costs or by a threshold that is kept at a target ([costs](costs.md)). The
-    probabilities stay what they are."""
+    probabilities stay what they are. Of the task `anomaly`, `alert_rate` alone ([alerts](anomaly.md#alerts))."""
 
     costs: _Costs | None = Field(
         default=None,
@@ -50,7 +52,10 @@ class DecisionSpec(Part):
     precision: float | None = _share("Share of the predictions that name the class which shall be right.")
     recall: float | None = _share("Share of the labels of the class that it shall have been named for.")
     alert_rate: float | None = Field(
-        default=None, ge=0.0001, le=0.5, description="Share of all predictions that shall name the class."
+        default=None,
+        ge=0.0001,
+        le=0.5,
+        description="Share of all predictions that shall name the class, or of anomalies, be alerts.",
     )
 
     @model_validator(mode="after")
@@ -60,8 +65,6 @@ class DecisionSpec(Part):
             raise ValueError(
                 f"expected one of costs, {', '.join(TARGETS)}, found {' and '.join(given) or 'none'}; write one"
             )
-        if self.costs is None and self.class_ is None:
-            raise ValueError(f"expected the class that {given[0]} is about, found none; name it at class")
         if self.costs is not None and self.class_ is not None:
             raise ValueError(
                 f'expected costs alone, since they name their classes, found class "{self.class_}"; remove it'
@@ -104,10 +107,16 @@ def check_decision(spec: Any) -> None:
     given = {place: part for place, part in asked.items() if part is not None}
     if not given:
         return
+    if spec.task == ANOMALY and spec.decision is not None and spec.class_weights is None:
+        _check_alerts(spec.decision)
+        return
     if spec.task != CLASSIFICATION:
         raise ValueError(
             f'{next(iter(given))}: expected only with task classification, found task "{spec.task}"; remove it'
         )
+    if spec.decision is not None and spec.decision.target is not None and spec.decision.class_ is None:
+        name = spec.decision.target[0]
+        raise ValueError(f"decision: expected the class that {name} is about, found none; name it at class")
     if spec.class_weights and spec.decision is not None and spec.decision.costs is not None:
         raise ValueError(
             "class_weights: expected these or decision.costs, since a mistake would count twice, found both; remove one"
@@ -118,6 +127,21 @@ def check_decision(spec: Any) -> None:
     for place, text in _named(spec):
         if text not in known:
             raise ValueError(f'{place}: expected one of the classes, found "{text}"; use {", ".join(known)}')
+
+
+def _check_alerts(decision: DecisionSpec) -> None:
+    """Of scores of anomalies."""
+    given = "costs" if decision.target is None else decision.target[0]
+    if given != ALERT_RATE:
+        raise ValueError(
+            f"decision.{given}: expected {ALERT_RATE} with task {ANOMALY}, whose labels may never come, found {given}; "
+            f"write decision: {{{ALERT_RATE}: 0.01}}"
+        )
+    if decision.class_ is not None:
+        raise ValueError(
+            f"decision.class: expected none with task {ANOMALY}, whose scores are decided and no classes, found "
+            f'"{decision.class_}"; remove it'
+        )
 
 
 def _named(spec: Any) -> Iterator[tuple[str, str]]:

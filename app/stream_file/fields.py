@@ -142,7 +142,8 @@ class Fields(Part):
     decision: DecisionSpec | None = Field(
         default=None,
         description="Which class a prediction names, where that is not the likeliest: by costs, or by a threshold that "
-        "is kept at a target ([costs](costs.md)).",
+        "is kept at a target ([costs](costs.md)). Of the task `anomaly`: `{alert_rate: 0.01}`, for which share of the "
+        "predictions `alert` is true ([alerts](anomaly.md#alerts)).",
     )
     champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
         default=ModelSpec(model=AUTO),

@@ -65,6 +65,7 @@ def mapping_of(spec: Any) -> records.Mapping:
         max_instances=spec.record.max_instances,
         says_more=spec.predictions.coverage is not None,
         says_why=spec.predictions.reasons is not None,
+        says_alerts=spec.has_alerts,
         further=(
             *(place_field(log.role) for log in spec.inputs if log.role not in INPUTS),
             *([place_field(LEARNED)] if spec.shares else []),

@@ -320,6 +320,11 @@ class Spec(Fields):
         return self.decision is not None and self.decision.costs is not None
 
     @property
+    def has_alerts(self) -> bool:
+        """Whether it is decided which scores of anomalies are alerts."""
+        return self.decision is not None and self.task == records.ANOMALY
+
+    @property
     def shares(self) -> bool:
         """Whether all partitions learn one model."""
         return self.learning.kind == SHARED

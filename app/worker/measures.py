@@ -186,10 +186,15 @@ METRICS: dict[str, Measure] = {
     ),
     PREQUENTIAL["cost"]: Measure(GAUGE, f"Mean cost of a label (decision.costs), {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["alert_rate"]: Measure(
-        GAUGE, f"Share of the scored predictions that named the class of decision.class, {QUALITY}.", ("model", "scope")
+        GAUGE,
+        f"Share of the scored predictions that named the class of decision.class, {QUALITY}; of scores of anomalies, "
+        "with or without labels, the share that were alerts.",
+        ("model", "scope"),
     ),
     PREQUENTIAL["threshold"]: Measure(
-        GAUGE, "Probability from which on that class is named now (scope window or fading).", ("model", "scope")
+        GAUGE,
+        "Probability, or score of anomalies, from which on that class is named now (scope window or fading).",
+        ("model", "scope"),
     ),
     PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),

@@ -21,6 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from app import __version__
 from app.partition.distributions import MOST_TOLD
+from app.partition.learner import LABELS_OF_ANOMALIES
 from app.partition.outcome import Outcome
 from app.partition.role import REACTIONS
 from app.stream_file.spec import Spec
@@ -268,8 +269,9 @@ class Metrics:
         if self.spec.predictions.coverage is not None:
             yield measures.COVERAGE_TARGET, (), self.spec.predictions.coverage
         decision = learner.spec.decision
-        if decision is not None and decision.target is not None and decision.class_ is not None:
-            yield measures.DECISION_TARGET, (decision.target[0], decision.class_), decision.target[1]
+        if decision is not None and decision.target is not None:
+            of = LABELS_OF_ANOMALIES[1] if decision.class_ is None else decision.class_
+            yield measures.DECISION_TARGET, (decision.target[0], of), decision.target[1]
         for role, estimated in figures.estimated.items():
             for field, name in (
                 ("accuracy", measures.ESTIMATED),

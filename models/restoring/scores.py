@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from models.entry import VALUES
+from models.entry import ANOMALY, VALUES
 from models.prequential import N_RING, N_SUMS, R_LABEL, R_PREDICTION, R_WEIGHT, WEIGHT
 from models.restoring.arrays import MANY, Arrays
 
@@ -15,7 +15,11 @@ def check(a: Arrays, evaluation: Any) -> None:
     fresh = evaluation.state()
     classes = evaluation.task not in VALUES
     k = len(a.take("seen", fresh.seen, None))
-    shape = (k, k + 1)
+    shape: tuple[int | None, ...] = (k, k + 1)
+    if evaluation.task == ANOMALY:  # alerts may have been counted then, or are now
+        n_kinds = len(a.take("confusion", fresh.confusion, None, None))
+        a.require(n_kinds in (0, 2), "confusion", f"has {n_kinds} rows")
+        shape = (n_kinds, n_kinds + 1)
     n, _, seen, sums, _, recent, _, unit = a.fields(
         fresh, "n", "previous", "seen", "sums", "confusion", "recent_sums", "recent_confusion", "unit",
         seen=(k,), sums=(N_SUMS,), confusion=shape, recent_sums=(N_SUMS,), recent_confusion=shape,

@@ -253,8 +253,14 @@ def test_what_makes_no_sense_is_one_sentence(more, said):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("task", ["regression", "anomaly", "multi-instance"])
-@pytest.mark.parametrize("more", [{"class_weights": {"a": 2}}, {"decision": COSTS}])
+@pytest.mark.parametrize(
+    ("task", "more"),
+    [
+        *((task, {"class_weights": {"a": 2}}) for task in ("regression", "anomaly", "multi-instance")),
+        *((task, {"decision": one}) for task in ("regression", "multi-instance") for one in (COSTS, {"recall": 0.9})),
+        ("anomaly", {"class_weights": {"a": 2}, "decision": {"alert_rate": 0.1}}),
+    ],
+)
 def test_they_are_of_a_classification(task, more):
     file = {key: value for key, value in FILE.items() if key not in ("champion", "challengers")}
     if task == "multi-instance":

@@ -19,7 +19,7 @@ from topics.schemas import Written
 
 N, BLOCK = 400, 37
 OF_PLACES = ("drift/signals",)  # which name records by their places
-FIELDS = ("id", "y", "p", "challengers", "lower", "upper", "set")
+FIELDS = ("id", "y", "p", "challengers", "lower", "upper", "set", "alert")
 REGISTRY = {"registry": {"url": "http://127.0.0.1:1"}}
 FEATURES_: dict[str, Any] = {
     **{f"n{i}": "numeric" for i in range(6)},
@@ -41,6 +41,7 @@ ANOMALY = {
     "champion": {"model": "half-space-trees", "window": 30},
     "challengers": {},
     "predictions": {},
+    "decision": {"alert_rate": 0.2},
 }
 # What a stream file says besides; features in headers and rows in envelopes are JSON's.
 ENVELOPES = ("debezium", "connect", "cloudevents")
@@ -112,7 +113,7 @@ def test_the_same_rows_give_the_same_bits(way: str, task: dict[str, Any]) -> Non
     wanted = fold({}, task, 10_000)
     assert len(wanted[0]) == N
     assert len({json.dumps(one["y"]) for one in wanted[0]}) > 2
-    assert task == ANOMALY or wanted[0][-1]["upper" if task else "set"]
+    assert wanted[0][-1]["alert" if task == ANOMALY else "upper" if task else "set"] is not None
     for limit in (10_000, 29):
         read, bits, state = fold(WAYS[way], task, limit)
         assert read == wanted[0]

@@ -5,12 +5,16 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from app.cli.explain import lines
 from app.errors import StateError
 from app.kafka.connection import Connection
 from app.page.predictions import explained
+from app.state.audit import audit
+from models.contract import PREDICT, Program
+from models.decision import Threshold
 from tests.broker.harness import (
     PATIENCE,
     ROOT,
@@ -93,18 +97,30 @@ def test_an_anomaly_without_labels(broker, tmp_path, topic_name):
     forest = {"model": "online-isolation-forest", "n_trees": 10, "window": 200, "leaf_size": 8}
     path, spec = stream_file(
         tmp_path, topic_name, task="anomaly", champion="half-space-trees", challengers={"forest": forest},
-        topics={"labels": None}, record={"y": None}, predictions={"challengers": True},
+        topics={"labels": None}, record={"y": None}, predictions={"challengers": True}, decision={"alert_rate": 0.1},
+        metrics={"every": "200ms"},
     )  # fmt: skip
     create_topics(spec, broker)
     features, _ = instances(400)
     record = json.loads(features[350].value)
     record["x"] |= {"a": 7.5, "b": -3.0}
     features[350] = features[350]._replace(value=json.dumps(record).encode())
-    with Worker(path, broker, tmp_path) as worker:
-        send(broker, spec.topics.features, features)
-        wait_for_state(broker, spec, 400, 0, worker=worker)
-        assert worker.stop() == 0
+    for start, stop in (
+        (0, 300),
+        (300, 400),
+    ):  # killed between, so the threshold comes from its state, or is made again
+        with Worker(path, broker, tmp_path) as worker:
+            send(broker, spec.topics.features, features[start:stop])
+            wait_for_state(broker, spec, stop, 0, worker=worker)
+            worker.kill()
     sent = predictions(broker, spec)
+    alone, decided = Threshold("alert_rate", 0.1, scores=True), np.zeros((400, 2))
+    every = Program(np.full(400, PREDICT, np.int8), np.arange(400, dtype=np.int32), np.full(400, np.nan), np.ones(400))
+    alone.run(every, np.array([one["y"] for one in sent], float)[:, None], decided, 1)
+    assert [one["alert"] for one in sent] == [None if np.isnan(one) else one == 1.0 for one in decided[:, 0]]
+    assert sent[350]["alert"] is True
+    assert sum(one["alert"] is None for one in sent) == 250 + 100
+    assert asyncio.run(audit(spec, Connection(broker), 0)).plain()["holds"]
     scores = [[one["y"] for one in sent], [one["challengers"]["forest"]["y"] for one in sent]]
     assert scores[0].index(max(scores[0][250:])) == 350
     assert sorted(scores[1][9:], reverse=True).index(scores[1][350]) < 100
@@ -115,3 +131,4 @@ def test_an_anomaly_without_labels(broker, tmp_path, topic_name):
     for model in found["why"]["models"]:
         assert {name: one["value"] for name, one in model["outside"].items()} == {"a": 7.5, "b": -3.0}
     assert any("a = 7.5 is outside of 0" in line for line in lines(found))
+    assert any(line.endswith(": an alert") for line in lines(found))

@@ -87,14 +87,16 @@ def _learner(name: str, task: str, parameters: Mapping[str, Any]) -> Subject:
     return Subject(_copied(good.state()), take, use)
 
 
-def _evaluation(task: str, fading: float | None) -> Subject:
+def _evaluation(task: str, fading: float | None, alerts: bool = False) -> Subject:
     rng = np.random.default_rng(1)
     y = rng.normal(size=200) if task == "regression" else rng.integers(0, 2 if task == "anomaly" else 3, 200) * 1.0
     program = contract.interleaved(200, y, 5)
     out = np.column_stack([y]) if task in NUMBERS else rng.dirichlet(np.ones(3), 200)
 
+    decided = rng.integers(0, 2, (200, 1)) * 1.0 if alerts else None
+
     def fresh() -> Prequential:
-        return Prequential(task, out.shape[1], window=50, fading=fading)
+        return Prequential(task, out.shape[1], window=50, fading=fading, alerts=alerts)
 
     def take(state: State) -> Prequential:
         evaluation = fresh()
@@ -103,14 +105,14 @@ def _evaluation(task: str, fading: float | None) -> Subject:
         return evaluation
 
     def use(evaluation: Prequential) -> None:
-        evaluation.score(program, out)
+        evaluation.score(program, out, decided)
         evaluation.metrics()
         evaluation.windowed()
         evaluation.by_class()
         assert evaluation.n_bytes
 
     good = fresh()
-    good.score(program, out)
+    good.score(program, out, decided)
     return Subject(_copied(good.state()), take, use)
 
 
@@ -179,7 +181,7 @@ def _makers() -> dict[str, Callable[[], Subject]]:
                 found[f"{name} {task} {i}"] = lambda a=name, b=task, c=case.parameters: _learner(a, b, c)
     for task in ("classification", "regression"):
         found |= {f"evaluation {task} {f}": lambda t=task, f=f: _evaluation(t, f) for f in (None, 0.99)}
-    found["evaluation anomaly"] = lambda: _evaluation("anomaly", None)
+    found |= {f"evaluation anomaly {a}": lambda a=a: _evaluation("anomaly", None, a) for a in (False, True)}
     found |= {f"detectors {kind}": lambda kind=kind: _signal(kind) for kind in (MISTAKES, ABSOLUTE, VALUES)}
     return found | {f"pending {whole}": lambda whole=whole: _pending(whole) for whole in (False, True)}
 

@@ -27,6 +27,7 @@ def cheapest(p, costs):
 class NaiveThreshold:
     def __init__(self, target, share, code):
         self.target, self.share, self.code = target, share, code
+        self.place = place
         self.taken = []  # bins of what the share is of
         self.others = []  # bins of labels of other classes, each with how many had been taken before it
         self.shift, self.delay, self.told = 0.0, 0.0, 0
@@ -74,7 +75,7 @@ class NaiveThreshold:
             return None, None
         named, edge = p.index(max(p)), self.edge()
         told = None if edge is None else self.told
-        if edge is not None and place(p[self.code]) >= edge:
+        if edge is not None and self.place(p[self.code]) >= edge:
             named = self.code
         elif edge is not None and named == self.code:
             rest = [x if k != self.code else 0 for k, x in enumerate(p)]
@@ -82,7 +83,7 @@ class NaiveThreshold:
         if self.target == "alert_rate":
             if edge is not None:
                 self.follow(named == self.code, 0)
-            self.taken.append(place(p[self.code]))
+            self.taken.append(self.place(p[self.code]))
         return named, told
 
     def learn(self, label, p, said):
@@ -95,3 +96,32 @@ class NaiveThreshold:
             self.taken.append(place(p[self.code]))
         elif self.target == "precision":
             self.others.append((place(p[self.code]), len(self.taken)))
+
+
+class NaiveAlerts(NaiveThreshold):
+    """Of scores, in 480 bins of equal width: what is an alert, and how often that was said."""
+
+    def __init__(self, share):
+        super().__init__("alert_rate", share, 1)
+        self.place = lambda score: min(max(int(score * 480), 0), 479)
+        self.said = []
+
+    def decide(self, score):
+        """-> (1 or 0; how many had a threshold before), or None twice."""
+        if math.isnan(score):
+            return None, None
+        named, told = self.predict([1.0 if score > 0 else 0.5, score])
+        if told is None:
+            self.said.append(None)
+            return None, None
+        self.said.append(int(named == 1))
+        return self.said[-1], told
+
+    def rates(self):
+        """Of all, and of the past that counts; those without a threshold do not."""
+        decay, n = 1 - 2 * self.share / MEMORY, len(self.said)
+        kept = [(one, decay ** (n - 1 - i)) for i, one in enumerate(self.said) if one is not None]
+        if not kept:
+            return None, None
+        recent = sum(one * w for one, w in kept) / sum(w for _, w in kept)
+        return sum(one for one, _ in kept) / len(kept), recent

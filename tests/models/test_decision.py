@@ -10,7 +10,7 @@ from models.decision import ALERT_RATE, PRECISION, RECALL, SHIFT, TARGETS, Thres
 from models.registry import create
 from models.restoring import DamagedError, restore
 from models.streams.registry import Drift, open_source
-from tests.models.naive_decision import NaiveThreshold, cheapest
+from tests.models.naive_decision import NaiveAlerts, NaiveThreshold, cheapest
 
 CODE = 1
 
@@ -195,6 +195,64 @@ def test_what_was_said_may_be_nonsense():
 def test_what_is_no_target(target, share, said):
     with pytest.raises(ValueError, match=said):
         Threshold(target, share)
+
+
+# -- scores of anomalies
+
+
+def scored(n, seed):
+    """Scores as of anomalies: some unknown, some equal, a few beyond their range."""
+    rng = np.random.default_rng(seed)
+    scores = rng.beta(4.0, 9.0, (n, 1))
+    for share, value in ((0.05, np.nan), (0.05, 0.5), (0.01, 0.0), (0.01, 1.0), (0.01, 1.5), (0.01, -1.0)):
+        scores[rng.random(n) < share] = value
+    return scores
+
+
+def test_alerts_are_the_twins_and_labels_change_nothing():
+    scores, threshold, twin = scored(700, 1), Threshold(ALERT_RATE, 0.1, scores=True), NaiveAlerts(0.1)
+    assert not threshold.has_begun
+    assert (threshold.alert_rate(True), threshold.alert_rate(False), threshold.value) == (None, None, None)
+    decided = run(threshold, delayed(np.arange(700) % 2.0, 30), scores)
+    said = [twin.decide(score) for score in scores[:, 0].tolist()]
+    assert [(None, None) if np.isnan(a) else (a, b) for a, b in decided.tolist()] == said
+    assert {one for one, _ in said} == {None, 0, 1}
+    assert threshold.alert_rate(False) == pytest.approx(twin.rates()[0])
+    assert threshold.alert_rate(True) == pytest.approx(twin.rates()[1])
+    assert threshold.value == twin.edge() / 480
+
+
+def test_cuts_and_a_restart_change_no_bit_of_alerts():
+    scores, program = scored(900, 2), delayed(np.zeros(900), 10)
+    whole, many, first, second = (Threshold(ALERT_RATE, 0.05, scores=True) for _ in range(4))
+    decided = run(whole, program, scores)
+    assert run(many, program, scores, range(1, len(program.op))).tobytes() == decided.tobytes()
+    assert same(whole, many)
+    half = np.zeros((900, 2))
+    first.run(program.part(0, 700), scores, half, CODE)
+    restore(second, {name: array.copy() for name, array in first.state()._asdict().items()})
+    second.run(program.part(700), scores, half, CODE)
+    assert same(second, whole)
+    assert half.tobytes() == decided.tobytes()
+    with pytest.raises(DamagedError, match="n has shape"):
+        restore(Threshold(ALERT_RATE, 0.05), whole.state()._asdict())
+    with pytest.raises(ValueError, match="target is recall: give alert_rate"):
+        Threshold(RECALL, 0.05, scores=True)
+
+
+@pytest.mark.parametrize(("share", "near"), [(0.01, 0.2), (0.05, 0.05)])
+def test_the_share_of_alerts_stays_through_a_drift_of_the_scores(share, near):
+    """In every tenth of the stream after the first, though all scores go up in its middle, then slowly down again."""
+    rng, n = np.random.default_rng(3), 100_000
+    drift = np.where(np.arange(n) < n // 2, 0.0, 0.2) - 0.1 * np.clip(np.arange(n) / n - 0.7, 0.0, 1.0)
+    scores, threshold = rng.beta(4.0, 16.0, n) + drift, Threshold(ALERT_RATE, share, scores=True)
+    alerts = run(threshold, delayed(np.zeros(n), 0), scores[:, None])[:, 0]
+    found = [np.nanmean(part) for part in np.split(alerts, 10)]
+    assert np.nanmean(alerts) == pytest.approx(share, rel=0.01)
+    assert found[1:] == pytest.approx([share] * 9, rel=near)
+    assert np.isnan(alerts[: int(10 / share)]).all()
+    known = ~np.isnan(alerts)
+    assert scores[known & (alerts == 1)].mean() > np.quantile(scores, 0.9)
 
 
 @pytest.mark.parametrize("delay", [0, 2000])

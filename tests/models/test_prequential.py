@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from models.contract import LEARN, PREDICT, Program
 from models.prequential import TIE, UNIT_LIMIT, Prequential
+from models.restoring import DamagedError, restore
 from tests.models.naive_prequential import NaivePrequential
 
 K = 3
@@ -77,6 +78,51 @@ def check_against_twin(task, n_outputs, items, options, cut):
 @settings(max_examples=150, deadline=None)
 def test_classification_equals_the_twin(items, options, cut):
     check_against_twin("classification", K, items, options, cut)
+
+
+anomalous = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from([0.0, 1.0, np.nan]), st.sampled_from([0.0, 0.5, 1.0])), max_size=30
+)
+
+
+@given(anomalous, settings_of_window, st.integers(0, 30))
+@settings(max_examples=60, deadline=None)
+def test_alerts_equal_the_twin(items, options, cut):
+    """As two classes of which 1 is an alert; what is not decided is no prediction."""
+    y, decided, w = (np.array([one[i] for one in items], float) for i in range(3))
+    out, twin = np.full((len(items), 1), 0.5), NaivePrequential("classification", **options)
+    for label, alert, weight in items:
+        twin.score(label, [0.0, 0.0] if np.isnan(alert) else [1.0 - alert, alert], weight)
+    whole, parts = (Prequential("anomaly", 1, alerts=True, **options) for _ in range(2))
+    whole.score(program(range(len(items)), y, w), out, decided[:, None])
+    cut = min(cut, len(items))
+    for a, b in ((0, cut), (cut, len(items))):
+        parts.score(program(range(a, b), y[a:b], w[a:b]), out, decided[:, None])
+    assert same_bits(whole, parts)
+    again = Prequential("anomaly", 1, alerts=True, **options)
+    restore(again, {name: array.copy() for name, array in whole.state()._asdict().items()})
+    for found, recent in ((again.by_class(), False), (again.recent_by_class(), True)):
+        expected = {k: shares for k, shares in twin.by_class(recent).items() if k == 1}
+        assert set(found) == set(expected)
+        for k, shares in expected.items():
+            assert found[k] == pytest.approx(shares, rel=1e-9, abs=1e-12)
+
+
+def test_alerts_are_counted_from_when_they_are_decided():
+    y, out, decided = np.array([1.0, 0.0] * 10), np.full((20, 1), 0.5), np.ones((20, 1))
+    plain, counts = Prequential("anomaly", 1, window=30), Prequential("anomaly", 1, window=30, alerts=True)
+    plain.score(program(range(20), y, np.ones(20)), out, decided)
+    assert plain.by_class() == {}
+    restore(counts, plain.state()._asdict())
+    assert counts.by_class() == {}
+    counts.score(program(range(20), y, np.ones(20)), out, decided)
+    assert counts.by_class()[1] == {"n": 10.0, "recall": 1.0, "precision": 0.5, "f1": pytest.approx(2 / 3)}
+    assert counts.recent_by_class()[1]["recall"] == pytest.approx(2 / 3)  # of five labels of before nothing was decided
+    restore(plain, counts.state()._asdict())
+    assert plain.by_class() == {}
+    damaged = counts.state()._asdict() | {"confusion": np.zeros((3, 4))}
+    with pytest.raises(DamagedError, match="confusion has 3 rows"):
+        restore(Prequential("anomaly", 1, window=30, alerts=True), damaged)
 
 
 pairs = st.sampled_from([0.0, 1e-9, 0.1, 0.3, 1 / 3, 0.5, 0.7, 1.0]).map(lambda p: [1.0 - p, p])

@@ -68,6 +68,12 @@ def test_usual_predictions_are_written_at_once(k: int, probabilities: bool) -> N
     assert isinstance(both(50, k, probabilities=probabilities, further=further), Slices)
     decided = {"champion": np.where(np.arange(50) % 3 > 0, np.arange(50) % 9.0, np.nan)}
     assert isinstance(both(50, k, probabilities=probabilities, decided=decided if k else None), Slices)
+    alerts = {"champion": np.array([0.0, 1.0, np.nan])[np.arange(50) % 3]}
+    p = np.where(np.arange(50) % 7 > 0, 0.25, np.nan)[:, None]
+    found = both(50, 0, p=p, decided=alerts, further=further)
+    assert isinstance(found, Slices)
+    told = [msgspec.json.decode(one)["alert"] for one in found]
+    assert told == [None if i % 3 == 2 or i % 7 == 0 else i % 3 == 1 for i in range(50)]
     assert isinstance(both(3, k, ["über", "日本", "\x7f/"], probabilities=probabilities), Slices)
 
 

@@ -290,7 +290,7 @@ def normal(prediction: dict[str, Any]) -> dict[str, Any]:
     """A prediction as every format can say it."""
     if prediction.get("challengers", True) is None:
         del prediction["challengers"]
-    for name in [name for name in ("lower", "upper", "set", "reasons") if prediction.get(name, 0) is None]:
+    for name in [name for name in ("lower", "upper", "set", "reasons", "alert") if prediction.get(name, 0) is None]:
         del prediction[name]
     if "set" in prediction:
         prediction["set"] = [str(one) if one == 2**70 else one for one in prediction["set"]]
@@ -357,6 +357,26 @@ def test_intervals_sets_and_reasons_are_those_of_json_by_a_schema_of_their_own(
         assert one.read_place(value) == json_codec.read_place(other)
     # What was written before they were asked for is read by the same codec.
     before = written(name, spec_of(task=task)).encode_predictions(*args)
+    assert normal(one.read_prediction(before[0])) == normal(json.loads(json_codec.encode_predictions(*args)[0]))
+
+
+def test_alerts_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit) -> None:
+    plain = {"task": "anomaly", "champion": "half-space-trees"}
+    spec, rng = spec_of(**plain, decision={"alert_rate": 0.1}), np.random.default_rng(0)
+    p = rng.random((50, 1))
+    p[7] = math.nan
+    args = [f"i{i}" for i in range(50)], p, None, "trees", np.arange(50) * 1000, np.arange(50)
+    one, json_codec = written(name, spec), JsonCodec(spec.mapping())
+    assert one.prediction not in (None, kit.prediction)
+    options = {"challengers": {"nb": p}, "decided": {"champion": np.array([0.0, 1.0, math.nan])[np.arange(50) % 3]}}
+    values, others = (codec.encode_predictions(*args, **options) for codec in (one, json_codec))
+    for i, (value, other) in enumerate(zip(values, others, strict=True)):
+        told = normal(json.loads(other))
+        assert told.get("alert") == (None if i % 3 == 2 or i == 7 else i % 3 == 1)
+        assert normal(one.read_prediction(value)) == told
+        assert normal(kit.read(value[5:], 3)) == told
+        assert one.read_place(value) == json_codec.read_place(other)
+    before = written(name, spec_of(**plain)).encode_predictions(*args)
     assert normal(one.read_prediction(before[0])) == normal(json.loads(json_codec.encode_predictions(*args)[0]))
 
 

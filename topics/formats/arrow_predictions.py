@@ -1,10 +1,10 @@
 """Predictions as Arrow batches: those of a step in one record, a row each.
 
 Columns are the fields of the JSON ones: `id`, `y`, `p`, `model`, `offset`, `label_offset`, `index` and `label_index`
-where records of the inputs hold several instances, `lower` and `upper`, `set`, and `reasons` where these are asked for,
-`challengers`. y is the text of a class, or float64; p a map of class to float64; set a list of texts; reasons a map of
-feature to float64; challengers a struct with y and p of each. A record of the topic holds at most as many rows as fit
-it.
+where records of the inputs hold several instances, `lower` and `upper`, `set`, `reasons` and `alert` where these are
+asked for, `challengers`. y is the text of a class, or float64; p a map of class to float64; set a list of texts;
+reasons a map of feature to float64; alert a boolean; challengers a struct with y and p of each. A record of the topic
+holds at most as many rows as fit it.
 
 Within a worker, and where they are read back, predictions are single all the same: the JSON texts of their rows.
 """
@@ -23,7 +23,7 @@ from topics.formats.arrow_columns import written
 from topics.formats.arrow_messages import weigh
 from topics.formats.json_predictions import PredictionWriter, place_reader
 from topics.formats.json_text import read_object
-from topics.formats.predictions import members, named
+from topics.formats.predictions import alerts, members, named
 from topics.names import CHAMPION
 from topics.records import VALUES, Floats, Mapping
 from topics.slices import Texts
@@ -34,7 +34,8 @@ ROOM_BESIDES = 8192  # bytes of a record besides its rows
 MOST_ROW_BYTES = 20_000  # of what may be written without a look at each row
 
 _SET = pa.list_(pa.string())
-_TYPES = {"id": pa.string(), "model": pa.string(), "lower": pa.float64(), "upper": pa.float64(), "set": _SET}
+_TYPES = {"id": pa.string(), "model": pa.string(), "lower": pa.float64(), "upper": pa.float64()}
+_TYPES |= {"set": _SET, "alert": pa.bool_()}
 _decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -112,6 +113,8 @@ class Predictions:
             columns["set"] = pa.array([held or None for held in members(said, texts)], _SET)
         if reasons is not None:
             columns["reasons"] = _maps(reasons)
+        if classes is None and CHAMPION in told:
+            columns["alert"] = pa.array(alerts(p, told[CHAMPION]), pa.bool_())
         if challengers:
             parts = {role: opinion(output, told.get(role)) for role, output in challengers.items()}
             structs = [pa.StructArray.from_arrays(list(part.values()), list(part)) for part in parts.values()]

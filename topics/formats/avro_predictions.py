@@ -1,8 +1,9 @@
 """Prediction records as Avro: the fields of the JSON ones, by one schema for every stream.
 
-Where intervals, sets or reasons are asked for it is another schema, with fields more at the end; the one with fewer is
-a part of it. The places that a prediction was made at come first and stay first, so that they can be read whatever
-comes behind them; those of further input logs, which a stream has from its beginning, come right behind the labels'.
+Where intervals, sets, reasons or alerts are asked for it is another schema, with fields more at the end; the one with
+fewer is a part of it. The places that a prediction was made at come first and stay first, so that they can be read
+whatever comes behind them; those of further input logs, which a stream has from its beginning, come right behind the
+labels'.
 y is null where a model knows nothing (or has no finite value); p is null then, too, and where it is not asked for, of
 regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is written as text.
 """
@@ -18,7 +19,7 @@ from topics.formats import avro_types
 from topics.formats.avro_types import MalformedError, whole
 from topics.formats.binary_predictions import BinaryWriter, Shares
 from topics.formats.framing import ID_BYTES, head_of
-from topics.formats.registered import FURTHER
+from topics.formats.registered import FURTHER, Predictions
 from topics.records import place_type
 from topics.schemas import AVRO, Schema, Schemas
 from topics.vocabulary import Scalar
@@ -61,20 +62,23 @@ _WHY = {
     "doc": "What features added to y, the largest first.",
 }
 
+_ALERT = {"name": "alert", "type": ["null", "boolean"], "default": None, "doc": "Whether y is an alert."}
+
 
 @cache
-def schemas_of(further: tuple[str, ...] = ()) -> tuple[Schema, Schema, Schema]:
-    """As of any stream, with what is said besides, and with reasons, too. further : `Mapping.further`."""
+def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
+    """Of predictions. further : `Mapping.further`."""
     offset, label_offset, *rest = _PREDICTION["fields"]
     # The default lets a registry take it as compatible where subjects are named by records, so that streams share one.
     more = [{"name": name, "type": "long", "default": 0, "doc": FURTHER[name]} for name in further]
     fields = [offset, label_offset, *more, *rest]
-    every = (fields, [*fields, *_SAID], [*fields, *_SAID, _WHY])
-    one, two, three = (Schema(AVRO, json.dumps({**_PREDICTION, "fields": some})) for some in every)
-    return one, two, three
+    every = (fields, [*fields, *_SAID], [*fields, *_SAID, _WHY], [*fields, *_SAID, _WHY, _ALERT])
+    one, two, three, four = (Schema(AVRO, json.dumps({**_PREDICTION, "fields": some})) for some in every)
+    return one, two, three, four
 
 
-PREDICTION, SAYING_MORE, SAYING_WHY = schemas_of()
+PREDICTION, SAYING_MORE, SAYING_WHY, SAYING_ALERTS = schemas_of()
+BESIDES = ("lower", "upper", "set", "reasons", "alert")
 _NULL = b"\0"
 _double = Struct("<d").pack
 
@@ -137,6 +141,9 @@ class PredictionWriter(BinaryWriter):
         parts = (text(name) + _double(value) for name, value in found.items())
         return b"".join((b"\2", whole(len(found)), *parts, _NULL))
 
+    def alert(self, said: bool | None) -> bytes:
+        return _NULL * 4 + scalar(said)  # no interval, no set and no reasons
+
 
 class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
@@ -178,7 +185,7 @@ class PredictionReader:
             raise ValueError("it ends too early") from error
         if p != len(value):
             raise ValueError("it does not end where a prediction ends")
-        absent = [name for name in ("challengers", "lower", "upper", "set", "reasons") if record.get(name) is None]
+        absent = [name for name in ("challengers", *BESIDES) if record.get(name) is None]
         fields: dict[str, Any] = {name: value for name, value in record.items() if name not in absent}
         if "reasons" in fields:
             fields["reasons"] = {one["feature"]: one["value"] for one in fields["reasons"]}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from topics.formats.json_predictions import MAX_BYTES
-from topics.formats.predictions import members, opinions
+from topics.formats.predictions import alerts, members, opinions
 from topics.formats.registered import written_by
 from topics.names import CHAMPION
 from topics.records import Floats
@@ -88,6 +88,10 @@ class BinaryWriter:
         """Name of a feature -> what it added."""
         raise NotImplementedError
 
+    def alert(self, said: bool | None) -> bytes:
+        """Whether a score is an alert, behind what else may be said; None where nothing is decided."""
+        raise NotImplementedError
+
     def write(
         self,
         ids: Sequence[str],
@@ -120,7 +124,10 @@ class BinaryWriter:
         places = map(self.place, map(int, offsets), map(int, label_offsets))
         for role, found in (further or {}).items():
             places = map(bytes.__add__, places, map(self.further_place, repeat(role), map(int, found)))
-        rows = zip(places, ids, y, shares, others, self._more(said, classes, reasons), strict=False)
+        more = self._more(said, classes, reasons)
+        if classes is None and CHAMPION in told:
+            more = map(self.alert, alerts(p, told[CHAMPION]))
+        rows = zip(places, ids, y, shares, others, more, strict=False)
         made = [
             b"".join((before, at, self.id(one), name, answer, share, other, more))
             for at, one, answer, share, other, more in rows

@@ -7,9 +7,10 @@ model knows nothing. A class that is not listed in p has probability 0. A record
 long classes, and challengers) is written with p, and the set of classes, null everywhere. Regression has no p, and a
 null y where the model has no value. Where they are asked for, the ends of an interval stand under "lower" and "upper",
 or a set of classes, in their JSON forms, under "set"; null where nothing is said. What features added to it, where that
-is asked for, stands under "reasons": `{feature: number}`, the largest first. Challengers, where they are asked for,
-stand under "challengers": `{name: {"y", "p"}}`. Floats are written in the shortest form that reads back to the same
-bits.
+is asked for, stands under "reasons": `{feature: number}`, the largest first. Where it is decided which scores of
+anomalies are alerts, that of the champion stands under "alert", true or false; null while it is not. Challengers, where
+they are asked for, stand under "challengers": `{name: {"y", "p"}}`. Floats are written in the shortest form that reads
+back to the same bits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from topics.formats.predictions import members, opinions
+from topics.formats.predictions import alerts, members, opinions
 from topics.names import CHAMPION
 from topics.records import Floats, Place, place_type
 from topics.slices import of_texts
@@ -116,6 +117,9 @@ class PredictionWriter:
         if reasons is not None:
             columns.append(reasons)
             names += ("reasons",)
+        if classes is None and CHAMPION in told:
+            columns.append(alerts(p, told[CHAMPION]))
+            names += ("alert",)
         if challengers:
             parts = [
                 map(_Challenger, *self._outputs(output, classes, probabilities, told.get(role)))
@@ -156,6 +160,8 @@ class PredictionWriter:
             texts.append(before + b"," + self._encode(name) + b":")
             before = b""
         texts.append(b"}")
+        if classes is None:
+            texts += [b',"alert":null}', b',"alert":false}', b',"alert":true}']
         if sum(map(len, texts)) > MAX_BYTES // 8:
             return None
         shares = classes is not None and probabilities

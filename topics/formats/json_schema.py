@@ -15,7 +15,7 @@ from topics.columns import Bad, FeatureReader, no_record
 from topics.formats.framing import ID_BYTES, NO_HEAD, body_of, head_of, inline
 from topics.formats.json import JsonCodec
 from topics.formats.json_schema_types import JsonSchema
-from topics.formats.registered import FURTHER, RegisteredCodec, prediction_of, written_by
+from topics.formats.registered import FURTHER, Predictions, RegisteredCodec, prediction_of, written_by
 from topics.formats.slots import Problem, Slot, of_features, of_labels
 from topics.headers import Wanted, inside
 from topics.records import Mapping, Place, RawBatch
@@ -44,13 +44,15 @@ _WHY = {
     "additionalProperties": {"type": "number"},
     "description": "What features added to y, the largest first.",
 }
+_ALERT = {"type": ["boolean", "null"], "description": "Whether y is an alert."}
 
 
 @cache
-def schemas_of(further: tuple[str, ...] = ()) -> tuple[Schema, Schema, Schema]:
-    """As of any stream, with what is said besides, and with reasons, too. further : `Mapping.further`."""
+def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
+    """Of predictions. further : `Mapping.further`."""
     plain = _PROPERTIES | {name: {"type": "integer", "description": FURTHER[name]} for name in further}
-    return _schema(plain), _schema({**plain, **_SAID}), _schema({**plain, **_SAID, "reasons": _WHY})
+    why = {**plain, **_SAID, "reasons": _WHY}
+    return _schema(plain), _schema({**plain, **_SAID}), _schema(why), _schema({**why, "alert": _ALERT})
 
 
 def _schema(properties: dict[str, Any]) -> Schema:
@@ -64,7 +66,7 @@ def _schema(properties: dict[str, Any]) -> Schema:
     return Schema(JSON, json.dumps(content))
 
 
-PREDICTION, SAYING_MORE, SAYING_WHY = schemas_of()
+PREDICTION, SAYING_MORE, SAYING_WHY, SAYING_ALERTS = schemas_of()
 
 _OF_FEATURES = ("missing", "numbers", "feature")
 

@@ -30,7 +30,8 @@ class Frame(NamedTuple):
     """The texts of predictions, one behind the other, with bytes to spare, and where each ends.
 
     Their order: before the id, before y, null, one for y of each of k classes, before p, before the number of each of k
-    classes, behind p, null for p, then before each place, and the end.
+    classes, behind p, null for p, then before each place, and the end. Of values three ends more: of an alert that is
+    not decided, of none, and of one.
     """
 
     text: NDArray[np.uint8]
@@ -56,7 +57,7 @@ def written(
     n_classes : k, or -1 where the prediction is a value
     shares : whether probabilities are written
     places : sequence of n integers each, not below 0
-    decided : (n,) codes of the classes that y names; NaN for the likeliest
+    decided : (n,) codes of the classes that y names; NaN for the likeliest. Of values, 1 for an alert, else 0, or NaN
     """
     n, k = len(ids), n_classes
     each = int(frame.ends[-1]) + LONGEST * (max(k, 1) if shares or k < 0 else 0) + _NUMBER_BYTES * len(places)
@@ -149,6 +150,9 @@ def write(ids, starts, stops, p, bits, k, shares, decided, text, ends, places, o
             if number < 0:
                 return False
             at = whole(words, at, np.uint64(number))
-        at = _said(words, at, text, ends, behind + len(places))
+        end = behind + len(places)
+        if k < 0 and len(decided) > 0:
+            end += 1 if np.isnan(p[i, 0]) or np.isnan(decided[i]) else 3 if decided[i] == 1.0 else 2
+        at = _said(words, at, text, ends, end)
         found[i] = np.int64(at)
     return True

@@ -1,4 +1,5 @@
-"""What every format makes of the outputs of a model: the likeliest class of each row, and where nothing is known."""
+"""What every format makes of the outputs of a model: the likeliest class of each row, which scores are alerts, and
+where nothing is known."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, repeat
@@ -54,6 +55,12 @@ def named(out: Floats, decided: Floats | None) -> NDArray[np.int64]:
     if decided is None:
         return best
     return np.where((decided >= 0.0) & (decided < out.shape[1]), decided, best).astype(np.int64)
+
+
+def alerts(out: Floats, decided: Floats) -> list[bool | None]:
+    """Whether each score is an alert; None where nothing is known or decided. decided : (n,) 1, 0 or NaN."""
+    known = ~(np.isnan(out[:, 0]) | np.isnan(decided))
+    return [bool(one) if there else None for one, there in zip(decided == 1.0, known, strict=True)]
 
 
 def members(said: Floats, values: Sequence[Any]) -> list[list[Any]]:

@@ -1,9 +1,9 @@
 """Prediction records as Protobuf: the fields of the JSON ones, by one schema for every stream.
 
 No member of `y` is set where a model knows nothing (or has no finite value); p is empty then, too, and where it is not
-asked for, of regression, and in a record of more than MAX_BYTES. Where intervals, sets or reasons are asked for, the
-schema has fields more. An integer beyond 64 bits is written as text. They are
-written byte by byte, as Avro's are; protobuf reads them back.
+asked for, of regression, and in a record of more than MAX_BYTES. Where intervals, sets, reasons or alerts are asked
+for, the schema has fields more. An integer beyond 64 bits is written as text. They are written byte by byte, as Avro's
+are; protobuf reads them back.
 """
 
 import math
@@ -18,7 +18,7 @@ from topics.formats.avro_types import MalformedError
 from topics.formats.binary_predictions import BinaryWriter, Shares
 from topics.formats.framing import body_of
 from topics.formats.protobuf_types import Messages, class_of, indexes_at
-from topics.formats.registered import FURTHER
+from topics.formats.registered import FURTHER, Predictions
 from topics.names import LEARNED, place_field
 from topics.records import place_type
 from topics.schemas import PROTOBUF, Schema
@@ -81,19 +81,23 @@ message Reason {
   double value = 2;
 }
 """
+_ALERT = """  // Whether y is an alert.
+  optional bool alert = 16;
+"""
 _NUMBERS = {place_field(LEARNED): 15}  # of fields that name places of further input logs
 
 
 @cache
-def schemas_of(further: tuple[str, ...] = ()) -> tuple[Schema, Schema, Schema]:
-    """As of any stream, with what is said besides, and with reasons, too. further : `Mapping.further`."""
+def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
+    """Of predictions. further : `Mapping.further`."""
     places = "".join(f"  // {FURTHER[name]}\n  optional int64 {name} = {_NUMBERS[name]};\n" for name in further)
-    every = ("", ""), (_FIELDS, _CLASS), (_FIELDS + _REASONS, _CLASS + _REASON)
-    one, two, three = (Schema(PROTOBUF, _TEXT % (fields + places, messages)) for fields, messages in every)
-    return one, two, three
+    why = _FIELDS + _REASONS, _CLASS + _REASON
+    every = ("", ""), (_FIELDS, _CLASS), why, (why[0] + _ALERT, why[1])
+    one, two, three, four = (Schema(PROTOBUF, _TEXT % (fields + places, messages)) for fields, messages in every)
+    return one, two, three, four
 
 
-PREDICTION, SAYING_MORE, SAYING_WHY = schemas_of()
+PREDICTION, SAYING_MORE, SAYING_WHY, SAYING_ALERTS = schemas_of()
 _double = Struct("<d").pack
 
 
@@ -157,12 +161,15 @@ class PredictionWriter(BinaryWriter):
         parts = (_field(1, name.encode()) + b"\x11" + _double(value) for name, value in (found or {}).items())
         return b"".join(_field(14, part) for part in parts)
 
+    def alert(self, said: bool | None) -> bytes:
+        return self.nothing if said is None else b"\x80\1\1" if said else b"\x80\1\0"
+
 
 class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
     def __init__(self, further: tuple[str, ...] = ()) -> None:
-        self._message = class_of(Messages(schemas_of(further)[2]).at((0,)))
+        self._message = class_of(Messages(schemas_of(further)[3]).at((0,)))
         self._names, self._place = ("offset", "label_offset", *further), place_type(further)
 
     def place(self, value: bytes | None) -> Any:
@@ -177,7 +184,7 @@ class PredictionReader:
         read |= _opinion(found)
         if found.challengers:
             read["challengers"] = {name: _opinion(one) for name, one in found.challengers.items()}
-        read |= {name: getattr(found, name) for name in ("lower", "upper") if found.HasField(name)}
+        read |= {name: getattr(found, name) for name in ("lower", "upper", "alert") if found.HasField(name)}
         if found.set:
             read["set"] = [_answer(one) for one in found.set]
         if found.reasons:

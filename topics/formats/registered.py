@@ -18,9 +18,13 @@ Encode = Callable[[bytes], bytes]
 FURTHER = {place_field(LEARNED): "Of the next record that all partitions learn, when it was made."}
 
 
-def prediction_of(mapping: Mapping, schemas: tuple[Schema, Schema, Schema]) -> Schema:
+# Of predictions as of any stream, with what is said besides, with reasons, too, and with alerts.
+Predictions = tuple[Schema, Schema, Schema, Schema]
+
+
+def prediction_of(mapping: Mapping, schemas: Predictions) -> Schema:
     """The schema of a stream's predictions. schemas : `schemas_of(mapping.further)` of a format."""
-    return schemas[2 if mapping.says_why else 1 if mapping.says_more else 0]
+    return schemas[3 if mapping.says_alerts else 2 if mapping.says_why else 1 if mapping.says_more else 0]
 
 
 def written_by(schemas: Schemas, kind: str) -> tuple[bytes, Schema]:

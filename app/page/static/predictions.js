@@ -74,7 +74,7 @@ export function predictions(app) {
       card(`${found.id}: ${plain(found.said[0].y)}`, moment(found.time),
         h("p", {}, label),
         h("p", { class: "note" }, `Features at offset ${count(found.offset)}; the next label then was ${count(found.label_offset)}.`),
-        table([["Model"], ["Said"], ["That was"], ["Shares"]], found.said.map((row) => [row.learner ? `${row.role} (${row.learner})` : row.role, plain(row.y), judged(row), shares(row.p)]), "What was said")),
+        table([["Model"], ["Said"], ["That was"], ["Shares"]], found.said.map((row) => [row.learner ? `${row.role} (${row.learner})` : row.role, `${plain(row.y)}${row.alert ? ", an alert" : ""}`, judged(row), shares(row.p)]), "What was said")),
       card("Why", null, ...reasons(found)));
   }
 
