@@ -262,7 +262,7 @@ def waiting_bytes(spec: "Spec") -> int:
         vectors += N_SAID[spec.task == "regression"]
     vectors += ((spec.predictions.calibrated is True) + (spec.decision is not None)) * len(spec.models())
     each = ROW_BYTES + x + 8 * n_outputs * vectors
-    return min(spec.join.max_pending * each, spec.join.max_pending_bytes)
+    return min(spec.most_waiting * each, spec.join.max_pending_bytes)
 
 
 def _summary(
@@ -421,7 +421,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     for role, name in spec.topics.model_dump().items():
         if name is None and role != LABELS:  # this stream has none
             continue
-        cells = [role, name or "in the feature records"]
+        cells = [role, name or ("none" if spec.record.y is None else "in the feature records")]
         if report is not None:
             n = report.partitions.get(name)
             cells.append("" if name is None else "missing" if n is None else _partitions(n))
@@ -455,10 +455,10 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
         console.print(f"classes: {escape(classes)}")
     for line in _of_costs(spec):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(
-        f"waiting for labels: up to {format_duration(spec.join.horizon)} and {spec.join.max_pending:,} instances "
-        f"a partition, {waiting_bytes(spec) / 1e6:,.0f} MB when full",
-        highlight=False,
+    waits = (
+        f"up to {format_duration(spec.join.horizon)} and {spec.most_waiting:,} instances a partition, "
+        f"{waiting_bytes(spec) / 1e6:,.0f} MB when full"
     )
+    console.print(f"waiting for labels: {waits if spec.most_waiting else 'nothing does'}", highlight=False)
     if report is not None and report.missing:
         console.print(f"missing topics are created by riparian worker: {escape(', '.join(report.missing))}")

@@ -44,11 +44,12 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
     """Write a stream file that fits the data, with comments, as a first draft.
 
     Types of features, the label and the id are guessed; columns that teach a model nothing (ids, times, constants) are
-    written as comments with the reason. Where the label is not clear, it is asked for.
+    written as comments with the reason. Where the label is not clear, it is asked for; --task anomaly needs none.
 
     \b
     riparian init elec.csv.gz
     riparian init visits.csv --label bought --ignore session --out visits.yaml
+    riparian init sensors.csv --task anomaly
     riparian init --from-topic shop.orders --labels shop.outcomes --broker 127.0.0.1:9092
     """
     if (data is None) == (topic is None):
@@ -72,8 +73,9 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
     except OSError as error:
         raise DataError(f"{out} cannot be written ({error.strerror or error}): choose another --out") from None
     n = len(draft.features) - len(spec.features)
+    of = "" if draft.label is None else f" of {draft.label!r}"
     click.echo(
-        f"{out}: {draft.task} of {draft.label!r}, {len(spec.features)} feature{'s'[: len(spec.features) != 1]}"
+        f"{out}: {draft.task}{of}, {len(spec.features)} feature{'s'[: len(spec.features) != 1]}"
         + (f", {n} left out (the file says why)" if n else "")
     )
     click.echo("next:")
@@ -88,7 +90,8 @@ def _of_file(data: Path, given: dict[str, Any]) -> "Draft":
     file = open_data(data)
     options = {key: given[key] for key in ("name", "label", "task", "nominal", "ignore", "bag")}
     kept = [name for name in file.names if name not in (*given["ignore"], given["bag"])]
-    if options["label"] is None and likely_label(kept) is None and sys.stdin.isatty() and kept:
+    asks = options["label"] is None and options["task"] != "anomaly" and sys.stdin.isatty()
+    if asks and likely_label(kept) is None and kept:
         options["label"] = click.prompt(
             "Which column is the label?", type=click.Choice(kept), default=kept[-1], show_choices=len(kept) <= 12
         )
@@ -114,8 +117,8 @@ async def _of_topic(topic: str, connection: "Connection", given: dict[str, Any])
 
 def _next(draft: "Draft", data: Path | None, out: Path, bag: str | None, connection: "Connection") -> list[str]:
     """Commands that can follow."""
-    if data is None:
-        there = f"{quote(str(out))} {join(connection.arguments())}"
+    if data is None or draft.label is None:
+        there = " ".join([quote(str(out)), *([join(connection.arguments())] if data is None else [])])
         return [f"riparian {command} {there}" for command in ("check", "worker")]
     model = {"regression": "fimt-dd", "multi-instance": "stochastic-gradient-tree", "anomaly": "auto"}.get(
         draft.task, "hoeffding-tree"

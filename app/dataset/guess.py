@@ -16,7 +16,7 @@ from app.errors import DataError
 from app.stream_file.draft import Draft, Feature, listed, most_values, quoted
 from app.stream_file.spec_parts import NAME
 from topics.paths import check_paths
-from topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
+from topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
 
 LABELS = ("label", "class", "target", "y", "outcome")
 IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
@@ -125,8 +125,8 @@ def of_file(
             file.position(known, role)
     columns, n = file.look(nominal=nominal, ignore=[*ignore, *([] if bag is None else [bag])], target=label)
     where = str(file.path)
-    label = settle(label or likely_label(list(columns)), list(columns), where)
-    goal = columns.pop(label)
+    label = settle(label or likely_label(list(columns)), list(columns), where, task)
+    goal = None if label is None else columns.pop(label)
     features = [judge(one, column) for one, column in columns.items()]
     for at, feature in enumerate(features):
         column = columns[feature.name]
@@ -135,15 +135,20 @@ def of_file(
             hour = f"; --date-parts {quote(feature.name)} makes {parts} of it"
             features[at] = feature._replace(remark=feature.remark + hour)
     check_left(features, label, where)
-    found, classes = task_of(goal, label, task if bag is None else CLASSIFICATION, where)
+    found, classes = ANOMALY, list[str]()
+    if label is not None and goal is not None:
+        found, classes = task_of(goal, label, task if bag is None else CLASSIFICATION, where)
     shown = {f.name: _example(columns[f.name]) for f in features if not f.dropped}
     stream = name or stream_name(file.path.name.removesuffix(".gz").removesuffix(".csv"))
     x = json.dumps(shown, ensure_ascii=False)
     hints = [
-        "Records as `riparian replay` makes them of the file, the id being the number of the row:",
+        "Records as `riparian replay` makes them of the file, the id being the number of the row:"
+        if goal is not None
+        else "Records that fit, the id being the number of the row:",
         f'  {stream}.features  {{"id": "17", "x": {x if len(x) <= 80 else x[:78] + " …}"}}}',
-        f'  {stream}.labels    {{"id": "17", "y": {json.dumps(_example(goal), ensure_ascii=False)}}}',
     ]
+    if goal is not None:
+        hints.append(f'  {stream}.labels    {{"id": "17", "y": {json.dumps(_example(goal), ensure_ascii=False)}}}')
     return Draft(
         name=stream,
         source=f"{n:,} rows of {file.path.name}",
@@ -151,23 +156,28 @@ def of_file(
         label=label,
         features=features,
         classes=classes if bag is None else sorted(classes),
-        rarest=rarest(goal, classes) if bag is None else None,
+        rarest=rarest(goal, classes) if bag is None and goal is not None else None,
+        topics={} if goal is not None else {"labels": None},
+        record={} if goal is not None else {"y": None},
         hints=hints if bag is None else (),
     )
 
 
-def settle(label: str | None, names: Sequence[str], where: str) -> str:
-    if label is None:
+def settle(label: str | None, names: Sequence[str], where: str, task: str | None) -> str | None:
+    """The label, which anomalies may do without."""
+    if label is None and task != ANOMALY:
         listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-        raise DataError(f"it is not clear which of the columns of {where} is the label: name it by --label ({listed})")
+        raise DataError(
+            f"it is not clear which of the columns of {where} is the label: name it by --label ({listed}), or "
+            "say --task anomaly where there is none"
+        )
     return label
 
 
-def check_left(features: Sequence[Feature], label: str, where: str) -> None:
+def check_left(features: Sequence[Feature], label: str | None, where: str) -> None:
     if all(feature.dropped for feature in features):
-        raise DataError(
-            f"{where} has no feature left beside the label {label!r}: expected a column of numbers, or of few texts"
-        )
+        beside = "" if label is None else f" beside the label {label!r}"
+        raise DataError(f"{where} has no feature left{beside}: expected a column of numbers, or of few texts")
 
 
 def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str, list[str]]:

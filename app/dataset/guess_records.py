@@ -7,7 +7,7 @@ from app.dataset.column import Column
 from app.dataset.guess import FEW, IDS, LABELS, TIMES, check_left, is_time, judge, rarest, task_of, words
 from app.errors import DataError
 from app.stream_file.draft import Draft, Feature, most_values
-from topics.records import BOOLEAN, NOMINAL, NUMERIC, Path
+from topics.records import ANOMALY, BOOLEAN, NOMINAL, NUMERIC, Path
 
 KEY = "@key"
 MOST_FIELDS = 10_000
@@ -118,20 +118,23 @@ def of_records(
     id_path, label_id = _ids(features, labels, found, of_labels, id_)
     time = next((path for path, leaf in found.items() if _is_time(path, leaf)), None)
     taken = {id_path, time}
-    if labels is None:
+    goal: Path | None = None
+    if labels is None and (task != ANOMALY or label is not None or any(map(_is_called_label, found))):
         goal = _label(found, label, taken, features.topic)
         goal_column = found[goal].column
         taken.add(goal)
-    else:
+    elif labels is not None:
         rest = {path: leaf for path, leaf in of_labels.items() if path != label_id and not _is_time(path, leaf)}
         goal = _label(rest, label, set(), labels.topic)
         goal_column = of_labels[goal].column
     beside = {path: leaf for path, leaf in found.items() if path not in taken}
     judged = [_feature(path, leaf, beside, nominal, ignore) for path, leaf in beside.items()]
     where = f"topic {features.topic}"
-    check_left(judged, dotted(goal), where)
+    check_left(judged, None if goal is None else dotted(goal), where)
     x = _common(features.messages, [path for path, one in zip(beside, judged, strict=True) if not one.dropped])
-    kind, classes = task_of(goal_column, dotted(goal), task, where)
+    kind, classes = ANOMALY, list[str]()
+    if goal is not None:
+        kind, classes = task_of(goal_column, dotted(goal), task, where)
     record: dict[str, Path | str | None] = {"id": id_path, "time": time, "x": x}
     if labels is None:
         record["y"] = goal
@@ -147,10 +150,10 @@ def of_records(
         name=name,
         source=source + (f" ({skipped:,} more hold no JSON object)" if skipped else ""),
         task=kind,
-        label=dotted(goal),
+        label=None if goal is None else dotted(goal),
         features=_named(judged, list(beside), x),
         classes=classes,
-        rarest=rarest(goal_column, classes),
+        rarest=None if goal is None else rarest(goal_column, classes),
         partitions=features.partitions,
         replication=features.replication,
         topics={"features": features.topic, "labels": None if labels is None else labels.topic},
@@ -244,14 +247,20 @@ def _candidates(topic: Sampled, found: Mapping[Path, Leaf], said: str | None) ->
     return candidates
 
 
+def _is_called_label(path: Path) -> bool:
+    return bool({part.lower() for part in path} & set(LABELS))
+
+
 def _label(found: Mapping[Path, Leaf], said: str | None, taken: set[Any], topic: str) -> Path:
     names = [path for path in found if path not in taken]
     if said is not None:
         chosen = [path for path in found if dotted(path) == said]
     else:
-        chosen = [path for path in names if {part.lower() for part in path} & set(LABELS)] if len(names) > 1 else names
+        chosen = [path for path in names if _is_called_label(path)] if len(names) > 1 else names
     if len(chosen) != 1:
-        cure = "name it by --label FIELD, or the topic of the labels by --labels TOPIC"
+        cure = (
+            "name it by --label FIELD, or the topic of the labels by --labels TOPIC, or say --task anomaly without one"
+        )
         raise DataError(
             f"it is not clear which field of {topic} is the label: {cure} (its fields are {_listing(found)})"
         )

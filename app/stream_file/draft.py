@@ -21,6 +21,8 @@ MOST_CLASSES: int = Spec.model_fields["max_classes"].default
 FEW_VALUES = 10  # of a nominal feature
 MOST_VALUES: int = FeatureSpec.model_fields["max_values"].default
 DAY = 86_400.0  # seconds
+ALERTS = 0.01  # a share of the predictions
+NO_LABELS = "no labels: name a topic if some come, 1 of an anomaly, else 0"
 RARE = 0.05  # a share of the labels, below which a decision is proposed
 WIDTH = 34  # column of the comments
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
@@ -49,7 +51,7 @@ class Draft(NamedTuple):
     """What a stream file is written of.
 
     source : what was looked at, in words
-    label : what the label is called there
+    label : what the label is called there; None where there is none, of anomalies
     features : in their order
     classes : those seen, empty for a regression
     rarest : the class that the fewest labels have, and their share
@@ -63,7 +65,7 @@ class Draft(NamedTuple):
     name: str
     source: str
     task: str
-    label: str
+    label: str | None
     features: Sequence[Feature]
     classes: Sequence[str] = ()
     rarest: tuple[str, float] | None = None
@@ -134,7 +136,7 @@ def _head(draft: Draft) -> list[str]:
         *([replication] if draft.replication > 1 else []),
         _line(
             f"topics: {{features: {scalar(named[FEATURES] or '')}, labels: {_or_null(named[LABELS])}}}",
-            "" if named[LABELS] else "labels come inside the feature records",
+            "" if named[LABELS] else NO_LABELS if draft.label is None else "labels come inside the feature records",
         ),
     ]
 
@@ -146,6 +148,8 @@ def _about_partitions(draft: Draft) -> str:
 
 
 def _about_label(draft: Draft) -> str:
+    if draft.label is None:
+        return "scores from features alone"
     if draft.task == ANOMALY:
         return f"scores from features alone; {draft.label!r}, 1 of an anomaly, ranks the scores"
     what = listed(draft.classes, "classes") if draft.classes else "a number"
@@ -226,8 +230,10 @@ def _models(draft: Draft) -> list[str]:
             else "a pool of learners that fits 64 MB and 100 µs per instance"
         )
         lines.append(_line("champion: auto", f"{auto}; `riparian models` lists others"))
-    lines.append(_horizon(draft.late))
-    return lines
+        if draft.task == ANOMALY:
+            most = f"`alert` is true for the {100 * ALERTS:g} % of greatest score; docs/anomaly.md#alerts"
+            lines.append(_line(f"decision: {{alert_rate: {ALERTS:g}}}", most))
+    return lines if draft.label is None else [*lines, _horizon(draft.late)]
 
 
 def _horizon(late: float | None) -> str:

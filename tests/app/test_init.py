@@ -355,3 +355,25 @@ def test_what_auto_is_for_anomalies_stands_beside_it(tmp_path: Path) -> None:
     path.write_text("x,label\n" + "".join(f"{i % 7 / 4},{int(i % 50 == 0)}\n" for i in range(200)))
     assert "# half-space trees; `riparian models`" in write(of_file(DataFile(path), task="anomaly"))[0]
     assert "# a pool of learners" in write(of_file(DataFile(path)))[0]
+
+
+def test_anomalies_need_no_label_and_have_alerts(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("x,z\n" + "".join(f"{i % 7 / 4},{i % 11 / 4}\n" for i in range(200)))
+    with pytest.raises(DataError, match=r"is the label: name it by --label \(x, z\), or say --task anomaly"):
+        of_file(DataFile(path))
+    text, spec = write(of_file(DataFile(path), task="anomaly"))
+    assert (list(spec.features), spec.topics.labels, spec.record.y) == (["x", "z"], None, None)
+    assert spec.decision is not None
+    assert spec.decision.target == ("alert_rate", 0.01)
+    assert "horizon" not in text
+    records = Sampled("t", messages([{"id": i, "a": i / 2, "b": i % 3 / 2} for i in range(60)]), 1, 1)
+    spec = spec_of(records, task="anomaly")
+    assert (list(spec.features), spec.topics.labels, spec.decision is None) == (["a", "b"], None, False)
+    done = CliRunner().invoke(cli, ["init", str(path), "--task", "anomaly", "--out", str(tmp_path / "s.yaml")])
+    assert "anomaly, 2 features" in done.output
+    assert "replay" not in done.output + text
+    shown = CliRunner().invoke(cli, ["check", str(tmp_path / "s.yaml")], terminal_width=200).output
+    assert "waiting for labels: nothing does" in shown
+    assert "a threshold on the scores, so that the alert rate is 0.01" in shown
+    assert "in the feature records" not in shown
