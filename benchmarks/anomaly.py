@@ -1,7 +1,7 @@
 """Learners of anomalies beside others' of the same name, in one run: AUROC, and microseconds of CPU an instance.
 
     python -m benchmarks.anomaly [--n 5000] [--rounds 1] [--capymoa PYTHON]
-    python -m benchmarks.anomaly --seeds 10 [--n 5000]
+    python -m benchmarks.anomaly --seeds 10 [--n 5000] [--capymoa PYTHON]
     python -m benchmarks.anomaly --alerts 0.01 [--n 100000] [--seeds 3]
 
 Half-space trees run beside River's, in the environment of `benchmarks.peers` and behind its MinMaxScaler, as its
@@ -9,7 +9,7 @@ documentation advises; the online isolation forest beside CapyMOA's, by the Pyth
 score an instance before they learn it, and the first 250 are left out of the AUROC. Rounds are interleaved; medians
 count.
 
---seeds: ours alone, `auto` among them: the AUROC by so many seeds of the learner on the same stream.
+--seeds: the AUROC by so many seeds of the learner on the same stream, of ours, `auto` among them, and of CapyMOA's.
 --alerts: how an alert rate is kept, and what the alerts are, also where the clusters jump in the middle.
 """
 
@@ -48,7 +48,7 @@ from river import anomaly, preprocessing
 x = np.load(sys.argv[1])
 rows = [dict(enumerate(row)) for row in x.tolist()]
 model = preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(
-    n_trees=int(sys.argv[2]), height=int(sys.argv[3]), window_size=int(sys.argv[4]), seed=1)
+    n_trees=int(sys.argv[2]), height=int(sys.argv[3]), window_size=int(sys.argv[4]), seed=int(sys.argv[5]))
 scores, start = [], time.thread_time()
 for row in rows:
     scores.append(model.score_one(row))
@@ -62,7 +62,7 @@ from capymoa.anomaly import OnlineIsolationForest
 from capymoa.stream import NumpyStream
 x = np.load(sys.argv[1])
 stream = NumpyStream(x, np.arange(len(x)) % 2, dataset_name="x")
-model = OnlineIsolationForest(schema=stream.get_schema(), random_seed=1, num_trees=int(sys.argv[2]),
+model = OnlineIsolationForest(schema=stream.get_schema(), random_seed=int(sys.argv[5]), num_trees=int(sys.argv[2]),
     window_size=int(sys.argv[3]), max_leaf_samples=int(sys.argv[4]), n_jobs=1)
 scores, start = [], time.process_time()
 while stream.has_more_instances():
@@ -107,24 +107,34 @@ def ours(name: str, parameters: dict[str, int], x: Floats, y: Floats, seed: int 
     return microseconds, area(scores, y)
 
 
-def theirs(python: Path, script: str, parameters: dict[str, int], path: Path, y: Floats) -> tuple[float, float]:
-    found = json.loads(command([str(python), "-c", script, str(path), *map(str, parameters.values())]).splitlines()[-1])
+def theirs(
+    python: Path, script: str, parameters: dict[str, int], path: Path, y: Floats, seed: int = 1
+) -> tuple[float, float]:
+    arguments = [str(path), *map(str, parameters.values()), str(seed)]
+    found = json.loads(command([str(python), "-c", script, *arguments]).splitlines()[-1])
     return 1e6 * found["seconds"] / len(y), area(np.array(found["scores"]), y)
 
 
-def by_seeds(n: int, seeds: int) -> None:
+def by_seeds(n: int, seeds: int, capymoa: Path | None) -> None:
     """A row a stream and learner: AUROC, mean, standard deviation, least and greatest."""
     print("| stream | learner | µs | AUROC | least | greatest |\n|---|---|---|---|---|---|")
     for name, drift in (("clusters", 0.0), ("moving clusters", 40.0)):
         x, y = stream(n, drift)
         for learner, parameters in OURS:
             rounds = [ours(learner, parameters, x, y, seed) for seed in range(1, seeds + 1)]
-            took, areas = (np.array(column) for column in zip(*rounds, strict=True))
-            told = ", ".join(map(str, parameters.values()))
-            print(
-                f"| {name} | `{learner}` {told} | {np.median(took):.1f} | {areas.mean():.4f} ± {areas.std(ddof=1):.4f} "
-                f"| {areas.min():.4f} | {areas.max():.4f} |"
-            )
+            _row(f"{name} | `{learner}` {', '.join(map(str, parameters.values()))}", rounds)
+        if capymoa is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "x.npy"
+                np.save(path, x)
+                rounds = [theirs(capymoa, CAPYMOA, FOREST, path, y, seed) for seed in range(1, seeds + 1)]
+            _row(f"{name} | CapyMOA's `online-isolation-forest`", rounds)
+
+
+def _row(head: str, rounds: list[tuple[float, float]]) -> None:
+    took, areas = (np.array(column) for column in zip(*rounds, strict=True))
+    mean = f"{areas.mean():.4f} ± {areas.std(ddof=1):.4f}"
+    print(f"| {head} | {np.median(took):.1f} | {mean} | {areas.min():.4f} | {areas.max():.4f} |", flush=True)
 
 
 def alerts(n: int, seeds: int, share: float) -> None:
@@ -158,14 +168,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--capymoa", type=Path, metavar="PYTHON", help="of an environment that has CapyMOA")
-    parser.add_argument("--seeds", type=int, help="ours alone, by so many seeds")
+    parser.add_argument("--seeds", type=int, help="by so many seeds of the learners")
     parser.add_argument("--alerts", type=float, metavar="RATE", help="what alerts of this rate are")
     given = parser.parse_args()
     if given.alerts is not None:
         alerts(given.n, given.seeds or 1, given.alerts)
         return
     if given.seeds is not None:
-        by_seeds(given.n, given.seeds)
+        by_seeds(given.n, given.seeds, given.capymoa)
         return
     river = find_river(given.folder)
     runs: list[tuple[str, dict[str, int], Path | None, str]] = [
