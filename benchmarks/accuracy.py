@@ -31,7 +31,7 @@ from app.dataset.data import DataFile
 from app.dataset.synthetic import Recipe, SyntheticFile
 from app.errors import RiparianError
 from app.evaluation.evaluate import Problem, evaluate, problem_for
-from app.evaluation.pool import Pool, advance, n_cores
+from app.evaluation.pool import Pool, advance
 from app.evaluation.sweep import Candidate, warm_up
 from app.stream_file.spec import Spec
 from benchmarks.shrubs import GOALS
@@ -39,6 +39,7 @@ from models.auto import AUTO
 from models.batch import entries as batch
 from models.registry import REGISTRY, find, validate
 from models.streams.registry import Drift
+from models.threads import n_cores
 from topics.records import CLASSIFICATION
 
 ROOT = Path(__file__).resolve().parents[1]

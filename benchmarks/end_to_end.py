@@ -41,6 +41,7 @@ from benchmarks.workload import LABEL_DELAY_MS, NAMES, Backlog, delete, past, st
 from models.auto import AUTO, PARAMETERS
 from models.entry import checked
 from models.registry import validate
+from models.threads import n_cores
 from topics.records import CLASSIFICATION
 
 GOALS = {  # name -> (what, at least or at most, value)
@@ -61,7 +62,7 @@ def machine() -> dict[str, Any]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
     return {
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": n_cores(),
         "cpu": model,
         "system": f"{platform.system()} {platform.release()}",
         "load_before": os.getloadavg()[0],
@@ -185,6 +186,10 @@ def _show_throughput(part: dict[str, Any], console: Console) -> None:
             _number(found["cpu_us"], 2),
         )
     console.print(table)
+    cores, loop = (
+        statistics.median(r["worker"][name] or 0.0 for r in part["rounds"]) for name in ("cores", "loop_cores")
+    )
+    console.print(f"  worker: {cores:.2f} cores, of which its event loop {loop:.2f}", highlight=False)
     for name in ("worker_over_bare", "worker_over_plain"):
         ratio = part["ratios"][name]
         console.print(
@@ -271,6 +276,8 @@ QUICK = {
               help="Watch memory over so many instances (10,000,000 if no number is given; minutes).")  # fmt: skip
 @click.option("--model", default="hoeffding-tree", show_default=True, callback=_model,
               help="The champion, with parameters as in `riparian evaluate`.")  # fmt: skip
+@click.option("--learning", type=click.Choice(["partition", "shared"]), default="partition", show_default=True,
+              help="Of several partitions: a model for each, or one for all.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="A sanity run of a minute: small sizes, one round, one partition.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the figures go.")
@@ -316,7 +323,9 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
                 options["instances"], options["plain"], options["rounds"], options["batch_records"]
             )
             result["throughput"] = [
-                throughput.measure(broker, folder, partitions, sizes, say, champion=champion)
+                throughput.measure(
+                    broker, folder, partitions, sizes, say, champion=champion, learning=options["learning"]
+                )
                 for partitions in options["partitions"]
             ]
             n = options["budget_instances"]

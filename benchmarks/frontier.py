@@ -15,6 +15,7 @@ At a million instances and 100 trees MOA takes days. What docs/frontier.md shows
 
 import json
 import math
+import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -265,10 +266,15 @@ def run_all(todo: Sequence[tuple[World, int, str]], n: int, results: Path, folde
                     command = (MOA_OF_VALUES if values else MOA)[name]
                     row |= run_moa(world, delay, jar, command, Path(temporary), seconds)
             except PeerError as error:
-                row |= {"failed": str(error)[-300:]}
+                row |= {"failed": reason(error)}
             with results.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             click.echo(f"{world.name}, {delay} late, {name}: {told_of(row, world.task)}", err=True)
+
+
+def reason(error: PeerError) -> str:
+    """The last line of what a program said, of files their names alone: folders are those of one machine."""
+    return re.sub(r"(?<!\w)(?:\w+:)*/\S*/", "", str(error).strip().splitlines()[-1].strip())
 
 
 def told_of(row: Mapping[str, Any], task: str) -> str:

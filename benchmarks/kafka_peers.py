@@ -208,7 +208,7 @@ def through_backlog(contender: Contender, topic: str, n: int, run: str) -> dict[
     return {
         "per_second": after / max(last - first, 1e-3),
         "cpu_us": None if cpu is None else 1e6 * cpu / after,
-        "resident_mb": max(resident for _, _, resident in sampler.samples) / 1e6,
+        "resident_mb": max(sample[2] for sample in sampler.samples) / 1e6,
     }
 
 

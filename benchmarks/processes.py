@@ -33,10 +33,12 @@ class MeasureError(RuntimeError):
     """A measured process ended, or did not do in time what it was started for."""
 
 
-def cpu_seconds(pid: int) -> float | None:
-    """User and system time of a process so far, all its threads; None where /proc does not tell."""
+def cpu_seconds(pid: int, *, first: bool = False) -> float | None:
+    """User and system time of a process so far, of all its threads or of the first, which has a worker's event loop;
+    None where /proc does not tell."""
+    folder = f"/proc/{pid}/task/{pid}" if first else f"/proc/{pid}"
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"{folder}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
     return (int(fields[11]) + int(fields[12])) / TICKS
@@ -262,7 +264,8 @@ class Sampler:
 
     def __init__(self, pid: int, every: float = SAMPLE_SECONDS) -> None:
         self.pid, self.every = pid, every
-        self.samples: list[tuple[float, float, int]] = []  # seconds since 1970, CPU seconds, resident bytes
+        # Seconds since 1970, CPU seconds, resident bytes, CPU seconds of the first thread.
+        self.samples: list[tuple[float, float, int, float]] = []
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -276,24 +279,25 @@ class Sampler:
 
     def _run(self) -> None:
         while not self._done.wait(self.every):
-            cpu, resident = cpu_seconds(self.pid), resident_bytes(self.pid)
-            if cpu is None or resident is None:
+            cpu, resident, loop = cpu_seconds(self.pid), resident_bytes(self.pid), cpu_seconds(self.pid, first=True)
+            if cpu is None or resident is None or loop is None:
                 return
-            self.samples.append((time.time(), cpu, resident))
+            self.samples.append((time.time(), cpu, resident, loop))
 
-    def cpu_between(self, first: float, last: float) -> float | None:
-        """CPU seconds spent between two moments (seconds since 1970); None where nothing is known."""
+    def cpu_between(self, first: float, last: float, column: int = 1) -> float | None:
+        """CPU seconds spent between two moments (seconds since 1970); None where nothing is known. column : of
+        `samples`, all threads or the first."""
         before = [sample for sample in self.samples if sample[0] <= first]
         after = [sample for sample in self.samples if sample[0] >= last]
         if not before or not after:
             return None
-        return after[0][1] - before[-1][1]
+        return after[0][column] - before[-1][column]
 
     def share(self) -> float | None:
         """CPU seconds a second over all samples; None where nothing is known."""
         if len(self.samples) < 2:
             return None
-        (first, before, _), (last, after, _) = self.samples[0], self.samples[-1]
+        (first, before, *_), (last, after, *_) = self.samples[0], self.samples[-1]
         return (after - before) / (last - first)
 
 

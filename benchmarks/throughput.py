@@ -110,10 +110,12 @@ def measure_worker(
     written = asyncio.run(read_predictions(broker, spec.topics.predictions, counts))
     # Everything fits into one batch at tiny sizes, where no rate can be told.
     seconds = max(written.last - written.first, 1e-3)
-    cpu = sampler.cpu_between(written.first, written.last)
+    cpu, loop = (sampler.cpu_between(written.first, written.last, column) for column in (1, 3))
     steps = max(1.0, metrics["riparian_step_seconds_count"])
     return {
         **rates(max(1, written.n), seconds, cpu),
+        "cores": None if cpu is None else cpu / seconds,
+        "loop_cores": None if loop is None else loop / seconds,  # of the event loop
         "predictions": n,
         "learned": int(metrics["riparian_joined_instances_total"]),
         "forced_merges": int(metrics["riparian_forced_merges_total"]),
@@ -122,7 +124,7 @@ def measure_worker(
         "step_us": 1e6 * metrics["riparian_step_seconds_sum"] / n,
         "decode_us": 1e6 * metrics["riparian_decode_seconds_total"] / n,
         "kernel_us": 1e6 * metrics["riparian_kernel_seconds_total"] / n,
-        "resident_mb": max(resident for _, _, resident in sampler.samples) / 1e6,
+        "resident_mb": max(sample[2] for sample in sampler.samples) / 1e6,
     }
 
 

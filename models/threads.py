@@ -1,5 +1,6 @@
 """Threads that learners of a process share: their kernels release the GIL."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
@@ -7,6 +8,11 @@ from itertools import chain
 from threading import Condition
 
 WORTH_A_THREAD = 64  # operations of a program: fewer are run sooner than handed over
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def share(threads: int, n: int, run: Callable[[int], None]) -> None:

@@ -350,15 +350,13 @@ def _of_auto(spec: "Spec") -> list[str]:
         )
     values = values_of(spec)
     names, parts = list(spec.features), resolved.parameters.get("members", {}).values()
+    bounds = {**values.bounds, **{f: values.reckoned[f] for f in values.many}}
+    limits = [said["max_values"] for said in parts if "max_values" in said]
+    seen = {f: min([bound, *(limit[f] or bound for limit in limits)]) for f, bound in bounds.items()}  # fewest by any
     for f in values.many:
-        fewest = min((said["max_values"][f] or values.reckoned[f] for said in parts if "max_values" in said), default=0)
         means = ", and the mean target of each" if any(f in said.get("target_means", ()) for said in parts) else ""
-        if fewest:
-            lines.append(f"  {names[f]}: trees see the first {fewest} of up to {values.reckoned[f]:,} values{means}")
-    seen = {
-        f: min((said["max_values"][f] or bound for said in parts if "max_values" in said), default=bound)
-        for f, bound in values.bounds.items()
-    }
+        if seen[f] < bounds[f] or means:
+            lines.append(f"  {names[f]}: trees see the first {seen[f]} of up to {bounds[f]:,} values{means}")
     fewer = [f for f, bound in values.bounds.items() if seen[f] < bound]
     if fewer:
         lines.append(

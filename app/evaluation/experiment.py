@@ -13,9 +13,9 @@ from app.dataset.synthetic import Recipe, SyntheticFile
 from app.dataset.table import read_table
 from app.evaluation.evaluate import evaluate_bags, problem_for
 from app.evaluation.folds import cross_validate
-from app.evaluation.pool import n_cores
 from app.evaluation.sweep import Candidate, run, tasks_of
 from app.stream_file.spec import Spec
+from models.threads import n_cores
 
 Told = Callable[[int], None]
 

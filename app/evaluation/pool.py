@@ -27,11 +27,6 @@ Result = TypeVar("Result")
 _done: Any = None  # in a process of the pool: the counter that all share
 
 
-def n_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Pool:
     """Processes for tasks.
 

@@ -48,6 +48,7 @@ from app.worker.runner import Observer, Runner
 from app.worker.silence import Silence
 from app.worker.tail import Tail, read_tails
 from app.worker.transport import ConsumerThread, Fetched
+from models.threads import n_cores
 from topics.names import FEATURES, changelog_topic
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ class Engine:
         self._between = False  # two assignments: nobody knows what is ours
         self._dropping = asyncio.Lock()
         self.replicas = list[ReplicaOfWorker]()
-        self._pool = ThreadPoolExecutor(2, "learner", initializer=STREAM.set, initargs=(spec.name,))
+        # Begun when they are wanted. Two at least: a checkpoint is compressed while a step learns.
+        n = max(2, n_cores())
+        self._pool = ThreadPoolExecutor(n, "learner", initializer=STREAM.set, initargs=(spec.name,))
 
     def attach(self, app: Any) -> None:
         """Give the engine the app whose consumer feeds it."""

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from models.batch.fit import Job, fit
 from models.batch.forest import Forest
+from models.threads import n_cores
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ def _ask(child: "subprocess.Popen[bytes]", job: Job) -> Any:
     return pickle.load(child.stdout)
 
 
-PROCESSES = Processes(max(1, (os.cpu_count() or 1) // 2))
+PROCESSES = Processes(max(1, n_cores() // 2))
 
 
 def serve(jobs: IO[bytes], answers: IO[bytes]) -> None:

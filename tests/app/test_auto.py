@@ -420,6 +420,8 @@ def test_check_says_how_many_values_are_seen_and_what_is_not_reckoned(tmp_path: 
     assert "shop: " not in said("{type: nominal, values: [a, b, c]}")
     many = said("{type: nominal, max_values: 9000}")
     assert "shop: trees see the first 16 of up to 9,000 values, and the mean target of each" in many
+    few = said("{type: nominal, max_values: 12}")
+    assert "shop: trees see the first 12 of up to 12 values, and the mean target of each" in few
     assert "predictions.reasons come on top" in said("nominal", "predictions: {reasons: 3}")
     single = "champion: fimt-dd\npredictions: {reasons: 3}"
     assert "predictions.reasons" not in said("{type: nominal, max_values: 9000}", single)

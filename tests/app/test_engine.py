@@ -1,10 +1,12 @@
 """The engine without a broker: who waits for whom."""
 
 import asyncio
+import threading
 
 import pytest
 
 from app.kafka.connection import Connection
+from app.worker import engine as engine_module
 from app.worker.engine import Engine, SupersededError
 from app.worker.metrics import Metrics
 from tests.broker.harness import stream_file
@@ -63,3 +65,29 @@ def test_a_partition_that_is_loaded_while_the_worker_stops_ends_it_in_good_order
             await loading
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("cores", "at_once"), [(1, 2), (2, 2), (5, 5)])
+def test_as_many_steps_run_at_once_as_there_are_cores(tmp_path, monkeypatch, cores, at_once):
+    """And a checkpoint beside a step, where there is one."""
+    _, spec = stream_file(tmp_path, "cores")
+    monkeypatch.setattr(engine_module, "n_cores", lambda: cores)
+    running, most, all_there = 0, 0, threading.Barrier(at_once, timeout=30)
+    lock = threading.Lock()
+
+    def step():
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        all_there.wait()  # which none would pass where fewer run
+        with lock:
+            running -= 1
+
+    async def run():
+        engine = Engine(spec, Connection("127.0.0.1:9092"), Metrics(spec))
+        await asyncio.gather(*(engine.in_thread(step) for _ in range(3 * at_once)))
+        await engine.stop()
+
+    asyncio.run(run())
+    assert most == at_once

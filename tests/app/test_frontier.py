@@ -6,7 +6,8 @@ import numpy as np
 from click.testing import CliRunner
 from sklearn.metrics import accuracy_score, cohen_kappa_score
 
-from benchmarks.frontier import agreement, main
+from benchmarks.frontier import agreement, main, reason
+from benchmarks.peers import PeerError
 
 
 def test_agreement_is_that_of_scikit_learn():
@@ -34,3 +35,9 @@ def test_runs_are_kept_and_not_repeated(tmp_path):
     again = CliRunner().invoke(main, [*options, "--results", str(results)], catch_exceptions=False)
     assert again.exit_code == 0
     assert len(results.read_text().splitlines()) == len(rows) + 1
+
+
+def test_why_a_run_failed_names_no_folder():
+    said = "java failed: Exception in thread main\n  no rows.arff at 3 rows/s (file:/a/b/rows.arff, '/d/e/rows.n')\n"
+    assert reason(PeerError(said)) == "no rows.arff at 3 rows/s (rows.arff, 'rows.n')"
+    assert reason(PeerError("java: stopped")) == "java: stopped"
