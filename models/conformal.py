@@ -20,7 +20,8 @@ model and the stream: over n labels it differs by (change of a) / (step * n). Wh
   narrower (a constant target) or classes not be told apart.
 - A set is never empty: the likeliest class is in it. Only what the threshold says moves a, so sets may hold the label
   more often than asked for, where the model is right more often than that.
-- Nothing is said before there are so many scores that one of them is the quantile: 9 for 0.9, 99 for 0.99.
+- Nothing is said before there are so many scores that one of them is the quantile: 9 for 0.9, 99 for 0.99, and
+  `WINDOW` where more would be needed (beyond .998); a then finds how far beyond the greatest is far enough.
 
 A `Conformal` is a fold over predictions and labels in their order, held in arrays like a learner: the same bits however
 they were cut into programs. A prediction costs O(n_outputs); a label also a place among `WINDOW` sorted scores.
@@ -222,8 +223,9 @@ def _reach(missing, n, ordered, adaptation, values):
     the error of a value, which has no greatest one. O(1)."""
     m = min(n, len(ordered))
     asked = int(np.ceil((m + 1) * (1.0 - missing) - 1e-9))
-    if asked > m:
+    if asked > m and m < len(ordered):
         return np.nan
+    asked = min(asked, m)
     a = missing + adaptation[SHIFT]
     rank = int(np.ceil((m + 1) * (1.0 - a) - 1e-9))
     if rank > m:

@@ -14,13 +14,14 @@ class NaiveConformal:
     def reach(self):
         last = sorted(self.scores[-WINDOW:])
         m = len(last)
-        if math.ceil((m + 1) * (1 - self.missing) - 1e-9) > m:
+        asked = math.ceil((m + 1) * (1 - self.missing) - 1e-9)
+        if asked > m and m < WINDOW:
             return None
         a = self.missing + self.shift
         rank = math.ceil((m + 1) * (1 - a) - 1e-9)
         reach = last[-1] * 2.0 ** ((1 / (m + 1) - a) / self.missing) if rank > m else last[max(rank, 1) - 1]
         if self.regression and a < self.missing:
-            usual = last[math.ceil((m + 1) * (1 - self.missing) - 1e-9) - 1]
+            usual = last[min(asked, m) - 1]
             # Up to four times where a has come down to 0, then twice for each further 1 - coverage.
             most = 4 ** ((self.missing - a) / self.missing) if a > 0 else 4 * 2 ** (-a / self.missing)
             reach = min(reach, usual * most)
