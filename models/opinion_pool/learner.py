@@ -107,6 +107,7 @@ class OpinionPool(Learner):
         self._quality = np.zeros((m, 2))
         self._counts = np.zeros(2)
         self._class_counts = np.zeros(self._n_classes)
+        self._hessian = np.zeros((m, m))
         self._repeats = np.array([member.repeats for member in self._members.values()])
         self._resting = Resting(m, 0.0 if self._rule == LEADER else self._parameters["rest_below"])
         self._prepare()
@@ -125,6 +126,7 @@ class OpinionPool(Learner):
         self._views.prepare(n)
         self._place, self._marks = np.zeros(0, np.int32), np.zeros((0, 1))
         self._p, self._floors, self._g, self._h = np.zeros(k), np.zeros(k), np.zeros(m), np.zeros(m)
+        self._logs, self._factor = np.zeros((m, k)), np.zeros((m, m))
         self._n_voted = 0
 
     @property
@@ -207,7 +209,8 @@ class OpinionPool(Learner):
         if n_classes:
             pool_classes(
                 self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, floor, *learned,
-                self._class_counts, out, self._p, self._floors, self._g, self._h,
+                self._class_counts, self._hessian, out, self._p, self._floors, self._logs, self._factor, self._g,
+                self._h,
             )  # fmt: skip
         else:
             pool_values(
@@ -321,11 +324,12 @@ class OpinionPool(Learner):
 
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
-        float64. class_counts : (n_outputs,) float64, labels of each class. rests, labels : of
-        models.opinion_pool.resting, where members may rest. target_f : of models.opinion_pool.views. Then the arrays of
-        each member, named after it."""
+        float64. class_counts : (n_outputs,) float64, labels of each class. hessian : (members, members) float64, of the
+        log loss by the weights, where the pool is logarithmic. rests, labels : of models.opinion_pool.resting, where
+        members may rest. target_f : of models.opinion_pool.views. Then the arrays of each member, named after it."""
         own = {"weights": self._weights, "sizes": self._sizes, "quality": self._quality, "counts": self._counts}
         own |= {"class_counts": self._class_counts} if self._n_classes else {}
+        own |= {"hessian": self._hessian} if self.logarithmic else {}
         own |= self._resting.state() if self._resting.below else {}
         own |= self._views.state()
         for name, member in self._members.items():
@@ -339,6 +343,7 @@ class OpinionPool(Learner):
         self._counts = np.array(state["counts"], np.float64)
         none = np.zeros(self._n_classes)  # of a state that an older version wrote
         self._class_counts = np.array(state.get("class_counts", none), np.float64)
+        self._hessian = np.array(state.get("hessian", np.zeros_like(self._hessian)), np.float64, order="C")
         if self._resting.below:
             self._resting.restore(state)
         self._views.restore(state)
@@ -417,6 +422,9 @@ def adapted(fresh: Learner, was: Mapping[str, Any], state: Mapping[str, NDArray[
     found: dict[str, NDArray[Any]] = {**own, "counts": state["counts"]}
     if "class_counts" in own:
         found["class_counts"] = state.get("class_counts", own["class_counts"])
+    if "hessian" in own and "hessian" in state:  # which older states lack
+        found["hessian"] = np.zeros((m, m))
+        found["hessian"][np.ix_(there, there)] = state["hessian"][np.ix_(at, at)]
     if "labels" in own:
         found["labels"] = state["labels"]
     found |= {field: state.get(field, own[field]) for field in own if field.startswith(TARGET)}

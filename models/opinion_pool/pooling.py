@@ -15,8 +15,14 @@ nothing. With p_m the probabilities of member m, and w its weight:
 
 Each derivative is divided by the root of the running mean of its square, so `rate` is a step whatever the scale. Over
 the mean of its absolute value the label of a rare class, which is the mistake of hundreds at once, would be hundreds of
-steps. While there are few labels steps are longer: rate times 200 / sqrt(labels), where that is above 1. Where classes
-are rare, LOGARITHMIC takes shorter steps, down to RARE: few labels tell members apart, and each is a large step.
+steps. While there are few labels steps are longer: rate times 200 / sqrt(labels), where that is above 1.
+
+Where classes are rare, few labels tell members apart, and each is a large step. So LOGARITHMIC takes shorter steps the
+less even classes are, and online Newton steps in their place: in part below EVEN, alone below UNEVEN and until there
+are two classes. A Newton step is (H + I / (2 rate))^-1 times the derivatives, where H is the sum of the Hessians of
+the labels' losses by the weights, faded: the covariance of log p_m(c) and log p_n(c) under p. It moves weights by what
+all labels so far have told, not by a step a label. (Hazan, Agarwal and Kale: Logarithmic regret algorithms for online
+convex optimization. Machine Learning 69, 2007, section 3; there with the products of derivatives for H.)
 
 A label that comes late judges two votes: that which was cast when its instance was predicted, and that of now, right
 before it is learned. The first is what the weights are for, and old; the second is of now, and flatters who knows the
@@ -41,7 +47,9 @@ LOGARITHMIC, LINEAR, LEADER = 0, 1, 2
 WANTED, AT_LABEL, LABEL = 0, 1, 2
 
 EARLY = 200.0  # rate * EARLY / sqrt(labels) is the step while that is above the rate
-RARE = 0.4  # of the step, at least, however rare a class is
+# Evenness of classes (models.evenness) between which Newton steps take over: of two classes, 10 % and 2 % of one.
+EVEN, UNEVEN = 0.6, 0.3
+REMEMBERED = 0.9999  # of the Hessian, each label
 FADING = 0.999  # of the mean square of derivatives, each label
 ERROR, WEIGHT = 0, 1  # columns of the members' quality, faded
 
@@ -170,7 +178,7 @@ def keep(row, kind, source, n, votes, values, kept):
 @kernel
 def pool_classes(
     rule, op, row, y, w, kind, now, source, n, planes, rate, floor, weights, sizes, quality, counts, awake, repeats,
-    class_counts, out, p, floors, g, h,
+    class_counts, hessian, out, p, floors, logs, factor, g, h,
 ):  # fmt: skip
     """Write the pooled probabilities of what was wanted into `out`, and learn from labels.
 
@@ -178,7 +186,8 @@ def pool_classes(
     awake : (members,) bool; the others have no weight, get none, and have cast no vote (models.opinion_pool.resting).
     repeats : (members,) bool; nobody where votes are not kept. Mutates planes.
     class_counts : (n_outputs,) float64, labels of each class.
-    p, floors : (n_outputs,), g, h : (members,), scratch.
+    hessian : (members, members) float64, of labels while classes were not even.
+    p, floors : (n_outputs,), logs : (members, n_outputs), factor : (members, members), g, h : (members,), scratch.
     """
     m = planes.shape[0]
     if rule == LOGARITHMIC:
@@ -199,14 +208,21 @@ def pool_classes(
         known = False
         for j in range(m):
             known = known or (source[at] >= 0 and _says(planes, j, at))
+        share = min(1.0, w[i])
+        class_counts[label] += share
+        even = evenness(class_counts)
+        newton = _newtons(class_counts, even) if rule == LOGARITHMIC and rate > 0.0 else 0.0
         judged = _judge_classes(rule, planes, at, label, weights, quality, floors, p, g)
+        if judged and newton > 0.0:
+            _add_hessian(planes, at, floors, p, share, hessian, logs)
         if now[i] >= 0 and _judge_classes(rule, planes, now[i], label, weights, quality, floors, p, h):
             for j in range(m):
                 g[j] = 0.5 * (g[j] + h[j]) if judged and not np.isnan(planes[j, at, 0]) else h[j]
-            at = at if judged else now[i]
+            if not judged:
+                at = now[i]
+                if newton > 0.0:
+                    _add_hessian(planes, at, floors, p, share, hessian, logs)
             judged = True
-        share = min(1.0, w[i])
-        class_counts[label] += share
         if rule == LOGARITHMIC:
             set_floors(floor, class_counts, floors)
         if not judged:
@@ -215,7 +231,9 @@ def pool_classes(
             for j in range(m):
                 weights[j] = 0.0 if repeats[j] else weights[j]
         if rule == LOGARITHMIC:
-            _step(rate * max(RARE, evenness(class_counts)), share, weights, sizes, counts, awake, g)
+            if newton > 0.0:
+                _newton_step(newton * share, 0.5 / rate, weights, hessian, awake, g, factor, h)
+            _step((1.0 - newton) * rate * even, share, weights, sizes, counts, awake, g)
             for j in range(m):
                 weights[j] = max(0.0, weights[j])
         elif rule == LINEAR:
@@ -431,6 +449,64 @@ def _step(rate, share, weights, sizes, counts, awake, g):
         sizes[j] = FADING * sizes[j] + (1.0 - FADING) * g[j] * g[j]
         if sizes[j] > 0.0:
             weights[j] -= length * g[j] * np.sqrt(counts[1] / sizes[j])
+
+
+@kernel
+def _newtons(class_counts, even):
+    """The part of Newton steps: all until there are two classes, since nothing tells yet how even they are."""
+    n_seen = 0
+    for c in range(len(class_counts)):
+        n_seen += class_counts[c] > 0.0
+    return min(1.0, max(0.0, (EVEN - even) / (EVEN - UNEVEN))) if n_seen > 1 else 1.0
+
+
+@kernel
+def _add_hessian(planes, at, floors, p, share, hessian, logs):
+    """Add that of the loss of a label by the weights, at the votes of a row; what was before fades. It is the same for
+    each label: the covariance of the members' log probabilities under p. O(m^2 n_outputs).
+
+    p : (n_outputs,), the pooled probabilities. logs : (members, n_outputs), scratch.
+    """
+    m, k = planes.shape[0], planes.shape[2]
+    for j in range(m):
+        says, mean = _says(planes, j, at), 0.0
+        for c in range(k):
+            logs[j, c] = np.log(max(planes[j, at, c], floors[c])) if says and p[c] > 0.0 else 0.0
+            mean += p[c] * logs[j, c]
+        for c in range(k):
+            logs[j, c] -= mean
+    for j in range(m):
+        for i in range(j + 1):
+            total = 0.0
+            for c in range(k):
+                total += p[c] * logs[i, c] * logs[j, c]
+            hessian[i, j] = hessian[j, i] = REMEMBERED * hessian[j, i] + share * total
+
+
+@kernel
+def _newton_step(share, stiffness, weights, hessian, awake, g, factor, step):
+    """weights -= share (hessian + stiffness I)^-1 g, over the members that are awake. By Cholesky. O(m^3).
+
+    factor : (members, members), step : (members,), scratch.
+    """
+    m = len(g)
+    for j in range(m):
+        step[j] = g[j] if awake[j] else 0.0
+        for i in range(j + 1):
+            total = hessian[j, i] if awake[i] and awake[j] else 0.0
+            total += stiffness if i == j else 0.0
+            for n in range(i):
+                total -= factor[i, n] * factor[j, n]
+            factor[j, i] = np.sqrt(total) if i == j else total / factor[i, i]
+    for j in range(m):
+        for i in range(j):
+            step[j] -= factor[j, i] * step[i]
+        step[j] /= factor[j, j]
+    for j in range(m - 1, -1, -1):
+        for i in range(j + 1, m):
+            step[j] -= factor[i, j] * step[i]
+        step[j] /= factor[j, j]
+        weights[j] -= share * step[j]
 
 
 @kernel

@@ -19,6 +19,8 @@ def check(a: Arrays, pool: Any) -> None:
     a.counts("counts", a.take("counts", pool._counts))
     if "class_counts" in a.state:  # which older states lack
         a.counts("class_counts", a.take("class_counts", pool._class_counts))
+    if "hessian" in a.state:
+        a.finite("hessian", a.take("hessian", pool._hessian))
     for name, table in pool._views.state().items():
         found = a.take(name, table)
         a.within(name, found[:, WEIGHT], 0.0, MOST, "weights")

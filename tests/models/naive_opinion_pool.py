@@ -28,6 +28,7 @@ class NaivePool:
         self.weights = dict.fromkeys(members, 1.0 / len(members))
         self.squares = {name: [] for name in members}  # of derivatives, one a label
         self.seen = [0.0] * schema.n_outputs  # labels of each class
+        self.curved = {name: dict.fromkeys(members, 0.0) for name in members}  # the Hessian of the log loss
         self.errors = {name: [] for name in members}  # (error, share)
         self.votes = {}
         self.repeats = {name for name, model in members.items() if model == "last-label"}
@@ -164,6 +165,8 @@ class NaivePool:
         typical_errors = [(error / share, share)] if share else []
         self.squares = {n: [*typical] for n in new} | {n: self.squares[n] for n in stay}
         self.errors = {n: [*typical_errors] for n in new} | {n: self.errors[n] for n in stay}
+        known, names = self.curved, [*new, *stay]
+        self.curved = {a: {b: 0.0 if {a, b} & new.keys() else known[a][b] for b in names} for a in names}
         made = {name: create(model, self.schema, seed=seed + i) for i, (name, model) in enumerate(new.items())}
         self.members = made | {name: self.members[name] for name in stay}
         self.repeats = {n for n in self.repeats if n in stay} | {n for n, model in new.items() if model == "last-label"}
@@ -194,7 +197,18 @@ class NaivePool:
             self.weights |= {name: (1.0 - self.rate) * w / total + equal for name, w in awake.items()}
         elif self.rule == "logarithmic":
             slopes = self.mean_of([self.slopes_of_log_loss(votes, int(y)) for votes in judged])
-            self.step(slopes, share * self.shorter(int(y), share))
+            even = self.evenness(int(y), share)
+            one_class = sum(n + share * (c == y) > 0 for c, n in enumerate(self.seen)) < 2
+            newton = min(1.0, max(0.0, (0.6 - even) / 0.3, one_class)) if self.rate else 0.0
+            if newton:
+                self.bend(judged[0], share)
+                awake = [name for name in self.members if name not in self.asleep]
+                matrix = np.array([[self.curved[a][b] for b in awake] for a in awake])
+                matrix += np.eye(len(awake)) / (2 * self.rate)
+                step = np.linalg.inv(matrix) @ [slopes[name] for name in awake]
+                for name, one in zip(awake, step.tolist(), strict=True):
+                    self.weights[name] -= newton * share * one
+            self.step(slopes, share * (1.0 - newton) * even)
             self.weights = {name: max(0.0, w) for name, w in self.weights.items()}
         for name, said in judged[0].items():
             if name in self.absent:
@@ -204,14 +218,25 @@ class NaivePool:
             elif not values:
                 self.errors[name].append((float(said is None or int(np.argmax(said)) != int(y)), share))
 
-    def shorter(self, y, share):
-        """What steps are multiplied by where labels, this one among them, are of few classes mostly."""
+    def bend(self, votes, share):
+        """Add the second derivatives of the log loss: by weights of a and b, E[log a log b] - E[log a] E[log b]."""
+        p, logs = self.pooled(votes), {}
+        for name, said in votes.items():
+            floors = [self.floor_of(c) for c in range(self.schema.n_outputs)]
+            logs[name] = np.zeros(len(p)) if said is None else np.log(np.maximum(said, floors))
+        for a in self.members:
+            for b in self.members:
+                second = p @ (logs[a] * logs[b]) - (p @ logs[a]) * (p @ logs[b])
+                self.curved[a][b] = 0.9999 * self.curved[a][b] + share * second
+
+    def evenness(self, y, share):
+        """Of the classes of labels, this one among them: 1 where they are as frequent as each other."""
         labels = [n + share * (c == y) for c, n in enumerate(self.seen)]
         shares = [n / sum(labels) for n in labels if n > 0.0]
         if len(shares) < 2:
             return 1.0
         impurity = sum(one * (1.0 - one) for one in shares)
-        return max(0.4, math.sqrt(impurity / (1.0 - 1.0 / len(shares))))
+        return math.sqrt(impurity / (1.0 - 1.0 / len(shares)))
 
     def mean_of(self, tables):
         """Of one or two dictionaries, key by key; of a member that did not vote, the second alone."""

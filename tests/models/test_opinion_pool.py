@@ -375,24 +375,25 @@ def test_notes_that_were_taken_away_are_asked_for_anew():
     assert [a.tobytes() for a in known.state()] == [a.tobytes() for a in asked.state()]
 
 
-def test_where_a_class_is_rare_steps_are_shorter_as_the_definition_says():
+@pytest.mark.parametrize("shares", [[0.94, 0.055, 0.005], [0.99, 0.008, 0.002]])
+def test_where_a_class_is_rare_steps_are_newtons_as_the_definition_says(shares):
     schema, n = Schema((0, 0, 3), 3, "classification"), 600
     pool = create("opinion-pool", schema, seed=3, members=CLASSES, rate=0.01)
     twin = NaivePool(schema, CLASSES, "logarithmic", 0.01, 0.01, seed=3)
     x, program = world("classification", n=n)
     known = (program.op == LEARN) & ~np.isnan(program.y)
-    program.y[known] = np.random.default_rng(1).choice(3, known.sum(), p=[0.94, 0.055, 0.005])
-    out, factors = np.zeros((n, 3)), []
+    program.y[known] = np.random.default_rng(1).choice(3, known.sum(), p=shares)
+    out, even = np.zeros((n, 3)), []
     pool.run_with(program, x, out, kept_for(pool, n))
     for op, row, y, w in zip(*program, strict=True):
         if op == PREDICT:
             check_prediction(out[row], twin.predict(row, x[row]), "classification")
         elif not np.isnan(y):
-            factors.append(twin.shorter(int(y), min(1.0, w)))
+            even.append(twin.evenness(int(y), min(1.0, w)))
             twin.learn(row, x[row], y, w)
     assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
-    assert factors[0] == 1.0
-    assert 0.4 <= min(factors) < 0.5
+    assert even[0] == 1.0
+    assert (even[-1] < 0.3) == (shares[0] > 0.98)  # Newton steps alone, or both
 
 
 @pytest.mark.parametrize("late", [0, 1, 300])
