@@ -1,4 +1,4 @@
-"""Our default and our ensembles beside the best that MOA's own jar ships: accuracy, CPU time and bytes, with ranks.
+"""Our default, our single learners and the best that MOA's own jar ships: accuracy, CPU time and bytes, with ranks.
 
     python -m benchmarks.frontier [--data ../shared/data] [--n 1000000] [--delays 0,1000] [--only elec,led]
 
@@ -53,11 +53,13 @@ SEED = 1
 OURS = {
     "auto": ("auto", {}),
     "auto, 200 µs": ("auto", {"max_microseconds": 200}),
+    "shrub ensemble": ("shrub-ensemble", {}),
     "random patches, 10": ("streaming-random-patches", {}),
 }
 OURS_OF_VALUES = {
     "auto": ("auto", {}),
     "auto, 200 µs": ("auto", {"max_microseconds": 200}),
+    "shrub ensemble": ("shrub-ensemble", {}),
     "random forest, 10": ("adaptive-random-forest", {}),
 }
 MOA = {
