@@ -115,7 +115,10 @@ def command(
         target = target or ("label" if "label" in file.names else None)
     elif bag is not None:
         raise click.UsageError(f"--bag is for streams of bags, and the task of {spec.name} is {spec.task}")
-    file.target(target, spec.features)
+    if spec.has_labels:
+        file.target(target, spec.features)
+    elif target is not None:
+        raise click.UsageError(f"--target names the labels, and stream {spec.name} has none: leave it out")
     for feature in spec.features:
         file.position(feature, "a feature of the stream")
 

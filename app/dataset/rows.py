@@ -34,22 +34,25 @@ def rows_of_file(
     """The rows of a file as instances of a stream; the id of row i (from 0) is `prefix` and i.
 
     The columns of the file are found by the names of the stream file's features; `target` as `DataFile.target` takes
-    it. DataError for a column that is missing and for a cell that is not of its type.
+    it, unless the stream has no labels. DataError for a column that is missing and for a cell that is not of its type.
     """
-    goal, goal_at = file.target(target, spec.features)
     columns = [file.position(name, "a feature of the stream") for name in spec.features]
+    goal = ""
+    if spec.has_labels:
+        goal, goal_at = file.target(target, spec.features)
+        columns.append(goal_at)
     first = 0
-    for block in file.blocks([*columns, goal_at], limit, size):
+    for block in file.blocks(columns, limit, size):
         n = len(block)
         features = [
             _column(file, block, j, name, feature.type) for j, (name, feature) in enumerate(spec.features.items())
         ]
-        y: list[str | None]
-        if spec.task not in VALUES:
+        y: list[str | None] = [None] * n
+        if spec.has_labels and spec.task not in VALUES:
             labels = texts(block.columns[-1])
             known = {text: json.dumps(text, ensure_ascii=False) for text in set(labels) if text is not None}
             y = [None if text is None else known[text] for text in labels]
-        else:
+        elif spec.has_labels:
             y = [None if text == "null" else text for text in _numeric(file, block, len(features), goal)]
         yield Rows(first, [f"{prefix}{i}" for i in range(first, first + n)], features, y)
         first += n

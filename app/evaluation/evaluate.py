@@ -127,6 +127,11 @@ def problem_for(
         inferring = {"--task": task, "--nominal": nominal, "--ignore": ignore, "--max-values": max_values}
         for option in [option for option, value in inferring.items() if value]:
             raise SpecError(f"{option} and --stream exclude each other: the stream file says what the data are")
+        if target is None and not stream.has_labels:
+            raise SpecError(
+                f"stream {stream.name} has no labels, by which an evaluation scores predictions: name a column of "
+                "labels by --target, or replay the file to a worker and look at its alerts"
+            )
         goal, _ = file.target(target, stream.features)
         if clock == goal:
             raise SpecError(_both(goal))

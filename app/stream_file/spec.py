@@ -325,6 +325,11 @@ class Spec(Fields):
         return self.decision is not None and self.task == records.ANOMALY
 
     @property
+    def has_labels(self) -> bool:
+        """Whether labels come, which of anomalies is so where a topic or a field of them is named alone."""
+        return self.task != records.ANOMALY or self.topics.labels is not None or self.record.y is not None
+
+    @property
     def shares(self) -> bool:
         """Whether all partitions learn one model."""
         return self.learning.kind == SHARED

@@ -333,3 +333,24 @@ def test_command_publishes(broker, topic_name, mixed, tmp_path):
     assert summary["end"] >= summary["start"] + 49
     again = CliRunner().invoke(cli, arguments)
     assert f"50 features to {topic_name}.features" in again.stdout
+
+
+@pytest.mark.broker
+def test_a_file_without_labels_goes_to_a_stream_that_has_none(broker, topic_name, tmp_path):
+    stream, data = tmp_path / "s.yaml", tmp_path / "pumps.csv"
+    data.write_text("u,kind\n" + "".join(f"{i}.5,{'ab'[i % 2]}\n" for i in range(40)))
+    lines = ["task: anomaly", "topics: {labels: null}", "record: {y: null}", "features: {u: numeric, kind: nominal}"]
+    stream.write_text("\n".join([f"name: {topic_name}", *lines]))
+    arguments = [str(stream), str(data), "--broker", broker]
+    found = CliRunner().invoke(cli, ["replay", *arguments])
+    assert found.exit_code == 0, found.output
+    (records,) = asyncio.run(read(broker, loads(stream.read_text()).topics.features, 1))
+    assert [json.loads(record.value) for record in records[:2]] == [
+        {"id": "0", "x": {"u": 0.5, "kind": "a"}},
+        {"id": "1", "x": {"u": 1.5, "kind": "b"}},
+    ]
+    found = CliRunner().invoke(cli, ["replay", *arguments, "--target", "kind"])
+    assert found.exit_code == 2
+    assert "has none: leave it out" in found.output
+    found = CliRunner().invoke(cli, ["evaluate", str(data), "--stream", str(stream)])
+    assert "name a column of labels by --target, or replay the file" in str(found.exception)
