@@ -48,7 +48,7 @@ class OpinionPool(Learner):
     learn it; the latter alone where nothing was kept, or nobody knew anything. With p_m a member's probabilities:
 
     - "logarithmic" (classification): p(c) ~ prod p_m(c)^w_m, weights >= 0. Each label is a step of normalised gradient
-      descent on the log loss of the pooled prediction.
+      descent on the log loss of the pooled prediction, or of Newton's where classes are rare.
     - "linear": the weighted mean. Of classes, a posterior over members in which a `rate` of all weight is shared out
       equally each label; of values, steps of projected gradient descent on the squared error, on the simplex.
     - "leader": the prediction of the member with the least error, which forgets by `rate`.
@@ -68,7 +68,8 @@ class OpinionPool(Learner):
         "max_values" and "target_means" say what it sees of nominal features (models.opinion_pool.views).
     pool : {"auto", "logarithmic", "linear", "leader"}
     rate : float
-        Length of a step, in [0, 1]; longer while there are few labels (models.opinion_pool.pooling).
+        Length of a step, in [0, 1]; longer while there are few labels. Newton steps have 1 / (2 rate) on the diagonal of
+        the Hessian (models.opinion_pool.pooling).
     floor : float
         In (0, 0.5]: one member that is sure and wrong does not rule the others out. The least probability that a member
         is taken to give the most frequent class; of a rarer one it is lower (models.opinion_pool.pooling).
