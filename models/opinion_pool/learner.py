@@ -68,8 +68,8 @@ class OpinionPool(Learner):
         "max_values" and "target_means" say what it sees of nominal features (models.opinion_pool.views).
     pool : {"auto", "logarithmic", "linear", "leader"}
     rate : float
-        Length of a step, in [0, 1]; longer while there are few labels. Newton steps have 1 / (2 rate) on the diagonal of
-        the Hessian (models.opinion_pool.pooling).
+        Length of a step, in [0, 1]; longer while there are few labels. Newton steps add 1 / (2 rate) to the diagonal
+        of the Hessian (models.opinion_pool.pooling).
     floor : float
         In (0, 0.5]: one member that is sure and wrong does not rule the others out. The least probability that a member
         is taken to give the most frequent class; of a rarer one it is lower (models.opinion_pool.pooling).
