@@ -444,6 +444,7 @@ class Runner:
         now = time.monotonic()
         if now >= self.telling.due:
             await self.telling.send_metrics()
+            self.host.commit({})  # what was refused before: of a silent topic no more is to come
         await self.telling.tell()
         self.checkpoints.check()  # a failed write ends the runner here
         if self.shared is not None and now >= self.shared.due:

@@ -307,9 +307,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         return {tp: self.epochs[tp] for tp in offsets}
 
     def commit_sources(self, offsets: Mapping[TP, int]) -> None:
-        """Commit offsets when that can be done."""
+        """Commit offsets, and those that could not be committed before, when that can be done."""
         self._to_commit.update(offsets)
-        if self._committing is None or self._committing.done():
+        if self._to_commit and (self._committing is None or self._committing.done()):
             self._committing = asyncio.get_running_loop().create_task(self._commit_all())
 
     async def _commit_all(self) -> None:
@@ -318,13 +318,17 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         # new member, while the group waits for the old one until that times out.
         while self._to_commit and not consumer._coordinator._performed_join_prepare:
             offsets, self._to_commit = self._to_commit, {}
+            epochs = {tp: self.epochs.get(tp) for tp in offsets}
             assigned = consumer.assignment()
             wanted = {TopicPartition(*tp): offset for tp, offset in offsets.items() if TopicPartition(*tp) in assigned}
             try:
                 if wanted:
                     await consumer.commit(wanted)
-            except (KafkaError, AssertionError) as error:  # a rebalance, or the broker is away: the next ones tell
+            except (KafkaError, AssertionError) as error:  # a rebalance, or the broker is away
                 log.debug("offsets were not committed: %r", error)
+                stay = {tp: offset for tp, offset in offsets.items() if self.epochs.get(tp) == epochs[tp]}
+                self._to_commit = stay | self._to_commit
+                return
 
     def pause(self, tp: TP, paused: bool) -> None:
         """Stop or resume asking the broker for a partition."""

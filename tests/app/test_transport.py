@@ -13,6 +13,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
+from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
 from faust.app.base import App
@@ -248,3 +249,38 @@ def test_what_is_made_ahead_is_taken_later():
     assert not asked.jumps  # it was never taken
     assert next(dropped).offsets == [9, 10]
     assert asked.jumps == {tp: (8, 9)}
+
+
+def test_offsets_that_were_refused_are_committed_later_where_partitions_stay():
+    stays, goes = (TP("source", p) for p in range(2))
+    committed = []
+
+    async def run() -> None:
+        thread = types.SimpleNamespace(epochs={stays: 1, goes: 1}, _to_commit={}, _committing=None)
+
+        async def commit(offsets) -> None:
+            if not committed:
+                committed.append("refused")
+                thread.epochs[goes] = 2  # another worker had it meanwhile
+                raise KafkaError
+            committed.append(dict(offsets))
+
+        consumer = types.SimpleNamespace(
+            _coordinator=types.SimpleNamespace(_performed_join_prepare=False),
+            assignment=lambda: {TopicPartition(*stays), TopicPartition(*goes)},
+            commit=commit,
+        )
+        thread._ensure_consumer = lambda: consumer
+        for name in ("commit_sources", "_commit_all"):
+            setattr(thread, name, types.MethodType(getattr(transport.ConsumerThread, name), thread))
+        thread.commit_sources({stays: 5, goes: 6})
+        await thread._committing
+        assert committed == ["refused"]
+        thread.commit_sources({})
+        await thread._committing
+        assert committed == ["refused", {TopicPartition(*stays): 5}]
+        done = thread._committing
+        thread.commit_sources({})
+        assert thread._committing is done  # nothing is left
+
+    asyncio.run(run())
