@@ -210,8 +210,10 @@ def pool_classes(
             known = known or (source[at] >= 0 and _says(planes, j, at))
         share = min(1.0, w[i])
         class_counts[label] += share
-        even = evenness(class_counts)
-        newton = _newtons(class_counts, even) if rule == LOGARITHMIC and rate > 0.0 else 0.0
+        even, newton = 1.0, 0.0
+        if rule == LOGARITHMIC:
+            even = evenness(class_counts)
+            newton = _newtons(class_counts, even) if rate > 0.0 else 0.0
         judged = _judge_classes(rule, planes, at, label, weights, quality, floors, p, g)
         if judged and newton > 0.0:
             _add_hessian(planes, at, floors, p, share, hessian, logs)
