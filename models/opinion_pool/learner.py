@@ -50,7 +50,7 @@ class OpinionPool(Learner):
     - "logarithmic" (classification): p(c) ~ prod p_m(c)^w_m, weights >= 0. Each label is a step of normalised gradient
       descent on the log loss of the pooled prediction, or of Newton's where classes are rare.
     - "linear": the weighted mean. Of classes, a posterior over members in which a `rate` of all weight is shared out
-      equally each label; of values, steps of projected gradient descent on the squared error, on the simplex.
+      equally each label; of values, steps of projected gradient descent on Huber's loss, on the simplex.
     - "leader": the prediction of the member with the least error, which forgets by `rate`.
 
     A label that teaches nothing (see the contract) moves no weight; one of weight w < 1 moves them by w of a step.

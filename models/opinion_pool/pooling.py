@@ -9,8 +9,10 @@ nothing. With p_m the probabilities of member m, and w its weight:
   as less than `floor` squared, so that a class that has just come is not out of reach.
 - LINEAR, classes: p(c) ~ sum of w_m p_m(c). A label multiplies w_m by p_m(y), and then `rate` of all weight is shared
   out equally (fixed share).
-- LINEAR, values: v = sum of w_m v_m, weights on the simplex. The derivative of half the squared error by w_m, along the
-  simplex, is (v - y)(v_m - v).
+- LINEAR, values: v = sum of w_m v_m, weights on the simplex. The loss is Huber's (Robust estimation of a location
+  parameter. Annals of Mathematical Statistics 35, 1964): half the squared error, and beyond FAR times the faded mean
+  absolute error of the best member in proportion to the error, so that a wrong label does not outweigh hundreds. Its
+  derivative by w_m, along the simplex, is (v - y)(v_m - v), v - y bounded so.
 - LEADER: the prediction of the member with the least faded error.
 
 Each derivative is divided by the root of the running mean of its square, so `rate` is a step whatever the scale. Over
@@ -50,6 +52,7 @@ EARLY = 200.0  # rate * EARLY / sqrt(labels) is the step while that is above the
 # Evenness of classes (models.evenness) between which Newton steps take over: of two classes, 10 % and 2 % of one.
 EVEN, UNEVEN = 0.6, 0.3
 REMEMBERED = 0.9999  # of the Hessian, each label
+FAR = 3.0  # mean absolute errors from which on the loss of a value grows in proportion to its error
 FADING = 0.999  # of the mean square of derivatives, each label
 ERROR, WEIGHT = 0, 1  # columns of the members' quality, faded
 
@@ -381,9 +384,10 @@ def pool_values(
         if not w[i] > 0.0:
             continue
         _cast_again(planes, at, now[i], source[at] >= 0, repeats)
-        judged = _judge_values(rule, planes, at, y[i], weights, quality, g)
+        far = FAR * _least_error(quality)
+        judged = _judge_values(rule, planes, at, y[i], weights, quality, far, g)
         known = judged and source[at] >= 0
-        if now[i] >= 0 and _judge_values(rule, planes, now[i], y[i], weights, quality, h):
+        if now[i] >= 0 and _judge_values(rule, planes, now[i], y[i], weights, quality, far, h):
             for j in range(m):
                 g[j] = 0.5 * (g[j] + h[j]) if judged and not np.isnan(planes[j, at, 0]) else h[j]
             at = at if judged else now[i]
@@ -407,15 +411,28 @@ def pool_values(
 
 
 @kernel
-def _judge_values(rule, planes, at, target, weights, quality, g):
-    """As _judge_classes: the derivative by each weight where LINEAR. False where no member knew a value."""
+def _judge_values(rule, planes, at, target, weights, quality, far, g):
+    """As _judge_classes: the derivative by each weight where LINEAR. False where no member knew a value.
+
+    far : the error from which on the loss is in proportion to it.
+    """
     value = _value(rule, planes, at, weights, quality)
     if np.isnan(value):
         return False
     for j in range(planes.shape[0]):
         own = planes[j, at, 0]
-        g[j] = (value - target) * (own - value) if np.isfinite(own) else 0.0
+        g[j] = min(far, max(-far, value - target)) * (own - value) if np.isfinite(own) else 0.0
     return True
+
+
+@kernel
+def _least_error(quality):
+    """The faded mean absolute error of the best member; infinite where none was noted."""
+    least = np.inf
+    for j in range(len(quality)):
+        if quality[j, WEIGHT] > 0.0:
+            least = min(least, quality[j, ERROR] / quality[j, WEIGHT])
+    return least
 
 
 @kernel

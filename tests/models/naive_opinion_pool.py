@@ -184,7 +184,7 @@ class NaivePool:
             self.weights |= dict.fromkeys(unknown, 0.0)
         values = self.schema.task == "regression"
         if self.rule == "linear" and values:
-            self.step(self.mean_of([self.slopes_of_squares(votes, y) for votes in judged]), share)
+            self.step(self.mean_of([self.slopes_of_huber(votes, y) for votes in judged]), share)
             out = unknown | self.asleep.keys()
             self.weights |= nearest_on_simplex({n: w for n, w in self.weights.items() if n not in out})
         elif self.rule == "linear":
@@ -243,9 +243,11 @@ class NaivePool:
         left = {name: tables[1:] if name in self.absent and len(tables) > 1 else tables for name in tables[0]}
         return {name: sum(table[name] for table in some) / len(some) for name, some in left.items()}
 
-    def slopes_of_squares(self, votes, y):
-        p = self.pooled(votes)
-        return {name: 0.0 if v is None else (p - y) * (v - p) for name, v in votes.items()}
+    def slopes_of_huber(self, votes, y):
+        """Of half the square of an error, and beyond three errors of the best member of three times the error."""
+        p, far = self.pooled(votes), 3.0 * min(self.error(name) for name in self.members)
+        slope = p - y if abs(p - y) <= far else far * np.sign(p - y)
+        return {name: 0.0 if v is None else slope * (v - p) for name, v in votes.items()}
 
     def likelihoods(self, votes, label):
         p = self.pooled(votes)
