@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from app.evaluation import auroc
 from benchmarks.peers import FOLDER, command, find_river
+from models.auroc import areas
 from models.auto import SINGLE
 from models.contract import LEARN, PREDICT, Floats, Program, Schema
 from models.decision import ALERT_RATE, Threshold
@@ -86,7 +86,7 @@ def stream(n: int, drift: float, jump: float = 0.0) -> tuple[Floats, Floats]:
 
 def area(scores: Floats, y: Floats) -> float:
     p = scores[WINDOW:]
-    return auroc.area(y[WINDOW:].astype(np.int64), np.column_stack((1.0 - p, p)), np.ones(len(p)))[1]
+    return areas(y[WINDOW:].astype(np.int64), np.column_stack((1.0 - p, p)), np.ones(len(p)))[1]
 
 
 def scored(name: str, parameters: dict[str, int], x: Floats, seed: int = 1) -> tuple[float, Floats]:

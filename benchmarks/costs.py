@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.auroc import area
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.stream_file.spec import build
+from models.auroc import areas
 from models.auto import resolve
 from models.calibration import SAID_WIDTH, Calibration
 from models.contract import LEARN, PREDICT, Floats, Program, Schema
@@ -129,7 +129,7 @@ def compare(model: str, delay: int, n: int, seeds: int) -> None:
             out = scaled(outs[weighs], program) if calibrates else outs[weighs]
             found = figures(named(program, out, decide)[rest], stream.y[rest])
             y = stream.y[rest].astype(np.int64)
-            ranked = area(y, out[rest], np.ones(len(y)))[1]
+            ranked = areas(y, out[rest], np.ones(len(y)))[1]
             shares = (found["recall"], found["precision"], found["alert_rate"])
             rows.setdefault(what, []).append([*(100.0 * share for share in shares), 100.0 * ranked, found["cost"]])
     for what, values in rows.items():

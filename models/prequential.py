@@ -25,18 +25,19 @@ Conventions
 - A metric that is undefined is absent from the result: all of them before the first label; kappa when labels and
   predictions are one and the same class; kappa temporal when the baseline makes no mistake; R² of a constant target.
 - A label of weight 0 is not scored, nor one whose row of predictions is NaN: it was never predicted.
-- AUROC is the chance that a label of the positive class had the greater score, ties counted half. Of anomalies the
-  score is what was predicted; of two classes the probability of the second, which the ring's log losses give. It is of
-  the window alone, since the whole past would need all scores, and only of two classes. Scores that differ by less than
-  `TIE` count as equal, so it is wrong by half the share of such pairs of unlike labels at most.
+- AUROC is the chance that a label of a class had a greater score than one of another class, ties counted half
+  (`models.auroc`). Of anomalies the score is what was predicted. Of two classes it is that of the second known, by its
+  probability; of more the mean over the classes in the window, each against the rest, of the first `MOST_CLASSES`
+  known. It is exact, and of the window alone, since the whole past, and one that fades, would need all scores.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models import auroc
 from models.contract import PREDICT, Floats, Program
 from models.entry import ANOMALY, VALUES
 from models.kernel import kernel
@@ -54,7 +55,7 @@ N_RING = 5
 
 UNIT_LIMIT = 1e100
 SMALLEST = 1e-15
-TIE = 1e-12
+MOST_CLASSES = 20  # the first known, of which there are figures of their own
 UNDECIDED = np.zeros((0, 1))
 
 
@@ -70,6 +71,10 @@ class PrequentialState(NamedTuple):
         decided which are alerts: then (2, 3), where class 1 are these, and column 0 is "not decided".
     recent_sums, recent_confusion : the same, faded, in units of `unit` : (1,) float64 (zero without fading).
     ring : (window, 5) float64, the last labels: label n in row n % window (no rows with fading).
+    probabilities : (window, min(K, n_ranked)) float64, those predicted for them, in the same rows; of a label of which
+        nothing was known, even ones of the classes seen by then. In 64 bits, since some learners are very sure: 32 bits
+        make ties of 1e-50 and 1e-60. Column 0 is NaN where they were not kept, by a version of before. No columns
+        without classes.
     """
 
     n: NDArray[np.int64]
@@ -81,6 +86,15 @@ class PrequentialState(NamedTuple):
     recent_confusion: Floats
     unit: Floats
     ring: Floats
+    probabilities: Floats
+
+
+class _Ranks(NamedTuple):
+    """AUROC of each class over the window after n labels, and `auroc` of all, as far as there are."""
+
+    n: int
+    areas: dict[int, float]
+    mean: dict[str, float]
 
 
 class Prequential:
@@ -93,11 +107,16 @@ class Prequential:
     n_outputs : int
         Capacity of class codes; 1 for a regression.
     window : int
-        Labels in the sliding window. Memory is 40 bytes a label.
+        Labels in the sliding window. Memory is 40 bytes a label, and of classes 8 for each, of 20 at most.
     fading : float, optional
         Factor in (0, 1) by which the past fades at each label (0.999: half after 693 labels). Replaces the window.
     alerts : bool
         Of anomalies: whether it is decided which are alerts, and so what `score` is given.
+
+    Attributes
+    ----------
+    n_ranked : int
+        The first classes known, of which there is an AUROC.
 
     Examples
     --------
@@ -107,6 +126,8 @@ class Prequential:
     >>> evaluation.metrics()["accuracy"]
     0.5
     """
+
+    n_ranked: ClassVar[int] = MOST_CLASSES
 
     def __init__(
         self, task: str, n_outputs: int, *, window: int = 1000, fading: float | None = None, alerts: bool = False
@@ -122,6 +143,7 @@ class Prequential:
         self.alerts = alerts
         n_classes = n_outputs if task not in VALUES else 0
         shape = (2, 3) if alerts else (n_classes, n_classes + 1)
+        n_rows = window if fading is None else 0
         self._state = PrequentialState(
             n=np.zeros(1, np.int64),
             previous=np.full(1, np.nan),
@@ -131,8 +153,10 @@ class Prequential:
             recent_sums=np.zeros(N_SUMS),
             recent_confusion=np.zeros(shape),
             unit=np.ones(1),
-            ring=np.zeros((window if fading is None else 0, N_RING)),
+            ring=np.zeros((n_rows, N_RING)),
+            probabilities=np.zeros((n_rows, min(n_classes, self.n_ranked))),
         )
+        self._known: _Ranks | None = None
 
     def score(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
         """Score every LEARN of `program`, in order, against what PREDICT wrote into `out` for its row.
@@ -169,17 +193,11 @@ class Prequential:
 
     def windowed(self) -> dict[str, float]:
         """The same over the sliding window, or faded; `n` is the number of labels in the window (faded: of all). With
-        auroc, of a window of two classes, or of anomalies."""
+        auroc, of a window of classes, or of anomalies."""
         n, ring = int(self._state.n[0]), self._state.ring
         if self.fading is None:
             n = int(np.count_nonzero(ring[:, R_WEIGHT]))
-        if self.task == ANOMALY:
-            there = ring[ring[:, R_WEIGHT] != 0.0]
-            return {"n": n} | _ranked(*there[:, [R_LABEL, R_PREDICTION, R_WEIGHT]].T)
-        found = self._summarise(n, *self._recent_sums())
-        if self.task not in VALUES and self.n_outputs == 2:
-            found |= _ranked(*_second_class(ring))
-        return found
+        return self._summarise(n, *self._recent_sums()) | self._ranks().mean
 
     def confusion(self) -> Floats:
         """(K, K) float64: weight by label (row) and prediction (column) over the whole stream."""
@@ -196,11 +214,33 @@ class Prequential:
         return self._recent_sums()[1] if recent else self._state.confusion
 
     def recent_by_class(self) -> dict[int, dict[str, float]]:
-        """The same over the sliding window, or faded."""
-        return self._of_classes(self._recent_sums()[1] / (1.0 if self.fading is None else self._state.unit[0]))
+        """The same over the sliding window, or faded; of a window with `auroc` against the rest."""
+        found = self._of_classes(self._recent_sums()[1] / (1.0 if self.fading is None else self._state.unit[0]))
+        areas = self._ranks().areas if self.task not in VALUES else {}
+        return {k: one | ({"auroc": areas[k]} if k in areas else {}) for k, one in found.items()}
 
     def _of_classes(self, confusion: Floats) -> dict[int, dict[str, float]]:
         return {k: one for k, one in _of_classes(confusion).items() if k == 1 or self.task != ANOMALY}
+
+    def _ranks(self) -> _Ranks:
+        """Of the window as it stands. Sorting takes longer than all else that is told, so they are kept until the next
+        label."""
+        n, ranks = int(self._state.n[0]), self._known
+        if ranks is None or ranks.n != n:
+            self._known = ranks = self._rank(n)
+        return ranks
+
+    def _rank(self, n: int) -> _Ranks:
+        ring, scores = self._state.ring, self._state.probabilities
+        if self.task == ANOMALY:
+            scores = ring[:, R_PREDICTION, None] * [-1.0, 1.0]
+        if not scores.size:  # of a regression, or with fading
+            return _Ranks(n, {}, {})
+        there = (ring[:, R_WEIGHT] != 0.0) & ~np.isnan(scores[:, 0])
+        y = ring[there, R_LABEL].astype(np.int64)
+        areas = auroc.areas(y, scores[there], ring[there, R_WEIGHT])
+        area = auroc.mean(areas, len(np.unique(y)))
+        return _Ranks(n, areas, {} if area is None else {"auroc": area})
 
     def _recent_sums(self) -> tuple[Floats, Floats]:
         """Sums and confusion over the sliding window, or faded."""
@@ -222,6 +262,7 @@ class Prequential:
             seen=_grow(state.seen, (n_outputs,)),
             confusion=_grow(state.confusion, (n_outputs, n_outputs + 1)),
             recent_confusion=_grow(state.recent_confusion, (n_outputs, n_outputs + 1)),
+            probabilities=_grow(state.probabilities, (len(state.ring), min(n_outputs, self.n_ranked))),
         )
         self.n_outputs = n_outputs
 
@@ -233,21 +274,30 @@ class Prequential:
         """Take over copies of the arrays of an earlier `state()._asdict()`.
 
         A window of another length than it had keeps the labels that fit in; a window where there was fading, or
-        fading where there was a window, starts empty. Alerts are counted from when it is said which are some.
+        fading where there was a window, starts empty. Alerts are counted from when it is said which are some, and
+        labels are ranked from when probabilities were kept.
         """
         fresh = self._state
-        arrays = {name: np.array(state[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields}
+        known = {"probabilities": self._unknown(state), **state}
+        arrays = {name: np.array(known[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields}
         if self.task == ANOMALY and arrays["confusion"].shape != fresh.confusion.shape:
             for name in ("confusion", "recent_confusion"):
                 arrays[name] = np.zeros_like(fresh.confusion)
             arrays["ring"][:, R_ALERT] = 0.0
         if arrays["ring"].shape != fresh.ring.shape:
-            arrays["ring"] = _rewind(int(arrays["n"][0]), arrays["ring"], fresh.ring)
+            for name in ("ring", "probabilities"):
+                arrays[name] = _rewind(int(arrays["n"][0]), arrays[name], len(fresh.ring))
         if self.fading is None:
             arrays["recent_sums"][:], arrays["recent_confusion"][:], arrays["unit"][:] = 0.0, 0.0, 1.0
-        self._state = PrequentialState(**arrays)
+        self._state, self._known = PrequentialState(**arrays), None
         if self.task not in VALUES:
             self.n_outputs = len(self._state.seen)
+
+    def _unknown(self, state: Mapping[str, NDArray[Any]]) -> Floats:
+        """The probabilities of a state without them."""
+        p = np.zeros((len(state["ring"]), min(len(state["seen"]), self.n_ranked)))
+        p[state["ring"][:, R_WEIGHT] != 0.0] = np.nan
+        return p
 
     @property
     def n_bytes(self) -> int:
@@ -290,15 +340,6 @@ def _of_classes(confusion: Floats) -> dict[int, dict[str, float]]:
     return found
 
 
-def _second_class(ring: Floats) -> tuple[Floats, Floats, Floats]:
-    """Labels, probabilities of the second of two classes, and weights of the ring's labels. A log loss is that of the
-    label's class."""
-    there = ring[ring[:, R_WEIGHT] != 0.0]
-    y, loss = there[:, R_LABEL], there[:, R_LOSS]
-    p = np.where(y == 1.0, np.exp(-loss), -np.expm1(-loss))
-    return y, np.round(p / TIE), there[:, R_WEIGHT]
-
-
 def _value_metrics(sums: Floats) -> dict[str, float]:
     weight = float(sums[WEIGHT])
     result = {"mae": float(sums[ABSOLUTE]) / weight, "rmse": float(np.sqrt(sums[SQUARED] / weight))}
@@ -307,28 +348,17 @@ def _value_metrics(sums: Floats) -> dict[str, float]:
     return result
 
 
-def _ranked(y: Floats, p: Floats, w: Floats) -> dict[str, float]:
-    """auroc of scores p by labels y, 1 of what is looked for; nothing where there are not both."""
-    positives, others = np.where(y == 1.0, w, 0.0), np.where(y == 1.0, 0.0, w)
-    if not (positives.any() and others.any()):
-        return {}
-    _, place = np.unique(p, return_inverse=True)
-    own, rest = np.bincount(place, positives), np.bincount(place, others)
-    pairs = own * (np.cumsum(rest) - 0.5 * rest)
-    return {"auroc": float(pairs.sum() / (own.sum() * rest.sum()))}
-
-
 def _grow(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     grown = np.zeros(shape, array.dtype)
     grown[tuple(slice(size) for size in array.shape)] = array
     return grown
 
 
-def _rewind(n: int, old: Floats, new: Floats) -> Floats:
-    """The last labels of the ring `old`, laid out for the length of the ring `new`."""
-    ring = np.zeros_like(new)
-    for i in range(max(0, n - min(len(old), len(new))), n):
-        ring[i % len(new)] = old[i % len(old)]
+def _rewind(n: int, old: Floats, window: int) -> Floats:
+    """The last labels of the ring `old`, laid out for another length."""
+    ring = np.zeros((window, old.shape[1]))
+    for i in range(max(0, n - min(len(old), window)), n):
+        ring[i % window] = old[i % len(old)]
     return ring
 
 
@@ -370,8 +400,9 @@ def _fade(decay, sums, confusion, unit, unscaled):
 
 @kernel
 def _score_classes(
-    op, row, y, w, out, decided, decay, n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring
-):
+    op, row, y, w, out, decided, decay,
+    n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring, probabilities,
+):  # fmt: skip
     """Score the labels of a program; mutates the state arrays. Status 0, or -1 (nothing changed) where a label code is
     not below the capacity. O(n_outputs) a label."""
     for i in range(len(op)):
@@ -410,6 +441,8 @@ def _score_classes(
             ring[slot, R_WEIGHT] = weight
             ring[slot, R_HIT] = hit
             ring[slot, R_LOSS] = loss
+            for k in range(probabilities.shape[1]):
+                probabilities[slot, k] = out[r, k] if highest > 0.0 else seen[k] / n_seen
         n[0] += 1
     return 0
 
@@ -423,8 +456,9 @@ def _add_alert(confusion, label, alert, weight):
 
 @kernel
 def _score_values(
-    op, row, y, w, out, decided, decay, n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring
-):
+    op, row, y, w, out, decided, decay,
+    n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring, probabilities,
+):  # fmt: skip
     """As `_score_classes`, for a regression or anomalies. O(1) a label."""
     for i in range(len(op)):
         if op[i] == PREDICT or w[i] <= 0.0 or np.isnan(out[row[i], 0]):

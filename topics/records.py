@@ -346,7 +346,8 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     size : nodes, leaves, bytes, … of the model
     estimated : accuracy of the last predictions before their labels come, the error of such an estimate, and the
         accuracy that the partition's last labels show (observed)
-    classes : class -> n (weight of its labels), recall, precision and f1 over the window or fading
+    classes : class -> n (weight of its labels), recall, precision and f1 over the window or fading, and
+        over the window auroc
     comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/promotion.md)
 
     Where all partitions learn one model, the first partition's records are of all labels. Those of the others have

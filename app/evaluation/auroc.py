@@ -1,6 +1,4 @@
-"""AUROC of each class against the rest, over a whole run: the chance that a label of the class has a greater score than
-one of another class, ties counted half (Hanley and McNeil: The meaning and use of the area under a receiver operating
-characteristic (ROC) curve. Radiology 143, 1982). The score is the probability that was predicted for the class.
+"""AUROC of each class against the rest, as `models.auroc` has it, over a whole run.
 
 Up to ROOM scores all are kept, and the result is exact. Beyond that each class keeps ROOM / K distinct values, with the
 weights of its labels and of the others at each. If it has more, neighbouring values are merged into a cell, and later
@@ -80,20 +78,6 @@ class Ranking:
             new = Cells(_begins(self._cells[k], p[:, k]), p[:, k], own, w - own)
             cells = _sorted(Cells(*(np.concatenate(pair) for pair in zip(self._cells[k], new, strict=True))))
             self._cells[k] = cells if len(cells.low) <= most else _fewer(cells, most)
-
-
-def area(y: NDArray[np.int64], p: Floats, w: Floats) -> dict[int, float]:
-    """Class code -> AUROC against all others, exact; arguments as of `Ranking.add`."""
-    ranking = Ranking(room=p.size)
-    ranking.add(y, p, w)
-    return ranking.areas()
-
-
-def mean(areas: dict[int, float]) -> float | None:
-    """One figure: for two classes that of the second, which both have, else the mean of all; None without any."""
-    if not areas:
-        return None
-    return areas[max(areas)] if len(areas) == 2 else float(np.mean(list(areas.values())))
 
 
 def _sorted(cells: Cells) -> Cells:

@@ -1,16 +1,18 @@
-"""Prequential metrics, and three measures that a worker does not have, since they would make its state too large or are
-of no use to it: AUROC over the whole run, or of more than two classes, the mean of the running accuracy, and drift
-detectors over the errors."""
+"""Prequential metrics, and measures that a worker does not have, since they would make its state too large or are of no
+use to it: AUROC over the whole run, over a fading past, and of any number of classes, the mean of the running accuracy,
+and drift detectors over the errors."""
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation import auroc
+from app.dataset.data import MOST_CLASSES
+from app.evaluation.auroc import Ranking
 from app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
+from models import auroc
 from models.contract import LEARN, Floats, Program
 from models.prequential import Prequential
 from topics.records import ANOMALY, VALUES
@@ -20,7 +22,7 @@ NEGLIGIBLE = 1e-9  # a weight that has faded so far does not count in the AUROC 
 
 
 class Recent(NamedTuple):
-    """The last labels: their codes y, probabilities p and weights w."""
+    """The last labels of a fading past: their codes y, probabilities p and weights w."""
 
     y: NDArray[np.int64]
     p: Floats
@@ -40,6 +42,8 @@ class Measured(Prequential):
         Of the detectors.
     """
 
+    n_ranked: ClassVar[int] = MOST_CLASSES
+
     def __init__(
         self,
         task: str,
@@ -55,9 +59,8 @@ class Measured(Prequential):
         kind = ABSOLUTE if task in VALUES else MISTAKES
         self._signal = Signal({name: {} for name in detectors}, kind, seed=seed)
         self.changes: list[dict[str, Any]] = []
-        self._ranking = auroc.Ranking()
-        reach = window if fading is None else math.ceil(math.log(NEGLIGIBLE) / math.log(fading))
-        self._reach = reach
+        self._ranking = Ranking()
+        self._reach = 0 if fading is None else math.ceil(math.log(NEGLIGIBLE) / math.log(fading))
         self._recent = Recent(np.zeros(0, np.int64), np.zeros((0, n_outputs)), np.zeros(0))
         self._hits = self._weight = self._running = 0.0
         self._n = 0
@@ -94,6 +97,8 @@ class Measured(Prequential):
             seen = np.logical_or.accumulate(np.eye(len(known), dtype=bool)[y], axis=0) | known
             p[unknown] = (seen / seen.sum(axis=1, keepdims=True))[unknown]
         self._ranking.add(y, p, w)
+        if self.fading is None:
+            return
         before = self._recent._replace(p=np.pad(self._recent.p, ((0, 0), (0, p.shape[1] - self._recent.p.shape[1]))))
         parts = zip(before, (y, p, w), strict=True)
         self._recent = Recent(*(np.concatenate(pair)[-self._reach :] for pair in parts))
@@ -118,17 +123,14 @@ class Measured(Prequential):
         return {} if area is None else {"auroc": area} | ({"auroc_error": error} if error > 0.0 else {})
 
     def recent(self) -> dict[str, float]:
-        """As `windowed`, with the AUROC over the window, or the fading past."""
+        """As `windowed`, with the AUROC over the fading past, too."""
         found = super().windowed()
+        if self.fading is None:
+            return found
         y, p, w = self._recent
-        w = w * self._faded(len(w))
-        area = auroc.mean(auroc.area(y, p, w))
+        age = np.arange(len(w) - 1, -1, -1)
+        area = auroc.mean(auroc.areas(y, p, w * np.power(self.fading, age, dtype=np.float64)))
         return found if area is None else found | {"auroc": area}
-
-    def _faded(self, n: int) -> Floats:
-        """What labels of the recent past count, the last one 1."""
-        age = np.arange(n - 1, -1, -1)
-        return np.ones(n) if self.fading is None else np.power(self.fading, age, dtype=np.float64)
 
     def classes(self, names: Sequence[Any]) -> dict[str, dict[str, float]]:
         """Name of a class -> n (weight of its labels), recall, precision, f1, auroc (against the rest); what is

@@ -28,6 +28,7 @@ from app.partition.state import present
 from app.partition.watch import Finding
 from app.stream_file.spec import Spec
 from models.contract import PREDICT, Floats, Program
+from models.prequential import MOST_CLASSES
 from topics.codecs import Codec
 from topics.commands import EventRecord
 from topics.learned import LearnedCommand, LearnedRecord
@@ -36,7 +37,6 @@ from topics.places import index_of, offset_of
 from topics.records import DriftRecord, Features, Labels, Packed, RawBatch
 from topics.slices import chained
 
-MOST_CLASSES = 20  # of which figures are told
 LABELS_OF_ANOMALIES = ["0", "1"]  # as other labels' texts are; figures of the alerts are those of the second
 # Scores of a partition by its own labels, also where all partitions learn one model.
 OWN = {"calibration_error", "threshold", "coverage", "interval_width", "set_size"}

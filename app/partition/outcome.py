@@ -126,7 +126,8 @@ class Figures(NamedTuple):
     estimated : role -> its accuracy as expected before labels come, and as labels here show (`Role.estimated`)
     distances : how far features and predictions are from their references
     learned_offset : of the log that the models of all partitions have learned, where this partition tells of them
-    by_class : role -> class -> n, recall, precision and f1 over the window or fading; of the first MOST_CLASSES known
+    by_class : role -> class -> n, recall, precision and f1 over the window or fading, of a window auroc; of the first
+        MOST_CLASSES known
     compared : role of a challenger -> how it does beside the champion (`Comparing.figures`)
     """
 

@@ -18,13 +18,14 @@ from app.partition.pending import EMPTY, PendingStore
 from app.partition.running_model import RunningModel
 from app.partition.sharing import LearnedRows
 from app.stream_file.spec import Spec
+from models.auroc import areas
 from models.calibration import SAID_WIDTH, Calibration
 from models.contract import Floats, Program, Schema
 from models.decision import DECIDED_WIDTH
 from models.estimation import Estimation
 from models.prequential import Prequential
 from models.restoring import restore
-from topics.records import VALUES
+from topics.records import REGRESSION, VALUES
 
 SAID = "/said"
 NOT_SCALED = np.zeros((0, SAID_WIDTH))
@@ -103,6 +104,8 @@ class ScoredModel(RunningModel):
         self.decide(EMPTY)
         self.overall()
         self.recent()
+        if self._task != REGRESSION:  # without labels nothing is ranked
+            areas(np.arange(2), np.eye(2), np.ones(2))
 
     def _scores(self, spec: Spec) -> Prequential:
         """What scores the predictions, as this stream file says, and has seen none."""

@@ -326,7 +326,9 @@ class PartitionState:
         )
 
     def learned_digest(self) -> str:
-        """A hash of what all partitions share: equal where they have learned the same part of the log."""
+        """A hash of what all partitions share: equal where they have learned the same part of the log. Without the
+        probabilities that scores keep, which begin where a state of before is read: at other places of the log in
+        partitions that shall share a replica."""
         digest = hashlib.blake2b(f"{self.places.get(LEARNED)} {self.schema}".encode(), digest_size=16)
         arrays = over("compared/", self.comparing.state())
         for role in self.roles.values():
@@ -335,7 +337,7 @@ class PartitionState:
                 arrays |= {name: a for name, a in trial.items() if name not in role.incomparable}
             arrays |= {f"{role.name}/{name}": array for name, array in role.state_of_watching().items()}
             arrays |= {name: a for name, a in role.learned_state().items() if name not in role.incomparable}
-        for name in sorted(arrays):
+        for name in sorted(arrays.keys() - {f"metrics/{name}/probabilities" for name in self.roles}):
             digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
             digest.update(np.ascontiguousarray(arrays[name]).tobytes())
         return digest.hexdigest()

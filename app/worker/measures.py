@@ -56,6 +56,7 @@ OF_CLASS = {
     "recall": "riparian_class_recall_ratio",
     "precision": "riparian_class_precision_ratio",
     "f1": "riparian_class_f1_ratio",
+    "auroc": "riparian_class_auroc_ratio",
 }
 
 # counter of the pending store -> name
@@ -182,7 +183,10 @@ METRICS: dict[str, Measure] = {
     PREQUENTIAL["f1_macro"]: Measure(GAUGE, f"Macro F1, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["balanced_accuracy"]: Measure(GAUGE, f"Mean recall of the classes, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["auroc"]: Measure(
-        GAUGE, f"AUROC of two classes, or of scores of anomalies, {QUALITY}.", ("model", "scope")
+        GAUGE,
+        "AUROC of two classes, of more the mean of each class against the rest, or of scores of anomalies, of the last "
+        "labels (scope window).",
+        ("model", "scope"),
     ),
     PREQUENTIAL["cost"]: Measure(GAUGE, f"Mean cost of a label (decision.costs), {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["alert_rate"]: Measure(
@@ -215,6 +219,9 @@ METRICS: dict[str, Measure] = {
     OF_CLASS["recall"]: Measure(GAUGE, f"Share of the labels of a class that were predicted, {RECENT}.", BY_CLASS),
     OF_CLASS["precision"]: Measure(GAUGE, f"Share of the predictions of a class that were right, {RECENT}.", BY_CLASS),
     OF_CLASS["f1"]: Measure(GAUGE, f"Harmonic mean of recall and precision of a class, {RECENT}.", BY_CLASS),
+    OF_CLASS["auroc"]: Measure(
+        GAUGE, "AUROC of a class against the rest, of the last labels (scope window).", BY_CLASS
+    ),
     COVERAGE_TARGET: Measure(GAUGE, "Share of the labels that predictions.coverage asks for."),
     DECISION_TARGET: Measure(GAUGE, "What decision asks for of a class.", ("target", "class")),
     ESTIMATED: Measure(

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.auroc import area, mean
 from benchmarks.tables import Table, test_then_train
+from models.auroc import areas, mean
 from models.contract import Floats
 from models.memory import live_bytes
 from models.registry import create
@@ -94,7 +94,7 @@ def run(model: str, table: Table, seed: int = 0, **parameters: Any) -> Run:
 
 def auroc(out: Floats, codes: NDArray[np.int64]) -> float:
     """out : (n, k) probabilities. codes : (n,) classes. Of two classes, or the mean of one against the rest."""
-    found = mean(area(codes, out, np.ones(len(codes))))
+    found = mean(areas(codes, out, np.ones(len(codes))))
     return float("nan") if found is None else found
 
 

@@ -190,7 +190,9 @@ def _quality() -> Row:
         graph("Temporal kappa", "percentunit",
               "Against repeating the label before: below 0, that would have been better.",
               Query(of("riparian_kappa_temporal_ratio"), place), width=8, least=None, most=1),
-        graph("AUROC", "percentunit", "Of two classes, or of scores of anomalies, of the last labels: 0.5 is chance.",
+        graph("AUROC", "percentunit",
+              "Of the last labels: of two classes, of more the mean of each against the rest, or of anomalies' scores. "
+              "0.5 is chance.",
               Query(of("riparian_auroc_ratio"), place), width=8, least=None, most=1),
         graph("Recall of each class", "percentunit", "Share of its last labels that were predicted.",
               Query(of_class("riparian_class_recall_ratio"), f"{place} {{{{class}}}}"), width=8, most=1),

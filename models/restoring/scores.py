@@ -32,6 +32,9 @@ def check(a: Arrays, evaluation: Any) -> None:
         a.require(weight == 0.0 or weight > LEAST_WEIGHT, name, f"has the weight {weight}")
     a.require(unit[0] > 0.0, "unit", "is not above 0")
     ring = a.take("ring", fresh.ring, None, N_RING)
+    if "probabilities" in a.state:  # which older states lack
+        p = a.take("probabilities", fresh.probabilities, len(ring), min(k, evaluation.n_ranked))
+        a.finite("probabilities", p[~np.isnan(p[:, :1]).any(axis=1)])  # labels of before may be without
     if classes:
         there = ring[ring[:, R_WEIGHT] != 0.0]
         a.whole("ring", there[:, R_LABEL], 0, k - 1, "classes")

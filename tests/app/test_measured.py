@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from app.evaluation import auroc
+from app.evaluation.auroc import Ranking
 from app.evaluation.measured import Measured
+from models import auroc
 from models.contract import LEARN, PREDICT, Program, Schema
 from models.memory import live_bytes
 from models.registry import create
@@ -46,7 +47,7 @@ def test_areas_are_those_of_all_pairs(items, cut, room):
     p[np.arange(len(items)), 1] = [score / 4 for _, score, _ in items]
     p[:, 0] = 1.0 - p[:, 1]
     w = np.array([weight for _, _, weight in items])
-    found = auroc.Ranking(room=room)
+    found = Ranking(room=room)
     for part in (slice(0, cut), slice(cut, None)):
         found.add(y[part], p[part], w[part])
     expected = {}
@@ -58,7 +59,7 @@ def test_areas_are_those_of_all_pairs(items, cut, room):
                 for i in own for j in others
             )  # fmt: skip
             expected[k] = wins / (w[own].sum() * w[others].sum())
-    assert found.areas() == pytest.approx(expected, abs=1e-12)
+    assert found.areas() == auroc.areas(y, p, w) == pytest.approx(expected, abs=1e-12)
     assert found.error() == 0.0
 
 
@@ -110,7 +111,7 @@ def test_beyond_its_room_auroc_says_how_wrong_it_may_be(n_classes):
     y, p = labels(60_000, n_classes, seed=1)
     p[:, 1:] *= np.linspace(0.5, 1.0, 60_000)[:, None]
     p[:, 0] = 1.0 - p[:, 1:].sum(axis=1)
-    found = auroc.Ranking(room=9000)
+    found = Ranking(room=9000)
     for at in range(0, 60_000, 1000):
         found.add(y[at : at + 1000], p[at : at + 1000], np.ones(1000))
     assert max(len(cells.low) for cells in found._cells) <= 9000
@@ -121,7 +122,7 @@ def test_beyond_its_room_auroc_says_how_wrong_it_may_be(n_classes):
 
 def test_scores_that_repeat_need_no_room():
     y, p = labels(60_000, 2, seed=2, values=50)
-    found = auroc.Ranking(room=9000)
+    found = Ranking(room=9000)
     for at in range(0, 60_000, 1000):
         found.add(y[at : at + 1000], p[at : at + 1000], np.ones(1000))
     assert found.error() == 0.0
@@ -133,7 +134,7 @@ def test_classes_that_come_later_had_the_score_0():
     y[:200] = np.minimum(y[:200], 1)
     p[:200, 2] = 0.0
     for room in (1, 300, 10**6):
-        found = auroc.Ranking(room=room)
+        found = Ranking(room=room)
         found.add(y[:200], p[:200, :2], np.ones(200))
         found.add(y[200:], p[200:], np.ones(400))
         assert found.areas() == pytest.approx({k: oracle.roc_auc_score(y == k, p[:, k]) for k in range(3)}, abs=1e-12)
@@ -150,7 +151,12 @@ def test_what_is_not_scored_and_what_was_not_known():
     assert evaluation.ranked()["auroc"] == oracle.roc_auc_score(y[:4], [1.0, 0.5, 0.1, 0.8])
     assert evaluation.metrics()["mean_running_accuracy"] == pytest.approx((0 / 1 + 0 / 2 + 1 / 3 + 2 / 4) / 4)
     op = np.array([PREDICT, LEARN, LEARN, PREDICT], np.int8)
-    assert evaluation.recent_by_class() == {k: {"n": 2.0, "recall": 0.5, "precision": 1.0, "f1": 2 / 3} for k in (0, 1)}
+    shares = {"n": 2.0, "recall": 0.5, "precision": 1.0, "f1": 2 / 3}
+    ranked = {
+        k: {"auroc": oracle.roc_auc_score(y[:4] == k, p)}
+        for k, p in ((0, [0.0, 0.5, 0.9, 0.2]), (1, [1.0, 0.5, 0.1, 0.8]))
+    }
+    assert evaluation.recent_by_class() == {k: shares | ranked[k] for k in (0, 1)}
     alone = Measured("classification", 2)
     alone.score(program([np.nan, 0, 1, np.nan], op=op, rows=[2, 2, 3, 1]), p)
     assert alone.metrics()["n"] == 2

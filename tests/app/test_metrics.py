@@ -262,7 +262,26 @@ def test_of_many_classes_the_first_twenty_have_figures() -> None:
     found = [s.labels["class"] for s in scrape.samples if s.name == "riparian_class_f1_ratio"]
     assert sorted(found) == sorted(2 * [f"c{i}" for i in range(20)])
     assert scrape.value("riparian_class_labels", model="champion", **{"class": "c19"}) == 5
-    assert not scrape.values("riparian_auroc_ratio")
+    ranked = {s.labels["class"]: s.value for s in scrape.samples if s.name == "riparian_class_auroc_ratio"}
+    assert sorted(ranked) == sorted(f"c{i}" for i in range(20))
+    area = scrape.value("riparian_auroc_ratio", model="champion", scope="window")
+    assert area == pytest.approx(sum(ranked.values()) / 20)  # of those alone
+
+
+def test_auroc_of_more_than_two_classes_reaches_the_exposition() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    metrics.stepped(runner, runner.work([(f"{i}", 1, label) for i, label in enumerate("XXYZZYX")]), 0.25)
+    scrape = Scrape(metrics)
+    here = {"stream": "taps", "partition": "0", "model": "champion", "scope": "window"}
+    # X, of which alone was known then, X, X, Y, Z, Z and Y were certain: of 3 * 4, 2 * 5 and 2 * 5 pairs.
+    areas = {"X": (3.5 + 3.5 + 1.5) / 12, "Y": (1.5 + 1.5) / 10, "Z": (2.0 + 4.5) / 10}
+    for label, area in areas.items():
+        assert scrape.value("riparian_class_auroc_ratio", **here, **{"class": label}) == pytest.approx(area)
+    assert scrape.value("riparian_auroc_ratio", **here) == pytest.approx(sum(areas.values()) / 3)
+    assert not scrape.values("riparian_auroc_ratio", scope="overall")
+    told = runner.learner.figures()
+    assert told.recent["champion"]["auroc"] == scrape.value("riparian_auroc_ratio", **here)
 
 
 def test_drift_events_their_time_the_alert_and_what_models_did_are_told() -> None:

@@ -34,6 +34,8 @@ def test_replicas_are_equal_and_learn_each_instance_once(fields: dict[str, Any])
     world = lived(stream(**fields))
     assert len({learner.learned_digest() for learner in world.learners}) == 1
     first = world.learners[0]
+    for name in first.roles:
+        assert len({one.roles[name].metrics.state().probabilities.tobytes() for one in world.learners}) == 1
     assert first.sharing is not None
     assert first.sharing.n == 600
     assert first.sharing.numbers == {0: 200, 1: 200, 2: 200}
@@ -135,6 +137,16 @@ def test_a_worker_that_knows_of_no_decision_yet_scores_what_others_named() -> No
     assert one.figures().overall["champion"]["n"] == 400
     likeliest = [json.loads(value) for value in world.sent[0]]
     assert any(one["y"] != max(one["p"], key=one["p"].get) for one in likeliest if one["p"])
+
+
+def test_partitions_share_states_of_before_that_stood_at_different_places() -> None:
+    """When scores kept no probabilities; they begin where such a state is read."""
+    world = lived(stream(2))
+    one, other = world.learners
+    metrics = one.roles["champion"].metrics
+    metrics.restore({name: array for name, array in metrics.state()._asdict().items() if name != "probabilities"})
+    assert np.isnan(metrics.state().probabilities).any()
+    assert one.learned_digest() == other.learned_digest()
 
 
 def test_a_regression_is_shared_too() -> None:

@@ -19,12 +19,12 @@ class NaivePrequential:
         if self.task == "classification":
             if sum(prediction) == 0:
                 item |= {"prediction": None, "loss": math.log(len(seen))}
-                item["p"] = (1 in seen) / len(seen)
+                item["p"] = dict.fromkeys(seen, 1 / len(seen))
             else:
                 best = max(prediction)
                 item["prediction"] = prediction.index(best)
                 item["loss"] = -math.log(max(prediction[int(label)], 1e-15))
-                item["p"] = prediction[1]
+                item["p"] = dict(enumerate(prediction))
         else:
             item["prediction"] = prediction[0]
         self.labels.append(item)
@@ -35,7 +35,8 @@ class NaivePrequential:
     def windowed(self):
         if self.fading is None:
             items = self.labels[-self.window :]
-            return self._summary(items, [item["weight"] for item in items], len(items))
+            area = {} if self.auroc() is None else {"auroc": self.auroc()}
+            return self._summary(items, [item["weight"] for item in items], len(items)) | area
         n = len(self.labels)
         weights = [item["weight"] * self.fading ** (n - 1 - i) for i, item in enumerate(self.labels)]
         return self._summary(self.labels, weights, n)
@@ -56,21 +57,33 @@ class NaivePrequential:
             found[k] = {"n": labels, "f1": 2 * hits / (labels + guesses)}
             found[k] |= {"recall": hits / labels} if labels else {}
             found[k] |= {"precision": hits / guesses} if guesses else {}
+            found[k] |= {"auroc": self.areas()[k]} if recent and k in self.areas() else {}
         return found
 
-    def auroc(self):
-        """Of the second of two classes over the window, pair by pair; None where there is not one label of each. What
-        knew nothing thinks both classes known then alike."""
-        items = self.labels[-self.window :]
-        pairs = [(a, b) for a in items for b in items if (a["label"], b["label"]) == (1, 0)]
-        if not pairs:
+    def areas(self, since=0):
+        """Of the first 20 classes of which there is a label in the window, and one of others: the chance that such a
+        label had the greater probability of the class, pair by pair. since : the first label that counts."""
+        if self.task != "classification" or self.fading is not None:
+            return {}
+        items, found = self.labels[max(since, len(self.labels) - self.window) :], {}
+        for k in range(20):
+            pairs = [(a, b) for a in items for b in items if a["label"] == k != b["label"]]
+            if pairs:
+                won = [
+                    float(a["p"].get(k, 0) > b["p"].get(k, 0)) + (a["p"].get(k, 0) == b["p"].get(k, 0)) / 2
+                    for a, b in pairs
+                ]
+                weights = [a["weight"] * b["weight"] for a, b in pairs]
+                found[k] = sum(x * weight for x, weight in zip(won, weights, strict=True)) / sum(weights)
+        return found
+
+    def auroc(self, since=0):
+        """Their mean; of two classes that of the second. None where there is none."""
+        found = self.areas(since)
+        classes = {item["label"] for item in self.labels[max(since, len(self.labels) - self.window) :]}
+        if not found:
             return None
-
-        def wins(a, b):
-            return 0.5 if abs(a["p"] - b["p"]) < 1e-9 else float(a["p"] > b["p"])
-
-        total = sum(a["weight"] * b["weight"] for a, b in pairs)
-        return sum(a["weight"] * b["weight"] * wins(a, b) for a, b in pairs) / total
+        return found[max(found)] if len(classes) == 2 else sum(found.values()) / len(found)
 
     def _summary(self, items, weights, n):
         total = sum(weights)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.contract import LEARN, PREDICT, Program
-from models.prequential import TIE, UNIT_LIMIT, Prequential
+from models.prequential import MOST_CLASSES, UNIT_LIMIT, Prequential
 from models.restoring import DamagedError, restore
 from tests.models.naive_prequential import NaivePrequential
 
@@ -103,6 +103,7 @@ def test_alerts_equal_the_twin(items, options, cut):
     restore(again, {name: array.copy() for name, array in whole.state()._asdict().items()})
     for found, recent in ((again.by_class(), False), (again.recent_by_class(), True)):
         expected = {k: shares for k, shares in twin.by_class(recent).items() if k == 1}
+        expected.get(1, {}).pop("auroc", None)  # that of all
         assert set(found) == set(expected)
         for k, shares in expected.items():
             assert found[k] == pytest.approx(shares, rel=1e-9, abs=1e-12)
@@ -125,36 +126,118 @@ def test_alerts_are_counted_from_when_they_are_decided():
         restore(Prequential("anomaly", 1, window=30, alerts=True), damaged)
 
 
-pairs = st.sampled_from([0.0, 1e-9, 0.1, 0.3, 1 / 3, 0.5, 0.7, 1.0]).map(lambda p: [1.0 - p, p])
-two_classes = st.lists(
-    st.tuples(st.integers(0, 1), st.one_of(pairs, st.just([0.0, 0.0])), st.sampled_from([0.0, 0.25, 1.0, 3.0])),
-    max_size=30,
-)
+weights = st.sampled_from([0.0, 0.001, 1.0, 1.0, 3.0])
+scored = st.one_of(st.just([0] * 25), st.lists(st.sampled_from([0, 0, 1, 1, 2, 0.01]), min_size=25, max_size=25))
 
 
-@given(two_classes, st.sampled_from([1, 7, 1000]))
-@settings(max_examples=150, deadline=None)
-def test_auroc_of_two_classes_is_that_of_all_pairs(items, window):
-    evaluation, twin = Prequential("classification", 2, window=window), NaivePrequential("classification", window)
-    out = np.array([p for _, p, _ in items]).reshape(len(items), 2)
-    score_all(evaluation, [float(v) for v, _, _ in items], out, [weight for _, _, weight in items])
-    for item in items:
+@st.composite
+def worlds(draw):
+    """Labels, predictions and weights; a class has no probability before its first label. Few classes may come, or late
+    ones; many predictions are equal, some know nothing."""
+    k = draw(st.sampled_from([2, 3, 25]))
+    labels = st.one_of(st.integers(0, k - 1), st.integers(k - 2, k - 1), st.just(draw(st.integers(0, k - 1))))
+    items = draw(st.lists(st.tuples(labels, scored, weights), max_size=40))
+    out, seen = np.zeros((len(items), k)), np.zeros(k)
+    for i, (label, points, _) in enumerate(items):
+        out[i] = np.array(points)[:k] * seen
+        out[i] /= max(out[i].sum(), 1e-300)
+        seen[label] = 1.0
+    return k, [float(label) for label, _, _ in items], out, [w for _, _, w in items]
+
+
+@given(worlds(), st.sampled_from([1, 7, 1000]))
+@settings(max_examples=300, deadline=None)
+def test_auroc_is_that_of_all_pairs(world, window):
+    k, y, out, w = world
+    evaluation, twin = Prequential("classification", k, window=window), NaivePrequential("classification", window)
+    score_all(evaluation, y, out, w)
+    for item in zip(y, out.tolist(), w, strict=True):
         twin.score(*item)
     assert evaluation.windowed().get("auroc") == (None if twin.auroc() is None else pytest.approx(twin.auroc()))
+    found = {one: shares["auroc"] for one, shares in evaluation.recent_by_class().items() if "auroc" in shares}
+    assert found == pytest.approx(twin.areas())
     assert "auroc" not in evaluation.metrics()
 
 
-def test_auroc_is_as_exact_as_it_says():
-    """Scores of a model that is very sure, and of a leaf's counts, whose ties have to stay ties."""
+@given(worlds(), st.lists(st.integers(0, 40), max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_capacity_may_grow_anywhere(world, cuts):
+    """As far as the labels of each program need, as it begins: of equal bits, however they were cut."""
+    k, y, out, w = world
+    whole, parts = Prequential("classification", k, window=30), Prequential("classification", 2, window=30)
+    score_all(whole, y, out, w)
+    ends = sorted(min(cut, len(y)) for cut in cuts)
+    for a, b in zip([0, *ends], [*ends, len(y)], strict=True):
+        parts.resize(max(parts.n_outputs, int(max(y[a:b], default=0.0)) + 1))
+        parts.score(program(range(a, b), y[a:b], w[a:b]), np.ascontiguousarray(out[:, : parts.n_outputs]))
+    parts.resize(k)
+    assert same_bits(whole, parts)
+    assert parts.windowed() == whole.windowed()
+    assert parts.state().probabilities.shape == (30, min(k, MOST_CLASSES))
+
+
+def test_auroc_is_exact():
+    """Scores of a model that is very sure, either way, and of a leaf's counts, of which many are equal."""
     rng = np.random.default_rng(5)
-    p = np.concatenate((1e-10 * rng.random(3000), rng.integers(0, 40, 3000) / 39.0))
-    y = (rng.random(6000) < 0.02 + 0.5 * p).astype(float)
-    evaluation = Prequential("classification", 2, window=6000)
+    sure = 1e-10 * rng.random(2000)
+    p = np.concatenate((sure, sure**30, 1.0 - sure, rng.integers(0, 40, 2000) / 39.0))
+    y = (rng.random(8000) < 0.02 + 0.5 * p).astype(float)
+    evaluation = Prequential("classification", 2, window=8000)
     score_all(evaluation, y, np.column_stack((1.0 - p, p)))
     own, others = p[y == 1.0][:, None], p[y == 0.0]
-    near = np.abs(own - others) < TIE
     exact = ((own > others) + 0.5 * (own == others)).mean()
-    assert abs(evaluation.windowed()["auroc"] - exact) <= 0.5 * (near & (own != others)).mean() + 1e-12
+    assert evaluation.windowed()["auroc"] == pytest.approx(exact, abs=1e-12)
+
+
+def test_what_is_told_is_of_the_last_label_and_of_the_state_that_was_restored():
+    y, out = random_labels(60)
+    evaluation, other = Prequential("classification", K), Prequential("classification", K)
+    areas = set()
+    for i in range(40, 60):
+        score_all(evaluation, y[i : i + 1], out[i : i + 1])
+        areas.add(evaluation.windowed().get("auroc"))
+    assert len(areas) > 10
+    score_all(other, y[:20], out[:20])
+    told = other.windowed()
+    evaluation.restore(other.state()._asdict())  # of as many labels
+    assert evaluation.windowed() == told
+
+
+@pytest.mark.parametrize("window", [50, 80, 200])
+def test_of_a_state_without_probabilities_the_labels_since_are_ranked(window):
+    """Written by a version of before, by a window of 80."""
+    y, out = random_labels(300)
+    whole, old, new = (Prequential("classification", K, window=w) for w in (window, 80, window))
+    twin = NaivePrequential("classification", window)
+    score_all(old, y[:100], out)
+    restore(new, {name: array for name, array in old.state()._asdict().items() if name != "probabilities"})
+    assert "auroc" not in new.windowed()
+    assert new.windowed()["accuracy"] == old.windowed()["accuracy"] or window == 50
+    new.resize(K + 1)
+    out = np.hstack([out, np.zeros((300, 1))])
+    new.score(program(range(100, 140), y[100:140]), out)
+    for i in range(140):
+        twin.score(y[i], out[i].tolist())
+    assert new.windowed()["auroc"] == pytest.approx(twin.auroc(since=100))
+    again = Prequential("classification", K + 1, window=window)
+    restore(again, new.state()._asdict())
+    assert same_bits(again, new)
+    new.score(program(range(140, 300), y[140:]), out)
+    whole.resize(K + 1)
+    score_all(whole, y, out)
+    assert same_bits(whole, new)  # once the window has gone by
+    assert new.windowed() == whole.windowed()
+
+
+def test_probabilities_that_no_evaluation_writes_are_refused():
+    y, out = random_labels(100)
+    evaluation = Prequential("classification", K, window=50)
+    score_all(evaluation, y, out)
+    good = evaluation.state()._asdict()
+    wrong = (np.zeros((49, K)), np.zeros((50, K + 1)), np.full((50, K), np.inf), np.full((50, K), [0.0, np.nan, 0.0]))
+    for damaged in (*wrong, np.zeros((50, K), np.float32)):
+        with pytest.raises(DamagedError, match="probabilities has"):
+            restore(Prequential("classification", K, window=50), good | {"probabilities": damaged})
 
 
 @given(valued, settings_of_window, st.integers(0, 40))
