@@ -129,9 +129,9 @@ def test_the_most_unusual_are_alerts_with_and_without_labels():
     said = [json.loads(one) for one in learner.encode(outcome)]
     assert [one["y"] for one in said] == [None if np.isnan(one) else one for one in scores[:, 0]]
     assert [one["alert"] for one in said] == [None if np.isnan(one) else one == 1.0 for one in expected[:, 0]]
-    assert sum(one["alert"] is None for one in said) == 50 + 10 / 0.05
+    assert sum(one["alert"] is None for one in said) == 50 + 1 / 0.05
     alerts, found = np.array([one["alert"] is True for one in said]), learner.figures()
-    assert alerts[250:].mean() == found.overall["champion"]["alert_rate"] == pytest.approx(0.05, abs=0.01)
+    assert alerts[70:].mean() == found.overall["champion"]["alert_rate"] == pytest.approx(0.05, abs=0.01)
     assert found.recent["champion"]["alert_rate"] == pytest.approx(0.05, abs=0.01)
     assert found.recent["champion"]["threshold"] == twin.value
     assert found.recent["other"]["threshold"] != twin.value
