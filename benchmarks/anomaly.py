@@ -4,6 +4,7 @@
     python -m benchmarks.anomaly --seeds 10 [--n 5000] [--capymoa PYTHON]
     python -m benchmarks.anomaly --alerts 0.01 [--n 100000] [--seeds 3]
     python -m benchmarks.anomaly --alerts 0.01 --start [--n 20000] [--seeds 10]
+    python -m benchmarks.anomaly --jump [--seeds 10]
 
 Half-space trees run beside River's, in the environment of `benchmarks.peers` and behind its MinMaxScaler, as its
 documentation advises; the online isolation forest beside CapyMOA's, by the Python of an environment that has it. All
@@ -13,9 +14,11 @@ count.
 --seeds: the AUROC by so many seeds of the learner on the same stream, of ours, `auto` among them, and of CapyMOA's.
 --alerts: how an alert rate is kept, and what the alerts are, also where the clusters jump in the middle. With --start:
 of the first predictions, by so many seeds of the stream and of the learner.
+--jump: the AUROC before and after the clusters jump, by so many seeds of both.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import tempfile
@@ -42,6 +45,10 @@ OURS = (
     ("online-isolation-forest", FOREST),
 )
 JUMP = 20.0  # standard deviations that the clusters jump by
+JUMP_AT = 50_000
+# Of --jump, ends of parts: 2,048 instances after it, which is the window of the isolation forest, and then the long
+# windows of `auto`, at whose ends its scores get another scale.
+EDGES = (3000, 47_750, JUMP_AT, JUMP_AT + 2048, 63_750, 79_750, 95_750, 111_750)
 PARTS = 10  # of a stream, in each of which alerts are counted
 STARTS = (1000, 2000, 5000)  # predictions from the beginning
 DAY, FAULTS, BURST = 1440, 0.013, 4  # records of a cycle; the share of faults, and about how many follow each other
@@ -77,11 +84,11 @@ print(json.dumps({"seconds": time.process_time() - start, "scores": scores}))
 """
 
 
-def stream(n: int, drift: float, jump: float = 0.0, seed: int = 1) -> tuple[Floats, Floats]:
-    """Two clusters of five features that move by `drift` over the stream, and jump in its middle; one instance in a
-    hundred lies anywhere."""
+def stream(n: int, drift: float, jump: float = 0.0, seed: int = 1, at: int | None = None) -> tuple[Floats, Floats]:
+    """Two clusters of five features that move by `drift` over the stream, and jump at an instance, or in its middle;
+    one instance in a hundred lies anywhere."""
     rng = np.random.default_rng(seed)
-    moved = (drift * np.linspace(0.0, 1.0, n) + jump * (np.arange(n) >= n // 2))[:, None]
+    moved = (drift * np.linspace(0.0, 1.0, n) + jump * (np.arange(n) >= (n // 2 if at is None else at)))[:, None]
     x = rng.normal(size=(n, 5)) + 4.0 * rng.integers(0, 2, (n, 1)) + moved
     y = (rng.random(n) < 0.01).astype(float)
     anywhere = rng.uniform(-4.0, 8.0, (n, 5)) + moved
@@ -104,9 +111,9 @@ def machine(n: int, seed: int) -> tuple[Floats, Floats]:
     return x, y
 
 
-def area(scores: Floats, y: Floats) -> float:
-    p = scores[WINDOW:]
-    return auroc.area(y[WINDOW:].astype(np.int64), np.column_stack((1.0 - p, p)), np.ones(len(p)))[1]
+def area(scores: Floats, y: Floats, first: int = WINDOW) -> float:
+    p = scores[first:]
+    return auroc.area(y[first:].astype(np.int64), np.column_stack((1.0 - p, p)), np.ones(len(p)))[1]
 
 
 def scored(name: str, parameters: dict[str, int], x: Floats, seed: int = 1) -> tuple[float, Floats]:
@@ -216,6 +223,20 @@ def starting(n: int, seeds: int, share: float) -> None:
             )
 
 
+def jumping(seeds: int) -> None:
+    """A row a learner: the AUROC of each part, mean and standard deviation."""
+    parts = [(a, b) for a, b in itertools.pairwise(EDGES) if b != JUMP_AT]
+    print(f"| learner | {' | '.join(f'{a:,} to {b:,}' for a, b in parts)} |\n|{'---|' * (1 + len(parts))}")
+    for learner, parameters in OURS[1:]:
+        areas = []
+        for seed in range(1, seeds + 1):
+            x, y = stream(EDGES[-1], 0.0, JUMP, seed, JUMP_AT)
+            scores = scored(learner, parameters, x, seed)[1]
+            areas.append([area(scores[a:b], y[a:b], 0) for a, b in parts])
+        cells = [f"{one.mean():.3f} ± {one.std(ddof=1):.3f}" for one in np.array(areas).T]
+        print(f"| `{learner}` {', '.join(map(str, parameters.values()))} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=5000)
@@ -225,7 +246,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="by so many seeds of the learners")
     parser.add_argument("--alerts", type=float, metavar="RATE", help="what alerts of this rate are")
     parser.add_argument("--start", action="store_true", help="of --alerts, the first predictions")
+    parser.add_argument("--jump", action="store_true", help="before and after the clusters jump")
     given = parser.parse_args()
+    if given.jump:
+        jumping(given.seeds or 10)
+        return
     if given.alerts is not None:
         (starting if given.start else alerts)(given.n, given.seeds or 1, given.alerts)
         return
