@@ -30,6 +30,10 @@ whose probability is below about 4e-11 is never named by a threshold.
 *Scores of anomalies* have an alert rate alone, since they need no labels: 1 is named from the threshold on, 0 below it,
 and nothing before there is one. They are between 0 and 1 and no probabilities: most of them lie within a few bins of
 log-odds, so their bins are as wide as each other. What was said is counted, too, since no label may ever come to do it.
+There is no other alarm meanwhile, so one alert's predictions are enough for a first threshold: the greatest of n scores
+is passed by the next one with a chance of 1 / (n + 1). A learner that has seen little says greater scores than it will,
+and these would hold the threshold up for long: of t scores the last counts for 2 / (t + 2) at least, so the i-th for
+(i + 1) (i + 2) as much, until that is less than what fading alone takes.
 
 A `Threshold` is a fold over predictions and labels in their order, held in arrays: the same bits however they were cut.
 """
@@ -49,7 +53,8 @@ TARGETS = (PRECISION, RECALL, ALERT_RATE)
 WIDTH, LOWEST = 0.1, -24.0  # of a bin of log-odds, and where the first one begins
 BINS = 480
 MEMORY = 200.0
-FIRST = 10.0
+FIRST, FIRST_SCORES = 10.0, 1.0
+YOUNG = 2.0
 STEP, SWING, BOUND = 0.05, 8.0, 5.0
 DELAY_STEP = 0.01
 UNIT_LIMIT = 1e100
@@ -137,7 +142,7 @@ class Threshold:
     @property
     def value(self) -> float | None:
         """The probability, or score, from which on the class is named; None while there are too few labels."""
-        edge = int(_edge(self._kind, self.share, *self._state))
+        edge = int(_edge(self._kind, self.share, self.scores, *self._state))
         if self.scores and edge >= 0:
             return edge / BINS
         return None if edge < 0 else float(1.0 / (1.0 + np.exp(-(LOWEST + WIDTH * edge))))
@@ -225,9 +230,9 @@ def _place(score):
 
 
 @kernel
-def _edge(kind, share, n, bins, following):
+def _edge(kind, share, scores, n, bins, following):
     """The first bin from which on the class is named; -1 while the likeliest class is. O(BINS)."""
-    if n[TAKEN] * (share if kind == 2 else 1.0) < FIRST:
+    if n[TAKEN] * (share if kind == 2 else 1.0) < (FIRST_SCORES if scores else FIRST):
         return -1
     level = 1.0 / (1.0 + np.exp(-(np.log(share / (1.0 - share)) + following[SHIFT])))
     own, every = 0.0, 0.0
@@ -282,7 +287,7 @@ def _follow(share, happened, between, n, following):
 @kernel
 def _run(op, row, y, w, out, decided, code, kind, share, scores, n, bins, following):
     """Name, count and follow; mutates decided and the state arrays. kind : place in TARGETS. O(n_outputs + BINS)."""
-    edge = _edge(kind, share, n, bins, following)
+    edge = _edge(kind, share, scores, n, bins, following)
     for i in range(len(op)):
         r = row[i]
         likeliest = -1 if scores else _likeliest(out, r, -1)
@@ -308,7 +313,10 @@ def _run(op, row, y, w, out, decided, code, kind, share, scores, n, bins, follow
                 named = decided[r, 0] == code
                 if edge >= 0:
                     _follow(share, 1.0 if named else 0.0, 0.0, n, following)
-                _fade(1.0 - 2.0 * share / MEMORY, bins, following)
+                faded = 2.0 * share / MEMORY
+                if scores:
+                    faded = max(faded, YOUNG / (n[TAKEN] + 1.0 + YOUNG))
+                _fade(1.0 - faded, bins, following)
                 bins[place, OWN] += following[UNIT]
                 if scores and edge >= 0:
                     bins[place, DECIDED] += following[UNIT]
@@ -317,7 +325,7 @@ def _run(op, row, y, w, out, decided, code, kind, share, scores, n, bins, follow
                         n[NAMED] += 1
                 following[TOTAL] += following[UNIT]
                 n[TAKEN] += 1
-                edge = _edge(kind, share, n, bins, following)
+                edge = _edge(kind, share, scores, n, bins, following)
             continue
         if kind == 2 or not w[i] > 0.0 or not known:
             continue
@@ -333,4 +341,4 @@ def _run(op, row, y, w, out, decided, code, kind, share, scores, n, bins, follow
         if kind == 0:
             bins[_bin(p), ALL] += following[UNIT]
         if kind == 0 or own:
-            edge = _edge(kind, share, n, bins, following)
+            edge = _edge(kind, share, scores, n, bins, following)

@@ -227,14 +227,18 @@ def command(**given: Any) -> None:
         experiment = prepare(rows, protocol, chosen)
     for remark in experiment.remarks:
         click.echo(f"riparian: {remark}", err=True)
+    if given["fronts"] and not experiment.labelled:
+        raise click.UsageError(
+            "--front is of AUROC, which needs labels: name their column by --target, or leave it out"
+        )
     with progress(title(experiment, chosen), experiment.total) as told:
         results = experiment.run(told, told.elsewhere)
-    sort, by = given["sort"], quality(experiment.about["task"])
+    sort, by = given["sort"], quality(experiment.about["task"]) if experiment.labelled else "alert_rate"
     summary = summarise(chosen, results, sort)
     runs = {one.label: results[i * protocol.repeats :][: protocol.repeats] for i, one in enumerate(chosen)}
-    past = shown.past(*experiment.past)
+    past = shown.past(*experiment.past) if experiment.labelled else shown.past_predictions(experiment.past[0])
     if given["as_json"]:
-        about = {**experiment.about, "sort": sort or by}
+        about = {**experiment.about, "sort": sort or (by if experiment.labelled else AS_GIVEN)}
         click.echo(json.dumps({**about, "summary": summary, "runs": results}))
     elif len(results) == 1 and protocol.folds is None:
         shown.show_one(results[0], past)
@@ -242,7 +246,8 @@ def command(**given: Any) -> None:
         shown.show_all(summary, results[0], protocol.shuffle)
     for picture in given["curves"]:
         lines = [Line(entry["label"], runs[entry["label"]]) for entry in summary]
-        write_curves(picture, lines, given["measures"] or (by,), past, experiment.drifts)
+        along = "labels scored" if experiment.labelled else "predictions"
+        write_curves(picture, lines, given["measures"] or (by,), past, experiment.drifts, along)
     for picture in given["fronts"]:
         front.write(picture, summary, by)
 

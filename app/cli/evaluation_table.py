@@ -12,6 +12,9 @@ from app.stream_file.durations import format_duration
 
 COUNTS = {
     "n": ("labels scored", "{:,}"),
+    "predictions": ("predictions", "{:,}"),
+    "alerts": ("alerts", "{:,}"),
+    "threshold": ("threshold of the score", "{:.4f}"),
     "unpredicted": ("labels not scored, nothing was known", "{:,}"),
     "auroc_error": ("AUROC wrong by at most", "{:.1g}"),
     "rejected": ("rows rejected", "{:,}"),
@@ -24,6 +27,7 @@ COLUMNS = {
     "kappa": ("kappa", "{:.4f}", 1.0, "{:.4f}"),
     "log_loss": ("log loss", "{:.4f}", 1.0, "{:.4f}"),
     "auroc": ("AUROC", "{:.4f}", 1.0, "{:.4f}"),
+    "alert_rate": ("alerts %", "{:.3f}", 100.0, "{:.3f}"),
     "mae": ("MAE", "{:.5g}", 1.0, "{:.2g}"),
     "rmse": ("RMSE", "{:.5g}", 1.0, "{:.2g}"),
     "r2": ("R²", "{:.4f}", 1.0, "{:.4f}"),
@@ -52,7 +56,7 @@ def show_one(result: dict[str, Any], past: str) -> None:
     console = Console(highlight=False)
     given = ", ".join(f"{key}={value}" for key, value in result["parameters"].items())
     auto = " (auto)" if result.get("auto") else ""
-    console.print(f"[bold]{result['model']}[/bold]{auto} on {result['data']}, labels {_delay(result)}")
+    console.print(f"[bold]{result['model']}[/bold]{auto} on {result['data']}, {_delay(result)}")
     if given:
         console.print(given, style="dim")
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -65,7 +69,9 @@ def show_one(result: dict[str, Any], past: str) -> None:
         _show_classes(console, result["classes"])
     if result.get(IMPORTANCE):
         _show_importance(console, {"": result[IMPORTANCE]})
-    measure = quality(result["task"])
+    if "tenths" in result:
+        _show_tenths(console, {"alerts": result})
+    measure = "alert_rate" if "tenths" in result else quality(result["task"])
     values = [value for value in result["curves"].get(measure, []) if value is not None]
     if len(values) > 1:
         low, high = min(values), max(values)
@@ -86,6 +92,9 @@ def show_whole(found: dict[str, Any]) -> None:
     console, by = Console(highlight=False), quality(found["task"])
     if not console.is_terminal:
         console.width = FILE_WIDTH
+    if any("tenths" in one for one in found["models"].values()):
+        _show_alerts(console, found)
+        return
     measure = MEASURES[by]
     estimated = any(one["estimated"] for one in found["models"].values())
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -108,12 +117,52 @@ def show_whole(found: dict[str, Any]) -> None:
         expected = [told(one["estimated"].get("accuracy"))] * estimated
         overall = [told(one["overall"].get(by))] * whole
         table.add_row(role, one["learner"], *overall, told(one["recent"].get(by)), *expected)
-    console.print(f"{found['rows']:,} rows of {found['data']}, labels {_delay(found)}")
+    console.print(f"{found['rows']:,} rows of {found['data']}, {_delay(found)}")
     console.print(table)
     areas = {role: one["recent"]["auroc"] for role, one in found["models"].items() if "auroc" in one["recent"]}
     if areas and by != "auroc":
         said = ", ".join(f"{role} {MEASURES['auroc'].form.format(area)}" for role, area in areas.items())
         console.print(f"AUROC of the last labels: {said}", soft_wrap=True)
+    _show_drifts(console, found)
+
+
+def _show_alerts(console: Console, found: dict[str, Any]) -> None:
+    """A stream file as it is, over rows without labels."""
+    speed = found["instances_per_second"]
+    told = "" if speed is None else f", {MEASURES['instances_per_second'].form.format(speed)} instances/s"
+    console.print(f"{found['rows']:,} rows of {found['data']}, {_delay(found)}{told}")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("model", "learner", "predictions", "alerts", "alert rate", "threshold", "bytes"):
+        table.add_column(heading, justify="left" if heading in ("model", "learner") else "right", no_wrap=True)
+    for role, one in found["models"].items():
+        rate, threshold = one["overall"].get("alert_rate"), one["recent"].get("threshold")
+        table.add_row(
+            role,
+            one["learner"],
+            *(f"{one[name]:,}" for name in ("predictions", "alerts")),
+            "" if rate is None else MEASURES["alert_rate"].form.format(rate),
+            "" if threshold is None else COUNTS["threshold"][1].format(threshold),
+            MEASURES["live_bytes"].form.format(one["live_bytes"]),
+        )
+    console.print(table)
+    _show_tenths(console, found["models"])
+    _show_drifts(console, found)
+
+
+def _show_tenths(console: Console, found: dict[str, dict[str, Any]]) -> None:
+    """found : heading -> what `app.evaluation.alerts.Tally` has. Alerts of each tenth of the rows, and their share."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("from row", justify="right", no_wrap=True)
+    for heading in found:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for parts in zip(*(one["tenths"] for one in found.values()), strict=True):
+        cells = [f"{one['alerts']:,} ({one['alerts'] / max(1, one['predictions']):.2%})" for one in parts]
+        table.add_row(f"{parts[0]['row']:,}", *cells)
+    console.print(table)
+
+
+def _show_drifts(console: Console, found: dict[str, Any]) -> None:
+    """What promotion and detectors did to a stream file as it is."""
     for one in found["promotions"]:
         console.print(f"row {one['row']:,}: {one['event']}: {one['sentence']}", soft_wrap=True)
     drifts = [one for one in found["drifts"] if one.get("level") == "drift"]
@@ -179,6 +228,11 @@ def past(window: int, fading: float | None) -> str:
     return f"the last {window:,} labels" if fading is None else f"a past that fades by {fading}"
 
 
+def past_predictions(n: int) -> str:
+    """What a point of a curve is over where there are no labels."""
+    return f"about the last {n:,} predictions"
+
+
 def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled: bool) -> None:
     """summary : of `app.evaluation.summary.summarise`. result : of any run, for what all have in common."""
     console = Console(highlight=False)
@@ -187,7 +241,7 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
     repeats = summary[0]["repeats"]
     said = [
         f"[bold]{result['data']}[/bold]",
-        f"{result['folds']} folds" if "folds" in result else f"labels {_delay(result)}",
+        f"{result['folds']} folds" if "folds" in result else _delay(result),
     ]
     if repeats > 1:
         said.append(f"mean ± standard error of {repeats} repeats")
@@ -211,7 +265,7 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
         marks = ("*" if entry["best"] else "") + ("°" if entry["front"] else "")
         table.add_row(marks, *cells, style="bold" if entry["best"] else "")
     console.print(table)
-    if len(summary) > 1:
+    if len(summary) > 1 and any(entry["best"] for entry in summary):
         what = COLUMNS[quality(result["task"])][0].removesuffix(" %")
         console.print(f"* the best; ° none is as good in {what} and in bytes, and better in one", style="dim")
     if any(entry.get(IMPORTANCE) for entry in summary):
@@ -229,9 +283,11 @@ def _cell(entry: dict[str, Any], key: str) -> str:
 
 
 def _delay(result: dict[str, Any]) -> str:
-    delay = result["label_delay"]
+    delay = result.get("label_delay")
+    if delay is None:
+        return "no labels"
     if delay == 0:
-        return "at once"
+        return "labels at once"
     if "clock" in result:
-        return f"{format_duration(delay)} late"
-    return f"{delay:,} instance{'s' if delay > 1 else ''} late"
+        return f"labels {format_duration(delay)} late"
+    return f"labels {delay:,} instance{'s' if delay > 1 else ''} late"

@@ -117,17 +117,18 @@ async def _of_topic(topic: str, connection: "Connection", given: dict[str, Any])
 
 def _next(draft: "Draft", data: Path | None, out: Path, bag: str | None, connection: "Connection") -> list[str]:
     """Commands that can follow."""
-    if data is None or draft.label is None:
-        there = " ".join([quote(str(out)), *([join(connection.arguments())] if data is None else [])])
+    if data is None:
+        there = f"{quote(str(out))} {join(connection.arguments())}"
         return [f"riparian {command} {there}" for command in ("check", "worker")]
     model = {"regression": "fimt-dd", "multi-instance": "stochastic-gradient-tree", "anomaly": "auto"}.get(
         draft.task, "hoeffding-tree"
     )
     how = f"--stream {quote(str(out))}" if bag is None else f"--bag {quote(bag)}"
-    last, data_, out_ = f" --target {quote(draft.label)}", quote(str(data)), quote(str(out))
+    data_, out_ = quote(str(data)), quote(str(out))
+    last = "" if draft.label is None else f" --target {quote(draft.label)}"
     return [
         f"riparian check {out_}",
-        f"riparian evaluate {data_} {how}{last} --model {model}",
+        f"riparian evaluate {data_} {how}{last}" + (f" --model {model}" if draft.label is not None else ""),
         f"riparian replay {out_} {data_}{last}" + (f" --bag {quote(bag)}" if bag is not None else ""),
         f"riparian worker {out_}",
     ]

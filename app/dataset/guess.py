@@ -142,9 +142,7 @@ def of_file(
     stream = name or stream_name(file.path.name.removesuffix(".gz").removesuffix(".csv"))
     x = json.dumps(shown, ensure_ascii=False)
     hints = [
-        "Records as `riparian replay` makes them of the file, the id being the number of the row:"
-        if goal is not None
-        else "Records that fit, the id being the number of the row:",
+        "Records as `riparian replay` makes them of the file, the id being the number of the row:",
         f'  {stream}.features  {{"id": "17", "x": {x if len(x) <= 80 else x[:78] + " …}"}}}',
     ]
     if goal is not None:

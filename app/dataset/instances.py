@@ -50,7 +50,7 @@ class InstanceReader:
     Parameters
     ----------
     file, spec, goal
-        The data, the stream they stand for, and the name of the target column.
+        The data, the stream they stand for, and the name of the target column; None where there are no labels.
     learner : PartitionLearner
         Whose vocabularies are taught.
     clock : str, optional
@@ -60,12 +60,13 @@ class InstanceReader:
     """
 
     def __init__(
-        self, file: DataFile, spec: Spec, goal: str, learner: PartitionLearner, clock: str | None = None
+        self, file: DataFile, spec: Spec, goal: str | None, learner: PartitionLearner, clock: str | None = None
     ) -> None:
         self.file, self.goal, self.learner, self.clock = file, goal, learner, clock
         self.features = [(name, feature.type) for name, feature in spec.features.items()]
         self.columns = [file.position(name, "a feature of the stream") for name, _ in self.features]
-        self.columns.append(file.target(goal)[1])
+        if goal is not None:
+            self.columns.append(file.target(goal)[1])
         if clock is not None:
             self.columns.append(file.position(clock, "the time of a row"))
         self._origin: int | None = None
@@ -93,7 +94,9 @@ class InstanceReader:
         for (j, _, _), column in zip(coded, codes, strict=True):
             x[:, j] = column
         classes, at, labels_rejected = self.learner.classes, len(self.features), 0
-        if classes is None:
+        if self.goal is None:
+            y = np.full(n, np.nan)
+        elif classes is None:
             y = self.file.numbers(block, at, self.goal)
         else:
             (labels,), unlabelled = encode([(texts(block.columns[at]), classes)])
@@ -101,7 +104,7 @@ class InstanceReader:
         if self.clock is None:
             times, until = np.arange(first, first + n), first + n
         else:
-            found = moments(self.file, block, at + 1, self.clock)
+            found = moments(self.file, block, at + (self.goal is not None), self.clock)
             if self._origin is None:
                 self._origin = int(found[0])
             times = np.maximum.accumulate(np.maximum(found - self._origin, self._now))

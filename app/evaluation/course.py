@@ -8,6 +8,7 @@ import numpy as np
 
 from app.dataset.instances import Instances
 from app.dataset.lateness import Lateness
+from app.evaluation.alerts import Tally
 from app.evaluation.measured import Measured
 from app.evaluation.measures import IMPORTANCE, MOST_CLASSES, OF_CLASS
 from app.evaluation.permuting import Permuted
@@ -35,6 +36,8 @@ class Course:
         Rows from a point of the curves to the next one, at least; at the end of the rows, labels.
     permuted : Permuted, optional
         Where the importance of features is asked for.
+    unlabelled : int, optional
+        Rows, where there are no labels: points of the curve are at predictions, and alerts are counted.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Course:
         detectors: Sequence[str],
         every: int,
         permuted: Permuted | None = None,
+        unlabelled: int | None = None,
     ) -> None:
         self.spec = spec
         self.learner = PartitionLearner(spec)
@@ -61,6 +65,7 @@ class Course:
         self.timed = _Timed(self.learner)
         self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
         self.detectors, self._permuted = detectors, permuted
+        self._tally = None if unlabelled is None else Tally(CHAMPION, unlabelled)
         self.points: list[dict[str, float]] = []
         self.rows = self.rejected = 0
         self._every, self._since = every, 0
@@ -76,6 +81,8 @@ class Course:
             kept = np.delete(np.arange(len(instances.x)), instances.rejected)
             self._permuted.step(self.learner.roles[CHAMPION].model, instances.x[kept], instances.y[kept])
         outcome = self.lateness.step(instances)
+        if self._tally is not None:
+            self._tally.add(outcome)
         self.rows += len(instances.times)
         self.rejected += len(instances.rejected) + instances.labels_rejected
         self._advance(len(instances.times))
@@ -99,7 +106,7 @@ class Course:
         model, overall = self.learner.roles[CHAMPION].model, self.metrics.metrics()
         size = model.size()
         point = {**self.metrics.recent(), **self._besides(recent=True), **self.learner.intervals.windowed()}
-        point["n"] = overall["n"]
+        point["n"] = overall["n"] if self._tally is None else float(self._tally.n)
         if "accuracy" in overall:
             point["running_accuracy"] = overall["accuracy"]
             point["mean_running_accuracy"] = overall["mean_running_accuracy"]
@@ -117,7 +124,8 @@ class Course:
         return self.learner.roles[CHAMPION].besides(recent)
 
     def curves(self) -> dict[str, list[float | None]]:
-        """Columns: n, labels scored so far, each number once, and what is known there; None where it is undefined."""
+        """Columns: n, labels scored so far (or predictions), each number once, and what is known there; None where it
+        is undefined."""
         after = [point["n"] for point in self.points[1:]] + [-1.0]
         kept = [point for point, n in zip(self.points, after, strict=True) if 0 < point["n"] != n]
         names = ["n", *dict.fromkeys(name for point in kept for name in point if name != "n")]
@@ -141,7 +149,7 @@ class Course:
             **({"auto": True} if self.spec.champion.model == AUTO else {}),
             **about,
             "seed": self.spec.seed,
-            **self.metrics.metrics(),
+            **(self.metrics.metrics() if self._tally is None else self._alerts(self._tally)),
             **self.metrics.ranked(),
             **self._besides(),
             **self.learner.intervals.metrics(),
@@ -154,12 +162,16 @@ class Course:
             "peak_state_bytes": max(point["state_bytes"] for point in self.points),
             "seconds": round(seconds, 6),
             "wall_seconds": round(self.timed.wall, 6),
-            **({} if classes is None else {"classes": self.metrics.classes(classes)}),
+            **({} if classes is None or self._tally is not None else {"classes": self.metrics.classes(classes)}),
             **({} if self._permuted is None else {IMPORTANCE: self._permuted.result()}),
             "curves": self.curves(),
             **({"detectors": list(self.detectors), "changes": self.metrics.changes} if self.detectors else {}),
             **{key: count for key, count in counts.items() if count},
         }
+
+    def _alerts(self, tally: Tally) -> dict[str, Any]:
+        threshold = self._besides(recent=True).get("threshold")
+        return {**tally.result(), **({} if threshold is None else {"threshold": threshold})}
 
 
 class _Timed:

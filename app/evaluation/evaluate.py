@@ -22,7 +22,7 @@ from app.stream_file.durations import format_duration
 from app.stream_file.spec import Spec, build
 from models.contract import Bags
 from models.registry import FOREIGN, REGISTRY
-from topics.records import CLASSIFICATION, MULTI_INSTANCE, NOMINAL
+from topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, NOMINAL
 
 if TYPE_CHECKING:
     from app.dataset.table import Table
@@ -36,14 +36,14 @@ class Problem(NamedTuple):
 
     fields : of a stream file
     where : begins the sentence of a SpecError
-    goal : name of the target column
+    goal : name of the target column; None of a stream of anomalies without labels, whose alerts are counted
     n : rows
     remarks : sentences on what was inferred and may not be meant
     """
 
     fields: Mapping[str, Any]
     where: str
-    goal: str
+    goal: str | None
     n: int
     remarks: Sequence[str] = ()
 
@@ -88,6 +88,7 @@ def problem_for(
     if clock is not None:
         file.position(clock, "the time of a row")
     remarks: Sequence[str] = ()
+    goal: str | None
     if stream is None:
         likely = [name for name in file.names if name not in ignore][-1:] if target is None else [target]
         if clock in likely:
@@ -127,13 +128,8 @@ def problem_for(
         inferring = {"--task": task, "--nominal": nominal, "--ignore": ignore, "--max-values": max_values}
         for option in [option for option, value in inferring.items() if value]:
             raise SpecError(f"{option} and --stream exclude each other: the stream file says what the data are")
-        if target is None and not stream.has_labels:
-            raise SpecError(
-                f"stream {stream.name} has no labels, by which an evaluation scores predictions: name a column of "
-                "labels by --target, or replay the file to a worker and look at its alerts"
-            )
-        goal, _ = file.target(target, stream.features)
-        if clock == goal:
+        goal = None if target is None and _is_unlabelled(file, stream) else file.target(target, stream.features)[0]
+        if goal is not None and clock == goal:
             raise SpecError(_both(goal))
         n = file.count(limit)
         if n == 0:
@@ -143,6 +139,9 @@ def problem_for(
         if stream.shares:  # one fold learns all labels as it is
             fields["learning"] = "partition"
             fields["topics"] = stream.topics.model_copy(update={"learned": None})
+        if goal is None:  # so that no instance waits
+            fields["topics"] = fields.get("topics", stream.topics).model_copy(update={"labels": None})
+            fields["record"] = stream.record.model_copy(update={"y": None})
         if clock is not None and label_delay > stream.join.horizon:
             remarks = [
                 f"labels come {format_duration(label_delay)} late, and instances wait for "
@@ -160,13 +159,31 @@ def problem_for(
     return Problem(fields, str(file.path), goal, n, remarks)
 
 
+def _is_unlabelled(file: DataFile, stream: Spec) -> bool:
+    """Whether there is nothing but alerts to tell of. SpecError where there is not even that."""
+    if stream.task != ANOMALY:
+        return False
+    if not stream.has_labels:
+        why = f"stream {stream.name} has no labels"
+    elif file.names[-1] in stream.features:
+        why = f"the last column of {file.path} is a feature, and no column of labels was named by --target"
+    else:
+        return False
+    if not stream.has_alerts:
+        raise SpecError(
+            f"{why}, so there is nothing to score: decision: {{alert_rate: 0.01}} in the stream file would name "
+            "alerts, which an evaluation counts without labels"
+        )
+    return True
+
+
 def _both(column: str | None) -> str:
     return f"column {column!r} would be the target and the time: name the target by --target"
 
 
 def spec_for(
     file: DataFile, model: str, parameters: Mapping[str, Any], *, seed: int | None = None, **options: Any
-) -> tuple[Spec, str, int]:
+) -> tuple[Spec, str | None, int]:
     """The stream that a file stands for, with `model` as its only model; options as `problem_for` takes them.
 
     Returns
@@ -180,7 +197,7 @@ def spec_for(
 def evaluate(
     file: DataFile,
     spec: Spec,
-    goal: str,
+    goal: str | None,
     n: int,
     *,
     on_outcome: Callable[[Outcome], None] | None = None,
@@ -198,7 +215,7 @@ def evaluate(
 def evaluate_all(
     file: DataFile,
     specs: Sequence[Spec],
-    goal: str,
+    goal: str | None,
     n: int,
     *,
     label_delay: float = 0,
@@ -237,7 +254,8 @@ def evaluate_all(
     Returns
     -------
     list of dict
-        JSON-serialisable: model, parameters, data, task, label_delay (and clock), seed, n (labels scored), the metrics
+        JSON-serialisable: model, parameters, data, task, label_delay (and clock), seed, n (labels scored; without a
+        goal what `app.evaluation.alerts.Tally` has instead, and the threshold), the metrics
         that the task has (undefined ones are absent) as `models.prequential` and `app.evaluation.measured` have them;
         n_nodes, n_leaves, depth (and n_models) at the end; live_bytes, of the model's arrays as they lie in memory
         (`models.memory`), at the end, and mean_live_bytes and peak_live_bytes, over the points of the curves;
@@ -255,7 +273,8 @@ def evaluate_all(
         for spec in specs
     ]
     late = (label_delay, clock is not None)
-    runs = [Course(spec, *late, detectors, every, one) for spec, one in zip(specs, permuted, strict=True)]
+    counted = n if goal is None else None
+    runs = [Course(spec, *late, detectors, every, one, counted) for spec, one in zip(specs, permuted, strict=True)]
     first = runs[0].learner
     for run in runs:
         run.learner.vocabularies, run.learner.classes = first.vocabularies, first.classes
@@ -273,7 +292,9 @@ def evaluate_all(
         for outcome in run.finish(size):
             if on_outcome is not None:
                 on_outcome(k, outcome)
-    about: dict[str, Any] = {"data": file.path.name, "task": specs[0].task, "label_delay": label_delay}
+    about: dict[str, Any] = {"data": file.path.name, "task": specs[0].task}
+    if goal is not None:
+        about["label_delay"] = label_delay
     if clock is not None:
         about["clock"] = clock
     return [run.result(about) for run in runs]

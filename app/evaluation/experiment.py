@@ -11,10 +11,12 @@ from app.dataset.dated import DatedFile
 from app.dataset.shuffled import ShuffledFile
 from app.dataset.synthetic import Recipe, SyntheticFile
 from app.dataset.table import read_table
+from app.errors import SpecError
 from app.evaluation.evaluate import evaluate_bags, problem_for
 from app.evaluation.folds import cross_validate
 from app.evaluation.sweep import Candidate, run, tasks_of
 from app.stream_file.spec import Spec
+from models.decision import MEMORY
 from models.threads import n_cores
 
 Told = Callable[[int], None]
@@ -79,7 +81,9 @@ class Experiment(ABC):
     remarks : sequence of str
         Sentences on what was inferred and may be wrong.
     past : tuple
-        Labels of the window, and the factor of fading, of a point of the curves.
+        Labels of the window, and the factor of fading, of a point of the curves; predictions where there are no labels.
+    labelled : bool
+        Whether there are labels: without them alerts are counted.
     drifts : list of int
         Labels at known changes of a generated stream.
     about : dict
@@ -90,6 +94,7 @@ class Experiment(ABC):
     total: int
     remarks: Sequence[str] = ()
     past: tuple[int, float | None]
+    labelled: bool = True
     drifts: Sequence[int] = ()
     about: dict[str, Any]
 
@@ -111,6 +116,21 @@ def prepare(rows: Rows, protocol: Protocol, chosen: Sequence[Candidate]) -> Expe
     """What is to be run. DataError or SpecError where it cannot be."""
     of_table = rows.bag is not None or protocol.folds is not None
     return _OfTable(rows, protocol, chosen) if of_table else _OfStream(rows, protocol, chosen)
+
+
+def check_unlabelled(protocol: Protocol) -> None:
+    """SpecError where something is asked for that only labels can tell."""
+    asked: dict[str, Any] = {"--label-delay": protocol.label_delay, "--detector": protocol.detectors}
+    asked |= {"--window": protocol.window, "--fading": protocol.fading, "--importance": protocol.importance}
+    for option in [option for option, value in asked.items() if value]:
+        raise SpecError(f"{option} is about labels, and there are none: name their column by --target, or leave it out")
+
+
+def recent_predictions(spec: Spec) -> int:
+    """About how many of the last predictions a recent alert rate is of."""
+    assert spec.decision is not None
+    assert spec.decision.alert_rate is not None
+    return round(MEMORY / 2.0 / spec.decision.alert_rate)
 
 
 class _OfStream(Experiment):
@@ -146,6 +166,9 @@ class _OfStream(Experiment):
             )
             for file in files
         }
+        self.labelled = all(one.goal is not None for one in kinds.values())
+        if not self.labelled:
+            check_unlabelled(protocol)
         problems = [
             (ShuffledFile(file, seed, rows.limit) if protocol.shuffle else file, kinds[id(file)])
             for file, seed in zip(files, seeds, strict=True)
@@ -158,9 +181,11 @@ class _OfStream(Experiment):
         metrics = self._tasks[0].specs[0].metrics
         self.name, self.remarks = files[0].path.name, kinds[id(files[0])].remarks
         self.past = metrics.window, metrics.fading
+        if not self.labelled:
+            self.past = recent_predictions(self._tasks[0].specs[0]), None
         self.total = sum(task.n * len(task.specs) for task in self._tasks)
         self.about = {"data": self.name, "rows": self._tasks[0].n, "task": self._tasks[0].specs[0].task}
-        self.about["label_delay"] = protocol.label_delay
+        self.about |= {"label_delay": protocol.label_delay} if self.labelled else {}
         self.about |= {} if rows.clock is None else {"clock": rows.clock}
         if rows.recipe is not None:
             self.about["generated"] = {key: value for key, value in rows.recipe.plain().items() if key != "seed"}

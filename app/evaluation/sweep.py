@@ -99,7 +99,7 @@ class Task(NamedTuple):
     """
 
     file: DataFile
-    goal: str
+    goal: str | None
     n: int
     specs: list[Spec]
     places: list[int]

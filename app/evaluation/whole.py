@@ -1,6 +1,7 @@
 """A stream file as it is, over a file's rows, in memory: all of its models beside each other in one learner, with what
 its `promotion` and `drift` would have said and done, and when."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,13 @@ from app.dataset.dated import DatedFile
 from app.dataset.instances import InstanceReader
 from app.dataset.lateness import Lateness
 from app.dataset.synthetic import SyntheticFile
+from app.evaluation.alerts import Tally
 from app.evaluation.evaluate import LARGEST_BATCH, problem_for
-from app.evaluation.experiment import Protocol, Rows
+from app.evaluation.experiment import Protocol, Rows, check_unlabelled
 from app.partition.learner import PartitionLearner
 from app.partition.outcome import Outcome
 from app.stream_file.spec import Spec, build
+from models.memory import live_bytes
 from topics.commands import EventRecord
 from topics.records import DriftRecord
 
@@ -53,6 +56,8 @@ class Whole:
             limit=rows.limit,
             **how,  # type: ignore[arg-type]
         )
+        if problem.goal is None:
+            check_unlabelled(protocol)
         fields = dict(problem.fields)
         fields |= {name: getattr(stream, name) for name in MODELS if name in stream.model_fields_set}
         fields |= {} if protocol.seed is None else {"seed": protocol.seed}
@@ -65,7 +70,9 @@ class Whole:
         """JSON-serialisable. told : rows done.
 
         models : role at the end -> learner, its metrics over all labels (`overall`) and over the window or fading
-            (`recent`), `estimated` accuracy before labels come and its error
+            (`recent`), `estimated` accuracy before labels come and its error; without labels what
+            `app.evaluation.alerts.Tally` has, and `live_bytes` and `state_bytes` at the end
+        seconds, instances_per_second : without labels, of CPU, of all models together
         compared : role of a challenger -> how it does beside the champion
         promotions : what the rule did (`applied`) or proposed: the first `row` predicted after it, a sentence, models
         drifts : what was found, as records of the drift topic have it, with the `row` of the last prediction before
@@ -76,15 +83,22 @@ class Whole:
         delay = round(self._delay * 1000) if clock is not None else int(self._delay)
         lateness, rows = Lateness(learner, delay, clock is not None), 0
         promotions, drifts, n_rejected = list[EventRecord](), list[DriftRecord](), 0
+        unlabelled, seconds = self._goal is None, 0.0
+        tallies = {role: Tally(role, self.total) for role in learner.roles if unlabelled}
 
         def note(outcome: Outcome) -> None:
+            for tally in tallies.values():
+                tally.add(outcome)
             promotions.extend(outcome.events)
             drifts.extend(outcome.drifts)
 
         for instances in InstanceReader(self._file, self.spec, self._goal, learner, clock).read(
             self._rows.limit, min(LARGEST_BATCH, self.total)
         ):
-            note(lateness.step(instances))
+            start = time.process_time()
+            outcome = lateness.step(instances)
+            seconds += time.process_time() - start
+            note(outcome)
             rows += len(instances.times)
             n_rejected += len(instances.rejected) + instances.labels_rejected
             told(rows)
@@ -95,7 +109,7 @@ class Whole:
             "data": self.name,
             "rows": rows,
             "task": self.spec.task,
-            "label_delay": self._delay,
+            **({} if unlabelled else {"label_delay": self._delay}),
             **({} if clock is None else {"clock": clock}),
             "seed": self.spec.seed,
             "window": self.spec.metrics.window,
@@ -105,9 +119,23 @@ class Whole:
                     "overall": figures.overall[role],
                     "recent": figures.recent[role],
                     "estimated": figures.estimated[role],
+                    **(
+                        {
+                            **tallies[role].result(),
+                            "live_bytes": live_bytes(one.model),
+                            "state_bytes": one.model.n_bytes,
+                        }
+                        if unlabelled
+                        else {}
+                    ),
                 }
                 for role, one in learner.roles.items()
             },
+            **(
+                {"seconds": round(seconds, 6), "instances_per_second": round(rows / seconds) if seconds > 0 else None}
+                if unlabelled
+                else {}
+            ),
             "compared": dict(figures.compared),
             "promotions": [
                 {

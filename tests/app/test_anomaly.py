@@ -129,9 +129,9 @@ def test_the_most_unusual_are_alerts_with_and_without_labels():
     said = [json.loads(one) for one in learner.encode(outcome)]
     assert [one["y"] for one in said] == [None if np.isnan(one) else one for one in scores[:, 0]]
     assert [one["alert"] for one in said] == [None if np.isnan(one) else one == 1.0 for one in expected[:, 0]]
-    assert sum(one["alert"] is None for one in said) == 50 + 10 / 0.05
+    assert sum(one["alert"] is None for one in said) == 50 + 1 / 0.05
     alerts, found = np.array([one["alert"] is True for one in said]), learner.figures()
-    assert alerts[250:].mean() == found.overall["champion"]["alert_rate"] == pytest.approx(0.05, abs=0.01)
+    assert alerts[70:].mean() == found.overall["champion"]["alert_rate"] == pytest.approx(0.05, abs=0.01)
     assert found.recent["champion"]["alert_rate"] == pytest.approx(0.05, abs=0.01)
     assert found.recent["champion"]["threshold"] == twin.value
     assert found.recent["other"]["threshold"] != twin.value
@@ -139,6 +139,11 @@ def test_the_most_unusual_are_alerts_with_and_without_labels():
     assert set(of_alerts) == {"1"}
     assert of_alerts["1"]["precision"] == pytest.approx(y[last][alerts[last]].mean()) == pytest.approx(0.8, abs=0.2)
     assert of_alerts["1"]["recall"] == pytest.approx(alerts[last][y[last] == 1].mean())
+    others = PartitionLearner(build({**stream, "predictions": {"challengers": True}}, "test"))
+    of_other = [json.loads(one)["challengers"]["other"] for one in others.encode(step(others, rows))]
+    Threshold("alert_rate", 0.05, scores=True).run(every, outcome.p["other"], expected, 1)
+    assert [one["alert"] for one in of_other] == [None if np.isnan(one) else one == 1.0 for one in expected[:, 0]]
+    assert sum(one["alert"] is True for one in of_other) == pytest.approx(0.05 * n, rel=0.2)
     alone = PartitionLearner(build({**stream, "topics": {"labels": None}, "record": {"y": None}}, "test"))
     assert [json.loads(one)["alert"] for one in alone.encode(step(alone, rows))] == [one["alert"] for one in said]
     assert alone.figures().overall["champion"] == {"n": 0, "alert_rate": found.overall["champion"]["alert_rate"]}

@@ -372,7 +372,16 @@ def test_anomalies_need_no_label_and_have_alerts(tmp_path: Path) -> None:
     assert (list(spec.features), spec.topics.labels, spec.decision is None) == (["a", "b"], None, False)
     done = CliRunner().invoke(cli, ["init", str(path), "--task", "anomaly", "--out", str(tmp_path / "s.yaml")])
     assert "anomaly, 2 features" in done.output
-    assert "replay" not in done.output + text
+    assert "# Records as `riparian replay` makes them of the file" in text
+    after = [line.strip() for line in done.output.partition("next:\n")[2].splitlines()]
+    at = str(tmp_path / "s.yaml")
+    assert after == [
+        f"riparian check {at}", f"riparian evaluate {path} --stream {at}",
+        f"riparian replay {at} {path}", f"riparian worker {at}",
+    ]  # fmt: skip
+    told = CliRunner().invoke(cli, after[1].split()[1:])
+    assert told.exit_code == 0
+    assert "200 rows of d.csv, no labels" in told.output
     shown = CliRunner().invoke(cli, ["check", str(tmp_path / "s.yaml")], terminal_width=200).output
     assert "waiting for labels: nothing does" in shown
     assert "a threshold on the scores, so that the alert rate is 0.01" in shown

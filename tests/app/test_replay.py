@@ -353,4 +353,4 @@ def test_a_file_without_labels_goes_to_a_stream_that_has_none(broker, topic_name
     assert found.exit_code == 2
     assert "has none: leave it out" in found.output
     found = CliRunner().invoke(cli, ["evaluate", str(data), "--stream", str(stream)])
-    assert "name a column of labels by --target, or replay the file" in str(found.exception)
+    assert "has no labels, so there is nothing to score" in str(found.exception)

@@ -119,7 +119,7 @@ def test_an_anomaly_without_labels(broker, tmp_path, topic_name):
     alone.run(every, np.array([one["y"] for one in sent], float)[:, None], decided, 1)
     assert [one["alert"] for one in sent] == [None if np.isnan(one) else one == 1.0 for one in decided[:, 0]]
     assert sent[350]["alert"] is True
-    assert sum(one["alert"] is None for one in sent) == 250 + 100
+    assert sum(one["alert"] is None for one in sent) == 250 + 10
     assert asyncio.run(audit(spec, Connection(broker), 0)).plain()["holds"]
     scores = [[one["y"] for one in sent], [one["challengers"]["forest"]["y"] for one in sent]]
     assert scores[0].index(max(scores[0][250:])) == 350

@@ -28,19 +28,20 @@ class NaiveThreshold:
     def __init__(self, target, share, code):
         self.target, self.share, self.code = target, share, code
         self.place = place
+        self.first = FIRST
         self.taken = []  # bins of what the share is of
         self.others = []  # bins of labels of other classes, each with how many had been taken before it
         self.shift, self.delay, self.told = 0.0, 0.0, 0
 
     def edge(self):
         n = len(self.taken)
-        if n * (self.share if self.target == "alert_rate" else 1) < FIRST:
+        if n * (self.share if self.target == "alert_rate" else 1) < self.first:
             return None
         level = 1 / (1 + math.exp(-(math.log(self.share / (1 - self.share)) + self.shift)))
         decay = 1 - (2 * self.share / MEMORY if self.target == "alert_rate" else 1 / MEMORY)
         own = {}
         for i, b in enumerate(self.taken):
-            own[b] = own.get(b, 0.0) + decay ** (n - 1 - i)
+            own[b] = own.get(b, 0.0) + self.weight(i, n, decay)
         total = sum(own.values())
         if self.target != "precision":
             wanted, above = level * total, 0.0
@@ -62,6 +63,10 @@ class NaiveThreshold:
             if precision > most:
                 best, most = edge, precision
         return best if found is None else found
+
+    def weight(self, i, n, decay):
+        """What number i of n counts."""
+        return decay ** (n - 1 - i)
 
     def follow(self, happened, between):
         self.delay += max(0.01, 1 / (self.told + 1)) * (between - self.delay)
@@ -104,7 +109,15 @@ class NaiveAlerts(NaiveThreshold):
     def __init__(self, share):
         super().__init__("alert_rate", share, 1)
         self.place = lambda score: min(max(int(score * 480), 0), 479)
+        self.first = 1
         self.said = []
+
+    def weight(self, i, n, decay):
+        """As (i + 1) (i + 2) for the first 200 / share, then by fading."""
+        young = min(n, math.floor(MEMORY / self.share) - 2)
+        if i >= young:
+            return decay ** (n - 1 - i)
+        return (i + 2) * (i + 3) / ((young + 1) * (young + 2)) * decay ** (n - young)
 
     def decide(self, score):
         """-> (1 or 0; how many had a threshold before), or None twice."""
@@ -120,7 +133,7 @@ class NaiveAlerts(NaiveThreshold):
     def rates(self):
         """Of all, and of the past that counts; those without a threshold do not."""
         decay, n = 1 - 2 * self.share / MEMORY, len(self.said)
-        kept = [(one, decay ** (n - 1 - i)) for i, one in enumerate(self.said) if one is not None]
+        kept = [(one, self.weight(i, n, decay)) for i, one in enumerate(self.said) if one is not None]
         if not kept:
             return None, None
         recent = sum(one * w for one, w in kept) / sum(w for _, w in kept)

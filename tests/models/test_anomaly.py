@@ -76,6 +76,39 @@ def test_online_isolation_forest_equals_its_twin(window, leaf_size, size):
         assert heights[tree, 0] == naive.root.height == min(window, 500)
 
 
+def test_online_isolation_forest_equals_its_twin_where_all_has_moved_on():
+    """Cuts of before stay where enough instances pass them, though all on one side: most of the window then lies in one
+    box, as the authors' rules have it. Every node and box is the twin's."""
+    n, window = 1500, 200
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(n, 3)) + 4.0 * rng.integers(0, 2, (n, 1)) + 20.0 * (np.arange(n) >= n // 2)[:, None]
+    parameters = {"n_trees": 8, "window": window, "leaf_size": 4}
+    learner = create("online-isolation-forest", Schema((0, 0, 0), 1, "anomaly"), seed=3, **parameters)
+    twin = NaiveOnlineIsolationForest((0, 0, 0), 3, **parameters)
+    fullest = []
+    for at in (0, n // 2):
+        half = x[at : at + n // 2]
+        learner.learn_many(half, np.full(len(half), np.nan))
+        for one in half:
+            twin.learn(one)
+        expected = [twin.predict(one) for one in half[-50:]]
+        assert learner.predict_many(half[-50:])[:, 0] == pytest.approx(expected, abs=1e-12)
+        state, most = learner.state(), []
+        for t, tree in enumerate(twin.trees):
+            waiting, leaves = [(0, tree.root)], []
+            while waiting:
+                i, node = waiting.pop()
+                assert state.heights[t, i] == node.height
+                for f, ends in node.box.items():
+                    assert state.boxes[t, i, :, f] == pytest.approx(ends, abs=1e-12)
+                waiting += [(2 * i + 1 + k, child) for k, child in enumerate(node.children)]
+                leaves += [] if node.children else [node.height]
+            most.append(max(leaves) / window)
+        fullest.append(np.mean(most))
+    assert fullest[0] < 0.6
+    assert fullest[1] > 0.7
+
+
 @pytest.mark.parametrize(("name", "share"), [("half-space-trees", 0.999), ("online-isolation-forest", 0.9)])
 def test_what_is_far_from_others_scores_high(name, share):
     rng = np.random.default_rng(1)

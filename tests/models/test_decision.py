@@ -209,8 +209,10 @@ def scored(n, seed):
     return scores
 
 
-def test_alerts_are_the_twins_and_labels_change_nothing():
-    scores, threshold, twin = scored(700, 1), Threshold(ALERT_RATE, 0.1, scores=True), NaiveAlerts(0.1)
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_alerts_are_the_twins_and_labels_change_nothing(share):
+    """At .1 all are of a young stream, at .5 the first 398."""
+    scores, threshold, twin = scored(700, 1), Threshold(ALERT_RATE, share, scores=True), NaiveAlerts(share)
     assert not threshold.has_begun
     assert (threshold.alert_rate(True), threshold.alert_rate(False), threshold.value) == (None, None, None)
     decided = run(threshold, delayed(np.arange(700) % 2.0, 30), scores)
@@ -250,9 +252,24 @@ def test_the_share_of_alerts_stays_through_a_drift_of_the_scores(share, near):
     found = [np.nanmean(part) for part in np.split(alerts, 10)]
     assert np.nanmean(alerts) == pytest.approx(share, rel=0.01)
     assert found[1:] == pytest.approx([share] * 9, rel=near)
-    assert np.isnan(alerts[: int(10 / share)]).all()
+    assert np.isnan(alerts[: int(1 / share)]).all()
+    assert not np.isnan(alerts[int(1 / share) :]).any()
     known = ~np.isnan(alerts)
     assert scores[known & (alerts == 1)].mean() > np.quantile(scores, 0.9)
+
+
+@pytest.mark.parametrize("fall", [0.0, 0.1])
+def test_the_share_of_alerts_is_kept_from_the_first_hundred_on(fall):
+    """Also where a learner says greater scores of its first thousand than of those that follow."""
+    rng, n = np.random.default_rng(5), 5000
+    found = []
+    for _ in range(20):
+        scores = rng.beta(4.0, 16.0, n) + np.where(np.arange(n) < 1000, fall, 0.0)
+        threshold = Threshold(ALERT_RATE, 0.01, scores=True)
+        found.append(run(threshold, delayed(np.zeros(n), 0), scores[:, None])[:, 0])
+    early, late = (np.nanmean(np.array(found)[:, part]) for part in (slice(0, 1000), slice(2000, n)))
+    assert early == pytest.approx(0.01, rel=0.25)
+    assert late == pytest.approx(0.01, rel=0.15)
 
 
 @pytest.mark.parametrize("delay", [0, 2000])

@@ -117,7 +117,11 @@ def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilitie
         "reasons": [{"b": 0.5} if i % 2 else None for i in range(n)] if challengers else None,
     }  # fmt: skip
     if n_classes == 0 and seed % 2:
-        columns |= {"classes": None, "reasons": None, "decided": {"champion": rng.choice([0.0, 1.0, np.nan], n)}}
+        columns |= {
+            "classes": None,
+            "reasons": None,
+            "decided": {role: rng.choice([0.0, 1.0, np.nan], n) for role in columns["decided"]},
+        }
     room = int(rng.choice([100, 3000, 10**6]))
     packed = codec.pack_predictions(room, **columns)
     assert [row for record in packed for row in codec.split_predictions(record)] == codec.encode_predictions(**columns)

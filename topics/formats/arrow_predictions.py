@@ -3,8 +3,8 @@
 Columns are the fields of the JSON ones: `id`, `y`, `p`, `model`, `offset`, `label_offset`, `index` and `label_index`
 where records of the inputs hold several instances, `lower` and `upper`, `set`, `reasons` and `alert` where these are
 asked for, `challengers`. y is the text of a class, or float64; p a map of class to float64; set a list of texts;
-reasons a map of feature to float64; alert a boolean; challengers a struct with y and p of each. A record of the topic
-holds at most as many rows as fit it.
+reasons a map of feature to float64; alert a boolean; challengers a struct with y and p, or y and alert, of each. A
+record of the topic holds at most as many rows as fit it.
 
 Within a worker, and where they are read back, predictions are single all the same: the JSON texts of their rows.
 """
@@ -117,6 +117,9 @@ class Predictions:
             columns["alert"] = pa.array(alerts(p, told[CHAMPION]), pa.bool_())
         if challengers:
             parts = {role: opinion(output, told.get(role)) for role, output in challengers.items()}
+            if classes is None and CHAMPION in told:
+                for role, part in parts.items():
+                    part["alert"] = pa.array(alerts(challengers[role], told.get(role)), pa.bool_())
             structs = [pa.StructArray.from_arrays(list(part.values()), list(part)) for part in parts.values()]
             columns["challengers"] = pa.StructArray.from_arrays(structs, list(parts))
         batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))

@@ -1,9 +1,9 @@
 """Prediction records as Avro: the fields of the JSON ones, by one schema for every stream.
 
-Where intervals, sets, reasons or alerts are asked for it is another schema, with fields more at the end; the one with
-fewer is a part of it. The places that a prediction was made at come first and stay first, so that they can be read
-whatever comes behind them; those of further input logs, which a stream has from its beginning, come right behind the
-labels'.
+Where intervals, sets, reasons or alerts are asked for it is another schema, with fields more at the end, and with
+alerts one more of each challenger. The places that a prediction was made at come first and stay first, so that they can
+be read whatever comes behind them; those of further input logs, which a stream has from its beginning, come right
+behind the labels'.
 y is null where a model knows nothing (or has no finite value); p is null then, too, and where it is not asked for, of
 regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is written as text.
 """
@@ -21,17 +21,17 @@ from topics.formats.binary_predictions import BinaryWriter, Shares
 from topics.formats.framing import ID_BYTES, head_of
 from topics.formats.registered import FURTHER, Predictions
 from topics.records import place_type
-from topics.schemas import AVRO, Schema, Schemas
+from topics.schemas import AVRO, Key, Schema, Schemas
 from topics.vocabulary import Scalar
 
 _Y = ["null", "boolean", "long", "double", "string"]
 _P = ["null", {"type": "map", "values": "double"}]
-_OPINION = {
+_OPINION: dict[str, Any] = {
     "type": "record",
     "name": "Opinion",
     "fields": [{"name": "y", "type": _Y}, {"name": "p", "type": _P, "default": None}],
 }
-_PREDICTION = {
+_PREDICTION: dict[str, Any] = {
     "type": "record",
     "name": "Prediction",
     "namespace": "riparian",
@@ -62,7 +62,12 @@ _WHY = {
     "doc": "What features added to y, the largest first.",
 }
 
-_ALERT = {"name": "alert", "type": ["null", "boolean"], "default": None, "doc": "Whether y is an alert."}
+_ALERT: dict[str, Any] = {
+    "name": "alert",
+    "type": ["null", "boolean"],
+    "default": None,
+    "doc": "Whether y is an alert.",
+}
 
 
 @cache
@@ -72,7 +77,10 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     # The default lets a registry take it as compatible where subjects are named by records, so that streams share one.
     more = [{"name": name, "type": "long", "default": 0, "doc": FURTHER[name]} for name in further]
     fields = [offset, label_offset, *more, *rest]
-    every = (fields, [*fields, *_SAID], [*fields, *_SAID, _WHY], [*fields, *_SAID, _WHY, _ALERT])
+    others = {**_OPINION, "fields": [*_OPINION["fields"], _ALERT]}
+    challengers = {**fields[-1], "type": ["null", {"type": "map", "values": others}]}
+    alerts = [*fields[:-1], challengers, *_SAID, _WHY, _ALERT]
+    every = (fields, [*fields, *_SAID], [*fields, *_SAID, _WHY], alerts)
     one, two, three, four = (Schema(AVRO, json.dumps({**_PREDICTION, "fields": some})) for some in every)
     return one, two, three, four
 
@@ -127,6 +135,9 @@ class PredictionWriter(BinaryWriter):
         parts = [text(name) + y + p for name, (y, p) in zip(names, said, strict=True)]
         return b"".join((b"\2", whole(len(names)), *parts, _NULL))
 
+    def challenger_alert(self, said: bool | None) -> bytes:
+        return scalar(said)
+
     def interval(self, lower: float, upper: float) -> bytes:
         ends = (_NULL if math.isnan(end) else b"\2" + _double(end) for end in (lower, upper))
         return b"".join((*ends, _NULL))
@@ -150,7 +161,7 @@ class PredictionReader:
 
     def __init__(self, schemas: Schemas, further: tuple[str, ...] = ()) -> None:
         self._schemas, self._further, self._place = schemas, further, place_type(further)
-        self._types = [avro_types.parse(schema) for schema in schemas_of(further)]
+        self._types = {schema: avro_types.parse(schema) for schema in schemas_of(further)}
 
     def place(self, value: bytes | None) -> Any:
         """Where a prediction record stands."""
@@ -174,19 +185,43 @@ class PredictionReader:
         found = head_of(value or b"")
         if value is None or found is None:
             raise ValueError("it does not begin with the id of a schema")
-        try:
-            for schema in self._types:  # it goes on where one that says more does
-                record, p = schema.value(value, found.start, 0)
-                if p == len(value):
-                    break
-        except (IndexError, UnicodeDecodeError, OverflowError, MalformedError) as error:
-            raise ValueError(str(error)) from error
-        except Exception as error:  # struct.error
-            raise ValueError("it ends too early") from error
-        if p != len(value):
-            raise ValueError("it does not end where a prediction ends")
+        *more, least = self._likely(found.key)
+        for one in more:
+            try:
+                record = _record(one, value, found.start)
+                break
+            except ValueError:
+                continue
+        else:
+            record = _record(least, value, found.start)
         absent = [name for name in ("challengers", *BESIDES) if record.get(name) is None]
         fields: dict[str, Any] = {name: value for name, value in record.items() if name not in absent}
         if "reasons" in fields:
             fields["reasons"] = {one["feature"]: one["value"] for one in fields["reasons"]}
+        for one in fields.get("challengers", {}).values():
+            if one.get("alert", 0) is None:
+                del one["alert"]
         return fields
+
+    def _likely(self, key: Key) -> list[avro_types.Type]:
+        """What a record may be of: first what it names, then those that a stream may have had before, from what says
+        most on, since others would take the alert of a challenger for the end of them all."""
+        named = self._schemas.written.get("predictions")
+        known = list(self._types)[::-1]
+        if named is not None and key == named.id:
+            known.sort(key=lambda schema: schema != named.schema)
+        return [self._types[schema] for schema in known]
+
+
+def _record(schema: avro_types.Type, value: bytes, start: int) -> dict[str, Any]:
+    """ValueError where the value is no record of this schema."""
+    try:
+        record, p = schema.value(value, start, 0)
+    except (IndexError, UnicodeDecodeError, OverflowError, MalformedError) as error:
+        raise ValueError(str(error)) from error
+    except Exception as error:  # struct.error
+        raise ValueError("it ends too early") from error
+    if p != len(value):
+        raise ValueError("it does not end where a prediction ends")
+    found: dict[str, Any] = record
+    return found

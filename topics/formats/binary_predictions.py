@@ -76,6 +76,10 @@ class BinaryWriter:
         """Of one record. said : y and p of each of them."""
         raise NotImplementedError
 
+    def challenger_alert(self, said: bool | None) -> bytes:
+        """Whether a challenger's score is an alert, behind its p."""
+        raise NotImplementedError
+
     def interval(self, lower: float, upper: float) -> bytes:
         """NaN where nothing is said."""
         raise NotImplementedError
@@ -112,20 +116,23 @@ class BinaryWriter:
         assert tuple(further or ()) == self.further
         before, name = written_by(self._schemas, "predictions")[0], self.model(model)
         told = decided or {}
+        says_alerts = classes is None and CHAMPION in told
         y, shares = self._outputs(p, classes, probabilities, told.get(CHAMPION))
         others: Iterable[bytes] = repeat(self.nothing)
         if challengers:
-            each = [
-                zip(*self._outputs(out, classes, probabilities, told.get(role)), strict=False)
-                for role, out in challengers.items()
-            ]
+            each = []
+            for role, out in challengers.items():
+                own, part = self._outputs(out, classes, probabilities, told.get(role))
+                if says_alerts:
+                    part = map(bytes.__add__, part, map(self.challenger_alert, alerts(out, told.get(role))))
+                each.append(zip(own, part, strict=False))
             names = tuple(challengers)
             others = [self.challengers(names, said) for _, *said in zip(ids, *each, strict=False)]
         places = map(self.place, map(int, offsets), map(int, label_offsets))
         for role, found in (further or {}).items():
             places = map(bytes.__add__, places, map(self.further_place, repeat(role), map(int, found)))
         more = self._more(said, classes, reasons)
-        if classes is None and CHAMPION in told:
+        if says_alerts:
             more = map(self.alert, alerts(p, told[CHAMPION]))
         rows = zip(places, ids, y, shares, others, more, strict=False)
         made = [

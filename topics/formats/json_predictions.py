@@ -9,8 +9,8 @@ null y where the model has no value. Where they are asked for, the ends of an in
 or a set of classes, in their JSON forms, under "set"; null where nothing is said. What features added to it, where that
 is asked for, stands under "reasons": `{feature: number}`, the largest first. Where it is decided which scores of
 anomalies are alerts, that of the champion stands under "alert", true or false; null while it is not. Challengers, where
-they are asked for, stand under "challengers": `{name: {"y", "p"}}`. Floats are written in the shortest form that reads
-back to the same bits.
+they are asked for, stand under "challengers": `{name: {"y", "p"}}`, with an "alert" of their own where the champion has
+one. Floats are written in the shortest form that reads back to the same bits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,6 +55,7 @@ def _prediction_type(further: tuple[str, ...]) -> type[msgspec.Struct]:
 class _Challenger(msgspec.Struct, gc=False, eq=False):
     y: Any
     p: Any = msgspec.UNSET
+    alert: Any = msgspec.UNSET
 
 
 def struct_of(names: Sequence[str]) -> Any:
@@ -121,8 +122,13 @@ class PredictionWriter:
             columns.append(alerts(p, told[CHAMPION]))
             names += ("alert",)
         if challengers:
+            scores = classes is None and CHAMPION in told
             parts = [
-                map(_Challenger, *self._outputs(output, classes, probabilities, told.get(role)))
+                map(
+                    _Challenger,
+                    *self._outputs(output, classes, probabilities, told.get(role)),
+                    alerts(output, told.get(role)) if scores else repeat(msgspec.UNSET),
+                )
                 for role, output in challengers.items()
             ]
             columns.append(map(self._struct("challengers", tuple(challengers)), *parts))

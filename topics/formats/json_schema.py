@@ -23,7 +23,7 @@ from topics.schemas import JSON, NotToldError, Schema, Schemas
 
 _Y = {"type": ["string", "integer", "number", "boolean", "null"]}
 _P = {"type": ["object", "null"], "additionalProperties": {"type": ["number", "null"]}}
-_OPINION = {"type": "object", "properties": {"y": _Y, "p": _P}, "required": ["y"]}
+_OPINION: dict[str, Any] = {"type": "object", "properties": {"y": _Y, "p": _P}, "required": ["y"]}
 _PROPERTIES = {
     "id": {"type": "string"},
     "y": {**_Y, "description": "The likeliest class, or the value."},
@@ -52,7 +52,9 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     """Of predictions. further : `Mapping.further`."""
     plain = _PROPERTIES | {name: {"type": "integer", "description": FURTHER[name]} for name in further}
     why = {**plain, **_SAID, "reasons": _WHY}
-    return _schema(plain), _schema({**plain, **_SAID}), _schema(why), _schema({**why, "alert": _ALERT})
+    others = {**_OPINION, "properties": {**_OPINION["properties"], "alert": _ALERT}}
+    alerts = {**why, "challengers": {"type": "object", "additionalProperties": others}, "alert": _ALERT}
+    return _schema(plain), _schema({**plain, **_SAID}), _schema(why), _schema(alerts)
 
 
 def _schema(properties: dict[str, Any]) -> Schema:

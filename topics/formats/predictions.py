@@ -57,8 +57,10 @@ def named(out: Floats, decided: Floats | None) -> NDArray[np.int64]:
     return np.where((decided >= 0.0) & (decided < out.shape[1]), decided, best).astype(np.int64)
 
 
-def alerts(out: Floats, decided: Floats) -> list[bool | None]:
+def alerts(out: Floats, decided: Floats | None) -> list[bool | None]:
     """Whether each score is an alert; None where nothing is known or decided. decided : (n,) 1, 0 or NaN."""
+    if decided is None:
+        return [None] * len(out)
     known = ~(np.isnan(out[:, 0]) | np.isnan(decided))
     return [bool(one) if there else None for one, there in zip(decided == 1.0, known, strict=True)]
 

@@ -54,7 +54,7 @@ message Opinion {
     string y_string = 8;
   }
   map<string, double> p = 9;
-}
+%s}
 %s"""
 _FIELDS = """  // An interval around the value.
   optional double lower = 11;
@@ -92,8 +92,8 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     """Of predictions. further : `Mapping.further`."""
     places = "".join(f"  // {FURTHER[name]}\n  optional int64 {name} = {_NUMBERS[name]};\n" for name in further)
     why = _FIELDS + _REASONS, _CLASS + _REASON
-    every = ("", ""), (_FIELDS, _CLASS), why, (why[0] + _ALERT, why[1])
-    one, two, three, four = (Schema(PROTOBUF, _TEXT % (fields + places, messages)) for fields, messages in every)
+    every = ("", "", ""), (_FIELDS, "", _CLASS), (why[0], "", why[1]), (why[0] + _ALERT, _ALERT, why[1])
+    one, two, three, four = (Schema(PROTOBUF, _TEXT % (more + places, *others)) for more, *others in every)
     return one, two, three, four
 
 
@@ -151,6 +151,9 @@ class PredictionWriter(BinaryWriter):
         parts = zip(names, said, strict=True)
         return b"".join(_field(10, _field(1, name.encode()) + _field(2, y + p)) for name, (y, p) in parts)
 
+    def challenger_alert(self, said: bool | None) -> bytes:
+        return self.alert(said)
+
     def interval(self, lower: float, upper: float) -> bytes:
         return self.nothing if math.isnan(lower) else b"\x59" + _double(lower) + b"\x61" + _double(upper)
 
@@ -183,7 +186,7 @@ class PredictionReader:
         read = {name: getattr(found, name) for name in (*self._names, "id", "model")}
         read |= _opinion(found)
         if found.challengers:
-            read["challengers"] = {name: _opinion(one) for name, one in found.challengers.items()}
+            read["challengers"] = {name: _challenger(one) for name, one in found.challengers.items()}
         read |= {name: getattr(found, name) for name in ("lower", "upper", "alert") if found.HasField(name)}
         if found.set:
             read["set"] = [_answer(one) for one in found.set]
@@ -207,6 +210,10 @@ class PredictionReader:
 
 def _opinion(message: Any) -> dict[str, Any]:
     return {"y": _answer(message), "p": dict(message.p) or None}
+
+
+def _challenger(message: Any) -> dict[str, Any]:
+    return _opinion(message) | ({"alert": message.alert} if message.HasField("alert") else {})
 
 
 def _answer(message: Any) -> Any:
