@@ -3,7 +3,7 @@
 A split takes impurity away: Gini's of the classes, or the variance of what the children's means leave; of gradient
 trees that of scores. Each node's decrease counts by the share of its tree's instances that came to it, for the feature
 that it tests (Breiman, Friedman, Olshen and Stone 1984); trees count alike, or by their share of the vote where a model
-says it. A pool's members count by their shares in it.
+says it, and so do the options of a node. A pool's members count by their shares in it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,20 +42,24 @@ def _decreases(nodes: Sequence[Node], n_features: int, regression: bool) -> list
     below = {child for node in nodes for child in children(node)} | beside
     total = [0.0] * n_features
     for root in nodes:
-        if not children(root) or root["id"] in below or root.get("background"):
+        if not (children(root) or "option" in root) or root["id"] in below or root.get("background"):
             continue
         share = root.get("share", 1.0) if root.get("part") == "tree" else 1.0
-        whole, stack = weight(root, regression), [root]
+        whole, stack = weight(root, regression), [(root, share)]
         while stack:
-            node = stack.pop()
-            parts = [by_id[child] for child in children(node)]
-            if not parts:
-                continue
-            if "gate" in node or any(not one.get("value") for one in (node, *parts)):
-                return None
-            if whole > 0.0:
-                total[node["feature"]] += share * weight(node, regression) / whole * decrease(parts, regression)
-            stack += parts
+            node, share = stack.pop()
+            options = [node]
+            while "option" in options[-1]:
+                options.append(by_id[options[-1]["option"]])
+            share /= len(options)
+            for option in options:
+                parts = [by_id[child] for child in children(option)]
+                if "gate" in option or any(not one.get("value") for one in (option, *parts)):
+                    return None
+                if parts and whole > 0.0:
+                    lost = share * weight(option, regression) / whole * decrease(parts, regression)
+                    total[option["feature"]] += lost
+                stack += [(part, share) for part in parts]
     return total
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from models.contract import Schema
+from models.description import moved
 from models.importance import importance
 from models.registry import create
 from tests.models.contract.worlds import rows, schema_of
@@ -64,6 +65,36 @@ def test_shares_scores_and_a_pool_by_hand():
     ]
     both = 0.75 * np.array(expected) + 0.25 * np.array(found)
     assert importance(pool, 3, False) == pytest.approx(both.tolist())
+
+
+def test_options_by_hand():
+    """Each option of a node counts as much as the others, be the first one a leaf or not."""
+    nodes = [
+        {"id": 0, "weight": 8.0, "value": [5.0], "option": 1},
+        split(1, 1, [2, 3], weight=8.0, value=[5.0], option=6),
+        split(2, 0, [4, 5], weight=6.0, value=[4.0]),
+        {"id": 3, "weight": 2.0, "value": [8.0]},
+        {"id": 4, "weight": 3.0, "value": [3.0]},
+        {"id": 5, "weight": 3.0, "value": [5.0]},
+        split(6, 2, [7, 8], weight=4.0, value=[5.0]),
+        {"id": 7, "weight": 2.0, "value": [2.0]},
+        {"id": 8, "weight": 2.0, "value": [8.0]},
+    ]
+    decreases = np.array([0.75 * 1.0, 0.75 * 1.0 + 0.25 * 9.0, 0.5 * 9.0])
+    assert importance(nodes, 3, True) == pytest.approx((decreases / decreases.sum()).tolist())
+    below = moved([{**node, "parent": None, "depth": 0} for node in nodes], 7, None, 0)
+    assert [node["option"] for node in below if "option" in node] == [8, 13]
+    assert importance(below, 3, True) == pytest.approx(importance(nodes, 3, True))
+
+
+def test_of_option_trees_what_says_nothing_has_least():
+    learner = create("orto", schema_of("regression"), seed=1, **GROWS)
+    learner.learn_many(*rows(4000, "regression", missing=0.0))
+    assert any("option" in node for node in learner.describe())
+    found = importance(learner.describe(), 5, True)
+    assert sum(found) == pytest.approx(1.0)
+    assert found[3] == 0.0  # constant
+    assert max(found) in (found[0], found[4])
 
 
 def variance(targets):
