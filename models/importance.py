@@ -4,6 +4,11 @@ A split takes impurity away: Gini's of the classes, or the variance of what the 
 trees that of scores. Each node's decrease counts by the share of its tree's instances that came to it, for the feature
 that it tests (Breiman, Friedman, Olshen and Stone 1984); trees count alike, or by their share of the vote where a model
 says it, and so do the options of a node. A pool's members count by their shares in it.
+
+The gate of a soft tree looks at several features. It is taken for a split that sends each instance to one of its
+children with the probability that the gate says, and its decrease is shared out: alpha of it in proportion to the
+variances of the terms of the linear form, and 1 - alpha to the feature of the split test. With alpha 0 that is the
+importance of a hard tree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +19,7 @@ Node = Mapping[str, Any]
 
 def importance(nodes: Sequence[Node], n_features: int, regression: bool) -> list[float] | None:
     """The share of each feature in all decreases; they sum to 1. None where no tree has split, or where nodes do not
-    have what it takes: classes, means or scores below, and one feature tested at a time. Members of a pool that do not
-    have it are left out.
+    have what it takes: classes, means or scores below. Members of a pool that do not have it are left out.
 
     nodes : as `Learner.describe` gives them. O(nodes classes).
     """
@@ -54,13 +58,19 @@ def _decreases(nodes: Sequence[Node], n_features: int, regression: bool) -> list
             share /= len(options)
             for option in options:
                 parts = [by_id[child] for child in children(option)]
-                if "gate" in option or any(not one.get("value") for one in (option, *parts)):
+                if any(not one.get("value") for one in (option, *parts)):
                     return None
                 if parts and whole > 0.0:
                     lost = share * weight(option, regression) / whole * decrease(parts, regression)
-                    total[option["feature"]] += lost
+                    for feature, part in decided_by(option):
+                        total[feature] += lost * part
                 stack += [(part, share) for part in parts]
     return total
+
+
+def decided_by(node: Node) -> list[tuple[int, float]]:
+    """Features, and what each has of the node's decrease."""
+    return list(enumerate(node["gate"]["variance"])) if "gate" in node else [(node["feature"], 1.0)]
 
 
 def children(node: Node) -> list[int]:

@@ -1,4 +1,6 @@
-"""Mean decrease of impurity, against a twin that counts the labels in each node of a tree."""
+"""Mean decrease of impurity, against a twin that counts the labels in each node of a tree.
+
+Soft trees: test_soft_importance."""
 
 import numpy as np
 import pytest
