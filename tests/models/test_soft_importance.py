@@ -168,7 +168,7 @@ def test_without_a_linear_form_it_is_that_of_the_tests():
     assert importance(hard, 6, False) == pytest.approx(told(learner))
 
 
-@pytest.mark.parametrize("name", [*SOFT, "model-pool"])
+@pytest.mark.parametrize("name", [*SOFT, "model-pool", "naive-bayes"])
 def test_null_before_there_is_anything(name):
     learner = create(name, Schema((0, 3), 3, "classification"), seed=1)
     assert told(learner) is None
@@ -198,7 +198,7 @@ def test_a_mean_target_is_its_features():
     x = np.column_stack([rng.random(3000), rng.integers(0, 40, 3000)])
     y = (rng.random(3000) < 0.1 + 0.8 * (x[:, 1] % 2)).astype(float)
     sees = {"model": "soft-hoeffding-tree", "max_values": 2, "target_means": [1]}
-    members = {"soft": sees}
+    members = {"soft": sees, "bayes": {**sees, "model": "naive-bayes"}}
     pool = learned("opinion-pool", x, y, "classification", (0, 40), members=members)
     assert told(pool)[1] > 0.95
     assert {len(node["gate"]["variance"]) for node in pool.describe() if "gate" in node} == {2}
