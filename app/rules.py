@@ -57,4 +57,5 @@ def named_gate(gate: Mapping[str, Any], features: list[str], value: Any) -> dict
         | ({"equals": value(term["feature"], term["equals"])} if "equals" in term else {})
         for term in gate["weights"]
     ]
-    return {**gate, "weights": terms, "importance": dict(zip(features, gate["importance"], strict=True))}
+    by_feature = {key: dict(zip(features, gate[key], strict=True)) for key in ("importance", "variance")}
+    return {**gate, "weights": terms, **by_feature}

@@ -8,7 +8,7 @@ def moved(nodes: list[dict[str, Any]], by: int, parent: int | None, depth: int) 
     result = []
     for node in nodes:
         other = dict(node)
-        for name in ("id", "default", "alternate"):
+        for name in ("id", "default", "alternate", "option"):
             if other.get(name) is not None:
                 other[name] += by
         children = other.get("children")

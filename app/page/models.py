@@ -58,7 +58,8 @@ def described(state: loading.State, spec: Spec, role: str) -> dict[str, Any]:
     if role not in state.learner.roles:
         raise StateError(f"the last checkpoint of partition {state.manifest.partition} has no model {role}")
     names = inspection.Names(state.learner.spec, state.learner, role)
-    nodes = [inspection.named(node, names) for node in state.learner.roles[role].model.describe()]
+    raw = state.learner.roles[role].model.describe()
+    nodes = [inspection.named(node, names) for node in raw]
     lines = list(inspection.tree_lines(nodes))
     trees = trees_of(nodes)
     return {
@@ -66,7 +67,7 @@ def described(state: loading.State, spec: Spec, role: str) -> dict[str, Any]:
         "trees": [tree for tree in trees if len(tree["nodes"]) <= MOST_NODES],
         "too_large": sum(len(tree["nodes"]) > MOST_NODES for tree in trees),
         "classes": names.classes,
-        "importance": importance(trees),
+        "importance": [one for one in (inspection.importance_of(state, role, raw) or {}).items() if one[1] > 0.0],
         "outline": lines[:MOST_LINES],
         "more_lines": max(0, len(lines) - MOST_LINES),
     }
@@ -136,25 +137,3 @@ def _number(value: Any) -> float | None:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     return float(value) if isinstance(value, int | float) else None
-
-
-def importance(trees: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
-    """Feature -> share of the decrease in Gini impurity that its splits make, the largest first (mean decrease in
-    impurity, Breiman 2001). Of classes alone: without shares of them it is empty."""
-    found: defaultdict[str, float] = defaultdict(float)
-    for tree in trees:
-        nodes = tree["nodes"]
-        for node in nodes:
-            if node["children"] and isinstance(node["value"], dict):
-                below = [nodes[child] for child in node["children"]]
-                decrease = node["weight"] * _gini(node["value"]) - sum(c["weight"] * _gini(c["value"]) for c in below)
-                if node["feature"] is not None:
-                    found[node["feature"]] += max(0.0, decrease)
-    total = sum(found.values())
-    ranked = sorted(found.items(), key=lambda one: -one[1])
-    return [(name, value / total) for name, value in ranked] if total else []
-
-
-def _gini(value: Mapping[str, float]) -> float:
-    total = sum(value.values())
-    return 1.0 - sum((weight / total) ** 2 for weight in value.values()) if total else 0.0

@@ -167,10 +167,11 @@ class Views:
         found = {key: self.described(view, value) for key, value in part.items()}
         if isinstance(part.get("feature"), int) and part["feature"] >= d:
             found |= {"feature": of[part["feature"] - d], "target_mean": True}
-        if "importance" in part:  # of each column
-            found["importance"] = part["importance"][:d]
-            for j, f in enumerate(of):
-                found["importance"][f] += part["importance"][d + j]
+        for key in ("importance", "variance"):  # of each column
+            if key in part:
+                found[key] = part[key][:d]
+                for j, f in enumerate(of):
+                    found[key][f] += part[key][d + j]
         return found
 
     def resize(self, schema: Schema) -> None:

@@ -26,6 +26,7 @@ from models.soft.forest import (
     SCALE_MEAN,
     SCALE_N,
     SCALE_SIZE,
+    SCALE_VARIANCE,
     SHARE,
     VALUE,
     WEIGHT,
@@ -33,6 +34,7 @@ from models.soft.forest import (
     encode,
 )
 from models.soft.gates import CLIP, HUGE
+from models.soft.program import T_N
 
 
 def parts(weights: Floats, forest: Forest, model: int, schema: Schema) -> Floats:
@@ -48,6 +50,29 @@ def parts(weights: Floats, forest: Forest, model: int, schema: Schema) -> Floats
             seen = forest.values[model, place - dense : place - dense + n]
             if seen.sum() > 0.0:
                 found[f] = np.abs(weights[place : place + n]) @ seen / seen.sum()
+    return found
+
+
+def variances(weights: Floats, forest: Forest, model: int, schema: Schema) -> Floats:
+    """Variance of w_f z_f of every feature, over what the model has learned. weights : (p,) of a gate. Returns (d,).
+
+    A normalised number has the variance 1/9, since its unit is three deviations; clipping is left out of account. What
+    is missing counts as 0, as it does for the gate.
+    """
+    encoding, _ = encode(schema)
+    dense = int(encoding.dense[0])
+    learned = forest.targets[model, T_N] if schema.task == "regression" else forest.known[model].sum()
+    found = np.zeros(schema.n_features)
+    for f, n in enumerate(schema.n_values):
+        place = int(encoding.place[f])
+        if n == 0:
+            if forest.scales[model, f, SCALE_VARIANCE] > 0.0:
+                found[f] = weights[place] ** 2 / 9.0 * forest.scales[model, f, SCALE_N] / learned
+        elif learned > 0.0:
+            terms = weights[place : place + n]
+            shares = forest.values[model, place - dense : place - dense + n] / learned
+            mean = terms @ shares
+            found[f] = (terms - mean) ** 2 @ shares + max(0.0, 1.0 - shares.sum()) * mean**2
     return found
 
 
@@ -98,13 +123,15 @@ def described(forest: Forest, model: int, schema: Schema, settings: Floats) -> l
     """The nodes of a model, roots first, parents before children.
 
     "weight" is the sum over the instances learned since the node is there of their weight times the probability to
-    reach it. "value" is the share of each class, or the value, that the leaf stands for by itself; of an inner node the
-    mean over the leaves below by their weight. Inner nodes have "children"; with a split test "feature", "threshold" or
-    "equals", and "missing", the share of a missing value that goes to the first child; and "gate":
+    reach it. "value" is the share of each class ("unit"), or the value, that the leaf stands for by itself; of an inner
+    node the mean over the leaves below by their weight. Inner nodes have "children"; with a split test "feature",
+    "threshold" or "equals", and "missing", the share of a missing value that goes to the first child; and "gate":
 
     - alpha: the share of the linear form in the rule; the split test has the rest. bias.
     - weights: of the features, of those in normalised units (three standard deviations), of nominal ones by value.
     - importance: the part of every feature in the rule, (d,), alpha |w z| / sum and 1 - alpha for the test's feature.
+    - variance: the same by the variances of w z, (d,): what features have of the gate's decrease of impurity
+      (models.importance).
     - important: how many features matter, Eq. 5, for an instance that is typical.
     """
     nodes: dict[int, dict[str, Any]] = {}
@@ -116,7 +143,7 @@ def described(forest: Forest, model: int, schema: Schema, settings: Floats) -> l
             "parent": None if link[PARENT] < 0 else link[PARENT],
             "depth": link[DEPTH],
             "weight": float(forest.weights[i, REACH]),
-        }
+        } | ({} if schema.task == "regression" else {"unit": "share"})
         nodes[i] = node
         if link[FIRST] < 0:
             node["value"] = _leaf_value(forest, model, schema, i)
@@ -164,11 +191,14 @@ def _rule(forest: Forest, model: int, schema: Schema, settings: Floats, i: int) 
                 {"feature": f, "equals": v, "weight": float(weights[place + v])} for v in range(n) if weights[place + v]
             ]
     typical = parts(weights, forest, model, schema)
-    total = typical.sum()
-    importance = alpha * typical / total if total > 0.0 else np.zeros(schema.n_features)
+    importance, variance = (
+        alpha * of_features / total if (total := of_features.sum()) > 0.0 else np.zeros(schema.n_features)
+        for of_features in (typical, variances(weights, forest, model, schema))
+    )
     rule: dict[str, Any] = {"children": [link[FIRST], link[FIRST] + 1]}
     if link[FEATURE] >= 0:
         importance[link[FEATURE]] += 1.0 - alpha
+        variance[link[FEATURE]] += 1.0 - alpha
         value = float(forest.tests[i, VALUE])
         rule |= {"feature": link[FEATURE], "missing": float(forest.tests[i, SHARE])}
         rule |= {"equals": int(value)} if schema.n_values[link[FEATURE]] else {"threshold": value}
@@ -178,6 +208,7 @@ def _rule(forest: Forest, model: int, schema: Schema, settings: Floats, i: int) 
             "bias": float(weights[int(encoding.bias[0])]),
             "weights": terms,
             "importance": importance.tolist(),
+            "variance": variance.tolist(),
             "important": int(count(typical, alpha)),
         }
     }

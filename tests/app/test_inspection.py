@@ -10,6 +10,7 @@ import pytest
 from app import inspection
 from app.errors import SpecError, StateError
 from app.kafka.connection import Connection
+from app.page import models
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Piece, Release
 from app.state import loading
@@ -115,8 +116,11 @@ def test_the_tree_that_is_shown_is_the_tree_that_predicts(
 def test_the_summary_is_that_of_the_checkpoint(
     spec: Spec, trained: PartitionLearner, items: dict[bytes, bytes], state: loading.State
 ) -> None:
+    assert json.loads(inspection.as_json(state, spec, "last"))["importance"] is None
+    assert "importance" not in inspection.text(state, spec, "last")
+    assert models.described(state, spec, "last")["importance"] == []
     shown = json.loads(inspection.as_json(state, spec, "nb"))
-    assert shown["importance"] is None
+    assert shown["importance"]["ripe"] < 0.01
     assert (shown["stream"], shown["partition"], shown["sequence"]) == ("orchard", 1, 4)
     assert (shown["offset"], shown["label_offset"], shown["instances"]) == (3000, 0, 3000)
     assert (shown["model"], shown["learner"]) == ("nb", "naive-bayes")

@@ -365,7 +365,6 @@ def test_a_tree_for_the_browser_has_the_sums_of_its_leaves():
     assert (root["weight"], root["value"]) == (8.0, {"no": 6.0, "yes": 2.0})
     assert (left["if"], right["if"]) == ("a ≤ 0.5", "a > 0.5")
     assert root["children"] == [1, 2]
-    assert models.importance([tree]) == [("a", 1.0)]
     assert models.trees_of([nodes[1] | {"parent": None}]) == []
 
 

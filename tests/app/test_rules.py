@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from app import inspection, rules
+from app.page import models
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Piece, Release
 from app.state import loading
@@ -81,6 +82,23 @@ def test_soft_nodes_are_shown_with_names(state: loading.State, spec: Spec) -> No
     assert sum(gate["importance"].values()) == pytest.approx(1.0)
     assert {term["equals"] for term in gate["weights"] if term["feature"] == "ripe"} == {"false", "true"}
     assert max(gate["importance"], key=gate["importance"].get) == "size"
+    assert set(gate["variance"]) == {"size", "colour", "ripe"}
+    assert max(gate["variance"], key=gate["variance"].get) == "size"
+
+
+@pytest.mark.parametrize("role", ["champion", "pool", "pair"])
+def test_the_importance_of_features_is_shown_as_text_json_and_on_the_page(
+    state: loading.State, spec: Spec, role: str
+) -> None:
+    shown = json.loads(inspection.as_json(state, spec, role))["importance"]
+    assert sum(shown.values()) == pytest.approx(1.0)
+    assert list(shown)[-1] == "ripe"
+    assert shown["ripe"] < 0.1
+    first = next(iter(shown))
+    assert f"\nimportance: {first} {shown[first]:.1%}, " in inspection.text(state, spec, role)
+    page = models.described(state, spec, role)["importance"]
+    assert dict(page) == shown
+    assert page[0][0] == first
 
 
 def test_trees_of_a_sum_are_numbered(state: loading.State, spec: Spec) -> None:

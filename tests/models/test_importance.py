@@ -1,10 +1,14 @@
-"""Mean decrease of impurity, against a twin that counts the labels in each node of a tree."""
+"""Mean decrease of impurity, against a twin that counts the labels in each node of a tree; of naive Bayes mutual
+information, against sums over a fine grid. Soft trees: test_soft_importance."""
+
+import math
 
 import numpy as np
 import pytest
 
 from models.contract import Schema
-from models.importance import importance
+from models.description import moved
+from models.importance import importance, information
 from models.registry import create
 from tests.models.contract.worlds import rows, schema_of
 from tests.models.naive_contributions import child_of
@@ -64,6 +68,109 @@ def test_shares_scores_and_a_pool_by_hand():
     ]
     both = 0.75 * np.array(expected) + 0.25 * np.array(found)
     assert importance(pool, 3, False) == pytest.approx(both.tolist())
+
+
+def test_options_by_hand():
+    """Each option of a node counts as much as the others, be the first one a leaf or not."""
+    nodes = [
+        {"id": 0, "weight": 8.0, "value": [5.0], "option": 1},
+        split(1, 1, [2, 3], weight=8.0, value=[5.0], option=6),
+        split(2, 0, [4, 5], weight=6.0, value=[4.0]),
+        {"id": 3, "weight": 2.0, "value": [8.0]},
+        {"id": 4, "weight": 3.0, "value": [3.0]},
+        {"id": 5, "weight": 3.0, "value": [5.0]},
+        split(6, 2, [7, 8], weight=4.0, value=[5.0]),
+        {"id": 7, "weight": 2.0, "value": [2.0]},
+        {"id": 8, "weight": 2.0, "value": [8.0]},
+    ]
+    decreases = np.array([0.75 * 1.0, 0.75 * 1.0 + 0.25 * 9.0, 0.5 * 9.0])
+    assert importance(nodes, 3, True) == pytest.approx((decreases / decreases.sum()).tolist())
+    below = moved([{**node, "parent": None, "depth": 0} for node in nodes], 7, None, 0)
+    assert [node["option"] for node in below if "option" in node] == [8, 13]
+    assert importance(below, 3, True) == pytest.approx(importance(nodes, 3, True))
+
+
+def test_of_option_trees_what_says_nothing_has_least():
+    learner = create("orto", schema_of("regression"), seed=1, **GROWS)
+    learner.learn_many(*rows(4000, "regression", missing=0.0))
+    assert any("option" in node for node in learner.describe())
+    found = importance(learner.describe(), 5, True)
+    assert sum(found) == pytest.approx(1.0)
+    assert found[3] == 0.0  # constant
+    assert max(found) in (found[0], found[4])
+
+
+def of_grid(weights, means, deviations):
+    """Mutual information of a class and a Gaussian in each, by a sum over a fine grid."""
+    prior = np.array(weights) / sum(weights)
+    low, high = min(means) - 9.0 * max(deviations), max(means) + 9.0 * max(deviations)
+    x = np.linspace(low, high, 400_001)
+    each = [
+        np.exp(-0.5 * ((x - m) / s) ** 2) / (s * math.sqrt(2.0 * math.pi))
+        for m, s in zip(means, deviations, strict=True)
+    ]
+    mixed = sum(p * density for p, density in zip(prior, each, strict=True))
+    found = 0.0
+    for p, density in zip(prior, each, strict=True):
+        found += p * np.sum(
+            np.where(density > 0.0, density * np.log(np.maximum(density, 1e-300) / np.maximum(mixed, 1e-300)), 0.0)
+        )
+    return found * (x[1] - x[0])
+
+
+@pytest.mark.parametrize(("weights", "means", "deviations"), [
+    ([30.0, 70.0], [0.0, 1.0], [1.0, 1.0]), ([1.0, 289.0], [2.0, 0.0], [0.5, 1.0]),
+    ([10.0, 20.0, 30.0], [-5.0, 0.0, 5.0], [1.0, 0.3, 2.0]), ([5.0, 5.0], [0.0, 100.0], [1.0, 1.0]),
+    ([5.0, 5.0], [0.0, 0.0], [1.0, 1.0]),
+])  # fmt: skip
+def test_information_of_gaussians(weights, means, deviations):
+    part = {"value": [*weights, 0.0], "mean": [*means, 0.0], "deviation": [*deviations, 0.0]}
+    assert information(part) == pytest.approx(of_grid(weights, means, deviations), rel=0.02, abs=1e-6)
+    wide = part | {"mean": [1e6 * m for m in part["mean"]], "deviation": [1e6 * s for s in part["deviation"]]}
+    assert information(wide) == pytest.approx(information(part))
+
+
+def test_information_of_values_points_and_what_cannot_be():
+    counts = [[9.0, 0.0, 3.0], [1.0, 0.0, 5.0]]
+    smooth = np.array([[10.0, 4.0], [2.0, 6.0]])  # Laplace's estimates of the two values that came
+    prior, given = np.array([12.0, 6.0]) / 18.0, smooth / smooth.sum(axis=1, keepdims=True)
+    expected = 0.0
+    for c in range(2):
+        for v in range(2):
+            expected += prior[c] * given[c, v] * math.log(given[c, v] / sum(prior * given[:, v]))
+    assert information({"value": [12.0, 6.0], "values": counts}) == pytest.approx(expected)
+    entropy = -sum(prior * np.log(prior))
+    points = {"value": [12.0, 6.0], "mean": [0.0, 1.0], "deviation": [0.0, 0.0]}
+    assert information(points) == pytest.approx(entropy)
+    assert information(points | {"mean": [1.0, 1.0]}) == 0.0
+    assert information(points | {"mean": [1e300, -1e300]}) == 0.0
+    assert information(points | {"value": [12.0, 0.0]}) == 0.0
+
+
+def test_information_of_many_classes_is_that_of_the_largest():
+    rng = np.random.default_rng(1)
+    part = {
+        "value": np.arange(150.0, 0.0, -1.0),
+        "mean": rng.normal(size=150).tolist(),
+        "deviation": rng.random(150).tolist(),
+    }
+    assert information(part) == information({key: list(values[:100]) for key, values in part.items()}) > 0.0
+
+
+def test_importance_of_naive_bayes():
+    learner = create("naive-bayes", schema_of("classification"))
+    x, y = rows(6000, "classification", missing=0.0)
+    x[:3000, 0] = np.nan  # what is known half of the time tells half as much
+    learner.learn_many(x, y)
+    nodes = learner.describe()
+    told = np.array([information(node) for node in nodes[1:]])
+    found = importance(nodes, 5, False)
+    assert found == pytest.approx((told * [0.5, 1, 1, 1, 1] / (told @ [0.5, 1, 1, 1, 1])).tolist())
+    assert found[3] == 0.0  # constant
+    assert found[1] < 0.01  # noise
+    pool = create("opinion-pool", schema_of("classification"), members={"a": "naive-bayes", "b": "last-label"})
+    pool.learn_many(x, y)
+    assert importance(pool.describe(), 5, False) == pytest.approx(found)
 
 
 def variance(targets):

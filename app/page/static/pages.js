@@ -283,7 +283,7 @@ export function models(app) {
         bar.style.width = `${(100 * value) / most}%`;
         return [h("span", {}, name), bar, h("span", { class: "r" }, percent(value, 0))];
       }));
-      shown.push(h("h3", {}, "What it looks at"), h("p", { class: "note" }, "Each feature's share of the decrease in Gini impurity at the splits."), bars);
+      shown.push(h("h3", {}, "What it looks at"), h("p", { class: "note" }, "Each feature's share of what the model tells apart: of trees the mean decrease of impurity."), bars);
     }
     body.replaceChildren(...shown);
   }
