@@ -76,6 +76,12 @@ def variances(weights: Floats, forest: Forest, model: int, schema: Schema) -> Fl
     return found
 
 
+def _shares(of_features: Floats, alpha: float) -> Floats:
+    """What each feature has of alpha, in proportion."""
+    total = of_features.sum()
+    return alpha * of_features / total if total > 0.0 else np.zeros(len(of_features))
+
+
 def count(of_features: Floats, alpha: float) -> NDArray[np.int64]:
     """Eq. 5, of rules whose parts of the sum are of_features : (..., d). Returns (...) int64."""
     d = of_features.shape[-1]
@@ -192,8 +198,7 @@ def _rule(forest: Forest, model: int, schema: Schema, settings: Floats, i: int) 
             ]
     typical = parts(weights, forest, model, schema)
     importance, variance = (
-        alpha * of_features / total if (total := of_features.sum()) > 0.0 else np.zeros(schema.n_features)
-        for of_features in (typical, variances(weights, forest, model, schema))
+        _shares(of_features, alpha) for of_features in (typical, variances(weights, forest, model, schema))
     )
     rule: dict[str, Any] = {"children": [link[FIRST], link[FIRST] + 1]}
     if link[FEATURE] >= 0:
