@@ -172,6 +172,13 @@ OF_MODELS |= {
     help="Say what each feature is worth: how much worse predictions are where a sample of the rows has the values of "
     "other rows in it.",
 )
+@click.option(
+    "--predictions",
+    type=click.File("wb"),
+    metavar="FILE.jsonl",
+    help="Write each prediction of --stream's models together, a line of JSON as a worker's record is; its id is the "
+    "number of the row.",
+)
 @click.option("--points", type=click.IntRange(min=1), metavar="N", help="Points of a curve, about. [default: 50]")
 @click.option(
     "--folds",
@@ -213,8 +220,9 @@ def command(**given: Any) -> None:
         whole = Whole(rows_of(given), protocol_of(given))
         for remark in whole.remarks:
             click.echo(f"riparian: {remark}", err=True)
+        file = given["predictions"]
         with progress(f"{whole.spec.name} on {whole.name}", whole.total) as told:
-            found = whole.run(told)
+            found = whole.run(told, None if file is None else file.write)
         click.echo(json.dumps(found)) if given["as_json"] else shown.show_whole(found)
         return
     for picture in (*given["curves"], *given["fronts"]):
@@ -264,6 +272,8 @@ def check_combinations(given: dict[str, Any]) -> None:
         for option, name in OF_MODELS.items():
             if given[name] and given[name] != 1:
                 raise click.UsageError(f"{option} is about models of --model: add one, or leave {option} out")
+    elif given["predictions"] is not None:
+        raise click.UsageError("--predictions writes what the models of --stream say together: leave --model out")
     if given["generate"] is None:
         for option, name in (("-n", "n"), ("--drift", "drifts"), ("--to", "concepts")):
             if given[name]:

@@ -66,8 +66,8 @@ class Whole:
         self.remarks = problem.remarks
         self._rows, self._delay = rows, protocol.label_delay
 
-    def run(self, told: Callable[[int], None]) -> dict[str, Any]:
-        """JSON-serialisable. told : rows done.
+    def run(self, told: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
+        """JSON-serialisable. told : rows done. write : takes each prediction, a line of JSON as a worker's record is.
 
         models : role at the end -> learner, its metrics over all labels (`overall`) and over the window or fading
             (`recent`), `estimated` accuracy before labels come and its error; without labels what
@@ -89,6 +89,9 @@ class Whole:
         def note(outcome: Outcome) -> None:
             for tally in tallies.values():
                 tally.add(outcome)
+            if write is not None:
+                for record in learner.encode(outcome):
+                    write(record + b"\n")
             promotions.extend(outcome.events)
             drifts.extend(outcome.drifts)
 

@@ -520,6 +520,38 @@ def test_a_stream_file_as_it_is_says_what_its_rule_would_have_done(tmp_path):
         assert why in done.stderr
 
 
+@pytest.mark.parametrize("codec", ["json", "arrow"])
+def test_predictions_of_a_stream_file_as_it_is_are_those_that_are_scored(tmp_path, codec):
+    """Each is a line, as a worker's record, in JSON whatever the stream's format is."""
+    stream, data, out = tmp_path / "s.yaml", tmp_path / "d.csv", tmp_path / "p.jsonl"
+    x = np.random.default_rng(0).normal(size=(600, 2))
+    labels = np.where(x[:, 0] + 0.3 * x[:, 1] > 0.0, "yes", "no")
+    rows = zip(*x.T.tolist(), labels, strict=True)
+    data.write_text("a,b,label\n" + "".join(f"{a},{b},{label}\n" for a, b, label in rows))
+    stream.write_text(
+        f"{{name: s, task: classification, codec: {codec}, features: {{a: numeric, b: numeric}}, "
+        "champion: naive-bayes, challengers: {last: last-label}, predictions: {challengers: true, reasons: 1}}"
+    )
+    options = ["evaluate", str(data), "--stream", str(stream), "--label-delay", "40", "--predictions", str(out)]
+    found = json.loads(invoke(*options, "--json").stdout)["models"]
+    said = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [one["id"] for one in said] == [str(i) for i in range(600)]
+    assert {one["y"] for one in said[:41]} == {None}  # label 0 comes after row 40
+    for role, named in (
+        ("champion", [one["y"] for one in said]),
+        ("last", [one["challengers"]["last"]["y"] for one in said]),
+    ):
+        assert np.mean(np.array(named) == labels) == pytest.approx(found[role]["overall"]["accuracy"], abs=1e-12)
+    assert all(len(one["reasons"]) == 1 for one in said[100:])
+    for wrong, why in (
+        ([*options, "--model", "naive-bayes"], "leave --model out"),
+        ([*options[:-1], str(tmp_path / "no" / "p.jsonl")], "No such file"),
+    ):
+        done = CliRunner().invoke(cli, wrong)
+        assert done.exit_code != 0
+        assert why in done.stderr
+
+
 @pytest.mark.parametrize("terminal", [False, True])
 def test_figures_of_a_stream_file_as_it_is_are_not_cut(terminal, monkeypatch, capsys):
     """Rich cuts a column that does not fit, and takes a pipe to be 80 characters wide."""

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,7 +74,10 @@ def test_the_models_of_a_stream_file_name_what_a_worker_would(files, labels_topi
         assert one["recent"]["threshold"] == figures.recent[role]["threshold"]
         assert one["live_bytes"] > 0
     assert found["models"]["champion"]["alerts"] > 20
-    shown = evaluated(data, "--stream", path)
+    out = Path(data).with_suffix(".jsonl")
+    shown = evaluated(data, "--stream", path, "--predictions", str(out))
+    said = [json.loads(line)["alert"] for line in out.read_text().splitlines()]
+    assert said == [None if np.isnan(one) else bool(one) for one in alerts["champion"]]
     assert f"{N:,} rows of a.csv, no labels" in shown
     assert re.search(rf"champion +half-space-trees +{N:,} +{found['models']['champion']['alerts']} +\d", shown)
     assert re.search(r"from row +champion +low", shown)
