@@ -4,6 +4,7 @@
     python -m benchmarks.opinion_pool --auto [--orders file,shuffled]     what `auto` is, in place of the default pool
     python -m benchmarks.opinion_pool --change shrubs --sets elec     a pool in which this member comes or goes at half
     python -m benchmarks.opinion_pool --rest 0.005    `auto`, whose members rest below this share of the weight
+    python -m benchmarks.opinion_pool --refit [--sets elec,…,waveform]   `auto`, and with one more that is refitted
 
 Each data set goes by in file order (or drawn in another one, the same for all), test-then-train; a label comes so many
 instances after its own. Figures are
@@ -12,7 +13,9 @@ best single learner is the one whose mean is best, afterwards: nobody knows it b
 the pool's one thread an instance, the least of the seeds. With `--auto` the columns are `auto` by its default budget
 and by 200 µs, and the best single learner that takes no more than each; every learner at its defaults. With `--change`
 they are of the second half alone. With `--rest` there are those of the first 2,000 predictions of another world, too:
-rows are drawn, and from half way on they come in the order of their labels, so that another member is right.
+rows are drawn, and from half way on they come in the order of their labels, so that another member is right. With
+`--refit` microseconds are those of the stream's thread, without the fits, which another process makes; sets may be
+synthetic streams, too, of 40,000 instances.
 """
 
 import argparse
@@ -26,6 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from app.dataset.synthetic import Recipe, SyntheticFile
+from app.dataset.table import read_table
 from app.errors import RiparianError
 from benchmarks.papers.frame import spread
 from benchmarks.tables import NOMINAL, Table, read
@@ -33,6 +38,7 @@ from models.auto import resolve
 from models.contract import LEARN, PREDICT, Floats, Program
 from models.opinion_pool.entries import MEMBERS
 from models.registry import adapted, create
+from models.streams.registry import REGISTRY as SYNTHETIC
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = (*NOMINAL, "fried", "abalone")
@@ -48,6 +54,8 @@ OTHERS = {
         *("soft-hoeffding-tree", "last-label"),
     ),
 }
+REFIT: dict[str, Any] = {"model": "xgboost", "window": 20_000, "refit_every": 2000}
+N_GENERATED = 40_000
 BUDGETS = (100.0, 200.0)  # microseconds of `auto`
 RULES = {"classification": ("logarithmic", "linear", "leader"), "regression": ("linear", "leader")}
 
@@ -225,6 +233,29 @@ def row_of_rest(table: Table, delay: int, seeds: int, below: float) -> dict[str,
     return cells
 
 
+def row_of_refit(table: Table, delay: int, seeds: int) -> dict[str, Any]:
+    """Cells by columns."""
+    schema, program, digits = table.schema, late(table, delay), 3 if table.schema.task == "regression" else 2
+    cells = {}
+    for name, members in (("auto", {}), ("with one that is refitted", {"refit": REFIT})):
+        resolved = resolve(schema.task, schema.n_values, schema.n_outputs, {"members": members})
+        took = [timed(table, program, resolved.model, resolved.parameters, seed) for seed in range(1, seeds + 1)]
+        cells[name] = spread([value for value, _ in took], digits)
+        cells[f"µs, {name}"] = f"{min(us for _, us in took):.0f}"
+    model = {key: value for key, value in REFIT.items() if key != "model"}
+    took = [timed(table, program, REFIT["model"], model, seed) for seed in range(1, seeds + 1)]
+    cells["refitted alone"] = spread([value for value, _ in took], digits)
+    return cells
+
+
+def table_of(name: str, folder: Path) -> Table:
+    """A data set, or a synthetic stream."""
+    if name in SYNTHETIC:
+        rows = read_table(SyntheticFile(Recipe(name, N_GENERATED, 1)))
+        return Table(rows.schema, np.ascontiguousarray(rows.x), rows.y)
+    return read(folder / f"{name}.csv.gz", NOMINAL.get(name, ()), "classification" if name in NOMINAL else "regression")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(os.environ.get("RIPARIAN_DATA") or ROOT.parent / "shared" / "data")
@@ -236,16 +267,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--auto", action="store_true", help="what `auto` is, beside single learners that take as long")
     parser.add_argument("--change", metavar="MEMBER", help="a default member that comes or goes at half")
     parser.add_argument("--rest", type=float, metavar="SHARE", help="`auto`, whose members rest below this share")
+    parser.add_argument("--refit", action="store_true", help="`auto`, and with one more member, which is refitted")
     options = parser.parse_args(arguments)
     try:
-        tables = {
-            name: read(
-                options.data / f"{name}.csv.gz",
-                NOMINAL.get(name, ()),
-                "classification" if name in NOMINAL else "regression",
-            )
-            for name in options.sets.split(",")
-        }
+        tables = {name: table_of(name, options.data) for name in options.sets.split(",")}
     except RiparianError as error:
         sys.exit(f"opinion_pool: {error}")
     columns = None
@@ -255,6 +280,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             cells = {"order": order, "labels late by": str(delay), "data": name}
             if options.change:
                 cells |= row_of_changes(table, delay, options.seeds, options.change)
+            elif options.refit:
+                cells |= row_of_refit(table, delay, options.seeds)
             elif options.rest is not None:
                 cells |= row_of_rest(table, delay, options.seeds, options.rest)
             else:

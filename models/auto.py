@@ -16,6 +16,9 @@ AUTO = "auto"
 PARAMETERS = (
     Parameter("max_bytes", int, 64_000_000, 100_000, 10**13, text="of the model, as reckoned, a partition"),
     Parameter("max_microseconds", float, 100.0, 0.5, 1e6, text="to predict and learn an instance, on one core"),
+    Parameter(
+        "members", dict, None, text="of the pool besides those chosen, which are not reckoned: as of opinion-pool"
+    ),
 )
 UNNAMED = TEN
 
@@ -145,11 +148,14 @@ def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: M
     Raises
     ------
     ValueError
-        One sentence: a parameter is not valid, or not even a tree of the fewest nodes fits.
+        One sentence: a parameter is not valid, not even a tree of the fewest nodes fits, or there are further members
+        and no pool.
     """
     given = checked(f"model {AUTO!r}", PARAMETERS, budget)
-    most_bytes, most_microseconds = given["max_bytes"], given["max_microseconds"]
+    most_bytes, most_microseconds, further = given["max_bytes"], given["max_microseconds"], given["members"] or {}
     if task in (MULTI_INSTANCE, ANOMALY):  # bounded by its own defaults: bags have no size to reckon with
+        if further:
+            raise ValueError(f"model {AUTO!r}: members are of a pool, and of {task} auto is one model: leave them out")
         return Resolved(SINGLE[task].tree, dict(SINGLE[task].parameters), 0, 0.0)
     values = values if isinstance(values, Values) else Values(values)
     sight = Sight(task, values, n_classes, most_bytes, most_microseconds)
@@ -160,9 +166,14 @@ def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: M
         if time_of(sight, wanted.values()) <= most_microseconds and within(sight, wanted.values(), most_bytes):
             taken = wanted
     if len(taken) < FEWEST[task]:
+        if further:
+            raise ValueError(
+                f"model {AUTO!r}: members are of a pool, and within these bounds auto is a single tree: raise "
+                "max_microseconds or max_bytes, or leave them out"
+            )
         return _single(sight, most_bytes)
     members, n_bytes = within(sight, taken.values(), most_bytes) or ({}, 0)
-    parameters = {"members": members, "rate": RATE}
+    parameters = {"members": members | further, "rate": RATE}
     parameters |= {"rest_below": REST_BELOW} if task == REGRESSION else {}
     return Resolved(POOL, parameters, n_bytes, time_of(sight, taken.values()))
 

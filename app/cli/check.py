@@ -343,6 +343,8 @@ def _of_auto(spec: "Spec") -> list[str]:
         other = spec.resolved(max_microseconds=wanted)
         if other is not None and other.parameters != resolved.parameters:
             lines.append(f"  {what}: max_microseconds: {wanted} is {other.parts}, {rate(other.microseconds)}")
+    if further := spec.champion.parameters.get("members"):
+        lines.append(f"  members that the stream file names come on top: {', '.join(further)}")
     if spec.predictions.reasons and resolved.parameters.get("members"):
         lines.append(
             "  predictions.reasons come on top: little where predictions come in blocks; where a label comes after "

@@ -32,6 +32,7 @@ STREAM: dict[str, Any] = {
     "features": {"a": "numeric", "b": {"type": "nominal", "values": ["x", "y", "z"]}, "c": "boolean"},
     "classes": ["n", "y"],
 }
+REFIT = {"refit": {"model": "cart", "window": 100, "refit_every": 40, "ccp_alpha": 0.01}}
 WIDE = [0] * 60 + [4] * 60
 
 
@@ -324,6 +325,18 @@ def test_bytes_are_kept_whatever_values_come(task: str, named: bool) -> None:
             },
             "champion: max_bytes is 100,000, and a tree of 31 nodes takes 576,000: raise it",
         ),
+        (
+            {"champion": {"model": "auto", "max_microseconds": 1, "members": REFIT}},
+            "champion: model 'auto': members are of a pool, and within these bounds auto is a single tree: raise",
+        ),
+        (
+            {"champion": {"model": "auto", "members": {"more": "xgbost"}}},
+            "champion: member 'more' of model 'opinion-pool': unknown model 'xgbost': did you mean 'xgboost'?",
+        ),
+        (
+            {"champion": {"model": "auto", "members": ["xgboost"]}},
+            "champion: parameter 'members' of model 'auto' is ['xgboost']: give a mapping",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(fields: Any, message: str) -> None:
@@ -359,6 +372,54 @@ def test_a_state_keeps_what_was_chosen_by_the_same_budget(monkeypatch: pytest.Mo
     other = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 11}, "challengers": {}})
     with pytest.raises(StateError, match=r"champion was opinion-pool .*, is opinion-pool"):
         PartitionLearner(other).restore(cut)
+
+
+def test_members_that_a_file_names_come_besides_those_chosen() -> None:
+    plain, more = (
+        build({**STREAM, "champion": "auto"}),
+        build({**STREAM, "champion": {"model": "auto", "members": REFIT}}),
+    )
+    found, resolved = (one.models()["champion"][1]["members"] for one in (plain, more)), more.resolved()
+    before, after = found
+    assert [*after] == [*before, "refit"]
+    assert {name: after[name] for name in before} == before
+    assert resolved is not None
+    assert resolved._replace(parameters={}) == plain.resolved()._replace(parameters={})  # type: ignore[union-attr]
+    other = {"members": {"boosted": "hoeffding-tree"}}  # in the place of one that was chosen
+    members = resolve("classification", [0, 3, 2], 2, other).parameters["members"]
+    assert ([*members], members["boosted"]) == ([*before], "hoeffding-tree")
+    with pytest.raises(ValueError, match="members are of a pool, and of anomaly auto is one model: leave them out"):
+        resolve("anomaly", [0], 1, other)
+
+
+def test_a_member_that_is_refitted_goes_on_after_a_restart_and_one_comes_and_goes() -> None:
+    """A fit that was not done is repeated; the other members keep what they know."""
+    fields = {**STREAM, "challengers": {}}
+    plain = build({**fields, "champion": {"model": "auto", "max_microseconds": 10}})
+    more = build({**fields, "champion": {"model": "auto", "max_microseconds": 10, "members": REFIT}})
+    x, _ = of_codes(400, [0, 3, 2], 2)
+    y = np.floor(2.0 * x[:, 0])
+    whole = PartitionLearner(more)
+    model = whole.roles["champion"].model
+    model.learn_many(x[:170], y[:170])
+    again = PartitionLearner(more)
+    assert again.restore(whole.snapshot()) == []
+    for learner in (whole, again):
+        learner.roles["champion"].model.learn_many(x[170:300], y[170:300])
+    said = [one.roles["champion"].model.predict_many(x[300:]).tobytes() for one in (whole, again)]
+    assert said[0] == said[1]
+    assert again.digest() == whole.digest()
+    assert model.weights["refit"] != 1 / len(model.weights)  # type: ignore[attr-defined]
+
+    before = PartitionLearner(plain)
+    before.roles["champion"].model.learn_many(x, y)
+    learner, weights = PartitionLearner(more), before.roles["champion"].model.weights  # type: ignore[attr-defined]
+    assert any("refit" in change for change in learner.restore(before.snapshot()))
+    found = learner.roles["champion"].model.weights  # type: ignore[attr-defined]
+    assert found == {**weights, "refit": 1 / len(found)}
+    back = PartitionLearner(plain)
+    back.restore(learner.snapshot())
+    assert back.roles["champion"].model.weights == weights  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("budget", [{}, {"max_microseconds": 10}])
@@ -403,6 +464,13 @@ def test_check_says_what_it_is(tmp_path: Any) -> None:
     told = json.loads(CliRunner().invoke(command, ["--json", str(file)]).output)
     assert told["auto"] == found._asdict()
     assert told["models"]["champion"]["parameters"]["members"] == found.parameters["members"]
+    assert "come on top" not in said
+    file.write_text(
+        "name: s\ntask: regression\nfeatures: {a: numeric}\nchampion: {model: auto, members: {a: mean, b: cart}}\n"
+    )
+    said = " ".join(CliRunner().invoke(command, [str(file)]).output.split())
+    assert "members that the stream file names come on top: a, b" in said
+    assert f"{found.microseconds:.1f} µs per instance" in said
 
 
 def test_check_says_how_many_values_are_seen_and_what_is_not_reckoned(tmp_path: Any) -> None:
@@ -431,7 +499,7 @@ def test_check_says_how_many_values_are_seen_and_what_is_not_reckoned(tmp_path: 
 def test_the_schema_knows_auto() -> None:
     champion = json_schema()["properties"]["champion"]
     assert champion["default"] == "auto"
-    assert set(champion["anyOf"][1]["properties"]) == {"model", "on_drift", "max_bytes", "max_microseconds"}
+    assert set(champion["anyOf"][1]["properties"]) == {"model", "on_drift", *(one.name for one in auto.PARAMETERS)}
     assert "champion" not in json_schema()["required"]
     assert set(auto.SINGLE) == {"classification", "regression", "multi-instance", "anomaly"}
     assert "auto" not in REGISTRY
