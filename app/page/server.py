@@ -115,7 +115,6 @@ class Page:
                 web.get("/", self._file),
                 web.get("/static/{name}", self._file),
                 web.get("/health", self._health),
-                web.get("/api/openapi.json", self._openapi),
                 web.get("/api/streams", self._streams),
                 web.get("/api/streams/{stream}", self._status),
                 web.get("/api/streams/{stream}/live", self._live),
@@ -366,11 +365,6 @@ class Page:
                 yield self._told(view, partition)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), TELL_SECONDS)
-
-    async def _openapi(self, request: web.Request) -> web.Response:
-        from app.page.openapi import document
-
-        return await self._json(request, document())
 
 
 class _Quiet(AccessLogger):

@@ -3,6 +3,9 @@
 import io
 import json
 import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +16,11 @@ from rich.console import Console
 from app import comparisons
 from app.cli import top_frame
 from app.errors import RiparianError
+from app.kafka.connection import Connection
 from app.kafka.ports import listen
 from app.page import models, telling
+from app.page.actions import Actions
+from app.page.server import Page
 from app.page.view import HOUR_MS, StreamView, as_json
 from app.stream_file.durations import format_duration
 from app.stream_file.spec import loads
@@ -404,3 +410,18 @@ def test_of_several_streams_one_is_chosen():
     assert "▸ wells" in shown
     assert "  taps" in shown
     assert "Nothing in wells.metrics yet" in shown
+
+
+# -- the server's requests ---------------------------------------------------------------------------------------------
+
+
+def test_the_docs_name_each_request_and_its_method():
+    page = Page(SimpleNamespace(views=[]), {}, None, actions=Actions(Connection("127.0.0.1:9092")))
+    served = {
+        (route.method, route.resource.canonical)
+        for route in page.application().router.routes()
+        if route.method != "HEAD" and route.resource is not None
+    }
+    docs = (Path(__file__).parents[2] / "docs" / "live-page.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\| `(GET|POST) ([^`?]+)(?:\?[^`]*)?` \|", docs, re.MULTILINE))
+    assert described == served - {("GET", "/"), ("GET", "/static/{name}")}
