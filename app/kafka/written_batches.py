@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.producer.message_accumulator import BatchBuilder
+from crc32c import crc32c
 
-from app.kafka import checksum
 from models.kernel import kernel
 from topics.slices import Slices
 
@@ -52,7 +52,7 @@ class WrittenBatch(BatchBuilder):  # type: ignore[misc]
                 buffer, 0, *(0, self._size - _BEFORE_LENGTH, _NO_EPOCH, _VERSION, 0, self._codec, n - 1, now, now),
                 *(*self._state, n),
             )  # fmt: skip
-            found = checksum.crc32c(memoryview(buffer)[_BEHIND_CHECKSUM:])
+            found = crc32c(memoryview(buffer)[_BEHIND_CHECKSUM:])
             buffer[_BEFORE_CHECKSUM:_BEHIND_CHECKSUM] = found.to_bytes(4, "big")
             self._is_built = True
         return self._buffer
@@ -83,7 +83,6 @@ def written(keys: Slices, values: Slices, size: int, codec: int, now: int) -> li
 def warm_up() -> None:
     """Compile the kernel, or load it from the cache."""
     written(Slices.of([None]), Slices.of([b""]), 1, 0, 0)
-    checksum.warm_up()
 
 
 @kernel(inline=True)
