@@ -55,7 +55,6 @@ COMMANDS = {
     "rollback": "rollback",
     "state": "state",
     "thaw": "control:thaw",
-    "top": "top",
     "ui": "ui",
     "worker": "worker",
 }

@@ -47,24 +47,19 @@ class Watch:
     views : sequence of StreamView
     connection : Connection
     store : Store
-    days : int
-        Of history that is read where the store has none.
 
     Attributes
     ----------
     away_since : ms since when Kafka does not answer; None while it does.
     progress : share of the history that has been read; None once it is there.
-    caught_up : whether everything is known that was there when it began, but for the days before the last hour.
     version : grows whenever something came.
     """
 
-    def __init__(self, views: Sequence[StreamView], connection: Connection, store: Store, days: int = DAYS) -> None:
+    def __init__(self, views: Sequence[StreamView], connection: Connection, store: Store) -> None:
         self.views = list(views)
         self.away_since: int | None = None
         self.progress: float | None = 0.0
-        self.caught_up = False
         self.version = 0
-        self._days_read = days
         self._connection, self._store = connection, store
         self._of: dict[str, tuple[StreamView, str]] = {}
         for view in views:
@@ -78,7 +73,6 @@ class Watch:
         self._notes: list[tuple[str, str, int, int, bytes]] = []
         self._left: dict[TopicPartition, tuple[int, int]] = {}  # of the history that was not read yet: from, to
         self._n_known = 0  # partitions
-        self._ends: dict[TopicPartition, int] = {}  # when it began
 
     def restore(self, view: StreamView) -> None:
         """What was stored of a stream."""
@@ -147,15 +141,12 @@ class Watch:
         self._n_known = len(tps)
         consumer.assign(tps)
         if not tps:
-            self.caught_up = True
             return {}
         firsts, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
         unknown = [tp for tp in tps if not firsts[tp] <= self._positions.get(tp, -1) <= ends[tp]]
         now = now_ms()
         recent = await consumer.offsets_for_times(dict.fromkeys(unknown, now - HOUR_MS)) if unknown else {}
-        oldest = (
-            await consumer.offsets_for_times(dict.fromkeys(unknown, now - self._days_read * DAY_MS)) if unknown else {}
-        )
+        oldest = await consumer.offsets_for_times(dict.fromkeys(unknown, now - DAYS * DAY_MS)) if unknown else {}
         for tp in tps:
             if tp in unknown:
                 at = recent[tp].offset if recent.get(tp) else ends[tp]
@@ -164,7 +155,6 @@ class Watch:
                     self._left[tp] = since, at
                 self._positions[tp] = at
             consumer.seek(tp, self._positions[tp])
-        self._ends = ends
         return dict(self._left)
 
     async def _read_history(self, history: dict[TopicPartition, tuple[int, int]]) -> None:
@@ -200,11 +190,11 @@ class Watch:
             await consumer.start()
             now, found = now_ms(), []
             before = {tp: stop for tp, (_, stop) in history.items()}
-            for day in range(1, self._days_read + 1):
+            for day in range(1, DAYS + 1):
                 at = await consumer.offsets_for_times(dict.fromkeys(history, now - day * DAY_MS))
                 starts = {}
                 for tp, (first, _) in history.items():
-                    start = max(first, at[tp].offset) if day < self._days_read and at.get(tp) else first
+                    start = max(first, at[tp].offset) if day < DAYS and at.get(tp) else first
                     if start < before[tp]:
                         starts[tp] = before[tp] = start
                 if starts:
@@ -222,8 +212,6 @@ class Watch:
                     self._take(record)
                 self._positions[tp] = records[-1].offset + 1
                 self.version += 1
-            if not self.caught_up:  # by the consumer's position: behind markers of transactions nothing comes
-                self.caught_up = all([await consumer.position(tp) >= end for tp, end in self._ends.items()])
             now = time.monotonic()
             if not found and now - asked > ASK_SECONDS:  # the client is silent about a broker that is not there
                 asked = now

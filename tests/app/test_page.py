@@ -1,8 +1,6 @@
-"""The live page without Kafka and browser: what is said, of which models, and in a terminal."""
+"""The live page without Kafka and browser: what is said, of which models, and by which requests."""
 
-import io
 import json
-import math
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 from app import comparisons
-from app.cli import top_frame
 from app.errors import RiparianError
 from app.kafka.connection import Connection
 from app.kafka.ports import listen
@@ -372,44 +368,6 @@ def test_a_tree_for_the_browser_has_the_sums_of_its_leaves():
     assert (left["if"], right["if"]) == ("a ≤ 0.5", "a > 0.5")
     assert root["children"] == [1, 2]
     assert models.trees_of([nodes[1] | {"parent": None}]) == []
-
-
-# -- in a terminal -----------------------------------------------------------------------------------------------------
-
-
-def drawn(views, now, chosen=0, away=None):
-    console = Console(width=160, record=True, file=io.StringIO(), force_terminal=False)
-    paths = {view.spec.name: "taps.yaml" for view in views}
-    console.print(top_frame.frame(views, paths, chosen, now, away, "here:9092"))
-    return console.export_text()
-
-
-def test_a_sparkline_has_a_bar_a_value():
-    assert top_frame.sparkline([0.0, 0.5, 1.0, math.nan], 0.0, 1.0) == "▁▅█ "
-    assert top_frame.sparkline([2.0, 2.0], 2.0, 2.0) == "▄▄"
-    assert top_frame.sparkline([], 0.0, 0.0) == ""
-
-
-def test_the_terminal_says_what_the_page_says():
-    view = living(view_of(), lag={"features": 5000}, before={"lag": {"features": 5000}})
-    view.take_drift(drift(), NOW - 90_000)
-    view.take_letter({"riparian-reason": b"\x1b[31m[red]not-json"}, b"x", NOW)
-    shown = drawn([view], NOW + 1000)
-    assert "Partitions 0 and 1 are behind by 10,000 records" in shown
-    assert "86.0 %" in shown
-    assert "here:6066" in shown
-    assert "2 min ago" in shown
-    assert "Dead letters in a day: 1 (\\x1b[31m[red]not-json 1)" in shown
-    assert "\x1b" not in shown
-    assert "has not answered for 5 s" in drawn([view], NOW, away=NOW - 5000)
-
-
-def test_of_several_streams_one_is_chosen():
-    other = StreamView(loads(STREAM.format(task="classification").replace("taps", "wells")))
-    shown = drawn([living(view_of()), other], NOW, chosen=1)
-    assert "▸ wells" in shown
-    assert "  taps" in shown
-    assert "Nothing in wells.metrics yet" in shown
 
 
 # -- the server's requests ---------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_one_sentence_or_the_next_one():
 
 
 def test_a_command_of_one_connection_takes_what_all_files_say(tmp_path):
-    """As `riparian ui` and `riparian top` do, which show several streams."""
+    """As `riparian ui` does, which shows several streams."""
 
     @click.command()
     @click.argument("streams", nargs=-1, type=click.Path(path_type=Path))

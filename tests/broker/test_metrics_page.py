@@ -203,8 +203,6 @@ def test_of_a_model_for_all_partitions_every_partition_is_told_of_and_nothing_tw
         page.wait_for("riparian_accuracy_ratio", [last(0)["model"]["overall"]["accuracy"]], scope="overall")
         shown = json.loads(riparian("lag", path, "--broker", broker, "--json"))
         assert [row["lag"] for row in shown["partitions"]] == [0] * 6
-        top = riparian("top", path, "--once", "--broker", broker)
-        assert all(f" {p} " in top for p in range(3)), top
         assert worker.stop() == 0
 
 

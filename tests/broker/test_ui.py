@@ -1,17 +1,11 @@
 """`riparian ui` in a real browser: a stream that drifts, a worker and a broker that die, and hostile text."""
 
 import asyncio
-import fcntl
 import json
-import os
-import pty
-import select
 import signal
 import ssl
-import struct
 import subprocess
 import sys
-import termios
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -276,55 +270,6 @@ def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
             assert {"score:champion", "score:nb", "in", "lag", "nodes:champion"} <= series.keys()
             assert any(value is not None for value in series["score:champion"])
             assert ui.stop() == 0
-
-
-def test_top_shows_the_same_in_a_terminal(broker, tmp_path, topic_name):
-    """A frame for scripts, and a screen that ends with q and leaves the terminal as it was."""
-    path, spec = stream_file(tmp_path, topic_name, partitions=2, metrics={"every": "200ms"})
-    create_topics(spec, broker)
-    command = [sys.executable, "-m", "app.cli", "top", str(path), "--broker", broker]
-
-    def once() -> str:
-        done = subprocess.run([*command, "--once"], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert "Nothing in" in once()
-    with Worker(path, broker, tmp_path) as worker:
-        for partition in (0, 1):
-            features, labels = instances(1000)
-            letter = Sent(HOSTILE.encode(), features[-1].time)
-            send(broker, spec.topics.features, [*features, letter], partition=partition)
-            send(broker, spec.topics.labels, labels, partition=partition)
-            wait_for_state(broker, spec, 1001, 1000, partition=partition, worker=worker)
-        assert worker.stop() == 0
-    said = once()
-    for word in ("champion", "hoeffding-tree", "naive-bayes", "partition", "Dead letters in a day: 2 (not-json 2)"):
-        assert word in said, said
-    assert "\x1b" not in said
-
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    before = termios.tcgetattr(theirs)
-    process = subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT, env={**os.environ, "TERM": "xterm"}
-    )
-    try:
-        shown = b""
-        while b"not-json" not in shown:
-            assert select.select([ours], [], [], PATIENCE)[0], shown
-            shown += os.read(ours, 65536)
-        os.write(ours, b"q")
-        while process.poll() is None:  # or it would wait for room
-            if select.select([ours], [], [], 0.1)[0]:
-                os.read(ours, 65536)
-        assert process.returncode == 0
-        assert termios.tcgetattr(theirs) == before
-    finally:
-        process.kill()
-        process.wait()
-        os.close(theirs)
-        os.close(ours)
 
 
 def check_by_hand(ui: Ui, path: str, learner: PartitionLearner, record: dict[str, Any]) -> None:
