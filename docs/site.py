@@ -7,7 +7,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-BESIDE = ("CONTRIBUTING.md", "DESIGN.md", "CHANGELOG.md")
+BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")
 
 
 def on_files(files: Files, *, config: Any) -> Files:

@@ -22,7 +22,11 @@ from app.stream_file.strict_yaml import parse_yaml
 from models.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "DESIGN.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RECORDS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+CITING = ("app", "models", "topics", "tests", "benchmarks", "deploy", "docs", "examples", "supply")
+# `decision 7`, `decisions 5, 6 and 12`, `decisions 5 to 7`; the numbers may be links.
+CITED = re.compile(r"\bdecisions?((?:(?:,| and| to| or)?\s\[?\d+\b(?:\]\(\S+?\))?)+)", re.IGNORECASE)
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 SPOKEN = re.compile(r"`((?:nice )?(?:riparian|make|python -m)\s[^`]*)`")
 # What a fragment of a stream file is put over.
@@ -121,6 +125,46 @@ def test_the_readme_is_short_and_names_the_test_command() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.split()) <= 800
     assert "make test" in text
+
+
+# decisions -----------------------------------------------------------------------------------------------------------
+
+
+def number(record: Path) -> int:
+    return int(record.name[:4])
+
+
+def title(record: Path) -> str:
+    return record.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=name)
+def test_a_decision_is_short_and_has_its_parts(record: Path) -> None:
+    text = record.read_text(encoding="utf-8")
+    assert len(text.split()) <= 250
+    assert re.match(rf"# {number(record)}\. \S.*\n\nStatus: (?:accepted|superseded by decision \d+), ", text)
+    parts = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert [*parts, "Rejected"][:4] == ["Context", "Decision", "Consequences", "Rejected"]
+    assert len(parts) in (3, 4)
+
+
+def test_decisions_are_numbered_without_gaps_and_the_index_has_each() -> None:
+    assert [number(record) for record in RECORDS] == [*range(1, len(RECORDS) + 1)]
+    index = (ROOT / "docs" / "decisions" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[(.+)\]\((\d{4}-[\w-]+\.md)\)$", index, re.MULTILINE)
+    assert sorted(listed, key=lambda line: line[1]) == [(title(record), record.name) for record in RECORDS]
+
+
+def test_a_decision_that_is_cited_is_there_under_its_number() -> None:
+    suffixes = (".py", ".md", ".yaml", ".yml", ".js")
+    files = [path for folder in CITING for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    known = {number(record) for record in RECORDS}
+    for path in [*files, *ROOT.glob("*.md"), ROOT / "mkdocs.yml"]:
+        text = path.read_text(encoding="utf-8")
+        cited = {int(digits) for listed in CITED.findall(text) for digits in re.findall(r"\s\[?(\d+)", listed)}
+        assert cited <= known, f"{name(path)} cites {sorted(cited - known)}"
+        for shown, linked in re.findall(r"\[(?:decision )?(\d+)\]\([\w./]*?(\d{4})-[\w-]+\.md", text, re.IGNORECASE):
+            assert int(shown) == int(linked), f"{name(path)} calls {linked} decision {shown}"
 
 
 # stream files --------------------------------------------------------------------------------------------------------
