@@ -11,13 +11,15 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # does not have the locked files.
 LOCKED ?= 1
 
-.PHONY: help setup lock sbom test image-test fuzz chaos chaos-unguarded check docs format demo bench bench-state bench-failover bench-fencing bench-floods bench-formats bench-partitions bench-frontier accuracy clean bench-peers bench-kafka-peers figure-forests figure-demo screenshots papers
+.PHONY: help setup lock sbom test image-test fuzz chaos chaos-unguarded campaigns mutants check docs format demo bench bench-state bench-failover bench-fencing bench-endurance bench-floods bench-formats bench-partitions bench-frontier accuracy clean bench-peers bench-kafka-peers figure-forests figure-demo screenshots papers
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
 	@echo "make fuzz    hostile records, schemas, states, stream files and requests: MINUTES=5 (or RECORDS=1000000, of every codec), SEED=n, TARGETS=names"
 	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1, CONTROL=1, OWN=1, STREAMS=n in each worker"
+	@echo "make campaigns  what is long: chaos, fuzz, floods, endurance, peers, each with its figures in benchmarks/results/"
+	@echo "make mutants  whether the tests find sixty small faults: ONLY=\"names\", JOBS=2"
 	@echo "make image-test  build the image, and let a worker in it learn from a real Kafka: SUITE=trixie (root, debootstrap, buildah)"
 	@echo "make check   lint, format, types, documentation, and known vulnerabilities of the locked packages"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
@@ -87,6 +89,16 @@ FAULTS ?= 30
 chaos: setup
 	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL)) $(if $(REKEY),--rekey) $(if $(CONTROL),--control) $(if $(OWN),--own) $(if $(STREAMS),--streams $(STREAMS))
 
+# One after the other; the last line says which failed.
+CAMPAIGNS ?= chaos fuzz bench-floods bench-endurance bench-peers
+
+campaigns: setup
+	@failed=; for each in $(CAMPAIGNS); do $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
+	  test -z "$$failed" || { echo "FAILED:$$failed"; exit 1; }
+
+mutants: setup
+	$(BIN)/python -m tests.mutants $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
+
 # Needs root, debootstrap and buildah; no registry.
 image-test: setup
 	$(BIN)/python -m tests.image $(if $(SUITE),--suite $(SUITE))
@@ -137,6 +149,9 @@ bench-partitions: setup
 
 bench-floods: setup
 	$(BIN)/python -m benchmarks.floods $(if $(ONLY),--only $(ONLY))
+
+bench-endurance: setup
+	$(BIN)/python -m benchmarks.endurance
 
 bench-formats: setup
 	$(BIN)/python -m benchmarks.formats --rounds 8

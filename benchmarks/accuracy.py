@@ -13,7 +13,6 @@ stands its ratio to a reference of the same run.
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
@@ -34,6 +33,7 @@ from app.evaluation.evaluate import Problem, evaluate, problem_for
 from app.evaluation.pool import Pool, advance
 from app.evaluation.sweep import Candidate, warm_up
 from app.stream_file.spec import Spec
+from benchmarks.record import write
 from benchmarks.shrubs import GOALS
 from models.auto import AUTO
 from models.batch import entries as batch
@@ -529,7 +529,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=600.0, help="CPU time after which a run is given up")
     parser.add_argument("--jobs", type=int, default=n_cores())
     parser.add_argument("--out", type=Path, help="file for the tables [docs/accuracy.md where nothing is left out]")
-    parser.add_argument("--json", type=Path, help="write every figure there as well")
     options = parser.parse_args(arguments)
     wanted, all_models = options.sets.split(";"), [*BESIDE, *BATCH] if options.batch else OURS
     models = options.models.split(",") if options.models else all_models
@@ -548,8 +547,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results = run(todo, max(1, options.jobs))
     except (RiparianError, ValueError) as error:
         sys.exit(f"accuracy: {error}")
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write("accuracy", results)
     problems = {name: problem for name, (_, problem) in data.items()}
     anchors = MOA if options.limit is None else {}
     text = document(results, problems, anchors, options.seconds, options.seeds, options.batch)

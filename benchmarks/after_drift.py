@@ -1,6 +1,6 @@
 """Accuracy after an abrupt drift: our adaptive trees and forests beside MOA's, on the same instances.
 
-    python -m benchmarks.after_drift [--at 50000] [--after 10000] [--seeds 5] [--json drift.json]
+    python -m benchmarks.after_drift [--at 50000] [--after 10000] [--seeds 5]
 
 Test-then-train in one order for all. The concept changes at instance --at (counted from 0), and the accuracy is that of
 the --after instances from there on. Functions are counted from 1, as in the papers and in MOA (ours count from 0):
@@ -9,7 +9,6 @@ forests with its defaults and ten trees, as ours.
 """
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers import FOLDER, PeerError, find_moa, moa_rows, write_arff
+from benchmarks.record import write
 from benchmarks.tables import test_then_train
 from models.contract import Schema
 from models.registry import create
@@ -73,7 +73,6 @@ def main() -> None:
     parser.add_argument("--after", type=int, default=10_000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where MOA is kept")
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
     jar = None
     try:
@@ -95,8 +94,7 @@ def main() -> None:
             for model, values in found.items():
                 each = " ".join(f"{value:.2f}" for value in values)
                 print(f"{kind:16}{model:26}{statistics.mean(values):7.2f}  ({each})", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    write("campaign-after-drift", report)
 
 
 if __name__ == "__main__":

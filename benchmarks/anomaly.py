@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peers import FOLDER, command, find_river
+from benchmarks.record import printed
 from models.auroc import areas
 from models.auto import SINGLE
 from models.contract import LEARN, PREDICT, Floats, Program, Schema
@@ -285,4 +286,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("anomaly"):
+        main()

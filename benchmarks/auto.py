@@ -24,6 +24,7 @@ from app.dataset.data import DataFile
 from app.dataset.synthetic import Recipe, SyntheticFile
 from app.dataset.table import Table, read_table
 from app.errors import RiparianError
+from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, test_then_train
 from models import auto
 from models import auto_costs as costs
@@ -158,4 +159,5 @@ def pools(task: str, tables: Mapping[str, Table]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("auto"):
+        main()

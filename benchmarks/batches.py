@@ -27,6 +27,7 @@ from app.kafka.reading import read_to_end
 from app.stream_file.spec import Spec
 from benchmarks.budget import STAGES
 from benchmarks.processes import Child, MeasureError, Sampler, Worker
+from benchmarks.record import printed
 from benchmarks.throughput import PATIENCE_SECONDS, SLOWEST
 from benchmarks.workload import (
     CLASSES,
@@ -218,4 +219,5 @@ def report(broker: str, folder: Path, options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("batches"):
+        main()

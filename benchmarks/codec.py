@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
+from benchmarks.record import printed
 from topics.codecs import JsonCodec
 from topics.records import Feature, Mapping, RawBatch
 from topics.vocabulary import Vocabulary
@@ -116,4 +117,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("codec"):
+        main()

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.stream_file.spec import build
+from benchmarks.record import printed
 from models.auroc import areas
 from models.auto import resolve
 from models.calibration import SAID_WIDTH, Calibration
@@ -234,4 +235,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("costs"):
+        main()

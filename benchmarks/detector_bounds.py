@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from benchmarks.record import printed
 from models.drift import create
 
 BEFORE, AFTER = 5_000, 5_000
@@ -128,4 +129,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with printed("detector_bounds"):
+        main()

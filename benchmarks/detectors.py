@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 
+from benchmarks.record import printed
 from models.drift import DETECTORS, create
 from models.kernel import kernel
 
@@ -93,4 +94,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with printed("detectors"):
+        main()

@@ -25,6 +25,7 @@ from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.partition.watch import VALUES, Signal
 from app.stream_file.spec import Spec, build
+from benchmarks.record import printed
 from models.drift import DETECTORS
 from topics.records import RawBatch
 
@@ -156,4 +157,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("drift"):
+        main()

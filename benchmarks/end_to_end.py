@@ -11,7 +11,6 @@ deleted.
 import asyncio
 import contextlib
 import importlib.metadata
-import json
 import os
 import platform
 import statistics
@@ -36,7 +35,8 @@ from app.kafka.connection import Connection
 from app.kafka.java import kafka_version
 from benchmarks import latency, memory, throughput
 from benchmarks.budget import STAGES
-from benchmarks.processes import ROOT, Child, MeasureError, ended_by_signals
+from benchmarks.processes import Child, MeasureError, ended_by_signals
+from benchmarks.record import write
 from benchmarks.workload import LABEL_DELAY_MS, NAMES, Backlog, delete, past, stream_file
 from models.auto import AUTO, PARAMETERS
 from models.entry import checked
@@ -280,7 +280,6 @@ QUICK = {
               help="Of several partitions: a model for each, or one for all.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="A sanity run of a minute: small sizes, one round, one partition.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
-@click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the figures go.")
 @click.pass_context
 def main(context: click.Context, **options: Any) -> None:
     """Throughput and latency of one worker on real Kafka, against floors measured in the same run."""
@@ -289,16 +288,12 @@ def main(context: click.Context, **options: Any) -> None:
             given = context.get_parameter_source(name)
             if given is None or given.name == "DEFAULT":
                 options[name] = value
-    target: Path | None = options.pop("target")
-    if target is None:
-        target = ROOT / "benchmarks" / "results" / f"end-to-end-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     try:
         with ended_by_signals():
             result = run(options)
     except MeasureError as error:
         raise click.ClickException(str(error)) from None
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(result, indent=2) + "\n")
+    target = write("end_to_end", result)
     terminal = Console()
     show(result, Console(width=max(terminal.width, 100)))  # narrower columns would break words
     click.echo(f"figures: {target}")

@@ -1,6 +1,6 @@
 """Whether learners stay as fast and as small over ten million instances.
 
-    nice python -m benchmarks.endurance [--n 10000000] [--models HT,HAT] [--changing] [--json endurance.json]
+    nice python -m benchmarks.endurance [--n 10000000] [--models HT,HAT] [--changing]
     nice python -m benchmarks.endurance --n 1000000 --part 100000 --models shrubs
 
 Test-then-train over a stream that never ends, in ten programs a million (or --part): Agrawal's function 1, or
@@ -11,17 +11,16 @@ memory of the process.
 """
 
 import argparse
-import json
 import resource
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.peers import MODELS as PEERS
 from benchmarks.peers import Model, chosen
+from benchmarks.record import write
 from benchmarks.tables import test_then_train
 from models.contract import Learner, Schema
 from models.ensemble.adaptation import WatchedTree
@@ -118,7 +117,6 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(MODELS), help=f"of {', '.join(MODELS)}")
     parser.add_argument("--part", type=int, default=MILLION, help="instances of which there is one figure")
     parser.add_argument("--changing", action="store_true", help="another function every part")
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
     names = chosen(parser, options.models, MODELS)
     n_parts = max(3, options.n // options.part)
@@ -133,8 +131,7 @@ def main() -> None:
             f"{found['allowed_bytes'] / 1e6:8.1f}{found['resident_mb']:8.0f}{found['quality'][-1]:8.2f}",
             flush=True,
         )
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    write("campaign-endurance", report)
 
 
 if __name__ == "__main__":

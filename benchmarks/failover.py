@@ -10,7 +10,6 @@ docs/benchmarks.md. Tables go to standard output, progress to standard error, ev
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import statistics
@@ -34,7 +33,8 @@ from app.kafka.connection import Connection
 from app.stream_file.spec import Spec
 from benchmarks import workload
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
-from benchmarks.processes import ROOT, MeasureError, Watched, ended_by_signals
+from benchmarks.processes import MeasureError, Watched, ended_by_signals
+from benchmarks.record import write
 from benchmarks.throughput import read_predictions
 from topics.names import changelog_topic
 
@@ -431,19 +431,16 @@ def show(result: dict[str, Any], console: Console) -> None:
 @click.option("--session-timeout", default=6.0, show_default=True, help="Seconds; brokers allow 6 or more.")
 @click.option("--small", is_flag=True, help="A sanity run: one kill, one stop.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
-@click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the figures go.")
-def main(small: bool, broker: str | None, target: Path | None, **settings: Any) -> None:
+def main(small: bool, broker: str | None, **settings: Any) -> None:
     """How long a partition is without predictions when its worker is killed, or stopped."""
     if small:
         settings |= {"kills": 1, "alone": 0, "stops": 1, "restarts": 1}
-    target = target or ROOT / "benchmarks" / "results" / f"failover-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     try:
         with ended_by_signals(), progress(Console(stderr=True)) as say:
             result = measure(broker, say, **settings)
     except MeasureError as error:
         raise click.ClickException(str(error)) from None
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(result, indent=2) + "\n")
+    target = write("failover", result)
     show(result, Console(width=max(Console().width, 100)))
     click.echo(f"figures: {target}")
 

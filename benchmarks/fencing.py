@@ -14,7 +14,6 @@ standard error, every figure to a JSON file.
 
 import asyncio
 import contextlib
-import json
 import os
 import statistics
 import sys
@@ -36,7 +35,8 @@ from rich.table import Table
 from app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
 from app.kafka.outputs import MAX_OUTSTANDING, fenced_producer
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
-from benchmarks.processes import ROOT, ended_by_signals
+from benchmarks.processes import ended_by_signals
+from benchmarks.record import write
 from benchmarks.throughput import spread
 from benchmarks.workload import create, delete
 
@@ -214,16 +214,13 @@ def show(result: dict[str, Any], console: Console) -> None:
 @click.option("--fences", "n_fences", default=20, show_default=True, help="How often the fence is taken.")
 @click.option("--small", is_flag=True, help="A sanity run of seconds.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
-@click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the figures go.")
-def main(rounds: int, share: float, n_fences: int, small: bool, broker: str | None, target: Path | None) -> None:
+def main(rounds: int, share: float, n_fences: int, small: bool, broker: str | None) -> None:
     """What it costs that an earlier owner of a partition can write nothing."""
     if small:
         rounds, share, n_fences = 1, 0.05, 2
-    target = target or ROOT / "benchmarks" / "results" / f"fencing-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     with ended_by_signals(), progress(Console(stderr=True)) as say:
         result = measure(broker, rounds, share, n_fences, say)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(result, indent=2) + "\n")
+    target = write("fencing", result)
     show(result, Console(width=max(Console().width, 100)))
     click.echo(f"figures: {target}")
 

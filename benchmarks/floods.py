@@ -1,6 +1,6 @@
 """Memory of a worker under floods of unusual records: it stays bounded, and every record is counted.
 
-    python -m benchmarks.floods [--only labels,ids,nominal,poison,large] [--unbounded] [--json floods.json]
+    python -m benchmarks.floods [--only labels,ids,nominal,poison,large] [--unbounded]
 
 Each flood is a backlog on a real Kafka for a worker of its own, with one partition and naive Bayes:
 
@@ -31,6 +31,7 @@ from app.kafka.broker import LocalBroker
 from app.kafka.connection import Connection
 from app.stream_file.spec import load
 from benchmarks.processes import MeasureError, Worker
+from benchmarks.record import write
 from benchmarks.workload import producing
 
 SECONDS = 600.0
@@ -172,7 +173,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(FLOODS))
     parser.add_argument("--unbounded", action="store_true")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="floods-"))
     found = {}
@@ -183,8 +183,7 @@ def main() -> None:
                 print(f"{name}: {json.dumps(found[name])}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if given.json is not None:
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+    write("campaign-floods", found)
 
 
 if __name__ == "__main__":

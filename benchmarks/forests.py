@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.evaluation.curves import Line, write
+from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
 from models.contract import Floats, Schema
 from models.registry import REGISTRY, create
@@ -224,4 +225,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("forests"):
+        main()

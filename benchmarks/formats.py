@@ -17,6 +17,7 @@ from app.dataset.rows import rows_of_arrays
 from app.replay import Schedule, Timeline
 from app.stream_file.spec import Spec, build
 from benchmarks.codec import best
+from benchmarks.record import printed
 from benchmarks.written import tell
 from topics.codecs import CODECS, REGISTERED, JsonCodec
 from topics.names import FEATURES
@@ -114,4 +115,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("formats"):
+        main()

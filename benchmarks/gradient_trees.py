@@ -1,7 +1,7 @@
 """The effect of each choice in stochastic gradient trees: one row per variant, one column per data set.
 
     python -m benchmarks.gradient_trees [--data ../shared/data] [--rows 10000] [--only tuned paper …] [--shuffle SEED]
-                                        [--markdown] [--json ablation.json]
+                                        [--markdown]
 
 Test-then-train in file order, immediate labels; accuracy in % (a prediction that is all zero is wrong), mean absolute
 error for fried and abalone. Agrawal: function 0, perturbation 0.05, 100,000 instances, seed 1. Speed is instances a
@@ -9,13 +9,13 @@ second of the thread's own time, so that other processes on the machine count li
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.record import write
 from benchmarks.tables import NOMINAL, Table, read, test_then_train
 from models.contract import Schema
 from models.registry import create
@@ -109,7 +109,6 @@ def main() -> None:
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="in random order instead of the files'")
     parser.add_argument("--only", nargs="+", metavar="VARIANT", help="variants whose names begin so")
     parser.add_argument("--markdown", action="store_true", help="print a table for a document")
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
     data = tables(options.data, options.rows, options.shuffle)
     variants = {
@@ -135,8 +134,7 @@ def main() -> None:
                 for figures in found.values()
             )
             print(f"{variant:38}{cells}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    write("gradient_trees", results)
 
 
 if __name__ == "__main__":

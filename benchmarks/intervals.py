@@ -28,6 +28,7 @@ from app.dataset.synthetic import SyntheticFile
 from app.evaluation.evaluate import evaluate_all, problem_for
 from app.partition.learner import PartitionLearner
 from app.partition.outcome import Outcome
+from benchmarks.record import printed
 from models.conformal import Conformal
 from models.contract import Floats, Program
 
@@ -184,4 +185,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("intervals"):
+        main()

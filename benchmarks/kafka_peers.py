@@ -9,7 +9,6 @@ cannot be had is named and left out. docs/benchmarks.md says what each column is
 """
 
 import asyncio
-import json
 import statistics
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from benchmarks.end_to_end import Say, kafka, machine, progress
 from benchmarks.latency import Client
 from benchmarks.peers import FOLDER, PeerError, command
 from benchmarks.processes import Child, MeasureError, Sampler, Worker, ended_by_signals
+from benchmarks.record import write
 from benchmarks.throughput import spread
 from benchmarks.workload import BATCH_RECORDS, Instances, create, instances, past, producing, stream_file
 
@@ -380,8 +380,7 @@ def _peers(_context: Any, _parameter: Any, value: str) -> list[str]:
 @click.option("--kill/--no-kill", default=True, show_default=True, help="Whether each is killed, too.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 @click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, help="Where the peers are kept.")
-@click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures there, too.")
-def main(target: Path | None, **options: Any) -> None:
+def main(**options: Any) -> None:
     """One worker beside what people write around River today, on a real Kafka."""
     result: dict[str, Any] = {"machine": machine(), "settings": {k: v for k, v in options.items() if k != "folder"}}
     with tempfile.TemporaryDirectory(prefix="riparian-peers-") as name, ended_by_signals():
@@ -392,8 +391,7 @@ def main(target: Path | None, **options: Any) -> None:
             except MeasureError as error:
                 raise click.ClickException(str(error)) from None
     show(result, Console(width=max(Console().width, 120)))
-    if target is not None:
-        target.write_text(json.dumps(result, indent=2) + "\n")
+    write("kafka_peers", result)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Speed of the learners' kernels alone, against a floor measured in the same run; compile times, cold and warm.
 
-    python -m benchmarks.kernels [--n 1000000] [--rounds 3] [--json kernels.json]
+    python -m benchmarks.kernels [--n 1000000] [--rounds 3]
 
 A program of test-then-train (predict row r, learn row r) over a slab of generated rows runs in one kernel call. The
 floor runs the same program over the same slab and learns nothing: it reads every feature of the row and writes a
@@ -18,12 +18,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
+from benchmarks.record import write
 from models.contract import LEARN, PREDICT, Floats, Program, Schema
 from models.kernel import kernel
 from models.registry import create
@@ -143,7 +143,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1_000_000, help="instances per stream")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
     report: dict[str, Any] = {
         "n": options.n,
@@ -180,8 +179,7 @@ def main() -> None:
                 f"{result.accuracy:8.2f}{result.n_nodes:7}{result.state_bytes / 1e3:9.0f}",
                 flush=True,
             )
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    write("kernels", report)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.stream_file.draft import most_values
+from benchmarks.record import printed
 from benchmarks.tables import test_then_train
 from models import auto
 from models.auto_values import TEN, Values
@@ -159,4 +160,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("many_values"):
+        main()

@@ -33,6 +33,7 @@ from app.dataset.synthetic import Recipe, SyntheticFile
 from app.dataset.table import read_table
 from app.errors import RiparianError
 from benchmarks.papers.frame import spread
+from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
 from models.auto import resolve
 from models.contract import LEARN, PREDICT, Floats, Program
@@ -293,4 +294,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("opinion_pool"):
+        main()

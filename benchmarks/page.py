@@ -33,6 +33,7 @@ from app.page.store import Store
 from app.page.view import DAY_MS, StreamView
 from app.page.watch import Watch, now_ms
 from app.stream_file.spec import Spec, loads
+from benchmarks.record import printed
 from topics import reports
 from topics.records import MetricsRecord, PartitionRecord
 
@@ -214,4 +215,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("page"):
+        main()

@@ -25,6 +25,7 @@ from app.kafka.broker import LocalBroker
 from app.kafka.connection import Connection
 from benchmarks.budget import STAGES
 from benchmarks.processes import ROOT
+from benchmarks.record import printed
 from benchmarks.workload import Backlog, past, stream_file
 
 
@@ -69,4 +70,5 @@ def main(other: Path, rounds: int, instances: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("pairs"):
+        main()

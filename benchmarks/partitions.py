@@ -37,6 +37,7 @@ from benchmarks import workload
 from benchmarks.end_to_end import kafka
 from benchmarks.failover import Group, Load
 from benchmarks.processes import MeasureError, Watched, cpu_seconds, ended_by_signals, resident_bytes
+from benchmarks.record import write
 from benchmarks.throughput import read_predictions
 from topics.names import changelog_topic, topic_name
 
@@ -262,20 +263,35 @@ def simulated(n: int, n_workers: int) -> Table:
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 def main(partitions: str, workers: int, learning: str, simulate: str, broker: str | None) -> None:
     """Many partitions and many workers."""
-    console, fields = Console(width=110), {"learning": learning}
+    console, fields, tables = Console(width=110), {"learning": learning}, list[Table]()
+
+    def show(table: Table) -> None:
+        tables.append(table)
+        console.print(table)
+
     sizes = [int(n) for n in partitions.split(",")]
     n, _, n_workers = simulate.partition("x")
-    console.print(simulated(int(n), int(n_workers)))
+    show(simulated(int(n), int(n_workers)))
     try:
         with (
             ended_by_signals(),
             tempfile.TemporaryDirectory(prefix="riparian-bench-") as name,
             kafka(broker, Path(name)) as (address, _),
         ):
-            console.print(alone(address, Path(name), sizes, fields))
-            console.print(moving(address, Path(name), sizes[-1], workers, fields))
+            show(alone(address, Path(name), sizes, fields))
+            show(moving(address, Path(name), sizes[-1], workers, fields))
     except MeasureError as error:
         raise click.ClickException(str(error)) from None
+    write(
+        "partitions",
+        [
+            {
+                "heads": [column.header for column in table.columns],
+                "rows": [list(row) for row in zip(*(column.cells for column in table.columns), strict=True)],
+            }
+            for table in tables
+        ],
+    )
 
 
 if __name__ == "__main__":

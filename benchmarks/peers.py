@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.record import write
 from benchmarks.tables import test_then_train
 from models.contract import Schema
 from models.registry import create
@@ -368,7 +369,6 @@ def main() -> None:
     parser.add_argument("--river-n", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the peers are kept")
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
     models, streams = chosen(parser, options.models, MODELS), chosen(parser, options.streams, STREAMS)
     peers = available(options.folder)
@@ -396,8 +396,7 @@ def main() -> None:
     for name in models:
         if MODELS[name].note:
             print(f"{name}: {MODELS[name].note}")
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    write("campaign-peers", report)
 
 
 if __name__ == "__main__":

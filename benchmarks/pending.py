@@ -12,7 +12,6 @@ grew by while a store was filled. At last each store is restored from its segmen
 
 import argparse
 import gc
-import json
 import time
 import zlib
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 
 from app.partition.pending import PendingStore
 from app.state.checkpoint import CHUNK_BYTES
+from benchmarks.record import write
 
 BATCH = 4_096
 BATCHES_A_CUT = 2
@@ -140,7 +140,6 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--features", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
     gc.freeze()
     PendingStore(1, {}, horizon=1.0, max_pending=1, max_labels=1).warm_up()
@@ -167,8 +166,7 @@ def main() -> None:
             f"{figure('stored_kb', 0):>16}{result['whole_kb']:10,.0f}{result['arrays']:8}{result['memory_mb']:8.0f}"
             f"{result['restore_seconds']:11.2f}{'' if result['restored'] else '  NOT THE SAME'}"
         )
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    write("pending", results)
 
 
 if __name__ == "__main__":

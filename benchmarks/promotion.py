@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.record import printed
 from models.comparison import Comparison
 from models.contract import LEARN, Program
 
@@ -94,4 +95,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("promotion"):
+        main()

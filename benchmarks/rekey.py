@@ -24,6 +24,7 @@ from app.kafka.broker import LocalBroker
 from app.kafka.connection import Connection
 from benchmarks.latency import Client
 from benchmarks.processes import Worker
+from benchmarks.record import printed
 from benchmarks.workload import Backlog, create, delete, past, stream_file
 
 SOURCES = 4
@@ -99,4 +100,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("rekey"):
+        main()

@@ -23,6 +23,7 @@ from app.partition.merge import EVERYTHING, Merge
 from app.partition.replica import Replica
 from app.partition.sharing import records
 from app.stream_file.spec import build
+from benchmarks.record import printed
 from benchmarks.shared_learning import ROOT, fields_of, texts
 from benchmarks.tables import NOMINAL, Table, read
 from models.registry import REGISTRY
@@ -143,4 +144,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with printed("replica"):
+        main()

@@ -23,6 +23,7 @@ from app.kafka.broker import LocalBroker
 from app.kafka.connection import Connection
 from benchmarks.partitions import connections, threads
 from benchmarks.processes import Worker, cpu_seconds, resident_bytes
+from benchmarks.record import write
 from benchmarks.workload import Backlog, past, stream_file
 
 REST_SECONDS, IDLE_SECONDS = 8.0, 10.0  # until the last checkpoint is written; in which the processor is watched
@@ -107,6 +108,7 @@ def main(rounds: int, instances: int) -> None:
         spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if ratios else ""
         table.add_row(figure, *(shape.format(statistics.median(column)) for column in zip(*pairs, strict=True)), spread)
     Console().print(table)
+    write("several", [{"one_worker": one, "two_workers": two} for one, two in found])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from benchmarks import workload
 from benchmarks.end_to_end import kafka
 from benchmarks.failover import Load
 from benchmarks.processes import MeasureError, Worker, cpu_seconds, ended_by_signals
+from benchmarks.record import write
 
 WORKERS = 2
 WARM_SECONDS, SECONDS = 4.0, 12.0
@@ -94,6 +95,7 @@ def measure(broker: str, folder: Path, name: str, partitions: int, learning: Any
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 def main(rate: int, rounds: int, backlog: int, max_behind: int | None, broker: str | None) -> None:
     """Processor time of workers whose partitions learn one model, beside models of their own."""
+    figures = list[dict[str, Any]]()
     table = Table("", "partitions", "own: µs an instance", "shared", "ratio of the means")
     try:
         with (
@@ -110,12 +112,14 @@ def main(rate: int, rounds: int, backlog: int, max_behind: int | None, broker: s
                             shares: Any = {} if max_behind is None else {"max_behind": max_behind}
                             kind = learning if learning == "partition" else shares
                             values.append(measure(address, Path(name), stream, n, kind, given, backlog))
+                    figures.append({"load": what, "partitions": n, "microseconds": found})
                     own, shared = found.values()
                     told = [", ".join(f"{value:.1f}" for value in values) for values in (own, shared)]
                     table.add_row(what, str(n), *told, f"{sum(shared) / sum(own):.2f}")
     except MeasureError as error:
         raise click.ClickException(str(error)) from None
     Console(width=110).print(table)
+    write("shared_cpu", figures)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.partition.sharing import records
 from app.stream_file.spec import build
+from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
 from topics.learned import write
 from topics.names import FEATURES, LABELS, LEARNED
@@ -136,6 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        with printed("shared_learning"):
+            main()
     except RiparianError as error:
         sys.exit(f"error: {error}")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from app.stream_file.drift_spec import DistributionsSpec
+from benchmarks.record import printed
 from models.drift.two_sample import ABSENT, NEW, PREDICTION, RANGE, VALUES, TwoSample
 
 AT, N = 5000, 15_000
@@ -155,4 +156,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("shifts"):
+        main()

@@ -1,6 +1,6 @@
 """Soft Hoeffding trees, soft trees and pools on files: accuracy or mean absolute error, growth on noise, speed.
 
-    python -m benchmarks.soft [--n 50000] [--seeds 5] [--data ../shared/data] [--only SoHoT …] [--json soft.json]
+    python -m benchmarks.soft [--n 50000] [--seeds 5] [--data ../shared/data] [--only SoHoT …]
     python -m benchmarks.soft --against ../before --rounds 3 --only SoHoT "pool of 18 SoHoTs"
 
 Test-then-train with immediate labels, in file order; figures are means and standard deviations over the seeds of the
@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks.papers import data, frame
 from benchmarks.papers.soft_hoeffding_trees import GRIDS, PAPER_TREE
+from benchmarks.record import write
 from benchmarks.tables import Table
 from models.contract import Schema
 from models.registry import REGISTRY
@@ -172,13 +173,12 @@ def main() -> None:
     head("thousand instances/s", columns)
     for label, found in results.items():
         row(label, [f"{rate(found[name]) / 1e3:,.0f}" if name in found else "" for name in columns])
+    figures = {
+        label: {name: {"instances_per_second": rate(runs), "quality": quality(runs)} for name, runs in found.items()}
+        for label, found in results.items()
+    }
+    write("soft", figures)
     if options.json:
-        figures = {
-            label: {
-                name: {"instances_per_second": rate(runs), "quality": quality(runs)} for name, runs in found.items()
-            }
-            for label, found in results.items()
-        }
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 

@@ -7,7 +7,6 @@ Tables go to standard output, progress to standard error, every figure to a JSON
 """
 
 import asyncio
-import json
 import os
 import statistics
 import sys
@@ -33,7 +32,8 @@ from app.stream_file.spec import Spec
 from benchmarks.checkpointing import SECONDS, SWITCH, large, usual
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.grown import LEAF_BYTES, STREAM, Leaves, Source, stored, stream_file
-from benchmarks.processes import ROOT, MeasureError, Watched, ended_by_signals
+from benchmarks.processes import MeasureError, Watched, ended_by_signals
+from benchmarks.record import write
 from benchmarks.workload import MAX_BATCH_BYTES, delete, producing
 from topics.names import changelog_topic
 
@@ -380,17 +380,14 @@ def show(result: dict[str, Any], console: Console) -> None:
 @click.option("--rounds", default=2, show_default=True, help="Rounds of both throughputs.")
 @click.option("--small", is_flag=True, help="A sanity run of half a minute, with tiny sizes for all of these.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
-@click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the figures go.")
-def main(small: bool, broker: str | None, target: Path | None, **sizes: Any) -> None:
+def main(small: bool, broker: str | None, **sizes: Any) -> None:
     """What large state costs: recovery, checkpoints, the changelog, pauses, throughput."""
-    target = target or ROOT / "benchmarks" / "results" / f"state-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     try:
         with ended_by_signals(), progress(Console(stderr=True)) as say:
             result = measure(broker, SMALL if small else Sizes(**sizes), say)
     except MeasureError as error:
         raise click.ClickException(str(error)) from None
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(result, indent=2) + "\n")
+    target = write("state", result)
     show(result, Console(width=max(Console().width, 100)))
     click.echo(f"figures: {target}")
 

@@ -13,14 +13,13 @@ CPU is what two threads took together, against one. Predictions must be the same
 
 import argparse
 import itertools
-import json
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.peers import STREAMS, chosen
+from benchmarks.record import write
 from benchmarks.tables import test_then_train
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.registry import create
@@ -103,7 +102,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="of running, each model and stream")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--learn", action="store_true", help="learn without predicting")
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
     models, streams = chosen(parser, options.models, MODELS), chosen(parser, options.streams, STREAMS)
     report = {}
@@ -120,8 +118,7 @@ def main() -> None:
                 f"{found['low']:7.2f}{found['high']:7.2f}{found['cpu']:7.2f}",
                 flush=True,
             )
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    write("threads", report)
 
 
 if __name__ == "__main__":

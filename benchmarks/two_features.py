@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers import FOLDER, find_moa, moa_rows, quality_of, write_arff
+from benchmarks.record import printed
 from benchmarks.tables import test_then_train
 from models.contract import Schema
 from models.registry import create
@@ -75,4 +76,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with printed("two_features"):
+        main()

@@ -22,6 +22,7 @@ from app.cli.parsing import parse_model
 from app.kafka.connection import Connection
 from app.kafka.lag import lag
 from app.stream_file.spec import Spec
+from benchmarks.record import write
 from tests.broker.harness import ROOT, create_topics, stream_file
 from tests.chaos import rekeyed, steered
 from tests.chaos.checks import Verdict, check_partition, check_replicas
@@ -238,6 +239,17 @@ def summary(report: Report) -> str:
     return "\n".join(lines)
 
 
+def figures(report: Report) -> dict[str, Any]:
+    """The same for a file of results."""
+    return {
+        "faults": report.counts,
+        "fenced": report.n_fenced,
+        "passed": report.passed,
+        "failures": report.failures,
+        "partitions": [{**verdict._asdict(), "answers": dict(verdict.answers)} for verdict in report.verdicts],
+    }
+
+
 def main() -> int:
     """The command line; exit code 1 where a promise was broken."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -301,6 +313,7 @@ def main() -> int:
             **streams[0],
         )
         say(summary(report))
+        write(f"campaign-chaos{'-unguarded' if options.without else ''}", figures(report), seed=seed)
         if options.without:
             say(f"FAILED  nothing was found{without}" if report.passed else "it failed, as it must")
     return int(report.passed == bool(options.without))

@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 
+from benchmarks.record import write
 from tests.fuzz.children import DIFFERENT, Found, kind_of, run, save, shrink_crash
 from tests.fuzz.target import OF_RECORDS, TARGETS
 
@@ -34,6 +35,16 @@ class Tally:
         records = f"{self.n_records:>11,} records, " if self.n_records else ""
         cases = f"{self.cases:>10,} cases {rate:>8,.0f} a second"
         return f"{self.name:<14}{cases}, {records}{self.grown:>5,.0f} MB more, {failed}"
+
+    def figures(self) -> dict[str, float]:
+        """The same for a file of results."""
+        return {
+            "cases": self.cases,
+            "records": self.n_records,
+            "seconds": round(self.seconds, 1),
+            "grown_mb": round(self.grown, 1),
+            "failed": len(self.found),
+        }
 
 
 def campaign(seed: int, minutes: float, names: list[str]) -> list[Tally]:
@@ -108,6 +119,7 @@ def main() -> None:
         tallies = of_records(options.seed, options.records, names)
         print(f"{sum(tally.n_records for tally in tallies):,} records")
     print("\n".join(tally.line() for tally in tallies))
+    write("campaign-fuzz", {tally.name: tally.figures() for tally in tallies}, seed=options.seed)
     sys.exit(any(tally.found for tally in tallies))
 
 
