@@ -36,20 +36,12 @@ def command() -> None:
     help="Port on 127.0.0.1.  [default: the running broker's, else 9092]",
 )
 @data_option
-@click.option(
-    "--secure",
-    is_flag=True,
-    help="Want TLS with certificates on both sides and passwords, and look at access lists: as clusters elsewhere do.",
-)
 @click.option("--foreground", is_flag=True, help="Stay until Ctrl-C, and stop the broker then.")
 @click.option("--json", "as_json", is_flag=True, help="Print the broker's record as one JSON object.")
-def start(port: int | None, data_dir: Path, secure: bool, foreground: bool, as_json: bool) -> None:
+def start(port: int | None, data_dir: Path, foreground: bool, as_json: bool) -> None:
     """Start a broker, and return when it answers.
 
     Started twice on the same directory, it says so and succeeds. The first start fetches Kafka's jars with Maven.
-
-    With --secure, DIR/secure/client.properties is for --kafka-config of every command, of a user without rights;
-    grant them by riparian deploy acls --apply with admin.properties beside it.
     """
     from app.kafka import broker
 
@@ -57,14 +49,14 @@ def start(port: int | None, data_dir: Path, secure: bool, foreground: bool, as_j
         click.echo(line, err=True)
 
     if foreground:
-        local = broker.LocalBroker(data_dir, port or broker.DEFAULT_PORT, say, secured=secure)
+        local = broker.LocalBroker(data_dir, port or broker.DEFAULT_PORT, say)
         with _terminated_as_interrupted(), contextlib.suppress(KeyboardInterrupt), local:
             _show(broker.status(data_dir), data_dir, as_json)
             code = local.wait()
             raise click.ClickException(f"Kafka ended by itself (exit code {code}): see {data_dir / 'logs'}.")
         return
     before = broker.status(data_dir)
-    running = broker.start(data_dir, port=port, say=say, secured=secure)
+    running = broker.start(data_dir, port=port, say=say)
     if before is not None and before.pid == running.pid and not as_json:
         click.echo("It was running already.", err=True)
     _show(running, data_dir, as_json)
@@ -100,7 +92,6 @@ def status(data_dir: Path, as_json: bool) -> None:
 
 def _show(running: Any, data_dir: Path, as_json: bool) -> None:
     """Print a broker's record, for people or as JSON."""
-    from app.kafka import secure
     from app.kafka.broker import ready
 
     if as_json:
@@ -113,8 +104,6 @@ def _show(running: Any, data_dir: Path, as_json: bool) -> None:
                 "pid": running.pid,
                 "version": running.version,
             }
-            if secure.is_secure(running.data_dir):
-                found["config"] = str(secure.client_file(running.data_dir))
         click.echo(json.dumps(found))
     elif running is None:
         click.echo(f"No broker runs on {data_dir}.")
@@ -122,8 +111,6 @@ def _show(running: Any, data_dir: Path, as_json: bool) -> None:
         health = "" if ready(running) else ", which does not answer"
         process = f"process {running.pid}{health}"
         click.echo(f"Kafka {running.version} at {running.bootstrap} ({process}), data in {running.data_dir}")
-        if secure.is_secure(running.data_dir):
-            click.echo(f"It wants certificates and passwords: --kafka-config {secure.client_file(running.data_dir)}")
 
 
 @contextlib.contextmanager

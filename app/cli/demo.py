@@ -50,7 +50,6 @@ LINE_SECONDS = 5.0  # between plain lines
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the metrics page. [default: 6066, or a free one]")
 @click.option("--page/--no-page", default=True, help="Serve the live page, and open it where there is a browser.")
-@click.option("--secure", is_flag=True, help="Over TLS with certificates on both sides, a password, and access lists.")
 @click.option("--exit", "exit_", is_flag=True, help="End after the last row, as without a terminal.")
 @click.option("--keep", is_flag=True, help="Keep the topics after the end.")
 def command(
@@ -60,7 +59,6 @@ def command(
     label_delay: str,
     port: int | None,
     page: bool,
-    secure: bool,
     exit_: bool,
     keep: bool,
 ) -> None:
@@ -76,9 +74,6 @@ def command(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
 
-    if secure and connection is not None:
-        raise click.UsageError("--secure is for a broker of the demo's own: leave out --broker and --kafka-config")
-
     from app.demo import run as demo
 
     folder = Path(".riparian") / "demo"
@@ -88,10 +83,8 @@ def command(
         try:
             if connection is None:
                 click.echo("Starting Kafka …")
-                connection = stack.enter_context(demo.local_broker(folder, keep, click.echo, secure))
+                connection = stack.enter_context(demo.local_broker(folder, keep, click.echo))
                 plan = demo.make_plan(folder, connection, "elec", **settings)
-                if secure:
-                    click.echo(f"Kafka wants a certificate and a password; granted: {demo.let_in(plan)} ACLs")
             else:
                 from app.kafka.admin import wait_for_broker
 
@@ -212,8 +205,8 @@ def _stay(plan: "Plan", worker: "Process", page: str | None) -> None:
 
 
 def _kept(plan: "Plan", local: bool) -> str:
-    kind = "broker" if plan.connection.config is None else "secure-broker --secure"
-    where = f"riparian broker start --data {plan.folder / kind} has them again" if local else f"on {plan.connection}"
+    again = f"riparian broker start --data {plan.folder / 'broker'} has them again"
+    where = again if local else f"on {plan.connection}"
     return f"The topics of stream {plan.spec.name} are kept: {where}."
 
 

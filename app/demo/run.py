@@ -37,7 +37,6 @@ DEFAULT_PORT = 6066
 WORKER_SECONDS = 120.0  # for its next line, or to be ready
 COMPILING_SECONDS = 900.0  # where that line was that it compiles kernels, on a machine that is slow or busy
 STALL_SECONDS = 60.0  # without any progress, something is wrong
-COMMANDS = ("worker", "replay", "ui", "inspect")  # that the demo runs, or proposes
 LOOK_SECONDS = 0.5  # between two looks at the worker
 
 
@@ -80,14 +79,11 @@ def write_stream(folder: Path, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def local_broker(folder: Path, keep: bool, say: Callable[[str], None], secured: bool = False) -> Iterator[Connection]:
-    """A broker below `folder`, without topics of an earlier run. Its topics go at the end, unless kept.
+def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterator[Connection]:
+    """A broker below `folder`, without topics of an earlier run. Its topics go at the end, unless kept."""
+    from app.kafka import broker
 
-    secured : whether it wants certificates and passwords; the connection is then that of a user without rights.
-    """
-    from app.kafka import broker, secure
-
-    data_dir = folder / ("secure-broker" if secured else "broker")
+    data_dir = folder / "broker"
     running = broker.status(data_dir)
     if running is not None:
         raise BrokerError(
@@ -95,31 +91,14 @@ def local_broker(folder: Path, keep: bool, say: Callable[[str], None], secured: 
             "first, or start this one in another folder"
         )
     shutil.rmtree(data_dir / "kafka", ignore_errors=True)
-    local = broker.LocalBroker(data_dir, say=say, secured=secured)
+    local = broker.LocalBroker(data_dir, say=say)
     local.start()
     try:
-        yield _with_file(secure.client_file(local.data_dir)) if secured else Connection(local.bootstrap)
+        yield Connection(local.bootstrap)
     finally:
         local.stop()
         if not keep:
             shutil.rmtree(data_dir / "kafka", ignore_errors=True)
-
-
-def _with_file(path: Path) -> Connection:
-    return Connection.of(None, path, os.environ)
-
-
-def let_in(plan: Plan) -> int:
-    """Grant the user of a secured broker what the demo's commands need, and no more; how many ACLs these are."""
-    from app.kafka import secure
-    from app.kafka.acls import needed
-    from app.kafka.rights import grant
-
-    assert plan.connection.config is not None
-    rights = list(dict.fromkeys(right for command in COMMANDS for right in needed(plan.spec, command)))
-    admin = _with_file(plan.connection.config.with_name(f"{secure.ADMIN}.properties"))
-    asyncio.run(grant(admin, rights, f"User:{secure.USER}"))
-    return len(rights)
 
 
 @contextlib.contextmanager

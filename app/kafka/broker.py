@@ -28,7 +28,6 @@ from types import TracebackType
 from typing import NamedTuple
 
 from app.errors import BrokerError
-from app.kafka import secure
 from app.kafka.java import BROKER_FILES, find_java, kafka_jars, kafka_version, locked
 from app.kafka.ports import answers, free_port, port_is_free
 
@@ -172,8 +171,6 @@ def _prepare(
 
 def ready(running: Running) -> bool:
     """Whether it answers a client."""
-    if secure.is_secure(running.data_dir):
-        return secure.answers(running.data_dir, running.port)
     return answers(running.port)
 
 
@@ -218,14 +215,6 @@ def _check_port(port: int) -> None:
         )
 
 
-def _check_secured(data_dir: Path, secured: bool, running: Running | None) -> None:
-    """BrokerError where the broker of a directory is of the other kind."""
-    if secure.is_secure(data_dir) and not secured:
-        raise BrokerError(f"the broker of {data_dir} was made with --secure: say so again, or choose another --data")
-    if running is not None and secured and not secure.is_secure(data_dir):
-        raise BrokerError(f"a broker runs on {data_dir} without --secure: stop it, and choose another --data")
-
-
 def silent(line: str) -> None:
     """Progress for nobody."""
 
@@ -239,7 +228,6 @@ def start(
     port: int | None = None,
     say: Callable[[str], None] = silent,
     seconds: float = READY_SECONDS,
-    secured: bool = False,
 ) -> Running:
     """Start a broker that survives this process; where one runs already, return that.
 
@@ -253,13 +241,10 @@ def start(
         Told what takes long, one line at a time.
     seconds : float
         How long to wait for an answer.
-    secured : bool
-        Whether it wants certificates and passwords, and looks at access lists (app/kafka/secure.py).
     """
     data_dir = data_dir.resolve()
     with locked(data_dir / "lock"):
         running = status(data_dir)
-        _check_secured(data_dir, secured, running)
         if running is not None:
             if port not in (None, running.port):
                 raise BrokerError(
@@ -270,8 +255,7 @@ def start(
             return running
         port = DEFAULT_PORT if port is None else port
         _check_port(port)
-        overrides = secure.make(data_dir, port) if secured else ("", [])
-        command = _prepare(data_dir, port, say, *overrides)
+        command = _prepare(data_dir, port, say)
         with (data_dir / "logs" / "java.out").open("ab") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -325,8 +309,6 @@ class LocalBroker:
         Lines that override those of deploy/broker/server.properties; ${port} and ${controller_port} are filled in.
     format_options : sequence of str
         Of Kafka's StorageTool, at the first start: `--add-scram`, say.
-    secured : bool
-        As in `start`; adds to both.
 
     Notes
     -----
@@ -343,9 +325,7 @@ class LocalBroker:
         say: Callable[[str], None] = silent,
         properties: str = "",
         format_options: Sequence[str] = (),
-        secured: bool = False,
     ) -> None:
-        self._secured = secured
         self.data_dir = data_dir.resolve()
         self.port = port
         self._say = say
@@ -395,12 +375,9 @@ class LocalBroker:
                     f"A broker runs on {self.data_dir} already (port {other.port}, process {other.pid}): use it with "
                     f"--broker {other.bootstrap}, or stop it first (riparian broker stop)."
                 )
-            _check_secured(self.data_dir, self._secured, None)
             port = free_port() if self.port is None else self.port
             _check_port(port)
-            more, options = secure.make(self.data_dir, port) if self._secured else ("", [])
-            overrides = self._properties + more, [*self._format_options, *options]
-            command = _prepare(self.data_dir, port, self._say, *overrides)
+            command = _prepare(self.data_dir, port, self._say, self._properties, self._format_options)
             self._supervisor = subprocess.Popen(
                 [
                     sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")),

@@ -176,6 +176,24 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
             lists.grant([right], wanted)
 
 
+def test_a_command_grants_what_commands_need(cluster, lists, tmp_path, topic_name):
+    """By the listener that wants a certificate and a password; to nobody by a user who may not."""
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, cluster.plain)
+    own = ("--kafka-config", cluster.both_of("limited-both", sasl_username=LIMITED))
+    words = ("deploy", "acls", path, "--principal", PRINCIPAL, "--for", "lag", "--for", "check", "--apply")
+    code, said = run(*words, *own)
+    assert (code, "does not create ACLs for this client" in said) == (2, True), said
+    check = ("check", path, "--rights", "check", *own)
+    assert run(*check)[0] == 2
+    code, said = run(*words, "--kafka-config", cluster.both_of("admin"))
+    assert (code, f"granted at {cluster.both}: " in said) == (0, True), said
+    until(lambda: not lists.lacks([*needed(spec, "lag"), *needed(spec, "check")]))
+    for command in (check, ("lag", path, *own)):
+        code, said = run(*command)
+        assert code == 0, said
+
+
 def test_a_group_that_may_not_be_asked_about_is_not_one_without_workers(cluster, lists, tmp_path, topic_name):
     """The client drops what Kafka says of a whole group; `riparian import` would then write beside workers."""
     _, spec = stream_file(tmp_path, topic_name)

@@ -102,48 +102,6 @@ def test_a_daemon_starts_once_is_seen_and_stops(daemon_dir: Path) -> None:
     assert "No broker runs" in riparian("broker", "stop", *data).stdout
 
 
-def test_a_secured_broker_lets_in_whoever_has_certificate_password_and_rights(daemon_dir: Path, tmp_path: Path) -> None:
-    stream = tmp_path / "s.yaml"
-    stream.write_text("name: s\ntask: classification\nfeatures: {a: numeric}\nchampion: naive-bayes\n")
-    data = ["--data", str(daemon_dir)]
-    started = riparian("broker", "start", "--secure", "--port", str(ports.free_port()), "--json", *data)
-    assert started.returncode == 0, started.stderr
-    found = json.loads(started.stdout)
-    assert found["answers"]
-    files = {name: daemon_dir / "secure" / f"{name}.properties" for name in ("admin", "client")}
-    assert found["config"] == str(files["client"])
-
-    def check(*options: str) -> subprocess.CompletedProcess[str]:
-        return riparian("check", str(stream), *options)
-
-    plain = check("--broker", found["bootstrap"])
-    assert "speaks TLS on this port" in plain.stderr
-    without = tmp_path / "without.properties"
-    without.write_text("".join(line for line in files["client"].open() if not line.startswith("ssl.certificate")))
-    assert check("--kafka-config", str(without)).returncode != 0
-    refused = check("--kafka-config", str(files["client"]))
-    assert "the ACL Read on the topic s.features is missing" in refused.stderr
-    who = ["--principal", "User:riparian", "--for", "worker", "--for", "check", "--apply"]
-    granted = riparian("deploy", "acls", str(stream), *who, "--kafka-config", str(files["admin"]))
-    assert granted.returncode == 0, granted.stderr
-    let_in = check("--kafka-config", str(files["client"]))
-    assert let_in.returncode == 0, let_in.stderr
-
-    assert "was made with --secure" in riparian("broker", "start", *data).stderr
-    assert riparian("broker", "stop", *data).returncode == 0
-    # The same users, and their rights, on another port.
-    again = riparian("broker", "start", "--secure", "--port", str(ports.free_port()), *data)
-    assert again.returncode == 0, again.stderr
-    assert check("--kafka-config", str(files["client"])).returncode == 0
-
-
-def test_a_broker_made_without_certificates_gets_none_later(tmp_path: Path) -> None:
-    (tmp_path / "kafka").mkdir()
-    (tmp_path / "kafka" / "meta.properties").touch()
-    with pytest.raises(BrokerError, match="was made without --secure"):
-        local.start(tmp_path, port=ports.free_port(), secured=True)
-
-
 def test_topics_survive_an_outage_and_the_port_stays(tmp_path: Path) -> None:
     with local.LocalBroker(tmp_path) as broker:
         port, pid = broker.port, broker.pid

@@ -206,18 +206,3 @@ def test_the_template_is_the_example_with_defaults() -> None:
     example = yaml.safe_load((ROOT / "examples" / "elec.yaml").read_text())
     assert template["features"] == example["features"]
     assert template["champion"] == {"model": "hoeffding-tree"}
-
-
-def test_the_demo_runs_over_certificates_a_password_and_access_lists(folder: Path, start: Start) -> None:
-    demo = start("--secure", "--rows", "400", "--no-page", "--keep")
-    granted = demo.wait_for(r"^Kafka wants a certificate and a password; granted: \d+ ACLs")
-    assert int(granted.split()[-2]) > 20
-    output = demo.finish()
-    assert demo.process.returncode == 0, output
-    assert "the same to the last digit" in output
-    assert not demo.processes()
-    assert "riparian broker start --data .riparian/demo/secure-broker --secure has them again" in output
-    secrets = folder / ".riparian" / "demo" / "secure-broker" / "secure"
-    word = (secrets / "riparian.password").read_text()
-    assert word not in output + (folder / ".riparian" / "demo" / "worker.log").read_text()
-    assert all(path.stat().st_mode & 0o077 == 0 for path in (secrets, *secrets.iterdir()))
