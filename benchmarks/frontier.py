@@ -34,10 +34,10 @@ from app.dataset.data import DataFile
 from app.dataset.synthetic import Recipe, SyntheticFile
 from app.dataset.table import Table as Rows
 from app.dataset.table import read_table
-from app.evaluation import diagram
-from app.evaluation.comparison import Sets, Trials, compare
 from app.evaluation.evaluate import evaluate_all, problem_for
 from app.partition.outcome import Outcome
+from benchmarks.papers import diagram
+from benchmarks.papers.comparison import Sets, Trials, compare
 from benchmarks.peers import FOLDER, PeerError, find_moa, moa_rows, write_arff
 from benchmarks.tables import NOMINAL
 from models.contract import Floats

@@ -48,7 +48,6 @@ COMMANDS = {
     "models": "models",
     "pause": "control:pause",
     "promote": "control:promote",
-    "rank": "rank",
     "replay": "replay",
     "reset": "control:reset",
     "resume": "control:resume",

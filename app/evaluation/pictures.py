@@ -12,15 +12,14 @@ FORMS = (".csv", ".svg", ".png")
 DPI = 120
 
 
-def check(path: Path, option: str, forms: Sequence[str] = FORMS) -> None:
+def check(path: Path, option: str) -> None:
     """Before anything is run: SpecError for another kind of file, RiparianError where matplotlib is missing."""
-    if path.suffix.lower() not in forms:
-        raise SpecError(f"{option} is {str(path)!r}: name a file that ends in {', '.join(forms[:-1])} or {forms[-1]}")
+    if path.suffix.lower() not in FORMS:
+        raise SpecError(f"{option} is {str(path)!r}: name a file that ends in {', '.join(FORMS[:-1])} or {FORMS[-1]}")
     if path.suffix.lower() != ".csv" and importlib.util.find_spec("matplotlib") is None:
-        other = ", or write it as .csv" if ".csv" in forms else ""
         raise RiparianError(
-            f"a picture such as {path.name} needs matplotlib, which is not installed: pip install 'riparian[plot]'"
-            f"{other}"
+            f"a picture such as {path.name} needs matplotlib, which is not installed: pip install 'riparian[plot]', or "
+            "write it as .csv"
         )
 
 

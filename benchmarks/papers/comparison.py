@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import Floats
 from app.errors import DataError, SpecError
-from app.evaluation import significance
 from app.evaluation.measures import MEASURES, quality
+from benchmarks.papers import significance
+from models.contract import Floats
 
 KEYS = ("data", "task", "repeats", "shuffled", "runs")
 IDENTITY = (
@@ -40,7 +40,7 @@ class Sets(NamedTuple):
     """What was found on each data set.
 
     trials : name of a data set -> label of a model -> its trials
-    ratio : name -> that of `app.evaluation.significance.corrected_t`, None where it is not known
+    ratio : name -> that of `benchmarks.papers.significance.corrected_t`, None where it is not known
     measure : of which the trials are
     """
 
@@ -110,7 +110,6 @@ def compare(sets: Sets, alpha: float = 0.05) -> dict[str, Any]:
     DataError
         There are fewer than two data sets, or fewer than two models on all of them.
     """
-    significance.check()
     names = list(sets.trials)
     everyone = list(dict.fromkeys(label for name in names for label in sets.trials[name]))
     labels = [label for label in everyone if all(label in sets.trials[name] for name in names)]

@@ -1,18 +1,31 @@
-"""`riparian rank`: compares models that were evaluated on several data sets, by statistical tests."""
+"""Compares models that were evaluated on several data sets, by statistical tests.
+
+    riparian evaluate elec.csv.gz --model hoeffding-tree --model naive-bayes --json > elec.json
+    riparian evaluate weather.csv.gz --model hoeffding-tree --model naive-bayes --json > weather.json
+    python -m benchmarks.papers.rank elec.json weather.json --picture ranks.svg
+
+RESULT.json is what `riparian evaluate --json` prints, one file a data set, or several with other models. Models that
+are not on all data sets are left out.
+"""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table
 
+from app.errors import RiparianError
 from app.evaluation.measures import MEASURES
+from benchmarks.papers import diagram
+from benchmarks.papers.comparison import compare, read
 
 FILE_WIDTH = 200  # characters, where no terminal says how many
 MOST_DATA = 8  # data sets that have a column
 
 
-@click.command("rank")
+@click.command()
 @click.argument("results", metavar="RESULT.json…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--measure", type=click.Choice(list(MEASURES)), metavar="MEASURE", help="[default: accuracy, or mae]")
 @click.option(
@@ -34,7 +47,7 @@ MOST_DATA = 8  # data sets that have a column
     help="Draw the mean ranks and their critical difference. Repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+def main(
     results: tuple[Path, ...],
     measure: str | None,
     alpha: float,
@@ -42,26 +55,16 @@ def command(
     pictures: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Compare models over data sets: mean ranks, and whether they differ.
-
-    RESULT.json is what `riparian evaluate --json` prints, one file a data set, or several with other models. Models
-    that are not on all data sets are left out.
-
-    \b
-    riparian evaluate elec.csv.gz --model hoeffding-tree --model naive-bayes --json > elec.json
-    riparian evaluate weather.csv.gz --model hoeffding-tree --model naive-bayes --json > weather.json
-    riparian rank elec.json weather.json --picture ranks.svg
-    """
-    from app.evaluation import diagram, significance
-    from app.evaluation import pictures as files
-    from app.evaluation.comparison import compare, read
-
-    significance.check()
-    for picture in pictures:
-        files.check(picture, "--picture", diagram.FORMS)
-    found = compare(read(results, measure, ratio), alpha)
-    for picture in pictures:
-        diagram.write(picture, found["models"], found["ranks"], found["critical_difference"])
+    """Compare models over data sets: mean ranks, and whether they differ."""
+    wrong = next((picture for picture in pictures if picture.suffix.lower() not in diagram.FORMS), None)
+    if wrong is not None:
+        raise click.UsageError(f"--picture is {str(wrong)!r}: name a file that ends in {' or '.join(diagram.FORMS)}")
+    try:
+        found = compare(read(results, measure, ratio), alpha)
+        for picture in pictures:
+            diagram.write(picture, found["models"], found["ranks"], found["critical_difference"])
+    except RiparianError as error:
+        raise click.ClickException(str(error)) from None
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -70,16 +73,13 @@ def command(
 
 def show(found: dict[str, Any]) -> None:
     """Mean ranks, the tests of all models together, and the pairs."""
-    from rich.console import Console
-    from rich.table import Table
-
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = FILE_WIDTH
     measure, alpha, n = MEASURES[found["measure"]], found["alpha"], len(found["data"])
     console.print(f"[bold]{measure.text}[/bold] on {n} data sets, {len(found['models'])} models")
     data = found["data"] if n <= MOST_DATA else []
-    table = _table(Table, ["model"], ["mean rank", "best on", *data])
+    table = _table(["model"], ["mean rank", "best on", *data])
     for i, label in enumerate(found["models"]):
         values = [measure.form.format(row[i]) for row in found["values"]] if data else []
         table.add_row(label, f"{found['ranks'][i]:.2f}", f"{found['best'][i]:.4g}", *values)
@@ -94,7 +94,7 @@ def show(found: dict[str, Any]) -> None:
     console.print(f"critical difference of mean ranks (Nemenyi, {alpha:g}): {found['critical_difference']:.4g}")
     singles = any(pair["t"] for pair in found["pairs"])
     headings = ["wins", "ties", "losses", "p (Wilcoxon)", "p (Holm)", "ranks differ", *(["t-tests"] if singles else [])]
-    table = _table(Table, ["model", "against"], headings)
+    table = _table(["model", "against"], headings)
     for pair in found["pairs"]:
         counts = [str(pair[key]) for key in ("wins", "ties", "losses")]
         tests = [f"{pair['wilcoxon']:.2g}", f"{pair['holm']:.2g}", "yes" if pair["nemenyi"] else "no"]
@@ -106,8 +106,8 @@ def show(found: dict[str, Any]) -> None:
         console.print(f"left out, as not on all data sets: {', '.join(found['left_out'])}", style="dim")
 
 
-def _table(table: Any, left: list[str], right: list[str]) -> Any:
-    made = table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+def _table(left: list[str], right: list[str]) -> Table:
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in (*left, *right):
         made.add_column(heading, justify="left" if heading in left else "right", no_wrap=True)
     return made
@@ -118,3 +118,7 @@ def _single(tests: list[dict[str, Any]], measure: Any, alpha: float) -> str:
     sure = [test["mean"] for test in tests if test["p"] is not None and test["p"] < alpha]
     better = sum((mean > 0.0) == measure.greater for mean in sure)
     return f"{better} and {len(sure) - better} of {len(tests)}"
+
+
+if __name__ == "__main__":
+    main()

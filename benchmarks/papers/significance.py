@@ -1,16 +1,15 @@
 """Tests of whether learners differ, after Demšar: Statistical comparisons of classifiers over multiple data sets. JMLR
 7, 2006; and after Nadeau and Bengio: Inference for the generalization error. Machine Learning 52, 2003. Statistics are
-scipy's, which is imported when it is needed."""
+scipy's."""
 
-import importlib.util
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
-from app.dataset.data import Floats
-from app.errors import RiparianError
+from models.contract import Floats
 
 SAME = 1e-12  # differences that differ by less, relatively, are the same, but for rounding
 
@@ -40,51 +39,38 @@ class TTest(NamedTuple):
     ratio: float
 
 
-def check() -> None:
-    """RiparianError where scipy is missing."""
-    if importlib.util.find_spec("scipy") is None:
-        raise RiparianError("tests need scipy, which is not installed: pip install 'riparian[stats]'")
-
-
 def ranks(values: Floats, greater: bool) -> Floats:
     """values : (data sets, models) -> (data sets, models), 1 for the best of a row; equal ones share their mean rank.
 
     greater : whether more is better.
     """
-    from scipy.stats import rankdata
-
-    found: Floats = rankdata(-values if greater else values, axis=1)
+    found: Floats = stats.rankdata(-values if greater else values, axis=1)
     return found
 
 
 def friedman(values: Floats) -> Friedman:
     """values : (N data sets, k models), N >= 2, k >= 3. Corrected for ties; p is 1 where all are always equal."""
-    from scipy.stats import f as f_distribution
-    from scipy.stats import friedmanchisquare
-
     n, k = values.shape
     if (values == values[:, :1]).all():
         return Friedman(0.0, 1.0, 0.0, 1.0)
-    chi_squared, p = friedmanchisquare(*values.T)
+    chi_squared, p = stats.friedmanchisquare(*values.T)
     rest = n * (k - 1) - chi_squared
     f = (n - 1) * chi_squared / rest if rest > 1e-9 * n * k else math.inf
-    return Friedman(float(chi_squared), float(p), float(f), float(f_distribution.sf(f, k - 1, (k - 1) * (n - 1))))
+    return Friedman(float(chi_squared), float(p), float(f), float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))))
 
 
 def critical_difference(k: int, n: int, alpha: float) -> float:
     """Of the mean ranks of k models on n data sets (Nemenyi): two that differ by more are different with confidence
     1 - alpha, all pairs together."""
-    from scipy.stats import studentized_range
-
-    return float(studentized_range.ppf(1.0 - alpha, k, np.inf) / math.sqrt(2.0) * math.sqrt(k * (k + 1) / (6.0 * n)))
+    return float(
+        stats.studentized_range.ppf(1.0 - alpha, k, np.inf) / math.sqrt(2.0) * math.sqrt(k * (k + 1) / (6.0 * n))
+    )
 
 
 def wilcoxon(a: Floats, b: Floats) -> float:
     """Two-sided p of the signed ranks of a - b, (n,) each; differences of 0 count half to either side."""
-    from scipy.stats import wilcoxon as signed_ranks
-
     difference = a - b
-    return float(signed_ranks(difference, zero_method="zsplit").pvalue) if difference.any() else 1.0
+    return float(stats.wilcoxon(difference, zero_method="zsplit").pvalue) if difference.any() else 1.0
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -103,11 +89,9 @@ def corrected_t(differences: Sequence[float], ratio: float) -> TTest:
     ratio : test rows for each training row, 1 / (k - 1) for k folds; 0 is the usual test, for independent samples.
     Where all differences are the same, as those of models that draw nothing are, t and p are NaN.
     """
-    from scipy.stats import t as t_distribution
-
     values = np.asarray(differences, dtype=np.float64)
     n, mean = len(values), float(values.mean())
     if float(np.ptp(values)) <= SAME * float(np.abs(values).max()):
         return TTest(mean, math.nan, math.nan, n, ratio)
     t = mean / math.sqrt((1.0 / n + ratio) * float(values.var(ddof=1)))
-    return TTest(mean, t, float(2.0 * t_distribution.sf(abs(t), n - 1)), n, ratio)
+    return TTest(mean, t, float(2.0 * stats.t.sf(abs(t), n - 1)), n, ratio)
