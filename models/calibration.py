@@ -16,13 +16,14 @@ that never was a label keeps the probability 0.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program
 from models.kernel import kernel
+from models.layout import Layout
 
 BINS = 15
 LEAST = 1e-4
@@ -79,6 +80,8 @@ class Calibration:
     >>> round(calibration.metrics()["calibration_error"], 2)
     0.4
     """
+
+    layout: ClassVar[Layout] = Layout(rows={"seen ring": "*"})
 
     def __init__(
         self, n_outputs: int, *, scales: bool = False, window: int = 1000, fading: float | None = None

@@ -28,13 +28,14 @@ they were cut into programs. A prediction costs O(n_outputs); a label also a pla
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program
 from models.kernel import kernel
+from models.layout import Layout
 
 WINDOW = 500  # scores that the quantile is taken of
 STEP = 0.005  # at most, by which a moves at a label
@@ -99,6 +100,8 @@ class Conformal:
     >>> round(conformal.metrics()["coverage"], 2)
     0.9
     """
+
+    layout: ClassVar[Layout] = Layout(rows={"seen ring": "*"})
 
     def __init__(
         self, task: str, n_outputs: int, coverage: float, *, window: int = 1000, fading: float | None = None

@@ -41,6 +41,7 @@ from models import auroc
 from models.contract import PREDICT, Floats, Program
 from models.entry import ANOMALY, VALUES
 from models.kernel import kernel
+from models.layout import Layout
 
 # columns of a row of sums: classification, then regression
 WEIGHT = 0
@@ -128,6 +129,14 @@ class Prequential:
     """
 
     n_ranked: ClassVar[int] = MOST_CLASSES
+    layout: ClassVar[Layout] = Layout(
+        rows={
+            "seen": "*",
+            "confusion recent_confusion": "kinds and_none",
+            "ring": "labels =",
+            "probabilities": "labels *",
+        }
+    )
 
     def __init__(
         self, task: str, n_outputs: int, *, window: int = 1000, fading: float | None = None, alerts: bool = False

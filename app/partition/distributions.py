@@ -20,8 +20,6 @@ from models.drift.two_sample import (
     ABSENT,
     MISSING,
     NEW,
-    OTHER,
-    OWN,
     PREDICTION,
     RANGE,
     UNSEEN,
@@ -31,7 +29,7 @@ from models.drift.two_sample import (
     hellinger,
     stability_index,
 )
-from models.restoring import Arrays
+from models.restoring import check, check_shapes, named
 from topics.names import CHAMPION
 from topics.records import NUMERIC, REGRESSION, Distance, Shift
 from topics.vocabulary import Scalar, Vocabulary
@@ -200,27 +198,10 @@ class Distributions:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of what `state` gave. DamagedError where it is none."""
-        a = Arrays("drift.distributions", arrays)
-        for name in ("seen", "counts", "times", "last"):
-            a.counts(name, a.take(name, getattr(self, name)))
-        fresh = self._tests.state()
-        found = under(arrays, "tests/")
-        b = Arrays("drift.distributions", found)
-        taken = TwoSampleState(*b.fields(fresh, *fresh._fields))
-        size = taken.sample.shape[1]
-        b.counts("panes", taken.panes)
-        b.within("in_pane", taken.in_pane, 0, self._tests.pane - 1)
-        b.within("slots", taken.slots, 0, OTHER)
-        b.within("n_edges", taken.n_edges, 0, np.where(self._tests.nominal, size, min(size, OWN)), "numbers of edges")
-        for name in ("reference", "recent"):
-            b.within(name, getattr(taken, name), 0, 2 * self._tests.window, "counts")
-        for j, n in enumerate(taken.n_edges.tolist()):
-            edges = taken.sample[j, :n]
-            b.finite("sample", edges)
-            b.require((np.diff(edges) >= 0).all(), "sample", "has edges that are not in order")
-            if self._tests.nominal[j]:
-                known = self._values[j]
-                b.whole("sample", edges, 0, (1 << 31) if known is None else max(0, len(known) - 1), "codes")
-        for name in ("seen", "counts", "times", "last"):
-            setattr(self, name, arrays[name].copy())
-        self._tests.restore(taken)
+        own, found = ("seen", "counts", "times", "last"), under(arrays, "tests/")
+        with named("drift.distributions"):
+            check_shapes(arrays, {name: getattr(self, name) for name in own})
+            check(self._tests, found)
+            for name in own:
+                setattr(self, name, arrays[name].copy())
+            self._tests.restore(TwoSampleState(*(found[name] for name in TwoSampleState._fields)))

@@ -21,7 +21,7 @@ from app.stream_file.drift_spec import DistributionsSpec
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import NOTHING
 from models.contract import PREDICT, Floats, Program, Schema
-from models.restoring import Arrays
+from models.restoring import check_shapes, named
 from topics.names import CHAMPION
 from topics.places import index_of, offset_of
 from topics.records import Distance, DriftRecord
@@ -300,11 +300,9 @@ class Drift:
             return
         plain = msgspec.msgpack.decode(arrays["signals"].tobytes())
         found = {name: np.frombuffer(data, kind).reshape(shape) for name, (kind, shape, data) in plain.items()}
-        a = Arrays("the detectors", found)
-        a.counts("events", a.take("events", np.zeros(1, np.int64)))
-        self.n_events, self._last = int(found["events"][0]), a.take("last", self._last, None)
-        if len(self._last) not in (3, 5):
-            a.refuse("last", f"has {len(self._last)} numbers")
+        with named("the detectors"):
+            check_shapes(found, {"events": np.zeros(1, np.int64), "last": self._last}, {"last": "*"})
+            self.n_events, self._last = int(found["events"][0]), found["last"]
         self._last = np.concatenate((self._last, np.zeros(2, np.int64)))[: 5 if any(self._bits) else 3]
         tests = under(arrays, "distributions/")
         if self.distributions is not None and same_tests and tests:

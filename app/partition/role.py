@@ -34,7 +34,7 @@ from app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
 from models.contract import LEARN, PREDICT, Learner, Program, Schema
-from models.restoring import Arrays
+from models.restoring import check_shapes, named
 from topics.records import VALUES
 
 ERROR = "error"  # the name of the signal of a model's errors
@@ -321,12 +321,10 @@ class Role(ScoredModel):
         arrays are none that this program writes.
         """
         self.signal.restore_from_outside(arrays, self.name)
-        a, last = Arrays(f"the detectors of {self.name}", arrays), len(self.signal.detectors) - 1
-        a.counts("reactions", a.take("reactions", self.reactions))
-        self.reactions = arrays["reactions"].copy()
-        asked, n_old = a.take("more", np.zeros(2, np.int64)).tolist()
-        a.within("more", asked, -1, last, "detectors")
-        a.counts("more", n_old)
+        with named(f"the detectors of {self.name}"):
+            check_shapes(arrays, {"reactions": self.reactions, "more": np.zeros(2, np.int64)})
+            self.reactions = arrays["reactions"].copy()
+            asked, n_old = arrays["more"].tolist()
         if n_old:
             self.since = self._learned.arrival(n_old)
         if self.action != REPLACE:
@@ -336,4 +334,3 @@ class Role(ScoredModel):
             self.trial = self._on_trial(self._restored(under(trial, "model/"), schema), 0)
             self.trial.model.inherit(self.model)
             self.trial.restore(trial)
-            a.within("more", self.trial.by, 0, last, "detectors")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from app.partition.arrays import over
 from app.partition.watch import MISTAKES, scores
 from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
-from models.restoring import Arrays
+from models.restoring import check_shapes, named
 
 DEVIATIONS = 3.0  # standard errors of a mean difference; compared every `PACE` labels (app/partition/role.py)
 
@@ -110,8 +110,7 @@ class Trial:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over all but the model, which is given restored. A shorter window keeps the last labels. ValueError
         where arrays are none of `state()`."""
-        a = Arrays("a trial", arrays)
-        a.counts("numbers", a.take("numbers", self.numbers))
-        a.finite("recent", a.take("recent", self.recent, None, 2))
-        self.numbers = arrays["numbers"].copy()
-        self.recent = arrays["recent"][-self.window :].copy()
+        with named("a trial"):
+            check_shapes(arrays, {"numbers": self.numbers, "recent": self.recent}, {"recent": "*"})
+            self.numbers = arrays["numbers"].copy()
+            self.recent = arrays["recent"][-self.window :].copy()

@@ -26,9 +26,7 @@ from models.drift import create, find
 from models.drift.contract import DRIFT, WARNING
 from models.drift.scaling import CENTRE, FIRST, LEAST, WIDTH, bring, new_scale
 from models.kernel import kernel
-from models.restoring import Arrays
-from models.restoring import restore as checked_restore
-from models.restoring.drift import scale as check_scale
+from models.restoring import DamagedError, check, check_shapes, named
 from topics.records import Shift
 
 RECENT = 100  # values that `after` is the mean of
@@ -43,6 +41,8 @@ MISTAKES, ABSOLUTE, VALUES = "mistakes", "absolute", "values"
 # how many had been seen at the last drift that was no improvement (0: none); the mean of the last values of the period
 # before (NaN: none).
 SEEN, SINCE, SINCE_SUM, LAST, REFERENCE = range(5)
+
+FIELDS = ("totals", "scale", "recent", "counts", "times", "levels")  # what a signal knows besides its detectors
 
 
 class Found(NamedTuple):
@@ -233,8 +233,7 @@ class Signal:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays: everything that is known."""
-        fields = ("totals", "scale", "recent", "counts", "times", "levels")
-        arrays: dict[str, NDArray[Any]] = {field: getattr(self, field) for field in fields}
+        arrays: dict[str, NDArray[Any]] = {field: getattr(self, field) for field in FIELDS}
         for name, detector in self.detectors.items():
             arrays |= over(f"{name}/", detector.state()._asdict())
         return arrays
@@ -245,23 +244,17 @@ class Signal:
 
     def restore_from_outside(self, arrays: Mapping[str, NDArray[Any]], name: str) -> None:
         """As `restore`; DamagedError where arrays are none of `state()`. name : of the series, for its sentence."""
-        a = Arrays(f"the detectors of {name}", arrays)
-        totals = a.take("totals", self.totals)
-        a.whole("totals", totals[[SEEN, SINCE, LAST]], 0, 1 << 53, "counts")
-        a.finite("totals", totals[SINCE_SUM])
-        a.finite("recent", a.take("recent", self.recent, None))
-        a.require(len(arrays["recent"]) <= RECENT, "recent", "has more values than are kept")
-        check_scale(a, "scale", a.take("scale", self.scale, None))
-        for field in ("counts", "times"):
-            a.counts(field, a.take(field, getattr(self, field)))
-        a.within("levels", a.take("levels", self.levels), 0, DRIFT, "levels")
-        for k, detector in self.detectors.items():
-            checked_restore(detector, under(arrays, f"{k}/"), f"the detector {k} of {name}")
-        self.restore(arrays)
+        with named(f"the detectors of {name}"):
+            check_shapes(arrays, {field: getattr(self, field) for field in FIELDS}, {"recent scale": "*"})
+            if len(arrays["scale"]) not in (3, len(new_scale())):
+                raise DamagedError(f"scale has {len(arrays['scale'])} numbers, not {len(new_scale())}")
+            for k, detector in self.detectors.items():
+                check(detector, under(arrays, f"{k}/"))
+            self.restore(arrays)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of the arrays of an earlier `state()` of the same detectors."""
-        for field in ("totals", "scale", "recent", "counts", "times", "levels"):
+        for field in FIELDS:
             setattr(self, field, arrays[field].copy())
         if self.kind != MISTAKES and len(self.scale) == 3:
             self.scale = _scale_of(self.scale, self.kind == ABSOLUTE)

@@ -20,6 +20,7 @@ from models.adapter import signature
 from models.adapter.imported import make, path_of, version_of
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.entry import CLASSIFICATION
+from models.layout import Layout
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class External(Learner):
     """
 
     name = "external"
+    layout: ClassVar[Layout] = Layout(rows={"pickled about signature known totals": "*"})
     incomparable: ClassVar[tuple[str, ...]] = ("pickled", "signature")
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:

@@ -10,7 +10,7 @@ so what the arrays hold follows from what was learned.
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.draws import key, uniform_at
 from models.kernel import kernel
+from models.layout import Layout
 
 LEAF = -1  # in `features`
 LOW, HIGH = 0, 1
@@ -91,6 +92,7 @@ class OnlineIsolationForest(Learner):
     """
 
     name = "online-isolation-forest"
+    layout: ClassVar[Layout] = Layout(places={"features": "features"})
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

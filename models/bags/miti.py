@@ -17,7 +17,7 @@ say how positive they are (Laplace's estimate over the instances' weights), wher
 are the same. Of equal splits the first in order of features and thresholds is taken, of equal nodes the oldest.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from models.bags.window import FULL, TrainingSet, WindowLearner, add, is_due
 from models.contract import PREDICT, Bags, Floats, Program, Schema
 from models.kernel import kernel
+from models.layout import Layout, Paths
 
 CRITERIA = ("max-bepp", "gini", "sum-squared-bepp")
 MAX_BEPP, GINI = 0, 1
@@ -113,6 +114,12 @@ class MITI(WindowLearner):
     """
 
     name = "miti"
+    layout: ClassVar[Layout] = WindowLearner.layout._replace(
+        rows={**WindowLearner.layout.rows, "feature threshold left right parent value weight": "nodes"},
+        places={**WindowLearner.layout.places, "feature": "features"},
+        bounded={**WindowLearner.layout.bounded, "n_nodes": "nodes"},
+        paths=(Paths("feature", ("left", "right")),),
+    )
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

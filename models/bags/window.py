@@ -7,13 +7,14 @@ instances, so that it is bounded in both, whatever the sizes of the bags.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.contract import Bags, Floats, Learner, Program, Schema, indices
 from models.kernel import kernel
+from models.layout import Layout
 
 # numbers in Window.at
 FIRST, N_BAGS = 0, 1  # the oldest bag's place in the ring of bags; bags
@@ -139,6 +140,12 @@ class WindowLearner(Learner):
     refit_every : int
         Bags learned until the model is made anew (sooner while there are fewer).
     """
+
+    layout: ClassVar[Layout] = Layout(
+        rows={"window_x": "room", "window_size": "=bags"},
+        places={("window_at", FIRST): "bags"},
+        bounded={"window_size": "room", ("window_at", N_ROWS): "room", ("window_at", N_BAGS): "bags"},
+    )
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

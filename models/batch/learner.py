@@ -32,6 +32,7 @@ from models.drift.contract import DRIFT
 from models.drift.scaling import bring, new_scale
 from models.entry import CLASSIFICATION
 from models.kernel import kernel
+from models.layout import Layout, Paths
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +135,19 @@ class WindowLearner(Learner):
     """
 
     name: ClassVar[str]
+    layout: ClassVar[Layout] = Layout(
+        rows={
+            "labels_x labels_y labels_w": "labels", "model_root model_weight model_group": "trees",
+            "model_column model_threshold model_left model_right model_missing model_cover": "nodes",
+            "model_values": "leaves *", "model_base model_classes": "fitted",
+            "model_feature model_code model_centre": "columns", "errors_spread": "*",
+        },
+        places={
+            "model_column": "columns", "model_feature": "features", "model_root": "nodes", "model_group": "fitted",
+            "model_classes": "outputs",
+        },
+        paths=(Paths("model_column", ("model_left", "model_right"), leaves="leaves"),),
+    )  # fmt: skip
     n_waits: int = 0
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:

@@ -59,6 +59,8 @@ from models.ensemble.watching import (
     nobody_beside,
 )
 from models.ensemble.windows import DRIFT, STABLE, WARNING, ErrorWindows, ResidualWindows
+from models.layout import Layout
+from models.restoring import restore
 
 BACK = "back_"
 # Places in `numbers` of a member.
@@ -130,6 +132,8 @@ class WatchedTree:
     (models.ensemble.chunks). compared : (3,) float64, see models.ensemble.watching. The fields of the tree's state
     under their names, those of the tree beside after "back_", of length 0 where there is none.
     """
+
+    layout = Layout(parts=("",))  # what is beside the trees' states is copied into arrays of its own
 
     def __init__(self, grow: Callable[[int], Any], how: Adaptation) -> None:
         """grow(number) : a fresh tree for the present schema; what it draws depends on its number."""
@@ -258,11 +262,11 @@ class WatchedTree:
                 "its trees look at another number of features than trees do by these parameters now (at least two, "
                 "where there are two): begin with a fresh state"
             )
-        self._front.tree.restore({name: state[name] for name in fresh})
+        restore(self._front.tree, {name: state[name] for name in fresh}, "the tree")
         self._back = None
         if back >= 0:
             self._back = Grown(self._grow(back), back)
-            self._back.tree.restore({name: state[BACK + name] for name in fresh})
+            restore(self._back.tree, {name: state[BACK + name] for name in fresh}, "the tree beside")
             self._place.other_quality[:] = state["back_quality"]
         self._note_kind()
 

@@ -41,8 +41,10 @@ from models.ensemble.chunks import (
     weigh_all,
 )
 from models.ensemble.entries import TREE
-from models.ensemble.stacking import stack, stacked_bytes, unstack
+from models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
+from models.layout import Layout
 from models.observers import check_growth
+from models.restoring import restore
 from models.threads import share
 
 # Operations of a chunk: trees run fewer sooner than they are handed over, and with a third of the processor time.
@@ -75,6 +77,7 @@ class Ensemble(Learner):
     program as it comes, or `run` where members depend on each other.
     """
 
+    layout: ClassVar[Layout] = Layout(rows={"serials quality windows": "slots"}, parts=("shapes", PREFIX))
     PER_SLOT: ClassVar[tuple[str, ...]] = ("serials", "quality")  # state with a row a member, as attributes after _
     N_QUALITY: ClassVar[int] = N_QUALITY
     FADING: ClassVar[float] = 0.999  # of the members' quality, each label
@@ -275,7 +278,7 @@ class Ensemble(Learner):
         self._members = []
         for slot, serial in enumerate(self._serials.tolist()):
             member = self._new_member(serial)
-            member.restore(unstack(state, slot))
+            restore(member, unstack(state, slot), f"member {slot}")
             self._members.append(member)
         self.set_members(wanted)
 

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from models.contract import Floats, Program, Schema
 from models.draws import key
 from models.hoeffding.feature_subsets import draw_features
+from models.layout import Layout
 from models.regression.nodes import Nodes
 from models.regression.subspace_tree import SubspaceRegressionTree
+from models.restoring import restore
 
 # Of the parameters that trees of both tasks have; the choices of a leaf correspond.
 SHARED = ("grace_period", "delta", "tie_threshold", "n_bins", "min_branch_fraction", "max_nodes", "max_depth")
@@ -36,6 +38,8 @@ class Patch:
     n_features : int
         That the tree, with its linear models, knows of.
     """
+
+    layout = Layout(parts=("",))  # all is the tree's
 
     def __init__(self, schema: Schema, seed: int, parameters: Mapping[str, Any], n_features: int) -> None:
         features = np.zeros((1, n_features), np.int32)
@@ -71,7 +75,7 @@ class Patch:
         return self._tree.state()
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._tree.restore(state)
+        restore(self._tree, state, "the tree")
 
     def describe(self) -> list[dict[str, Any]]:
         nodes = self._tree.describe()

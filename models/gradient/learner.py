@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,13 +39,19 @@ from models.gradient.losses import POISSON
 from models.gradient.presets import effective
 from models.gradient.splits import Search
 from models.gradient.tree import (
+    BLOCK,
     DEEPEST,
+    DEFAULT,
     DEPTH,
     EVERY_INSTANCE,
+    LEFT,
     N_BLOCKS,
     N_LEAVES,
     N_NODES,
+    NEXT,
     PARENT,
+    RIGHT,
+    TEST,
     TESTED,
     TREE,
     Growth,
@@ -57,6 +63,7 @@ from models.gradient.tree import (
     without_trees,
 )
 from models.kernel import GROW
+from models.layout import Layout, Paths
 from models.observers import check_growth
 from models.randomness import seeded
 
@@ -187,6 +194,19 @@ class StochasticGradientTree(Learner):
     """
 
     name = "stochastic-gradient-tree"
+    layout: ClassVar[Layout] = Layout(
+        rows={
+            "links test meta value slope curvature totals": "nodes", "stats": "blocks", "edges": "= =edges",
+            "buffer": "buffered", "target": "*",
+        },
+        counts={("nodes", N_NODES): "nodes", ("nodes", N_BLOCKS): "blocks"},
+        places={("links", TEST): "features", ("links", BLOCK): "blocks", "roots": "nodes", "chosen": "features"},
+        bounded={"n_edges": "edges"},
+        paths=(
+            Paths(("links", TEST), (("links", LEFT), ("links", RIGHT), ("links", DEFAULT))),
+            Paths(("links", NEXT), (("links", NEXT),)),
+        ),
+    )  # fmt: skip
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
@@ -411,6 +431,8 @@ class StochasticGradientTree(Learner):
         self._learned = taken(self._learned, {})
         if len(self._learned.target) == UNIT:  # stored before detectors had a unit of their own
             self._learned = self._learned._replace(target=np.append(self._learned.target, self._learned.target[SPREAD]))
+        if len(self._learned.target) != UNIT + 1:
+            raise ValueError(f"target has {len(self._learned.target)} numbers, not {UNIT + 1}")
         self._watch = taken(self._watch, {})
         self._sums = no_sums(self._nodes.value.shape[1] + 1)
         self._roots = np.array(state["roots"], np.int32)

@@ -11,7 +11,7 @@ bytes. Invariants:
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, SEEN, enlarge
 from models.hoeffding.parameters import NBA, bins_of, settings_of
 from models.hoeffding.split import branch
 from models.kernel import DONE, GROW, kernel
+from models.layout import Layout, Paths
 from models.likelihood import scratch_of
 from models.observers import Cache, Known, check_growth, know_nothing, lay_out, transfer
 
@@ -80,6 +81,18 @@ class Scratch(NamedTuple):
 
 class MutableTree(Learner):
     """Base class of trees that replace subtrees: arrays and their room, parameters, description."""
+
+    layout: ClassVar[Layout] = Layout(
+        rows={"links test weights leaf stats windows": "rows", "child_of_value": "mapped"},
+        counts={("counts", N_ROWS): "rows", ("counts", N_MAPPED): "mapped"},
+        places={("links", TEST): "features", ("links", ALTERNATE): "rows", ("counts", FIRST_DEAD): "rows"},
+        paths=(
+            Paths(
+                ("links", TEST), (("links", DEFAULT),), ("links", DEPTH),
+                mapped=(("links", MAP), ("links", N_MAP), "child_of_value"),
+            ),
+        ),
+    )  # fmt: skip
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

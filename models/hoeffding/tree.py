@@ -52,6 +52,7 @@ from models.hoeffding.nodes import (
 from models.hoeffding.parameters import MC, NBA, bins_of, settings_of
 from models.hoeffding.telling import tell_bayes, tell_every, tell_way
 from models.kernel import GROW
+from models.layout import Layout, Paths
 from models.likelihood import scratch_of
 from models.observers import (
     Cache,
@@ -140,6 +141,15 @@ class HoeffdingTree(Learner):
     """
 
     name = "hoeffding-tree"
+    layout: ClassVar[Layout] = Layout(
+        rows={"links test weights leaf": "nodes", "stats": "blocks", "child_of_value": "mapped"},
+        counts={("counts", N_NODES): "nodes", ("counts", N_BLOCKS): "blocks", ("counts", N_MAPPED): "mapped"},
+        places={("links", TEST): "features", ("links", BLOCK): "blocks"},
+        paths=(
+            Paths(("links", TEST), (("links", FIRST),), pairs=True),
+            Paths(("links", TEST), (("links", DEFAULT),), mapped=(("links", MAP), ("links", N_MAP), "child_of_value")),
+        ),
+    )
     _chosen: FeatureSubsets = NO_SUBSETS  # what leaves look at
     _frame: Frame | None  # None where an array has been replaced since
 

@@ -9,16 +9,18 @@ One tree: models.mondrian.nodes. How it grows: tree; what it says: weights, smoo
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import LARGEST_TARGET, PREDICT, Floats, Learner, Program, Schema
 from models.kernel import kernel
+from models.layout import Layout
 from models.mondrian.contributions import contribute
 from models.mondrian.description import describe
 from models.mondrian.nodes import (
+    FEATURE,
     LEFT,
     NODES,
     PARENT,
@@ -49,6 +51,10 @@ PIECE = 4096  # operations that a tree runs at once
 MOST_VOTES = 1 << 21  # numbers that the trees' predictions are at once; of more, pieces are shorter
 CLASSIFICATION_NODES = 4001  # of a tree: more remember what was, and follow drift later
 LEAST_ROOM = 16  # nodes
+
+
+def _links(state: Mapping[str, NDArray[Any]]) -> NDArray[np.uint32]:
+    return np.ascontiguousarray(state["tests"]).view(np.uint32)
 
 
 class MondrianForest(Learner):
@@ -114,6 +120,11 @@ class MondrianForest(Learner):
     """
 
     name = "mondrian-forest"
+    layout: ClassVar[Layout] = Layout(
+        rows={"tests boxes seen": "= room", "nodes": "= room *", "pairs": "= *"},
+        places={lambda state: _links(state)[..., FEATURE]: "features"},
+        bounded={("counts", NODES): "room", lambda state: _links(state)[..., LEFT]: "room"},
+    )
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

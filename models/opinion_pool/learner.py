@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
+from models.layout import Layout
 from models.opinion_pool import entries
 from models.opinion_pool.contributions import add_opinions, add_shares, to_pooled
 from models.opinion_pool.members import frozen, going_on, members, rule, seen
@@ -32,6 +33,7 @@ from models.opinion_pool.pooling import (
 from models.opinion_pool.resting import Resting
 from models.opinion_pool.views import ALL, TARGET, View, Views
 from models.registry import create
+from models.restoring import restore
 from models.threads import WORTH_A_THREAD, share
 
 RULES = {entries.LOGARITHMIC: LOGARITHMIC, entries.LINEAR: LINEAR, entries.LEADER: LEADER}
@@ -101,6 +103,7 @@ class OpinionPool(Learner):
                 zip(self._models.items(), self._views.views, strict=True)
             )
         }
+        self.layout = Layout(parts=tuple(place(name) for name in self._members))
         self._frozen = set(frozen(self._parameters["members"]))
         m = len(self._members)
         self._weights = np.full(m, 1.0 / m)
@@ -349,7 +352,7 @@ class OpinionPool(Learner):
             self._resting.restore(state)
         self._views.restore(state)
         for name, member in self._members.items():
-            member.restore(of_member(state, name))
+            restore(member, of_member(state, name), f"member {name}")
         self._n_voted = 0
 
     @property

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from models.contract import Floats, Learner, Schema
 from models.contributions import no_sums, room_for_sums
 from models.frames import Frame
+from models.layout import Layout, Paths
 from models.observers import check_growth
 from models.regression.contributions import AskedTree, add_models, frame_of, room_for_terms, tell_every, tell_way
 from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MEAN_LEAF, MODEL_ERROR, SEEN, N
@@ -19,8 +20,10 @@ from models.regression.nodes import (
     DEPTH,
     LEAF,
     LEFT,
+    N_BLOCKS,
     N_LIVE,
     N_MONITOR,
+    N_NODES,
     OTHER,
     RIGHT,
     SEEN_BEFORE,
@@ -49,6 +52,13 @@ def nodes_by_bytes(n_values: Sequence[int], n_bins: int) -> int:
 
 class RegressionTree(Learner):
     """A tree whose state is `Nodes`. Subclasses run the program, and say what OTHER means in `describe`."""
+
+    layout: ClassVar[Layout] = Layout(
+        rows={"links test monitor": "nodes", "blocks": "blocks"},
+        counts={("counts", N_NODES): "nodes", ("counts", N_BLOCKS): "blocks"},
+        places={("links", TEST): "features", ("links", BLOCK): "blocks", ("links", OTHER): "nodes"},
+        paths=(Paths(("links", TEST), (("links", LEFT), ("links", RIGHT), ("links", DEFAULT)), ("links", DEPTH)),),
+    )
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

@@ -8,12 +8,13 @@ they know nothing of each other. Then their votes are blended in the program's o
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
+from models.layout import Layout
 from models.observers import check_growth
 from models.shrubs.blend import Blend, blend_votes, even
 from models.shrubs.description import describe
@@ -137,6 +138,14 @@ class ShrubEnsemble(Learner):
     """
 
     name = "shrub-ensemble"
+    layout: ClassVar[Layout] = Layout(
+        rows={
+            "x codes y": "items", "w gram together alone judged": "*", "features": "nodes", "tests": "*",
+            "classes": "*", "shares": "*", "weights n_nodes labels": "members",
+        },
+        counts={("counts", FILLED): "items", ("counts", MEMBERS): "members", "n_nodes": "nodes"},
+        places={"features": "features", "classes": "outputs"},
+    )  # fmt: skip
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,19 @@ from numpy.typing import NDArray
 from models import observers
 from models.contract import Floats, Learner, Program, Schema
 from models.kernel import GROW
+from models.layout import Layout, Paths
 from models.regression.observers import lay_out as lay_out_values
 from models.soft.choice import Pool, pool_of
 from models.soft.contributions import contributions
 from models.soft.forest import (
+    BLOCK,
     DEPTH,
+    FEATURE,
     FIRST,
+    GATE,
     N_BINS,
+    N_BLOCKS,
+    N_GATES,
     N_NODES,
     S_ALPHA,
     S_BETA1,
@@ -133,6 +139,16 @@ class Models:
 
 class SoftModel(Learner):
     """A learner that is one model of soft trees."""
+
+    layout: ClassVar[Layout] = Layout(
+        rows={"links tests weights powers leaves classes": "nodes", "gates": "gates", "blocks owners": "blocks"},
+        counts={("counts", N_NODES): "nodes", ("counts", N_GATES): "gates", ("counts", N_BLOCKS): "blocks"},
+        places={
+            ("links", FEATURE): "features", ("links", GATE): "gates", ("links", BLOCK): "blocks", "owners": "nodes",
+            "roots": "nodes",
+        },
+        paths=(Paths(("links", FIRST), (("links", FIRST),), ("links", DEPTH), pairs=True),),
+    )  # fmt: skip
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

@@ -9,15 +9,17 @@ import math
 from collections import namedtuple
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
+from models.layout import Layout
 from models.observers import check_growth
 from models.registry import create, find
+from models.restoring import restore
 from models.soft.base import Models, SoftModel, settings_of, size_of
 from models.soft.candidates import candidates as combined
 from models.soft.choice import BEST, LEARNED, account, choose, loss_of, pool_of
@@ -71,6 +73,7 @@ class ModelPool(Learner):
     """
 
     name = "model-pool"
+    layout: ClassVar[Layout] = SoftModel.layout._replace(parts=("candidate",))
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
@@ -157,7 +160,8 @@ class ModelPool(Learner):
             self._models.restore(state)
         for m, learner in enumerate(self._learners):
             prefix = f"candidate{m}_"
-            learner.restore({name.removeprefix(prefix): a for name, a in state.items() if name.startswith(prefix)})
+            own = {name.removeprefix(prefix): a for name, a in state.items() if name.startswith(prefix)}
+            restore(learner, own, f"candidate {m}")
 
     def describe(self) -> list[dict[str, Any]]:
         """The pool, its candidates, and below the one that predicts the nodes that it describes.

@@ -12,7 +12,7 @@ rows where they vote.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
 from models.draws import key
+from models.layout import Layout, Paths
 from models.observers import check_growth
 from models.streaming_forest.contributions import contribute
 from models.streaming_forest.description import depth_of, describe_tree
@@ -152,6 +153,12 @@ class StreamingDecisionForest(Learner):
     """
 
     name = "streaming-decision-forest"
+    layout: ClassVar[Layout] = Layout(
+        rows={"feature left value": "trees room", "counts": "trees leaves", "sizes serials quality": "trees"},
+        places={"feature": "features", "y": "outputs"},
+        bounded={("sizes", NODES): "room", ("sizes", LEAVES): "leaves"},
+        paths=(Paths("feature", ("left",), pairs=True, leaves="leaves"),),
+    )
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

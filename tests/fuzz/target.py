@@ -41,15 +41,13 @@ class Target(Protocol):
         """End what `prepare` started."""
 
 
-# Each target's module. `models` is none of `make test`: its cases take long. Of `learners`, the tests of the contract
-# compile the kernels as well.
+# Each target's module. `models` is none of `make test`: its cases take long.
 _MODULES = {
     "records": "records",
     "stream_files": "stream_files",
     "states": "states",
     "models": "states",
     "web": "web",
-    "learners": "learners",
     "avro": "avro",
     "registry": "registry",
     "control": "control",

@@ -7,7 +7,7 @@ import pytest
 
 from models.calibration import Calibration
 from models.contract import PREDICT
-from models.restoring import DamagedError, restore
+from models.restoring import restore
 from tests.models.naive_calibration import NaiveCalibration
 from tests.models.test_conformal import program_of
 
@@ -96,14 +96,3 @@ def test_a_class_that_never_was_a_label_stays_at_0_and_room_for_more_changes_not
     assert (np.nan_to_num(wide[:, 4:]) == 0).all()
     assert wide[:, :4].tobytes() == out.tobytes()
     assert small.metrics() == large.metrics()
-
-
-def test_a_damaged_state_is_refused():
-    program, out = world(300, 5, 0)
-    calibration = Calibration(4, scales=True)
-    calibration.run(program, out, np.full((len(out), 2), np.nan))
-    for name, value in (("n", -1), ("scaling", 1e9), ("bins", -1.0), ("ring", np.nan), ("seen", 2)):
-        arrays = {field: array.copy() for field, array in calibration.state()._asdict().items()}
-        arrays[name][:] = value
-        with pytest.raises(DamagedError):
-            restore(Calibration(4, scales=True), arrays)

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from models.comparison import BEGUN, Comparison, N, bound, share
+from models.comparison import Comparison, bound, share
 from models.contract import LEARN, PREDICT, Program
-from models.restoring import DamagedError, restore
+from models.restoring import restore
 from tests.models import naive_comparison
 from tests.models.naive_comparison import NaiveComparison
 
@@ -148,14 +148,3 @@ def test_a_better_model_is_found_and_one_that_becomes_worse_too():
     assert recent.high < 0
     assert recent.since > 0
     assert comparison.whole(0.05).since == 0
-
-
-def test_a_state_that_nobody_writes_is_refused():
-    y, older, newer = classified(500, 1)
-    comparison = Comparison("classification")
-    score(comparison, y, older, newer)
-    for field, place, value in (("spans", (3, BEGUN), 0.0), ("spans", (0, N), np.nan), ("n", 0, -1), ("scale", 2, -1)):
-        state = {name: array.copy() for name, array in comparison.state()._asdict().items()}
-        state[field][place] = value
-        with pytest.raises(DamagedError, match=field):
-            restore(Comparison("classification"), state, "the comparison")

@@ -7,7 +7,7 @@ import pytest
 
 from models.conformal import Conformal, sets
 from models.contract import LEARN, PREDICT, Program
-from models.restoring import DamagedError, restore
+from models.restoring import restore
 from tests.models.naive_conformal import NaiveConformal
 
 TASKS = ("regression", "classification")
@@ -228,18 +228,6 @@ def test_another_coverage_goes_on_with_the_scores():
     other.run(program.part(n), out, said)
     assert not np.isnan(said[0][n // 2, 0])
     assert abs(other.windowed()["coverage"] - 0.95) < 0.015
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_a_damaged_state_is_refused(task):
-    program, out = world(task, 300, 9)
-    conformal = Conformal(task, out.shape[1], 0.9)
-    conformal.run(program, out, arrays_for(conformal, out))
-    for name, value in (("n", -1), ("scores", np.inf), ("adaptation", 1e9), ("sums", -1.0), ("ring", np.nan)):
-        arrays = {field: array.copy() for field, array in conformal.state()._asdict().items()}
-        arrays[name][:] = value
-        with pytest.raises(DamagedError):
-            restore(Conformal(task, out.shape[1], 0.9), arrays)
 
 
 def test_a_coverage_that_is_no_share_is_refused():

@@ -162,24 +162,6 @@ def test_a_class_that_is_not_known_is_as_one_that_never_comes():
     assert decided.tobytes() == other.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("following", lambda a: a.__setitem__(SHIFT, np.nan)),
-        ("following", lambda a: a.__setitem__(2, 0.0)),
-        ("bins", lambda a: a.__setitem__((3, 1), -1.0)),
-        ("n", lambda a: a.__setitem__(0, -1)),
-    ],
-)
-def test_a_damaged_state_is_refused(name, change):
-    threshold, (y, p) = Threshold(RECALL, 0.8), labelled(200, 1)
-    run(threshold, delayed(y, 0), p)
-    state = {key: array.copy() for key, array in threshold.state()._asdict().items()}
-    change(state[name])
-    with pytest.raises(DamagedError, match=f"the threshold: .*{name} has"):
-        restore(Threshold(RECALL, 0.8), state)
-
-
 def test_what_was_said_may_be_nonsense():
     """Columns beside instances come out of a state: any number, and no harm."""
     y, p = labelled(200, 2)

@@ -7,7 +7,7 @@ import pytest
 
 from models.contract import LEARN, PREDICT, Program
 from models.estimation import Estimation
-from models.restoring import DamagedError, restore
+from models.restoring import restore
 from tests.models.naive_estimation import NaiveEstimation
 
 
@@ -73,14 +73,3 @@ def test_a_drop_is_seen_before_its_labels_come_though_the_model_is_too_sure():
     assert accuracy < 0.6
     assert p.max(axis=1).mean() > 0.65  # what it believes itself
     assert estimation.accuracy() == pytest.approx(accuracy, abs=0.05)
-
-
-def test_a_state_that_nobody_writes_is_refused():
-    program, p = operations(100, 1)
-    estimation = Estimation()
-    estimation.follow(program, p)
-    for field, value in (("bins", np.nan), ("totals", -1.0)):
-        state = {name: array.copy() for name, array in estimation.state()._asdict().items()}
-        state[field].flat[0] = value
-        with pytest.raises(DamagedError, match=field):
-            restore(Estimation(), state, "the estimate")
