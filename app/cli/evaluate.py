@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 OF_MODELS = {"--set": "settings", "--grid": "grid", "--search": "search", "--range": "ranges", "--repeats": "repeats"}
 OF_MODELS |= {"--shuffle": "shuffle", "--sort": "sort", "--jobs": "jobs", "--curve": "curves", "--front": "fronts"}
 OF_MODELS |= {
-    "--importance": "importance",
     "--detector": "detectors",
     "--points": "points",
     "--folds": "folds",
@@ -167,12 +166,6 @@ OF_MODELS |= {
     help=f"Watch the errors of every model: {', '.join(DETECTORS)}. Repeatable.",
 )
 @click.option(
-    "--importance",
-    is_flag=True,
-    help="Say what each feature is worth: how much worse predictions are where a sample of the rows has the values of "
-    "other rows in it.",
-)
-@click.option(
     "--predictions",
     type=click.File("wb"),
     metavar="FILE.jsonl",
@@ -286,7 +279,7 @@ def check_combinations(given: dict[str, Any]) -> None:
     if why is not None:
         options = {"--generate": "generate", "--stream": "stream", "--time": "clock", "--curve": "curves"}
         options |= {"--detector": "detectors", "--shuffle": "shuffle", "--coverage": "coverage"}
-        options |= {"--calibrated": "calibrated", "--importance": "importance"}
+        options |= {"--calibrated": "calibrated"}
         late = {"--label-delay": "label_delay"} if why == "--folds" and given["label_delay"] != "0" else {}
         for option, name in {**options, **late}.items():
             if given[name]:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from app.evaluation.measures import IMPORTANCE, MEASURES, quality
+from app.evaluation.measures import MEASURES, quality
 from app.stream_file.durations import format_duration
 
 COUNTS = {
@@ -40,13 +40,6 @@ COLUMNS = {
 }
 MOST_CHANGES = 20  # lines of drifts
 MOST_CLASSES = 20  # lines of classes
-MOST_FEATURES = 20  # lines of features
-# What a feature is worth: heading and form.
-WORTH = {
-    "log_loss": ("rise of log loss", "{:+.4f}"),
-    "error": ("fall of accuracy", "{:+.2%}"),
-    "mae": ("rise of MAE", "{:+.5g}"),
-}
 FILE_WIDTH = 200  # characters, where no terminal says how many
 STEPS = "▁▂▃▄▅▆▇█"
 
@@ -67,8 +60,6 @@ def show_one(result: dict[str, Any], past: str) -> None:
     console.print(table)
     if len(result.get("classes", ())) > 0:
         _show_classes(console, result["classes"])
-    if result.get(IMPORTANCE):
-        _show_importance(console, {"": result[IMPORTANCE]})
     if "tenths" in result:
         _show_tenths(console, {"alerts": result})
     measure = "alert_rate" if "tenths" in result else quality(result["task"])
@@ -199,30 +190,6 @@ def _show_classes(console: Console, classes: dict[str, dict[str, float]]) -> Non
         console.print(f"and {len(by_size) - MOST_CLASSES:,} classes of fewer labels, which --json lists", style="dim")
 
 
-def _show_importance(console: Console, found: dict[str, dict[str, dict[str, float]]]) -> None:
-    """found : label of a model -> feature -> what it is worth. Those that are worth most to the first model first."""
-    first = next(iter(found.values()))
-    kinds = [kind for kind in next(iter(first.values())) if kind in WORTH]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("feature", no_wrap=True)
-    headings = [WORTH[kind][0] for kind in kinds] if len(found) == 1 else list(found)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name in list(first)[:MOST_FEATURES]:
-        if len(found) == 1:
-            error = f" ± {first[name]['standard_error']:.2g}" if "standard_error" in first[name] else ""
-            cells = [WORTH[kind][1].format(first[name][kind]) + error * (kind == kinds[0]) for kind in kinds]
-        else:
-            cells = [WORTH[kinds[0]][1].format(one[name][kinds[0]]) if name in one else "" for one in found.values()]
-        table.add_row(name, *cells)
-    console.print(table)
-    if len(first) > MOST_FEATURES:
-        left = len(first) - MOST_FEATURES
-        console.print(f"and {left:,} features that are worth less, which --json lists", style="dim")
-    if len(found) > 1:
-        console.print(f"{WORTH[kinds[0]][0]} with the values of other rows in the feature", style="dim")
-
-
 def past(window: int, fading: float | None) -> str:
     """What a point of a curve is over."""
     return f"the last {window:,} labels" if fading is None else f"a past that fades by {fading}"
@@ -268,8 +235,6 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
     if len(summary) > 1 and any(entry["best"] for entry in summary):
         what = COLUMNS[quality(result["task"])][0].removesuffix(" %")
         console.print(f"* the best; ° none is as good in {what} and in bytes, and better in one", style="dim")
-    if any(entry.get(IMPORTANCE) for entry in summary):
-        _show_importance(console, {one["label"]: one[IMPORTANCE] for one in summary if one[IMPORTANCE]})
 
 
 def _cell(entry: dict[str, Any], key: str) -> str:

@@ -90,13 +90,13 @@ def parse_ranges(ranges: Sequence[str]) -> "dict[str, Range]":
 
 
 def parse_measure(text: str) -> str:
-    """What a curve can show: a measure, recall, precision or F1 of a class, or the importance of a feature."""
-    from app.evaluation.measures import IMPORTANCE, OF_CLASS, RECENT, STANDING
+    """What a curve can show: a measure, or recall, precision or F1 of a class."""
+    from app.evaluation.measures import OF_CLASS, RECENT, STANDING
 
     kind, colon, owner = text.partition(":")
-    known = (*OF_CLASS, IMPORTANCE) if colon else (*RECENT, *STANDING)
+    known = OF_CLASS if colon else (*RECENT, *STANDING)
     if kind not in known or (colon and not owner):
-        names = ", ".join([*RECENT, *STANDING, *(f"{name}:CLASS" for name in OF_CLASS), f"{IMPORTANCE}:FEATURE"])
+        names = ", ".join([*RECENT, *STANDING, *(f"{name}:CLASS" for name in OF_CLASS)])
         raise click.BadParameter(f"{text!r} is no measure of a curve: use {names}", param_hint="--measure")
     return text
 

@@ -4,14 +4,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from app.dataset.instances import Instances
 from app.dataset.lateness import Lateness
 from app.evaluation.alerts import Tally
 from app.evaluation.measured import Measured
-from app.evaluation.measures import IMPORTANCE, MOST_CLASSES, OF_CLASS
-from app.evaluation.permuting import Permuted
+from app.evaluation.measures import MOST_CLASSES, OF_CLASS
 from app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from app.partition.outcome import Outcome
 from app.partition.watch import Finding
@@ -34,8 +31,6 @@ class Course:
         Over the model's errors.
     every : int
         Rows from a point of the curves to the next one, at least; at the end of the rows, labels.
-    permuted : Permuted, optional
-        Where the importance of features is asked for.
     unlabelled : int, optional
         Rows, where there are no labels: points of the curve are at predictions, and alerts are counted.
     """
@@ -47,7 +42,6 @@ class Course:
         timed: bool,
         detectors: Sequence[str],
         every: int,
-        permuted: Permuted | None = None,
         unlabelled: int | None = None,
     ) -> None:
         self.spec = spec
@@ -64,7 +58,7 @@ class Course:
         self.learner.roles[CHAMPION].metrics = self.metrics
         self.timed = _Timed(self.learner)
         self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
-        self.detectors, self._permuted = detectors, permuted
+        self.detectors = detectors
         self._tally = None if unlabelled is None else Tally(CHAMPION, unlabelled)
         self.points: list[dict[str, float]] = []
         self.rows = self.rejected = 0
@@ -76,10 +70,6 @@ class Course:
         self.metrics.warm_up()
 
     def step(self, instances: Instances) -> Outcome:
-        if self._permuted is not None:
-            self.learner.fit_schema()  # as the step would do
-            kept = np.delete(np.arange(len(instances.x)), instances.rejected)
-            self._permuted.step(self.learner.roles[CHAMPION].model, instances.x[kept], instances.y[kept])
         outcome = self.lateness.step(instances)
         if self._tally is not None:
             self._tally.add(outcome)
@@ -114,8 +104,6 @@ class Course:
             if k < MOST_CLASSES:
                 owner = self.learner.classes.texts[k] if self.learner.classes else k
                 point |= {f"{name}:{owner}": shares[name] for name in OF_CLASS if name in shares}
-        if self._permuted is not None:
-            point |= {f"{IMPORTANCE}:{name}": value for name, value in self._permuted.since().items()}
         point |= {"n_nodes": size["n_nodes"], "n_leaves": size["n_leaves"]}
         point |= {"state_bytes": model.n_bytes, "live_bytes": live_bytes(model)}
         self.points.append(point | {"seconds": self.timed.cpu, "wall_seconds": self.timed.wall})
@@ -163,7 +151,6 @@ class Course:
             "seconds": round(seconds, 6),
             "wall_seconds": round(self.timed.wall, 6),
             **({} if classes is None or self._tally is not None else {"classes": self.metrics.classes(classes)}),
-            **({} if self._permuted is None else {IMPORTANCE: self._permuted.result()}),
             "curves": self.curves(),
             **({"detectors": list(self.detectors), "changes": self.metrics.changes} if self.detectors else {}),
             **{key: count for key, count in counts.items() if count},

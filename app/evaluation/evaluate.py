@@ -16,7 +16,6 @@ from app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile
 from app.dataset.instances import InstanceReader, Instances
 from app.errors import DataError, SpecError
 from app.evaluation.course import Course
-from app.evaluation.permuting import Permuted
 from app.partition.outcome import Outcome
 from app.stream_file.durations import format_duration
 from app.stream_file.spec import Spec, build
@@ -223,7 +222,6 @@ def evaluate_all(
     limit: int | None = None,
     points: int | None = None,
     detectors: Sequence[str] = (),
-    importance: bool = False,
     on_progress: Callable[[int], None] | None = None,
     on_outcome: Callable[[int, Outcome], None] | None = None,
 ) -> list[dict[str, Any]]:
@@ -244,8 +242,6 @@ def evaluate_all(
         Points of the curve, about.
     detectors : sequence of str
         Drift detectors over the errors of each model, at their defaults (`app.partition.watch`).
-    importance : bool
-        Whether to try what each feature is worth (`app.evaluation.permuting`).
     on_progress : callable, optional
         Told the number of rows done.
     on_outcome : callable, optional
@@ -261,20 +257,15 @@ def evaluate_all(
         (`models.memory`), at the end, and mean_live_bytes and peak_live_bytes, over the points of the curves;
         state_bytes, of what a checkpoint stores of the model, at the end, and peak_state_bytes; seconds (CPU time of
         the learner alone: predicting and learning), instances_per_second by it, and wall_seconds by the clock;
-        classes (`Measured.classes`, by name); importance, where asked for (`Permuted.result`); curves (`Course.curves`:
-        metrics over the sliding or fading window, the accuracy so far, sizes and times); with detectors their names
-        (detectors) and the changes (detector, level, n errors seen, the mean error before and after, None where there
-        is none); where they are not 0, the rows rejected, and the instances expired or evicted, which were never
-        learned.
+        classes (`Measured.classes`, by name); curves (`Course.curves`: metrics over the sliding or fading window, the
+        accuracy so far, sizes and times); with detectors their names (detectors) and the changes (detector, level, n
+        errors seen, the mean error before and after, None where there is none); where they are not 0, the rows
+        rejected, and the instances expired or evicted, which were never learned.
     """
     size, every = _steps(n, points)
-    permuted = [
-        Permuted(list(spec.features), spec.task, n, window=spec.metrics.window, seed=spec.seed) if importance else None
-        for spec in specs
-    ]
     late = (label_delay, clock is not None)
     counted = n if goal is None else None
-    runs = [Course(spec, *late, detectors, every, one, counted) for spec, one in zip(specs, permuted, strict=True)]
+    runs = [Course(spec, *late, detectors, every, counted) for spec in specs]
     first = runs[0].learner
     for run in runs:
         run.learner.vocabularies, run.learner.classes = first.vocabularies, first.classes

@@ -64,7 +64,6 @@ class Protocol(NamedTuple):
     calibrated: bool = False
     points: int | None = None
     detectors: Sequence[str] = ()
-    importance: bool = False
     folds: int | None = None
     jobs: int | None = None
 
@@ -121,7 +120,7 @@ def prepare(rows: Rows, protocol: Protocol, chosen: Sequence[Candidate]) -> Expe
 def check_unlabelled(protocol: Protocol) -> None:
     """SpecError where something is asked for that only labels can tell."""
     asked: dict[str, Any] = {"--label-delay": protocol.label_delay, "--detector": protocol.detectors}
-    asked |= {"--window": protocol.window, "--fading": protocol.fading, "--importance": protocol.importance}
+    asked |= {"--window": protocol.window, "--fading": protocol.fading}
     for option in [option for option, value in asked.items() if value]:
         raise SpecError(f"{option} is about labels, and there are none: name their column by --target, or leave it out")
 
@@ -176,7 +175,6 @@ class _OfStream(Experiment):
         self._jobs = min(n_cores() if protocol.jobs is None else protocol.jobs, len(chosen) * protocol.repeats)
         options: dict[str, Any] = {"label_delay": protocol.label_delay, "clock": rows.clock, "limit": rows.limit}
         options |= {"points": protocol.points, "detectors": protocol.detectors}
-        options |= {"importance": protocol.importance}
         self._tasks = tasks_of(problems, chosen, seeds, jobs=self._jobs, **options)
         metrics = self._tasks[0].specs[0].metrics
         self.name, self.remarks = files[0].path.name, kinds[id(files[0])].remarks

@@ -64,7 +64,6 @@ STANDING = {
 }
 
 
-IMPORTANCE = "importance"  # since the last point, "importance:FEATURE"
 OF_CLASS = ("recall", "precision", "f1")  # over the window, "recall:CLASS"
 MOST_CLASSES = 50  # of which there are curves
 

@@ -7,10 +7,8 @@ from typing import Any
 
 from app.errors import SpecError
 from app.evaluation.front import mark
-from app.evaluation.measures import AS_GIVEN, IMPORTANCE, MEASURES, quality
+from app.evaluation.measures import AS_GIVEN, MEASURES, quality
 from app.evaluation.sweep import Candidate
-
-ERROR = "standard_error"
 
 
 def summarise(
@@ -31,8 +29,7 @@ def summarise(
         model, parameters (as given), label, best, front (whether nothing beats it in accuracy, or MAE, and bytes:
         `app.evaluation.front.mark`), repeats, mean and standard_error by measure. A measure is there where all repeats
         have it, its standard error where there are several. drifts, where detectors watched: name of the detector ->
-        mean number of drifts. importance, where asked for: name of a feature -> means of what `Permuted.result` has,
-        without its standard error, the most important one first.
+        mean number of drifts.
     """
     by = quality(results[0]["task"]) if sort in (None, AS_GIVEN) else sort
     repeats = len(results) // len(chosen)
@@ -57,8 +54,6 @@ def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, An
     if "changes" in runs[0]:
         drifts = [change["detector"] for run in runs for change in run["changes"] if change["level"] == "drift"]
         watched = {"drifts": {name: drifts.count(name) / n for name in runs[0]["detectors"]}}
-    if IMPORTANCE in runs[0]:
-        watched[IMPORTANCE] = _importance([run[IMPORTANCE] for run in runs])
     return {
         "model": candidate.model,
         "parameters": dict(candidate.parameters),
@@ -70,13 +65,3 @@ def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, An
         "standard_error": errors,
         **watched,
     }
-
-
-def _importance(runs: Sequence[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """Means over the runs that could try rows."""
-    able = [run for run in runs if run]
-    if not able:
-        return {}
-    kinds = [kind for kind in next(iter(able[0].values())) if kind != ERROR]
-    means = {name: {kind: statistics.fmean(run[name][kind] for run in able) for kind in kinds} for name in able[0]}
-    return dict(sorted(means.items(), key=lambda item: -item[1][kinds[0]]))

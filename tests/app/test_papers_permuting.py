@@ -2,15 +2,13 @@
 
 import copy
 import csv
-import json
 import math
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.evaluation.permuting import LEAST_P, Permuted
+from benchmarks.papers.permuting import LEAST_P, Permuted, importance, main
 from models.contract import Schema
 from models.registry import create
 from topics.records import CLASSIFICATION, REGRESSION
@@ -72,14 +70,6 @@ def test_it_is_what_a_row_at_a_time_comes_to(name, task):
         for one, (mean, error) in expected.items()
     }
     assert list(told) == sorted(NAMES, key=lambda one: -told[one][measure])
-    assert found.since().keys() == set(NAMES)
-    assert found.since() == {}
-
-
-def run(path, *options):
-    result = CliRunner().invoke(cli, ["evaluate", str(path), *options], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 @pytest.fixture(scope="module")
@@ -98,48 +88,29 @@ def turning(tmp_path_factory):
     return path
 
 
-def test_what_the_label_depends_on_is_important_while_it_does(turning):
-    model = ("--model", "adaptive-random-forest:n_models=5", "--label-delay", "100")
-    plain = json.loads(run(turning, *model, "--json"))["runs"][0]
-    found = json.loads(run(turning, *model, "--importance", "--json"))
-    one = found["runs"][0]
-    sizes = {"live_bytes", "mean_live_bytes", "peak_live_bytes"}  # with room for longer programs
-    timed = {"seconds", "wall_seconds", "instances_per_second", "importance", "curves"} | sizes
-    assert {k: v for k, v in one.items() if k not in timed} == {k: v for k, v in plain.items() if k not in timed}
-    importance = one["importance"]
-    assert {*list(importance)[:2]} == {"first", "second"}
+def test_what_the_label_depends_on_is_important(turning):
+    found = importance(turning, "adaptive-random-forest:n_models=5")
+    assert {*list(found)[:2]} == {"first", "second"}
     for name in ("first", "second"):
-        assert importance[name]["log_loss"] > 10 * importance[name]["standard_error"]
-        assert importance[name]["error"] > 0.1
+        assert found[name]["log_loss"] > 10 * found[name]["standard_error"]
+        assert found[name]["error"] > 0.1
     for name in ("noise", "colour"):
-        assert abs(importance[name]["log_loss"]) < 0.02
-    curves = ([v for v in one["curves"][f"importance:{name}"] if v is not None] for name in ("first", "second"))
-    then, now = map(np.array, curves)
-    assert np.median(then[5:25]) > 0.2 > np.median(then[-10:])
-    assert np.median(now[5:25]) < 0.05 < 0.2 < np.median(now[-10:])
-    assert found["summary"][0]["importance"]["first"].keys() == {"log_loss", "error"}
+        assert abs(found[name]["log_loss"]) < 0.02
+    (only,) = importance(turning, "hoeffding-tree", ignore=("second", "noise", "colour"), limit=2000)
+    assert only == "first"
 
 
-def test_it_is_shown_and_drawn(turning, tmp_path):
-    drawn = tmp_path / "worth.csv"
-    models = ("--model", "hoeffding-tree", "--model", "naive-bayes", "--limit", "2000", "--jobs", "1")
-    shown = run(turning, *models, "--importance", "--curve", str(drawn), "--measure", "importance:first")
-    assert "rise of log loss with the values of other rows in the feature" in shown
-    assert "importance:first" in drawn.read_text()
-    alone = run(turning, *models[:2], "--limit", "2000", "--importance")
-    assert "fall of accuracy" in alone
-    refused = CliRunner().invoke(cli, ["evaluate", str(turning), *models[:2], "--folds", "2", "--importance"])
-    assert refused.exit_code == 2
-    assert "--folds and --importance exclude each other" in refused.output
+def test_the_command(turning, tmp_path):
+    shown = CliRunner().invoke(
+        main, [str(turning), "--model", "naive-bayes", "--limit", "2000"], catch_exceptions=False
+    )
+    assert shown.output.split("\n")[0].split("  ")[0] == "feature"
+    assert "fall of accuracy" in shown.output
+    assert shown.output.count("±") == 4
 
 
 def test_no_row_that_could_be_tried_is_no_figure(tmp_path):
     path = tmp_path / "few.csv"
-    path.write_text("a,b,y\n" + "1,2,yes\n" * 3)
-    assert (
-        json.loads(run(path, "--model", "hoeffding-tree", "--importance", "--json", "--points", "1"))["runs"][0][
-            "importance"
-        ]
-        == {}
-    )
-    run(path, "--model", "hoeffding-tree", "--model", "naive-bayes", "--importance", "--points", "1")
+    path.write_text("a,b,y\n1,2,yes\n")
+    assert importance(path, "hoeffding-tree") == {}
+    assert CliRunner().invoke(main, [str(path), "--model", "hoeffding-tree"]).exit_code == 0

@@ -4,19 +4,35 @@ when they have the values of other rows in a feature.
 Breiman: Random forests. Machine Learning 45, 2001, section 10; for a stream Fumagalli, Muschalik, Hüllermeier, Hammer:
 Incremental permutation feature importance (iPFI). Machine Learning 112, 2023, where values come from rows before. Here
 a sample of the rows is tried, each by the model as it was before the step that the row is in.
+
+    python -m benchmarks.papers.permuting elec.csv.gz --model hoeffding-tree
 """
 
-import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
 
+from app.cli.parsing import parse_model
+from app.dataset.arrow import open_data
+from app.dataset.instances import InstanceReader
+from app.evaluation.course import Course
+from app.evaluation.evaluate import CURVE_POINTS, LARGEST_BATCH, problem_for
 from models.contract import Floats, Learner
+from topics.names import CHAMPION
 from topics.records import CLASSIFICATION
 
 TRIED = 5000  # rows of a run, about, where it has as many
+WORTH = {
+    "log_loss": ("rise of log loss", "{:+.4f}"),
+    "error": ("fall of accuracy", "{:+.2%}"),
+    "mae": ("rise of MAE", "{:+.5g}"),
+}  # what a feature is worth: heading and form
 LEAST_P = 1e-4  # of the log loss, as where probabilities are calibrated: one certain mistake must not decide
 
 
@@ -44,7 +60,6 @@ class Permuted:
         width = 2 if task == CLASSIFICATION else 1
         self._n = 0
         self._sums, self._squares = (np.zeros((len(names), width)) for _ in range(2))
-        self._since, self._sums_since = 0, np.zeros((len(names), width))
 
     def step(self, model: Learner, x: Floats, y: Floats) -> None:
         """Rows that the model has not learned. x : (n, d), y : (n,), NaN where there is no label."""
@@ -73,8 +88,6 @@ class Permuted:
         self._n += len(rows)
         self._sums += rises.sum(axis=1)
         self._squares += (rises**2).sum(axis=1)
-        self._since += len(rows)
-        self._sums_since += rises.sum(axis=1)
 
     def _losses(self, told: Floats, y: Floats) -> Floats:
         """(n, 2): log loss and mistake; or (n, 1): absolute error."""
@@ -98,10 +111,45 @@ class Permuted:
             for j in order
         }
 
-    def since(self) -> dict[str, float]:
-        """Name of a feature -> the first measure of `result` over the rows tried since the last call."""
-        if not self._since:
-            return {}
-        found = dict(zip(self._names, (self._sums_since[:, 0] / self._since).tolist(), strict=True))
-        self._since, self._sums_since = 0, np.zeros_like(self._sums_since)
-        return {name: value for name, value in found.items() if math.isfinite(value)}
+
+def importance(
+    data: Path, model: str, *, ignore: Sequence[str] = (), limit: int | None = None, window: int = 1000, seed: int = 0
+) -> dict[str, dict[str, Any]]:
+    """`Permuted.result` of a model over a file, test-then-train with labels at once.
+
+    model : NAME[:KEY=VALUE,…], as `riparian evaluate --model` takes it. ignore : columns. window : of `Permuted`.
+    """
+    file = open_data(data)
+    problem = problem_for(file, ignore=ignore, window=window, limit=limit)
+    spec = problem.spec(*parse_model(model), seed)
+    every = -(-problem.n // CURVE_POINTS)
+    run = Course(spec, 0, False, (), every)
+    found = Permuted(list(spec.features), spec.task, problem.n, window=window, seed=seed)
+    for instances in InstanceReader(file, spec, problem.goal, run.learner).read(limit, min(LARGEST_BATCH, every)):
+        run.learner.fit_schema()  # as the step would do
+        kept = np.delete(np.arange(len(instances.x)), instances.rejected)
+        found.step(run.learner.roles[CHAMPION].model, instances.x[kept], instances.y[kept])
+        run.step(instances)
+    return found.result()
+
+
+@click.command()
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--model", required=True, metavar="NAME[:KEY=VALUE,…]")
+@click.option("--ignore", multiple=True, metavar="COLUMN", help="No feature. Repeatable.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Rows to read.")
+@click.option("--window", type=click.IntRange(min=1), default=1000, show_default=True, help="Rows that values are of.")
+@click.option("--seed", type=int, default=0, show_default=True)
+def main(data: Path, model: str, ignore: tuple[str, ...], limit: int | None, window: int, seed: int) -> None:
+    """Print what each feature is worth to a model: how much worse it predicts rows with the values of other rows."""
+    found = importance(data, model, ignore=ignore, limit=limit, window=window, seed=seed)
+    kinds = [kind for kind in next(iter(found.values()), {}) if kind in WORTH]
+    table = Table("feature", *(WORTH[kind][0] for kind in kinds), box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, worth in found.items():
+        cells = [WORTH[kind][1].format(worth[kind]) for kind in kinds]
+        table.add_row(name, f"{cells[0]} ± {worth['standard_error']:.2g}", *cells[1:])
+    Console(highlight=False).print(table)
+
+
+if __name__ == "__main__":
+    main()
