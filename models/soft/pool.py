@@ -9,7 +9,7 @@ import math
 from collections import namedtuple
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,6 @@ class ModelPool(Learner):
     """
 
     name = "model-pool"
-    layout: ClassVar[Layout] = SoftModel.layout._replace(parts=("candidate",))
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
@@ -89,6 +88,7 @@ class ModelPool(Learner):
             self._models = Models(schema, settings, self._candidates[0].get("n_trees", 1), seed, pool=self._pool)
         else:
             self._learners = [create(self._of, schema, seed=seed, **candidate) for candidate in self._candidates]
+        self.layout = Layout(parts=("candidate",)) if self._models is None else SoftModel.layout
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         if self._models is not None:
