@@ -23,7 +23,9 @@ CODE = {f"models/{name}.py" for name in ("ahead", "frames", "simd", "simd_classe
 EXTRAS = {
     "models/batch/fit.py": {"sklearn", "xgboost"},
     "riparian/estimators.py": {"sklearn"},
-    **{f"topics/formats/arrow{part}.py": {"pyarrow"} for part in ("", "_columns", "_predictions", "_rows", "_scan")},
+    **{
+        f"topics/formats/arrow{part}.py": {"pyarrow"} for part in ("", "_columns", "_messages", "_predictions", "_rows")
+    },
     "topics/formats/avro.py": {"fastavro"},
     "topics/formats/avro_types.py": {"fastavro"},
     **{
@@ -31,7 +33,6 @@ EXTRAS = {
         for name in ("proto_text", "protobuf", "protobuf_predictions", "protobuf_reader", "protobuf_types")
     },
     "topics/text_kernel.py": {"models"},
-    "topics/formats/arrow_kernel.py": {"models"},
     # Walk blocks of records: imported when there is the first one.
     **{
         f"topics/formats/{name}.py": {"models"}

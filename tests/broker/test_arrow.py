@@ -40,7 +40,7 @@ def packed(sent, kinds, n):
         rows = [json.loads(one.value) for one in sent[at : at + n]]
         rows = [row | row.pop("x", {}) for row in rows]
         batch = pa.RecordBatch.from_arrays([pa.array([r[k] for r in rows], t) for k, t in kinds.items()], list(kinds))
-        found.append(sent[at : at + n][-1]._replace(value=written(batch, "lz4" if at % 2 else None), key=None))
+        found.append(sent[at : at + n][-1]._replace(value=written(batch), key=None))
     return found
 
 

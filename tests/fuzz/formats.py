@@ -2,8 +2,7 @@
 
 Nothing raises. A record is rejected for a reason that docs/stream-file.md knows. Records one by one give what they give
 in a batch. A rejected record leaves no trace. `records` has a reference for JSON, and `avro` the reader for its kernel;
-here there is none, so that one target does for every format. A new one is an entry in `_FORMATS`. Of Arrow, what a
-kernel takes of records that are alike is held against what Arrow reads of them.
+here there is none, so that one target does for every format. A new one is an entry in `_FORMATS`.
 """
 
 import json
@@ -364,7 +363,8 @@ class Batches(Damaged):
         if rng.random() < 0.15:
             return mutate.of_bytes(rng, value)
         data = bytearray(value)
-        head = 8 + int.from_bytes(data[4:8], "little")  # the schema stays, or nothing would be alike
+        # Most often the schema stays, or Arrow would not look at what is behind it.
+        head = 8 + (int.from_bytes(data[4:8], "little") if rng.random() < 0.8 else 0)
         for _ in range(int(rng.integers(1, 4))):
             at, width = int(rng.integers(head, len(data))), int(pick(rng, (1, 1, 2, 4, 8)))
             if rng.random() < 0.7:
@@ -376,25 +376,6 @@ class Batches(Damaged):
                 number = int.from_bytes(data[at : at + width], "little") ^ 1 << int(rng.integers(8 * width))
             data[at : at + width] = (number % (1 << 8 * width)).to_bytes(width, "little")
         return bytes(data)
-
-    def run(self, case: bytes) -> None:
-        super().run(case)
-        features, topic, records = _decode(case)
-        values, keys = [value for _, value, _ in records], [key for key, _, _ in records]
-        headers = [one for _, _, one in records]
-        found = []
-        for scans in (True, False):
-            run = _Run(self._format, stream(self._format, features), topic)
-            for reader in run.codec.readers:  # type: ignore[attr-defined]
-                reader.scans = scans
-            n = len(values)
-            batch = run.codec.unpack(topic, RawBatch(list(range(n)), [0] * n, keys, list(values), headers))  # type: ignore[arg-type]
-            self.n_scanned += scans and sum(getattr(one, "scanned", False) for one in batch.values.values)
-            known, decoded = run.decode(batch)
-            found.append((list(batch.offsets), _said(known, decoded, len(batch))))
-        assert found[0] == found[1]
-
-    n_scanned = 0
 
 
 class _Said(NamedTuple):

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from app.stream_file.spec import build
-from topics.formats.arrow import ArrowCodec
 from topics.records import RawBatch
 
 STREAM = {
@@ -27,7 +26,7 @@ STREAM = {
 SPEC = build(STREAM, "s")
 
 
-def stream(batch, compression=None, batches=1):
+def stream(batch, batches=1, compression=None):
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=compression)
     size = -(-batch.num_rows // batches) or 1
@@ -103,10 +102,3 @@ TYPES = {
 def table(made, types=None):
     types = {**TYPES, **(types or {})}
     return pa.RecordBatch.from_arrays([pa.array([r[k] for r in made], types[k]) for k in types], list(types))
-
-
-def by_arrow(spec):
-    codec = ArrowCodec(spec.mapping())
-    for reader in codec.readers:
-        reader.scans = False
-    return codec

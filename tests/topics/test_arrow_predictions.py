@@ -13,6 +13,7 @@ from app.replay import Messages, together
 from app.stream_file.spec import build
 from tests.topics.arrow_records import SPEC, STREAM, decoded, raw, rows
 from topics.formats.arrow import ArrowCodec
+from topics.formats.arrow_columns import written
 from topics.formats.json import JsonCodec
 from topics.places import BITS, place_of
 from topics.slices import Texts
@@ -132,3 +133,22 @@ def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilitie
     for name in ("offsets", "label_offsets"):
         columns[name] = np.array(columns[name], np.int64)
     assert codec.pack_predictions(room, **{**columns, "ids": texts}) == packed
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["a" * 1000] * 3).dictionary_encode(),
+        pa.array(["a" * 1000] * 3, pa.string_view()),
+        pa.RunEndEncodedArray.from_arrays([3], ["a" * 1000]),
+        pa.ExtensionArray.from_storage(pa.opaque(pa.binary(), "", ""), pa.array([b"a"] * 3)),
+    ],
+    ids=["dictionary", "views", "runs", "extension"],
+)
+def test_records_that_say_one_text_for_many_rows_are_no_predictions(column, deep):
+    """Each row would be a text of its own, however few bytes stand for all of them."""
+    codec, column = ArrowCodec(SPEC.mapping()), pa.StructArray.from_arrays([column], ["y"]) if deep else column
+    assert codec.split_predictions(written(pa.record_batch({"y": ["a"] * 3}))) == [b'{"y":"a"}'] * 3
+    with pytest.raises(ValueError, match="columns of another type than predictions have"):
+        codec.split_predictions(written(pa.record_batch({"y": column})))

@@ -1,8 +1,8 @@
 """Arrow record batches as records: thousands of instances in one, a row each.
 
-The value of a Kafka record is an IPC stream: a schema and its record batches, as every Arrow library writes it; buffers
-may be compressed. A batch that cannot be read, or whose schema does not fit the stream file, is rejected as one. A row
-that cannot be used is rejected alone, and its dead letter is a stream of that row.
+The value of a Kafka record is an IPC stream: a schema and its record batches, as every Arrow library writes it, without
+compression of its own. A batch that cannot be read, or whose schema does not fit the stream file, is rejected as one. A
+row that cannot be used is rejected alone, and its dead letter is a stream of that row.
 
 Whatever bytes come, nothing is read beyond them: their claims are counted first (`arrow_messages`), and Arrow then
 validates every buffer, offset and text (`validate(full=True)`) before a value is looked at.
@@ -10,7 +10,7 @@ validates every buffer, offset and text (`validate(full=True)`) before a value i
 
 from collections.abc import Mapping as StepsOf
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,10 @@ from topics import records as r
 from topics.columns import Bad, ColumnDecoder, listed, no_record
 from topics.envelopes import Ignored
 from topics.formats import slots
-from topics.formats.arrow_columns import Fit, Found, Steps, converted, fit, read, reason, written
-from topics.formats.arrow_messages import weigh
+from topics.formats.arrow_columns import Fit, Found, Steps, fit, read, reason, written
+from topics.formats.arrow_messages import open_batch, sound_batch
 from topics.formats.arrow_predictions import Predictions
 from topics.formats.arrow_rows import Writer
-from topics.formats.arrow_scan import Form, Scan, learn, numbers_of, warm_up
 from topics.formats.slots import Slot
 from topics.headers import inside
 from topics.names import FEATURES
@@ -31,30 +30,8 @@ from topics.places import BITS, IndexBits, index_of, place_of
 from topics.records import Floats, Mapping, Packed, Path, RawBatch
 from topics.slices import Coded, Repeated, Texts
 
-_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 NO_STEPS: StepsOf[Path, Steps] = {}
 _KNOWN_SCHEMAS = 256  # that are remembered to fit, or not to
-_TRIES = 3  # to learn how the records of a schema are laid out
-
-
-def open_batch(value: bytes, validate: bool = True) -> Any:
-    """The rows of an IPC stream as one batch. ValueError where it cannot be read.
-
-    validate : as has to be done once for bytes that somebody else wrote.
-    """
-    try:
-        with pa.ipc.open_stream(pa.py_buffer(value), options=_OPTIONS) as reader:
-            batches = list(reader)
-            schema = reader.schema
-            schema.names  # noqa: B018 - names that are no text raise here, and not where a column is asked for
-        for batch in batches if validate else ():
-            batch.validate(full=True)
-        if len(batches) == 1:
-            return batches[0]
-        whole = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
-        return whole[0] if whole else pa.RecordBatch.from_pylist([], schema)
-    except (pa.ArrowException, ValueError, OSError, MemoryError, OverflowError, KeyError, TypeError) as error:
-        raise ValueError(" ".join(str(error).split())[:200]) from None
 
 
 class Table(Packed):
@@ -65,12 +42,9 @@ class Table(Packed):
     value : bytes
     first : place of the first row
     n : rows; 1 of a record that is rejected as one
-    batch : what was read of it; None to read it again when it is decoded, since decompressed it would take more memory
-        than what the worker counts
+    batch : what was read of it
     refused : reason and detail of a record that is rejected as one
     steps : of its schema, as in `arrow_columns.Fit`
-    scan : where its buffers are, of a record that a kernel has looked at; there is no batch then
-    numbers : of `scan`, the columns of x; None where it cannot write them
     """
 
     def __init__(
@@ -81,11 +55,8 @@ class Table(Packed):
         batch: Any = None,
         refused: tuple[str, str] | None = None,
         steps: StepsOf[Path, Steps] = NO_STEPS,
-        scan: Scan | None = None,
-        numbers: Any = None,
     ) -> None:
         self.value, self.first, self.n, self.refused, self._steps = value, first, n, refused, steps
-        self._scan, self._numbers = scan, numbers
         self._batch = batch
         self._found: dict[Path, Found] = {}
 
@@ -93,35 +64,10 @@ class Table(Packed):
         """The column of a slot, converted once."""
         found = self._found.get(slot.path)
         if found is None:
-            found = self._found[slot.path] = self._read(slot, self._steps.get(slot.path))
+            if self._batch is None:
+                self._batch = open_batch(self.value)
+            found = self._found[slot.path] = read(self._batch, slot, self._steps.get(slot.path))
         return found
-
-    @property
-    def scanned(self) -> bool:
-        """Whether Arrow has not read it."""
-        return self._scan is not None
-
-    def _read(self, slot: Slot, steps: Steps | None) -> Found:
-        if self._scan is not None:
-            if slot.kind == slots.OBJECT and steps is not None:  # none is missing, or Arrow had read the record
-                return Found(np.full(self.n, np.nan))
-            texts = None
-            if steps is not None and slot.kind in (slots.ID, slots.SCALAR):
-                texts = self._scan.texts(steps)
-            if steps is not None and slot.kind == slots.ID:
-                texts = self._scan.digits(steps) if texts is None else texts
-            if texts is not None:
-                return Found(texts)
-            return converted(None if steps is None else self._scan.array(steps), self.n, slot)
-        if self._batch is None:
-            self._batch = open_batch(self.value, False)
-        return read(self._batch, slot, steps)
-
-    def fill(self, start: int, x: Floats) -> bool:
-        """Write the numbers of rows from `start` on to x. False where that has to be done by columns."""
-        if self._scan is None or self._numbers is None:
-            return False
-        return not self._scan.fill(self._numbers, start, x)
 
     def close(self) -> None:
         """All of its rows were decoded."""
@@ -131,7 +77,7 @@ class Table(Packed):
     def one(self, place: int) -> bytes:
         if self.n == 1:
             return self.value
-        row = open_batch(self.value, False).slice(place - self.first, 1)
+        row = open_batch(self.value).slice(place - self.first, 1)
         # Without the words of other rows. What cannot be written alone is written as it came.
         try:
             columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in row.columns]
@@ -176,16 +122,6 @@ class _Records:
         return column
 
 
-class _Known(NamedTuple):
-    """What is known of records with a schema: their form, if they have one, how it fits, and how often it was learned
-    anew since a record was otherwise."""
-
-    form: Form | None
-    steps: StepsOf[Path, Steps]
-    numbers: Any
-    tries: int
-
-
 class _Reader:
     """Reads the records of one kind: see `topics.columns.FeatureReader`."""
 
@@ -196,44 +132,22 @@ class _Reader:
         for j, feature in enumerate(mapping.features if of_features else ()):
             if feature.type != r.NOMINAL:
                 self._numeric.setdefault(feature.path, []).append(j)
-        # Other columns than those of numbers are read as such, too.
-        shared = {slot.path for slot in of if slot.kind not in (slots.NUMBER, slots.FLAG)} & self._numeric.keys()
-        self._fills = bool(self._numeric) and not shared
         self._schemas: dict[bytes, Fit] = {}
-        self._forms: dict[bytes, _Known] = {}  # by the message of the schema
-        self.scans = True  # whether records that are like another one are left to a kernel
 
     # -- fetched records to rows
 
     def table(self, value: bytes, first: int) -> Table:
         """What a record holds. Whatever its bytes, nothing raises."""
-        head = value[: 8 + int.from_bytes(value[4:8], "little")]
-        known = self._forms.get(head)
-        if known is not None and known.form is not None and self.scans:
-            scan = Scan(value, known.form)
-            if scan.n:
-                return Table(value, first, scan.n, None, None, known.steps, scan, known.numbers)
         try:
-            weight = weigh(value)
-            batch = open_batch(value)
-            said, steps = self._fit(weight.schema, batch.schema)
+            batch, key = sound_batch(value, self._schemas)
+            said, steps = self._fit(key, batch.schema)
         except ValueError as error:
             return Table(value, first, 1, None, (r.MALFORMED, f"no Arrow stream that can be read: {error}"))
         if said is not None:
             return Table(value, first, 1, None, (r.UNUSABLE_SCHEMA, said))
-        n = batch.num_rows
-        if n == 0:
+        if batch.num_rows == 0:
             return Table(value, first, 1, None, Ignored(r.NO_ROW, "a batch without rows"))
-        if not weight.compressed and self.scans and (known is None or known.tries < _TRIES):
-            self._learn(head, value, batch.schema, steps, 0 if known is None else known.tries)
-        return Table(value, first, n, None if weight.compressed else batch, steps=steps)
-
-    def _learn(self, head: bytes, value: bytes, schema: Any, steps: StepsOf[Path, Steps], tries: int) -> None:
-        if len(self._forms) >= _KNOWN_SCHEMAS:
-            self._forms.clear()
-        form = learn(value, schema)
-        numbers = numbers_of(form, steps, self._numeric) if form is not None and self._fills else None
-        self._forms[head] = _Known(form, steps, numbers, tries + 1)
+        return Table(value, first, batch.num_rows, batch, steps=steps)
 
     def _fit(self, key: bytes, schema: Any) -> Fit:
         if key not in self._schemas:
@@ -277,10 +191,8 @@ class _Reader:
     def _take(self, table: Table, start: int, m: int, at: int, records: _Records, bad: Bad) -> None:
         """Rows of a table. Nothing of it is kept that the table itself does not keep."""
         taken, stop = [], start + m
-        filled = self._fills and table.fill(start, records.x[at : at + m])
-        others = [slot for slot in self.slots if slot.path not in self._numeric] if filled else self.slots
         try:
-            for slot in others:
+            for slot in self.slots:
                 found = table.column(slot)
                 taken.append(found.values[start:stop])
                 if found.bad is not None:
@@ -290,7 +202,7 @@ class _Reader:
         except (ValueError, pa.ArrowException, MemoryError) as error:
             table.refused = r.MALFORMED, f"a column cannot be read: {' '.join(str(error).split())[:200]}"
             return
-        for slot, part in zip(others, taken, strict=True):
+        for slot, part in zip(self.slots, taken, strict=True):
             records.parts[slot.path].append((at, part))
             for j in self._numeric.get(slot.path, ()):
                 records.x[at : at + m, j] = part
@@ -329,14 +241,6 @@ class ArrowCodec(ColumnDecoder):
         self.join_predictions = made.join
         self.pack_predictions = made.pack  # type: ignore[method-assign, assignment]
         self.split_predictions = made.split  # type: ignore[method-assign]
-
-    def warm_up(self) -> None:
-        """Compile the kernels, or load them from the cache."""
-        warm_up()
-
-    @property
-    def readers(self) -> "tuple[_Reader, _Reader]":
-        return self._readers
 
     def unpack(self, role: str, batch: RawBatch) -> RawBatch:
         """The rows of the batches, with their places."""

@@ -279,12 +279,9 @@ _READ: dict[str, Callable[[Any], Found]] = {
 def read(batch: Any, slot: Slot, steps: Steps | None) -> Found:
     """The column of a slot. The batch has been validated, and its schema fits. steps : None where it has no such
     column."""
-    return converted(None if steps is None else at(batch, steps), batch.num_rows, slot)
-
-
-def converted(array: Any, n: int, slot: Slot) -> Found:
-    """The column of a slot, of n rows. array : None where there is none."""
-    return Found(Coded([None], np.zeros(n, np.int64))) if array is None else _READ[slot.kind](array)
+    if steps is None:
+        return Found(Coded([None], np.zeros(batch.num_rows, np.int64)))
+    return _READ[slot.kind](at(batch, steps))
 
 
 def written(batch: Any) -> bytes:

@@ -1,32 +1,32 @@
-"""What an Arrow IPC stream claims to hold, read from its messages before anything is allocated for it.
+"""Arrow IPC streams to batches: what a stream claims is held against its bytes before Arrow is given it.
 
-A compressed buffer of some hundred bytes may claim to hold gigabytes, and Arrow's reader would try. So rows, and bytes
-once decompressed, are counted here first. The layout is that of Arrow's `Message.fbs`: an encapsulated message is a
-continuation marker, the size of its metadata, the metadata (FlatBuffers) and a body; a buffer is an offset and a length
-in the body, and where it is compressed, its first eight bytes say how long it will be (-1: it is stored as it is).
+Arrow makes room for what a stream claims, and some hundred bytes may claim gigabytes: compressed buffers, columns of
+nulls, buffers that lie over one another, one name for all fields. Compressed ones are refused; of all others nothing
+may be more than a multiple of the bytes that came. The layout is that of Arrow's `Message.fbs`: an encapsulated message
+is a continuation marker, the size of its metadata, the metadata (FlatBuffers) and a body; a buffer is an offset and a
+length in the body.
 """
 
 import struct
+from collections.abc import Callable, Container, Iterator
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 MOST_ROWS = 2**20
 MOST_BYTES = 64 * 1024 * 1024
 MOST_MESSAGES = 1000
-_MORE_ROWS = 64  # than bytes: see `weigh`
+_MORE_ROWS = 64  # than bytes: places in memory would outweigh what Kafka keeps
 
+_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 _CONTINUES = 0xFFFFFFFF
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
+_TIMESTAMP, _UNION = 10, 14  # types that have a text or a list of their own
+_ITEM = 16  # bytes that an item of a list of tables takes at least
 _u8, _u16, _u32 = Struct("<B"), Struct("<H"), Struct("<I")
 _i32, _i64, _pair = Struct("<i"), Struct("<q"), Struct("<qq")
-
-
-class Weight(NamedTuple):
-    """rows : of all record batches. compressed : whether any buffer is. schema : metadata of the schema's message."""
-
-    rows: int
-    compressed: bool
-    schema: bytes
 
 
 class _Table:
@@ -57,56 +57,51 @@ class _Table:
         at = self._where(field)
         return _Table(self._data, at + self._read(_u32, at)) if at else None
 
-    def tables(self, field: int) -> list["_Table"]:
-        """A vector of tables."""
+    def vector(self, field: int) -> tuple[int, int]:
+        """Where the items of a vector or a text begin, and how many they are."""
         at = self._where(field)
-        if not at:
-            return []
-        at += self._read(_u32, at)
-        places = range(at + 4, at + 4 + 4 * min(self._read(_u32, at), len(self._data)), 4)
-        return [_Table(self._data, place + self._read(_u32, place)) for place in places]
+        at += self._read(_u32, at) if at else 0
+        return at + 4, self._read(_u32, at) if at else 0
+
+    def length(self, field: int) -> int:
+        return self.vector(field)[1]
+
+    def tables(self, field: int) -> Iterator["_Table"]:
+        """A vector of tables."""
+        begin, n = self.vector(field)
+        for at in range(begin, begin + 4 * n, 4):
+            yield _Table(self._data, at + self._read(_u32, at))
 
     def pairs(self, field: int) -> list[tuple[int, int]]:
         """A vector of structs of two numbers."""
-        at = self._where(field)
-        if not at:
-            return []
-        at += self._read(_u32, at)
-        n = self._read(_u32, at)
-        if at + 4 + 16 * n > len(self._data):
+        begin, n = self.vector(field)
+        if n and begin + 16 * n > len(self._data):
             raise ValueError("a vector beyond the metadata")
-        return list(_pair.iter_unpack(self._data[at + 4 : at + 4 + 16 * n]))  # type: ignore[arg-type]
-
-    def own(self) -> list[tuple[int, int]]:
-        """Where the bytes stand that say where its fields are."""
-        return [(self._at, self._at + 4), (self._fields, self._fields + self._size)]
-
-    def span(self, field: int, size: int) -> list[tuple[int, int]]:
-        """Where a field of so many bytes stands, as a list of one; of none where it is absent."""
-        at = self._where(field)
-        return [(at, at + size)] if at else []
-
-    def vector(self, field: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
-        """Where a vector of pairs stands, and its length; and where its items do."""
-        at = self._where(field)
-        begin = at + self._read(_u32, at)
-        return [(at, at + 4), (begin, begin + 4)], (begin + 4, begin + 4 + 16 * self._read(_u32, begin))
+        return list(_pair.iter_unpack(self._data[begin : begin + 16 * n]))  # type: ignore[arg-type]
 
 
-def weigh(value: bytes) -> Weight:
+class Weight(NamedTuple):
+    """rows : of all record batches. views : whether there may be views of texts. schema : metadata of its message."""
+
+    rows: int
+    views: bool
+    schema: bytes
+
+
+def weigh(value: bytes, known: Container[bytes] = ()) -> Weight:
     """What a stream claims. ValueError, with a clause for people, where that is too much, or no stream.
 
-    There may not be more rows than about a byte for each: places in memory would outweigh what Kafka keeps.
+    known : schemas' metadata that were looked at before.
     """
     try:
-        return _weigh(memoryview(value))
+        return _weigh(memoryview(value), known)
     except (struct.error, OverflowError):
         raise ValueError("its messages do not end where they say") from None
 
 
-def _weigh(data: memoryview) -> Weight:
-    at = rows = n_bytes = 0
-    compressed, schema = False, b""
+def _weigh(data: memoryview, known: Container[bytes]) -> Weight:
+    at = rows = words = copied = 0
+    views, schema = False, b""
     for _ in range(MOST_MESSAGES):
         if at == len(data):
             break
@@ -121,123 +116,132 @@ def _weigh(data: memoryview) -> Weight:
         if len(metadata) < size:
             raise ValueError("it ends within a message")
         message = _Table(metadata, _u32.unpack_from(metadata)[0])
-        kind, length = message.number(1, _u8), message.number(3, _i64)
+        kind, header, length = message.number(1, _u8), message.table(2), message.number(3, _i64)
         at += size
-        body = data[at : at + length]
-        if length < 0 or len(body) < length:
+        if not 0 <= length <= len(data) - at:
             raise ValueError("it ends within a message")
         at += length
-        if kind == _SCHEMA:
+        if message.length(4):
+            _look(message, None, size)
+        if kind == _SCHEMA and header is not None:
             if schema:
                 raise ValueError("it has two schemas")
             schema = bytes(metadata)
+            if schema not in known:
+                _look(message, header, size)
             continue
-        header = message.table(2)
         batch = header.table(1) if header is not None and kind == _DICTIONARY else header
-        if batch is None or kind not in (_DICTIONARY, _BATCH) or not schema:
+        if header is None or batch is None or kind not in (_DICTIONARY, _BATCH) or not schema:
             raise ValueError("it does not begin with a schema, or has messages other than batches")
-        n, lengths = batch.number(0, _i64), [length for length, _ in batch.pairs(1)]
-        if n < 0 or any(not 0 <= length <= MOST_BYTES for length in lengths):
-            raise ValueError("it has columns of an impossible length")
-        rows += n if kind == _BATCH else 0
-        found, is_compressed = _bytes(batch, body)
-        n_bytes, compressed = n_bytes + found, compressed or is_compressed
+        _look_at_batch(batch, length, len(data))
+        views = views or batch.length(4) > 0
+        if kind == _BATCH:
+            rows += batch.number(0, _i64)
+        else:
+            words += length
+            copied += words if header.number(2, _u8) else 0  # each batch has words of its own where some are added
         if rows > MOST_ROWS:
             raise ValueError(f"more than {MOST_ROWS:,} rows")
-        if n_bytes > MOST_BYTES:
-            raise ValueError(f"more than {MOST_BYTES // 2**20} MiB decompressed")
+        if copied > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES // 2**20} MiB of dictionaries")
     else:
         raise ValueError(f"more than {MOST_MESSAGES:,} messages")
     if not schema:
         raise ValueError("it has no schema")
     if rows > len(data) + _MORE_ROWS:
         raise ValueError(f"{rows:,} rows in {len(data):,} bytes")
-    return Weight(rows, compressed, schema)
+    return Weight(rows, views, schema)
 
 
-def _bytes(batch: _Table, body: memoryview) -> tuple[int, bool]:
-    """Bytes of a batch's buffers once decompressed, and whether any is compressed."""
-    if batch.table(3) is None:
-        return len(body), False
+def _look_at_batch(batch: _Table, length: int, size: int) -> None:
+    """length : of its body. size : of the stream."""
+    if batch.table(3) is not None:
+        raise ValueError("compressed buffers; write them plain, and let the producer compress (its compression.type)")
+    # A value may take a bit, but none takes nothing: a column of nulls may have as many as there are rows.
+    if any(not 0 <= n <= 8 * size + _MORE_ROWS for n in (batch.number(0, _i64), *(n for n, _ in batch.pairs(1)))):
+        raise ValueError("it has columns of an impossible length")
     total = 0
-    for offset, length in batch.pairs(2):
-        if offset < 0 or length < 0 or offset + length > len(body):
+    for offset, n in batch.pairs(2):
+        if offset < 0 or n < 0 or offset + n > length:
             raise ValueError("a buffer beyond its message")
-        if length:
-            (claimed,) = _i64.unpack_from(body[offset : offset + length])
-            if claimed < -1:
-                raise ValueError("a buffer of negative length")
-            total += length if claimed == -1 else claimed
-    return total, True
+        total += n
+    if total > length:
+        raise ValueError("buffers that lie over one another")
 
 
-class Layout(NamedTuple):
-    """Where the numbers of a batch's message stand in its metadata.
+def _look(message: _Table, schema: _Table | None, size: int) -> None:
+    """ValueError where fields and texts are more than the bytes of a message: one place may stand for many."""
+    room, left = 2 * size, [(message, 4, False)]
+    if schema is not None:
+        left += [(schema, 1, True), (schema, 2, False)]
+    while left:
+        table, field, of_fields = left.pop()
+        room -= _ITEM * table.length(field)
+        for one in table.tables(field) if room >= 0 else ():
+            room -= one.length(0)  # a name
+            if of_fields:
+                kind = one.table(3)
+                if kind is not None and one.number(2, _u8) in (_TIMESTAMP, _UNION):
+                    room -= 4 * kind.length(1)
+                left += [(one, 5, True), (one, 6, False)]
+            else:
+                room -= one.length(1)
+        if room < 0:
+            raise ValueError("fields or texts that are the same bytes again and again")
 
-    body, rows : places of the length of its body, and of the number of its rows
-    nodes, buffers : where (length, nulls) of its arrays begin, and (offset, length) of its buffers
-    n_nodes, n_buffers : how many there are
-    fixed : (n,) bytes, 1 for those that are none of these
-    dictionary : id of the dictionary that it holds, or None
+
+def sound_batch(value: bytes, known: Container[bytes] = ()) -> tuple[Any, bytes]:
+    """The rows of a stream that somebody else wrote, as one batch, and the metadata of its schema. ValueError where it
+    cannot be read.
+
+    known : as of `weigh`.
     """
-
-    body: int
-    rows: int
-    nodes: int
-    buffers: int
-    n_nodes: int
-    n_buffers: int
-    fixed: bytes
-    dictionary: int | None
+    weight = weigh(value, known)
+    return _opened(value, lambda batch: _validate(batch, weight.views)), weight.schema
 
 
-def layout(metadata: bytes) -> Layout | None:
-    """The layout of a message that Arrow has read: whatever the numbers, another one that has the same bytes but for
-    these has the same structure. None where it has more than numbers to be looked at, or they stand elsewhere.
-    """
+def open_batch(value: bytes) -> Any:
+    """The rows of a stream that was sound before."""
+    return _opened(value, lambda batch: None)
+
+
+def _opened(value: bytes, validate: Callable[[Any], None]) -> Any:
     try:
-        return _layout(memoryview(metadata))
-    except (struct.error, OverflowError, ValueError, IndexError):
-        return None
+        with pa.ipc.open_stream(pa.py_buffer(value), options=_OPTIONS) as reader:
+            batches = list(reader)
+            schema = reader.schema
+            schema.names  # noqa: B018 - names that are no text raise here, and not where a column is asked for
+        for batch in batches:
+            validate(batch)
+        if len(batches) == 1:
+            return batches[0]
+        whole = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
+        return whole[0] if whole else pa.RecordBatch.from_pylist([], schema)
+    except (pa.ArrowException, ValueError, OSError, MemoryError, OverflowError, KeyError, TypeError) as error:
+        raise ValueError(" ".join(str(error).split())[:200]) from None
 
 
-def _layout(data: memoryview) -> Layout | None:
-    message = _Table(data, _u32.unpack_from(data)[0])
-    kind, header, dictionary = message.number(1, _u8), message.table(2), None
-    if header is None or kind not in (_DICTIONARY, _BATCH) or message.span(4, 4):
-        return None
-    said = [(0, 4), *message.own(), *message.span(0, 2), *message.span(1, 1), *message.span(2, 4), *header.own()]
-    batch = header
-    if kind == _DICTIONARY:
-        inner, dictionary = header.table(1), header.number(0, _i64)
-        if inner is None or header.number(2, _u8):
-            return None
-        said += [*header.span(0, 8), *header.span(1, 4), *header.span(2, 1), *inner.own()]
-        batch = inner
-    lengths, rows = message.span(3, 8), batch.span(0, 8)
-    if not lengths or not rows or batch.span(3, 4) or batch.span(4, 4) or not (batch.span(1, 4) and batch.span(2, 4)):
-        return None
-    (of_nodes, nodes), (of_buffers, buffers) = batch.vector(1), batch.vector(2)
-    fixed = bytearray(b"\1" * len(data))
-    for begin, end in (*lengths, *rows, nodes, buffers):
-        if not 0 <= begin <= end <= len(data) or 0 in fixed[begin:end]:
-            return None
-        fixed[begin:end] = bytes(end - begin)
-    if any(0 in fixed[begin:end] or end > len(data) for begin, end in (*said, *of_nodes, *of_buffers)):
-        return None
-    n_nodes, n_buffers = (nodes[1] - nodes[0]) // 16, (buffers[1] - buffers[0]) // 16
-    places = lengths[0][0], rows[0][0], nodes[0], buffers[0]
-    return Layout(*places, n_nodes, n_buffers, bytes(fixed), dictionary)
+def _validate(batch: Any, views: bool) -> None:
+    """Every buffer, offset and text, before a value is looked at. views : whether there may be some."""
+    if views:
+        batch.validate()
+        _look_at_views(batch.columns)
+    batch.validate(full=True)
 
 
-def dictionaries(metadata: bytes) -> list[int | None]:
-    """The id of the dictionary of each field of a schema that Arrow has read, depth first; None of those without."""
-    data = memoryview(metadata)
-    schema = _Table(data, _u32.unpack_from(data)[0]).table(2)
-
-    def of(field: _Table) -> list[int | None]:
-        encoding = field.table(4)
-        own = None if encoding is None else encoding.number(0, _i64)
-        return [own, *(one for child in field.tables(5) for one in of(child))]
-
-    return [one for field in (schema.tables(1) if schema is not None else ()) for one in of(field)]
+def _look_at_views(arrays: list[Any]) -> None:
+    """Views may be of the same bytes: ValueError where their texts are more than MOST_BYTES in all."""
+    total = 0
+    while arrays:
+        array, *arrays = arrays
+        kind = array.type
+        if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+            lengths = np.frombuffer(array.buffers()[1], np.uint32, 4 * len(array), 16 * array.offset)[::4]
+            if array.null_count:
+                lengths = lengths[array.is_valid().to_numpy(zero_copy_only=False)]
+            total += int(lengths.sum(dtype=np.int64))
+        if total > MOST_BYTES:
+            raise ValueError(f"views of more than {MOST_BYTES // 2**20} MiB")
+        arrays += [getattr(array, name) for name in ("storage", "dictionary", "values") if hasattr(array, name)]
+        if pa.types.is_struct(kind) or pa.types.is_union(kind):
+            arrays += [array.field(i) for i in range(kind.num_fields)]

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from topics.formats.arrow_columns import written
-from topics.formats.arrow_messages import weigh
+from topics.formats.arrow_messages import sound_batch
 from topics.formats.json_predictions import PredictionWriter, place_reader
 from topics.formats.json_text import read_object
 from topics.formats.predictions import alerts, members, named
@@ -142,13 +142,11 @@ class Predictions:
 
     def split(self, value: bytes | None) -> list[bytes]:
         """The rows of a record. ValueError where it is none."""
-        weigh(value or b"")
+        batch, _ = sound_batch(value or b"")
+        if not all(_is_plain(field.type) for field in batch.schema):
+            raise ValueError("columns of another type than predictions have")
         try:
-            with pa.ipc.open_stream(pa.py_buffer(value or b"")) as reader:
-                batches = list(reader)
-            for batch in batches:
-                batch.validate(full=True)
-            return [row for batch in batches for row in _rows(batch)]
+            return _rows(batch)
         except (pa.ArrowException, OSError, KeyError, TypeError) as error:
             raise ValueError(" ".join(str(error).split())[:200]) from None
 
@@ -222,6 +220,14 @@ def _maps(column: Sequence[dict[str, float] | None]) -> Any:
     names = pa.array(chain.from_iterable(there), pa.string(), size=int(edges[-1]))
     values = pa.array(chain.from_iterable(map(dict.values, there)), pa.float64(), size=int(edges[-1]))
     return pa.MapArray.from_arrays(pa.array(edges, mask=missing), names, values)
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether values are as many bytes as they take: a text may stand for those of many rows elsewhere."""
+    t = pa.types
+    shared = t.is_dictionary(kind) or t.is_run_end_encoded(kind) or t.is_string_view(kind) or t.is_binary_view(kind)
+    shared |= isinstance(kind, pa.BaseExtensionType) or t.is_list_view(kind) or t.is_large_list_view(kind)
+    return not shared and all(_is_plain(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _rows(batch: Any) -> list[bytes]:
