@@ -109,6 +109,12 @@ class Calibration:
         fading = 0.0 if self.fading is None else self.fading
         _run(program.op, program.row, program.y, program.w, out, said, self.scales, fading, *self._state)
 
+    def scaling_alike(self) -> "Calibration":
+        """One that scales as this one does from here on, by itself; it does not know the scores."""
+        other = Calibration(self.n_outputs, scales=self.scales, window=1)
+        other.restore(self._state._asdict() | {"ring": other.state().ring})
+        return other
+
     @property
     def temperature(self) -> float:
         """1 where probabilities stay; above it they become less sure."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option, streams_argument
+from app.cli import broker_option, reasons_price, streams_argument
 from app.cli.parsing import WITH_RIGHTS
 from app.cli.saying import for_each
 from app.cli.worker import check_apart
@@ -296,6 +296,9 @@ def _summary(
         "auto": None if resolved is None else resolved._asdict(),
         "waiting_bytes": waiting_bytes(spec),
     }
+    price = reasons_price.price_of(spec)
+    if price is not None:
+        summary["reasons"] = price._asdict()
     if report is not None:
         summary["partitions_present"] = report.partitions
         summary["missing"] = list(report.missing)
@@ -345,11 +348,6 @@ def _of_auto(spec: "Spec") -> list[str]:
             lines.append(f"  {what}: max_microseconds: {wanted} is {other.parts}, {rate(other.microseconds)}")
     if further := spec.champion.parameters.get("members"):
         lines.append(f"  members that the stream file names come on top: {', '.join(further)}")
-    if spec.predictions.reasons and resolved.parameters.get("members"):
-        lines.append(
-            "  predictions.reasons come on top: little where predictions come in blocks; where a label comes after "
-            "each of them, a pool with them takes 10 to 20 times as long as without (docs/reasons.md)"
-        )
     values = values_of(spec)
     names, parts = list(spec.features), resolved.parameters.get("members", {}).values()
     bounds = {**values.bounds, **{f: values.reckoned[f] for f in values.many}}
@@ -453,7 +451,9 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     if spec.task == "classification":
         classes = ", ".join(map(canonical, spec.classes or [])) or f"learned, up to {spec.max_classes:,}"
         console.print(f"classes: {escape(classes)}")
-    for line in _of_costs(spec):
+    price, reasons = reasons_price.price_of(spec), spec.predictions.reasons
+    why = [] if price is None or reasons is None else [reasons_price.sentence(price, reasons.of)]
+    for line in [*_of_costs(spec), *why]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     waits = (
         f"up to {format_duration(spec.join.horizon)} and {spec.most_waiting:,} instances a partition, "

@@ -128,7 +128,7 @@ def _added(model: dict[str, Any]) -> list[str]:
         return []
     of = "the value" if added["of"] is None else f"the probability of {added['of']}"
     shown = [f"  {model['role']} ({model['learner']}): {of}, {added['prediction']:.4g}, is"]
-    parts = [("what it begins with", added["begin"]), *added["features"].items(), ("no feature's", added["left"])]
+    parts = [("without values", added["begin"]), *added["features"].items()]
     return shown + [f"    {value:+.4g}  {name}" for name, value in parts]
 
 

@@ -4,6 +4,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.dataset.instances import Instances
 from app.dataset.lateness import Lateness
 from app.evaluation.alerts import Tally
@@ -173,9 +176,9 @@ class _Timed:
         self._run = champion.run
         champion.run = self.run  # type: ignore[method-assign]
 
-    def run(self, program: Program) -> list[Finding]:
+    def run(self, program: Program, keys: NDArray[np.uint64] | None = None) -> list[Finding]:
         cpu, wall = time.process_time(), time.perf_counter()
-        findings = self._run(program)
+        findings = self._run(program, keys)
         self.cpu += time.process_time() - cpu
         self.wall += time.perf_counter() - wall
         return findings

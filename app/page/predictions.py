@@ -8,16 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app import inspection
 from app.errors import RiparianError
 from app.kafka.connection import Connection
 from app.partition.learner import PartitionLearner
-from app.partition.reasons import asked_about
+from app.partition.reasons import asked_about, keys_of
 from app.state.finding import Found, find, label_of
 from app.state.moment import Moment, moment_of
 from app.stream_file.spec import Spec
-from models.contract import Floats, Learner
+from models.contract import Bags, Floats, Learner
+from models.shapley import contributions
 from topics.names import CHAMPION
 from topics.records import ANOMALY, MULTI_INSTANCE, VALUES
 from topics.vocabulary import canonical
@@ -77,7 +79,7 @@ async def explained(
         "label": label,
         "labels_read": n_read,
         "predictions_read": found.n_read,
-        "why": None if moment is None else _why(spec, moment),
+        "why": None if moment is None else _why(spec, moment, _said(spec, found, label)),
         "why_not": why_not,
     }
 
@@ -100,9 +102,10 @@ def _said(spec: Spec, found: Found, label: Mapping[str, Any] | None) -> list[dic
     return rows
 
 
-def _why(spec: Spec, moment: Moment) -> dict[str, Any]:
-    """The paths of the models' trees, and from where the state was made again."""
-    learner = moment.learner
+def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The paths of the models' trees, and from where the state was made again. said : as `_said` gives it."""
+    learner, answers = moment.learner, {row["role"]: row["y"] for row in said}
+    keys = keys_of(moment.features.ids[:1])
     everything = inspection.Names(learner.spec, learner)
     row = [float(value) for value in moment.features.x[0]] if len(moment.features.x) else []
     models = []
@@ -119,8 +122,10 @@ def _why(spec: Spec, moment: Moment) -> dict[str, Any]:
         }
         if spec.task == ANOMALY:
             model["outside"] = outside(nodes, known, names.features)
-        elif spec.task != MULTI_INSTANCE and row:
-            model["added"] = _added(learner.roles[role].model, moment.features.x[:1, names.columns], names)
+        elif len(moment.features.x):
+            x = np.ascontiguousarray(moment.features.x[:, names.columns])
+            slab = Bags.of([len(x)], x) if spec.task == MULTI_INSTANCE else x[:1]
+            model["added"] = _added(learner.roles[role].model, slab, names, keys, answers.get(role))
         models.append(model)
     shown = {}
     if spec.task != MULTI_INSTANCE:
@@ -137,26 +142,29 @@ def _why(spec: Spec, moment: Moment) -> dict[str, Any]:
     }
 
 
-def _added(model: Learner, x: Floats, names: inspection.Names) -> dict[str, Any] | None:
-    """What features added to a prediction (docs/reasons.md), the largest first; None where the model does not say.
+def _added(
+    model: Learner, slab: Floats | Bags, names: inspection.Names, keys: NDArray[np.uint64], y: Any
+) -> dict[str, Any] | None:
+    """What features added to a prediction (docs/reasons.md), the largest first; None where the model knows nothing.
 
-    "of": what it is added to, the probability of a class or the value. "begin": that of the roots; "features"; "left":
-    what is no feature's; together they are "prediction".
+    slab : the instance, or the bag. keys : as `keys_of` gives them. y : what was predicted. "of": what it is added to,
+    the probability of a class or the value. "begin": that of an instance without values; with "features" it adds up to
+    "prediction".
     """
-    if not model.tells_why:
+    if y is None:
         return None
-    said = model.predict_many(x)
-    about = asked_about(said, model.schema.task)
-    *added, begin = model.contributions(np.ascontiguousarray(x), np.zeros(1, np.int32), about)[0].tolist()
-    prediction = float(said[0, max(0, int(about[0]))])
-    if math.isnan(begin) or math.isnan(prediction):
+    out = model.predict_many(slab)
+    code = None if names.classes is None else names.classes.index(canonical(y))
+    about = asked_about(out, None if code is None else np.array([code], float))
+    *added, begin = contributions(model, slab, np.zeros(1, np.int32), about, keys)[0].tolist()
+    prediction = float(out[0, about[0]])
+    if not math.isfinite(prediction + begin + math.fsum(added)):
         return None
     largest = sorted(zip(names.features, added, strict=True), key=lambda one: -abs(one[1]))
     return {
         "of": None if names.classes is None else names.classes[int(about[0])],
         "begin": begin,
         "features": {feature: value for feature, value in largest if value},
-        "left": prediction - begin - math.fsum(added),
         "prediction": prediction,
     }
 

@@ -116,6 +116,18 @@ class Decision:
         """As `Deciding` has it."""
         return self._deciding.worst
 
+    def copy(self) -> "Decision":
+        """One that goes on by itself as this one would."""
+        made = Decision(self._deciding)
+        if made.threshold is not None and self.threshold is not None:
+            made.threshold.restore(self.threshold.state()._asdict())
+        return made
+
+    @property
+    def alert(self) -> int:
+        """The code of the class whose naming is an alert; -1 while it is not known, or with costs, which have none."""
+        return self._deciding.code
+
     def run(self, program: Program, out: Floats, decided: Floats) -> None:
         """Decide at each PREDICT of a program, and learn. out, decided : as `models.decision` has them."""
         if self.threshold is not None:

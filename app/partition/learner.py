@@ -21,6 +21,7 @@ from app.partition.outcome import DeadLetter, Figures, Joint, Outcome, dead_lett
 from app.partition.pending import Joined
 from app.partition.prediction_columns import columns_of
 from app.partition.promotion import Decided
+from app.partition.reasons import keys_of
 from app.partition.restoring import RestorableState
 from app.partition.role import Role
 from app.partition.sharing import Sharing
@@ -314,14 +315,15 @@ class PartitionLearner(RestorableState):
         started = time.perf_counter()
         program, said, findings = joined.program, dict[Role, Floats](), list[Finding]()
         joint: Joint | None = None
+        draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
         if self.sharing is not None:
-            scored = self._predict(features, joined, self.sharing)
+            scored = self._predict(features, joined, self.sharing, draws)
             joint = self.sharing.joint(program, {name: role.key for name, role in self.roles.items()})
         else:
             scored = program
             weighted = self.deciding.weighted(program)
             for role in self.roles.values():
-                findings += role.run(weighted)
+                findings += role.run(weighted, draws)
                 role.calibrate(program)
                 role.decide(program)
                 role.score(program)
@@ -376,19 +378,20 @@ class PartitionLearner(RestorableState):
 
     def _reasons(self, n: int) -> Floats | None:
         """Of the n predictions of the last program, those of the model that was the champion then."""
-        most = self.spec.predictions.reasons
-        if most is None:
+        if self.spec.predictions.reasons is None:
             return None
-        told = {role: role.reasons for role in self.roles.values()}
+        most = self.spec.predictions.reasons.top
         flat = {
             role: np.full((n, 2 * most), np.nan)
-            if one is None or self.steering.paused
-            else one.found.reshape(n, 2 * most)
-            for role, one in told.items()
+            if role.reasons is None or self.steering.paused
+            else role.reasons.found.reshape(n, 2 * most)
+            for role in self.roles.values()
         }
         return self.promotion.predictions(flat)[CHAMPION].reshape(n, most, 2)
 
-    def _predict(self, features: Features, joined: Joined, sharing: Sharing) -> Program:
+    def _predict(
+        self, features: Features, joined: Joined, sharing: Sharing, draws: NDArray[np.uint64] | None
+    ) -> Program:
         """Predict by the models that all partitions learn. Returns the program, as what the predictions are held
         against has to see it."""
         x = sharing.translated(features.x)
@@ -399,6 +402,7 @@ class PartitionLearner(RestorableState):
         for role in self.roles.values():
             role.calibrate(scored)
             role.decide(scored)
+            role.explain(x, joined.predicted, draws)
             role.estimate(scored)
         return scored
 

@@ -1,39 +1,31 @@
-"""Which features moved a prediction most, told by the model that made it, when it made it. Pure.
+"""Which features moved a prediction most, asked of the model that made it, when it made it. Pure.
 
-Models say what each feature adds (`Learner.contributions`) as they are at that moment. Programs are therefore run in
-pieces that predict only or learn only, which changes no bit (models/contract.py), and after each piece that predicts
-the model is asked. Nothing of this waits, or is state: it is written with the prediction.
+What each feature adds is its Shapley value (models/shapley.py), by permutations that the record's id draws. Models are
+asked as they are at that moment: programs are therefore run in pieces that predict only or learn only, which changes no
+bit (models/contract.py), and after each piece that predicts the model is asked. Nothing of this waits, or is state: it
+is written with the prediction.
+
+Reasons of alerts alone are asked for once it is known which predictions are alerts. A program is decided when the
+models have run it, so `Ahead` decides it piece by piece beforehand, by copies of what decides.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import SpecError
-from models.contract import PREDICT, Floats, Learner, Program
-from models.contributions import largest
-from topics.records import VALUES
+from app.partition.deciding import Decision
+from app.partition.ids import packed, tags
+from models.calibration import Calibration
+from models.contract import PREDICT, Bags, Floats, Learner, Program
+from models.shapley import contributions, largest
 
-FEATURE, ADDED = 0, 1  # of a reason
-TELLING = (  # learners that say what features add to a prediction
-    *("hoeffding-tree", "extremely-fast-decision-tree", "hoeffding-adaptive-tree", "fimt-dd"),
-    *("hoeffding-regression-tree", "orto", "adaptive-random-forest", "streaming-random-patches", "online-bagging"),
-    *("leveraging-bagging", "smooth-boost", "online-boosting", "mondrian-forest", "stochastic-gradient-tree"),
-    *("shrub-ensemble", "streaming-decision-tree", "streaming-decision-forest", "cart", "bagging", "random-forest"),
-    *("adaboost", "gradient-boosting", "xgboost", "opinion-pool", "naive-bayes"),
-    *("soft-tree", "soft-hoeffding-tree", "model-pool"),
-)
+_KEY = np.zeros(2, np.uint64)  # the same in each process
 
 
-def untold(learner: str, parameters: Mapping[str, Any]) -> SpecError:
-    """The stream file asks for reasons, and this champion cannot say them."""
-    return SpecError(
-        f"predictions.reasons: expected a champion that keeps what its nodes have, found {learner} "
-        f"{'with vote: majority' if parameters.get('vote') == 'majority' else ''}".rstrip()
-        + f", which cannot say them; remove it, or use one of {', '.join(sorted(TELLING))}"
-    )
+def keys_of(ids: Sequence[str]) -> NDArray[np.uint64]:
+    """By which the permutations of these records are drawn."""
+    return tags(_KEY, *packed(ids)).astype(np.uint64)
 
 
 def pieces(program: Program) -> Iterator[Program]:
@@ -44,53 +36,116 @@ def pieces(program: Program) -> Iterator[Program]:
             yield program.part(start, stop)
 
 
-def asked_about(out: Floats, task: str) -> NDArray[np.int64]:
-    """(n,) the likeliest class of each prediction, whose probability is told of; -1 of values."""
-    if task in VALUES:
-        return np.full(len(out), -1, np.int64)
-    return np.asarray(out.argmax(axis=1), np.int64)
+def asked_about(out: Floats, named: Floats | None = None) -> NDArray[np.int64]:
+    """(n,) the class of each prediction whose probability is explained: the one that it names, if it names one, else
+    the likeliest; 0 of values and scores. out : (n, n_outputs). named : (n,) codes, NaN where there is none."""
+    likeliest = np.asarray(out.argmax(axis=1), np.int64)
+    if named is None or out.shape[1] == 1:
+        return likeliest
+    return np.where(np.isnan(named), likeliest, np.nan_to_num(named)).astype(np.int64)
 
 
-class Reasons:
-    """The `most` features that moved each prediction of a program most.
+class Ahead:
+    """What the predictions of a program name, known as soon as each is made.
 
     Parameters
     ----------
     program : Program
+    decision, calibration : of the model; copies follow the program. The latter only where it scales probabilities.
+    out, named, scaled : of the rows of the pending store what was predicted, what that named, and how it was scaled.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        decision: Decision,
+        calibration: Calibration | None,
+        out: Floats,
+        named: Floats,
+        scaled: Floats,
+    ) -> None:
+        self._rows = np.unique(program.row)
+        self._decision = decision.copy()
+        self._calibration = None if calibration is None else calibration.scaling_alike()
+        self._out, self._named = out[self._rows], named[self._rows]
+        self._scaled = scaled if calibration is None else scaled[self._rows]
+
+    def follow(self, part: Program, out: Floats) -> Floats:
+        """(n,) what the predictions of the next operations name, n of them; NaN where nothing is named. out : as the
+        model wrote it for the rows of the pending store."""
+        place = np.searchsorted(self._rows, part.row)
+        predicted = place[part.op == PREDICT]
+        self._out[predicted] = out[part.row[part.op == PREDICT]]
+        own = part._replace(row=place.astype(np.int32))
+        if self._calibration is not None:
+            self._calibration.run(own, self._out, self._scaled)
+        self._decision.run(own, self._out, self._named)
+        return np.array(self._named[predicted, 0])
+
+
+class Reasons:
+    """The features that moved each prediction of a program most.
+
+    Parameters
+    ----------
+    program : Program
+    keys : (n,) uint64
+        Of its predictions, as `keys_of` gives them.
     most : int
-    task : str
+        Features of a prediction.
+    alert : int, optional
+        The class whose namings alone are asked about; None: all predictions are.
 
     Attributes
     ----------
     found : (n, most, 2) float64
         Of each prediction, in the order of the program, the number of a feature and what it added, the largest first;
-        NaN behind the last one that added anything, and where nothing was known.
+        NaN behind the last one that added anything, and where nothing was known, or asked.
+    ahead : Ahead, optional
+        Of a model that decides while its program runs.
     """
 
-    def __init__(self, program: Program, most: int, task: str) -> None:
+    def __init__(
+        self,
+        program: Program,
+        keys: NDArray[np.uint64],
+        most: int,
+        alert: int | None = None,
+        ahead: Ahead | None = None,
+    ) -> None:
         rows = program.row[program.op == PREDICT]
         self._place = np.argsort(rows, kind="stable")
-        self._rows = rows[self._place]
-        self._task = task
+        self._rows, self._keys, self._alert, self.ahead = rows[self._place], keys, alert, ahead
         self.found = np.full((len(rows), most, 2), np.nan)
 
     def ask(
         self,
         model: Learner,
-        slab: Any,
-        rows: NDArray[np.int32],
-        predictions: Floats,
+        slab: Floats | Bags,
+        part: Program,
+        out: Floats,
         columns: Sequence[int] | None = None,
+        named: Floats | None = None,
     ) -> None:
-        """Note what the model says of predictions that it has just made.
+        """Ask a model that has just run the next operations what it went by.
 
-        predictions : as `slab`, by rows. columns : the numbers of the model's features among those of the stream.
+        out : (capacity, n_outputs), as the model wrote it. columns : the numbers of its features among those of the
+        stream. named : what these predictions name, (n,) codes, where it is decided.
         """
-        if not len(rows) or not model.tells_why:
+        rows = part.row[part.op == PREDICT]
+        self.found[self._place[np.searchsorted(self._rows, rows)]] = np.nan  # of a model before this one
+        if self.ahead is not None:
+            named = self.ahead.follow(part, out)
+        about = asked_about(out[rows], named)
+        if self._alert is not None:
+            chosen = np.zeros(len(rows), np.bool_) if named is None else named == self._alert
+            rows, about = rows[chosen], about[chosen]
+        if not len(rows):
             return
-        added = model.contributions(slab, rows, asked_about(predictions[rows], self._task))
-        named = np.arange(added.shape[1] - 1) if columns is None else np.array(columns, np.int64)
-        largest(added, named, self._place[np.searchsorted(self._rows, rows)], self.found)
+        places = self._place[np.searchsorted(self._rows, rows)]
+        added = contributions(model, slab, rows, about, self._keys[places])
+        known = np.arange(added.shape[1] - 1) if columns is None else np.array(columns, np.int64)
+        largest(added, known, places, self.found)
 
 
 def named(found: Floats, features: list[str]) -> list[dict[str, float] | None]:
@@ -98,8 +153,5 @@ def named(found: Floats, features: list[str]) -> list[dict[str, float] | None]:
 
     found : (n, most, 2), as `Reasons` has it.
     """
-    told: list[dict[str, float] | None] = []
-    for one in found.tolist():
-        reasons = {features[int(feature)]: added for feature, added in one if added == added}
-        told.append(reasons or None)
-    return told
+    reasons = ({features[int(feature)]: added for feature, added in one if added == added} for one in found.tolist())
+    return [one or None for one in reasons]

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from app.partition.arrays import under
 from app.partition.deciding import Deciding
 from app.partition.pending import PendingStore
-from app.partition.reasons import Reasons
 from app.partition.scored_model import ScoredModel
 from app.partition.sharing import LearnedRows
 from app.partition.trial import DROPPED, REPLACED, Trial
@@ -103,16 +102,19 @@ class Role(ScoredModel):
 
     # -- a program ---------------------------------------------------------------------------------------------
 
-    def run(self, program: Program) -> list[Finding]:
+    def run(self, program: Program, keys: NDArray[np.uint64] | None = None) -> list[Finding]:
         """Predict and learn, watch the errors, and answer a drift as the stream file says.
 
-        program : the one that the pending store has just made. Returns what was found, in order.
+        program : the one that the pending store has just made. keys : of its predictions, where reasons are asked for.
+        Returns what was found, in order.
         """
         self._findings, at, n = [], 0, len(program.op)
-        self.reasons = Reasons(program, self._n_reasons, self._task) if self._n_reasons else None
+        self.begin_reasons(program, keys)
         if self.frozen:
             predict = program.op == PREDICT
-            self._run_as_it_is(Program(*(column[predict] for column in program)))
+            only = Program(*(column[predict] for column in program))
+            self.model.run_with(only, self._slab(only), self.labelled, self.kept)
+            self._ask_why(program)
             if self.watched:
                 self._tell(self._watch(program, 0))
         elif not self.watched:
@@ -144,6 +146,8 @@ class Role(ScoredModel):
     def _run_to_reset(self, program: Program, start: int) -> int:
         """Run the operations from `start` to the first reset, or to the end. Returns where to go on."""
         rest, detectors = program.part(start), self.signal.copy()
+        if start and self.reasons is not None:
+            self.reasons.ahead = self._ahead_of(program, start)
         self._run_model(rest, start)
         found = self._watch(rest, start)
         end = next((place + 1 for place, one in found if one.rose and one.is_drift), None)

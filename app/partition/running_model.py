@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from app.errors import SpecError
 from app.partition.arrays import under
 from app.partition.pending import PendingStore
-from app.partition.reasons import Reasons, pieces, untold
+from app.partition.reasons import Reasons, pieces
 from app.partition.sharing import LearnedRows
 from app.stream_file.lineup import place_of
 from app.stream_file.spec import Spec
 from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
 from models.registry import adapted, create, kept, kept_on
 from models.restoring import restore
-from topics.names import CHAMPION
-from topics.records import ANOMALY, VALUES
+from topics.records import ANOMALY, MULTI_INSTANCE
 
 
 def kept_names(role: str, kept: Iterable[object]) -> list[str]:
@@ -108,10 +107,8 @@ class RunningModel:
         pending.keep(self.kept_names, schema.n_outputs)
         if learned is not None:
             learned.keep([name, *self.kept_names], schema.n_outputs)
-        self._n_reasons = spec.predictions.reasons or 0
         self.reasons: Reasons | None = None
-        if self._n_reasons and name == CHAMPION and not self.model.tells_why and not spec.is_steered:
-            raise untold(self.learner_name, self._parameters)
+        self._asked_why = spec.predictions.reasons
 
     @property
     def predictions(self) -> Floats:
@@ -136,9 +133,11 @@ class RunningModel:
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         self.model.warm_up()
-        if self._n_reasons and self.model.tells_why:
-            one, about = np.zeros(1, np.int32), np.full(1, -1 if self._task in VALUES else 0, np.int64)
-            self.model.contributions(np.zeros((1, self._known(self.schema).n_features)), one, about)
+        if self._asked_why is not None:
+            zero = np.zeros((1, self._known(self.schema).n_features))
+            slab = Bags.of([1], zero) if self._task == MULTI_INSTANCE else zero
+            one = Program(np.zeros(1, np.int8), np.zeros(1, np.int32), np.full(1, np.nan), np.ones(1))
+            Reasons(one, np.zeros(1, np.uint64), 1).ask(self.model, slab, one, np.zeros((1, self.schema.n_outputs)))
 
     def _made(self, schema: Schema) -> Learner:
         return create(self.learner_name, self._known(schema), seed=self.seed, **self._parameters)
@@ -171,7 +170,7 @@ class RunningModel:
 
     def settle(self, spec: Spec) -> None:
         """Go on as this stream file says."""
-        self._n_reasons = spec.predictions.reasons or 0
+        self._asked_why = spec.predictions.reasons
 
     def follow(self, leads: Self) -> None:
         """Whatever depends on what is learned from the log of all partitions is that of a role which learns it. What
@@ -185,16 +184,11 @@ class RunningModel:
         """Predict instances that wait in these rows of the pending store, and learn nothing. x : (n, d), they as the
         model knows them."""
         if not len(rows):  # the model may be learning, for another partition
-            self.reasons = None
             return
         n, names = len(rows), [self.name, *self.kept_names]
         out, *kept = (np.zeros((n, self._pending.out[name].shape[1])) for name in names)
         program = Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
         self.model.run_with(program, x, out, kept)
-        self.reasons = None
-        if self._n_reasons and self.name == CHAMPION:  # now: what it learns may come before the next prediction
-            self.reasons = Reasons(program, self._n_reasons, self._task)
-            self.reasons.ask(self.model, x, program.row, out)
         for name, found in zip(names, (out, *kept), strict=True):
             self._pending.out[name][rows] = found
 
@@ -227,8 +221,9 @@ class RunningModel:
         return [piece] if self.reasons is None else pieces(piece)
 
     def _ask_why(self, part: Program) -> None:
-        if self.reasons is not None and part.op[0] == PREDICT:
-            self.reasons.ask(self.model, self._slab(part), part.row, self.labelled, self.columns)
+        """After these operations of a program, about what was predicted in them."""
+        if self.reasons is not None:
+            self.reasons.ask(self.model, self._slab(part), part, self.labelled, self.columns)
 
     def _forget(self, piece: Program, start: int) -> None:
         """Where a label comes to what another model predicted, or a member of before, what was kept then says nothing

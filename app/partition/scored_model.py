@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from app.partition.arrays import over, under
 from app.partition.deciding import Deciding, Decision, decided_name
 from app.partition.pending import EMPTY, PendingStore
+from app.partition.reasons import Ahead, Reasons
 from app.partition.running_model import RunningModel
 from app.partition.sharing import LearnedRows
 from app.stream_file.spec import Spec
+from app.stream_file.spec_parts import ALERTS, AUTOMATIC
 from models.auroc import areas
 from models.calibration import SAID_WIDTH, Calibration
 from models.contract import Floats, Program, Schema
@@ -25,6 +27,7 @@ from models.decision import DECIDED_WIDTH
 from models.estimation import Estimation
 from models.prequential import Prequential
 from models.restoring import restore
+from topics.names import CHAMPION
 from topics.records import REGRESSION, VALUES
 
 SAID = "/said"
@@ -83,6 +86,7 @@ class ScoredModel(RunningModel):
         if deciding is not None and deciding.asked is not None:
             self.decision = Decision(deciding)
             pending.keep([decided_name(name)], DECIDED_WIDTH)
+        self._may_lead = spec.promotion is not None and spec.promotion.mode == AUTOMATIC
 
     @property
     def named(self) -> Floats:
@@ -135,6 +139,40 @@ class ScoredModel(RunningModel):
         """The scores are those of the role that learns, too."""
         super().follow(leads)
         self.metrics = leads.metrics
+
+    # -- reasons -----------------------------------------------------------------------------------------------
+
+    def begin_reasons(self, program: Program, keys: NDArray[np.uint64] | None, ahead: bool = True) -> None:
+        """Of a program that will run, of each model that may be the champion at one of its predictions.
+
+        keys : as `app.partition.reasons.keys_of` gives them; None where reasons are not asked for. ahead : whether what
+        the predictions name has to be known while it runs.
+        """
+        self.reasons, asked = None, self._asked_why
+        if asked is None or keys is None or not (self.name == CHAMPION or self._may_lead):
+            return
+        alert = self.decision.alert if asked.of == ALERTS and self.decision is not None else None
+        self.reasons = Reasons(program, keys, asked.top, alert, self._ahead_of(program) if ahead else None)
+
+    def _ahead_of(self, program: Program, start: int = 0) -> Ahead | None:
+        """What decides, at operation `start` of a program that has run so far."""
+        if self.decision is None:
+            return None
+        scales = self.calibration is not None and self.calibration.scales
+        scaled = self._pending.out[said_name(self.name)] if scales else NOT_SCALED
+        made = Ahead(program, self.decision, self.calibration if scales else None, self.predictions, self.named, scaled)
+        made.follow(program.part(0, start), self.predictions)
+        return made
+
+    def explain(self, x: Floats, rows: NDArray[np.int32], keys: NDArray[np.uint64] | None) -> None:
+        """Of predictions of instances that wait in these rows, which have been decided: the model has learned nothing
+        since. x : as in `predict`."""
+        n = len(rows)
+        program = Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
+        self.begin_reasons(program, keys, ahead=False)
+        if self.reasons is not None and n:
+            named = None if self.decision is None else self.named[rows, 0]
+            self.reasons.ask(self.model, x, program, self.predictions[rows], named=named)
 
     # -- a program that was run --------------------------------------------------------------------------------
 

@@ -56,6 +56,8 @@ def json_schema() -> dict[str, Any]:
             "anyOf": [{"enum": definitions[name]["properties"][field]["enum"]}, definitions[name]],
             "description": definitions[name].pop("description"),
         }
+    reasons = definitions["PredictionsSpec"]["properties"]["reasons"]
+    reasons["anyOf"].append(definitions["ReasonsSpec"]["properties"]["top"])
     trust = schema["properties"]["trust"]
     trust["anyOf"] = [trust["items"], {"type": trust.pop("type"), "items": trust.pop("items")}]
     definitions["DriftSpec"] = _drift_schema(definitions["DriftSpec"])

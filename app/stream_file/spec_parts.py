@@ -3,9 +3,9 @@ all parts are. The fields of the file itself are in fields.py.
 """
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from app.stream_file.durations import duration
 from topics.names import MAX_TOPIC_LENGTH, OUTPUTS, REKEY_END, changelog_topic, topic_name
@@ -172,6 +172,28 @@ class MetricsSpec(Part):
     )
 
 
+ALL, ALERTS = "all", "alerts"
+
+
+def reasons_form(value: Any) -> Any:
+    return {"top": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class ReasonsSpec(Part):
+    """The features that moved a prediction most. `reasons: 3` for `top` alone."""
+
+    top: int = Field(default=3, ge=1, le=20, description="How many features of a prediction are written.")
+    of: Literal["all", "alerts"] = Field(
+        default="all",
+        description="`alerts`: of those predictions alone that name the class of `decision`, or of anomalies are "
+        "alerts. The others have none, and cost nothing for it.",
+    )
+
+    def plain(self) -> Any:
+        """What was said, as plain values; of all predictions the number alone."""
+        return self.top if self.of == ALL else {"top": self.top, "of": self.of}
+
+
 class PredictionsSpec(Part):
     """What a prediction record holds."""
 
@@ -192,12 +214,14 @@ class PredictionsSpec(Part):
         "`upper`), or a set of classes (`set`), shall hold. It is then written beside the prediction "
         "([intervals](intervals.md)).",
     )
-    reasons: int | None = Field(
+    reasons: Annotated[
+        ReasonsSpec | None,
+        BeforeValidator(reasons_form),
+        PlainSerializer(lambda value: value if value is None else value.plain()),
+    ] = Field(
         default=None,
-        ge=1,
-        le=20,
-        description="How many of the features that moved a prediction most are written beside it, each with what it "
-        "added ([reasons](reasons.md)).",
+        description="The features that moved a prediction most are written beside it, each with what it added "
+        "([reasons](reasons.md)).",
     )
     trace: bool = Field(
         default=False,

@@ -7,10 +7,10 @@ from typing import Any
 from app.stream_file.codec_spec import TOPIC_NAME
 from app.stream_file.learning_spec import check_learning
 from app.stream_file.lineup import place_of
-from app.stream_file.spec_parts import REPLACE
+from app.stream_file.spec_parts import ALERTS, REPLACE
 from topics import codecs
 from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
-from topics.records import ANOMALY, MULTI_INSTANCE
+from topics.records import ANOMALY
 
 
 def check_topics(spec: Any) -> None:
@@ -98,12 +98,16 @@ def check_reactions(spec: Any, on_drift: Mapping[str, str | None]) -> None:
 
 
 def check_reasons(spec: Any) -> None:
-    """Where predictions can have reasons (docs/reasons.md). Which models have some is asked when they are made."""
-    if spec.predictions.reasons is None:
+    """Where reasons of alerts alone are asked for, it is decided which predictions are alerts (docs/reasons.md)."""
+    reasons, decision = spec.predictions.reasons, spec.decision
+    if reasons is None or reasons.of != ALERTS or (decision is not None and decision.target is not None):
         return
-    cure = "remove predictions.reasons"
-    if spec.task in (ANOMALY, MULTI_INSTANCE):
-        raise ValueError(f"predictions.reasons: expected task classification or regression, found {spec.task}; {cure}")
+    cure = "alert_rate: 0.01" if spec.task == ANOMALY else "class: NAME, alert_rate: 0.01"
+    found = "none" if decision is None else "one by costs, which has no alerts"
+    raise ValueError(
+        f"predictions.reasons.of: expected a decision that names alerts, such as decision: {{{cure}}}, found {found}; "
+        "write one, or of: all"
+    )
 
 
 def check_anomaly(spec: Any) -> None:

@@ -261,21 +261,6 @@ def test_frozen_members_do_not_learn_features_that_come() -> None:
     assert fed.learner.roles["pool"].columns is None
 
 
-@pytest.mark.parametrize("how", ["promote", "members"])
-def test_a_champion_that_has_no_reasons_may_be_left_by_commands(how: str) -> None:
-    """A stream file that names one is refused; a state that has one goes on."""
-    by = spec(champion=pool_of(tree=TREE, most=MOST), predictions={"reasons": 1})
-    fed = Fed(PartitionLearner(by))
-    fed.go_on(30)
-    without = asked(spec(champion=pool_of(most=MOST)))
-    (event,) = fed.go_on(1, without if how == "members" else {"command": "promote", "model": "nb"}).events
-    assert event.event == "applied"
-    other, _ = again(fed, by)
-    assert other.learner.digest() == fed.learner.digest()
-    for one in (fed, other):
-        assert one.go_on(20).reasons is not None
-
-
 def test_the_members_of_auto_are_frozen_in_its_place() -> None:
     """What `auto` is stands in the answer of riparian check: written out, with a member frozen, it goes on."""
     auto = spec(champion="auto", challengers={})

@@ -1,6 +1,7 @@
-"""The features that moved a prediction most, in its record: told by the model that made it, as it was then."""
+"""The features that moved a prediction most, in its record: asked of the model that made it, as it was then."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,14 +11,16 @@ from app.inspection import Names
 from app.page.predictions import _added
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
+from app.partition.reasons import keys_of
 from app.stream_file.spec import build
 from models.contract import Schema
 from models.registry import create
+from models.shapley import contributions
 from topics.records import RawBatch
 
 N = 700
 TREE = {"model": "hoeffding-tree", "grace_period": 20, "delta": 0.3, "leaf_prediction": "mc"}
-STREAM = {
+STREAM: dict[str, Any] = {
     "name": "s",
     "task": "classification",
     "features": {"a": "numeric", "b": "numeric", "c": "numeric"},
@@ -26,21 +29,25 @@ STREAM = {
     "predictions": {"reasons": 2},
     "join": {"horizon": "10s"},
 }
+ALERTS = {"reasons": {"top": 2, "of": "alerts"}}
+RARE = {"class": "1", "alert_rate": 0.2}
 
 
 def data():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(N, 3)).round(3)
-    return x, ((x[:, 1] > 0.2) | (x[:, 2] > 1.0)).astype(int)
+    b = np.where(np.arange(N) < N // 2, x[:, 1], -x[:, 1])
+    return x, ((b > 0.2) | (x[:, 2] > 1.0)).astype(int)
 
 
-def topics():
+def topics(bags=False):
     """Labels come between four and eleven instances late."""
     x, y = data()
     stamps = [1000 + 10 * i for i in range(N)]
     late = [stamp + 45 + 10 * (i % 7) for i, stamp in enumerate(stamps)]
     order = sorted(range(N), key=late.__getitem__)
-    features = [{"id": str(i), "x": dict(zip("abc", row, strict=True))} for i, row in enumerate(x.tolist())]
+    rows = [dict(zip("abc", row, strict=True)) for row in x.tolist()]
+    features = [{"id": str(i), "x": [row, rows[i - 1]] if bags else row} for i, row in enumerate(rows)]
     labels = [{"id": str(i), "y": int(y[i])} for i in order]
     made = [
         RawBatch(list(range(N)), times, [None] * N, [json.dumps(row).encode() for row in rows])
@@ -52,9 +59,10 @@ def topics():
 def fold(stream, limit, restart_every=0):
     spec = build(stream, "test")
     learner, merge, sent, steps = PartitionLearner(spec), Merge(limit=limit), [], 0
-    features, labels, _ = topics()
+    features, labels, _ = topics(spec.task == "multi-instance")
     merge.buffers["features"].add(features)
-    merge.buffers["labels"].add(labels)
+    if spec.has_labels:
+        merge.buffers["labels"].add(labels)
     while merge.n_waiting:
         sent += [bytes(one) for one in learner.encode(learner.step(merge.release(EVERYTHING)))]
         steps += 1
@@ -62,109 +70,121 @@ def fold(stream, limit, restart_every=0):
             cut = learner.snapshot()
             learner = PartitionLearner(spec)
             learner.restore(cut)
-    return sent, learner
+    return [json.loads(one) for one in sent], learner
 
 
-@pytest.mark.parametrize("drift", [{}, {"on_drift": "replace", "window": 250, "patience": 500}, {"on_drift": "reset"}])
-def test_the_same_reasons_however_a_stream_is_cut_and_restarted(drift):
-    stream = {**STREAM, "drift": drift, "champion": TREE}
-    whole, learner = fold(stream, 10_000)
-    for limit, restart_every in ((1, 0), (7, 3), (100, 1)):
-        parts, other = fold(stream, limit, restart_every)
-        assert parts == whole
-        assert other.digest() == learner.digest()
-    without, plain = fold({**stream, "predictions": {}}, 10_000)
-    for one, told in zip(without, whole, strict=True):
-        assert json.loads(one) == {k: v for k, v in json.loads(told).items() if k != "reasons"}
-    assert plain.digest() == learner.digest()
+def without(sent):
+    return [{name: value for name, value in one.items() if name != "reasons"} for one in sent]
 
 
-MEMBERS = {
-    "mondrian": {"model": "mondrian-forest", "n_trees": 3},
-    "gradient": {"model": "stochastic-gradient-tree", "warm_up": 50, "delta": 0.3, "node_cost": 0.0},
-    "shrubs": {"model": "shrub-ensemble", "window": 64, "n_trees": 4},
-    "streaming": {"model": "streaming-decision-forest", "n_trees": 3},
+RESET = {"drift": {"on_drift": "reset", "detectors": {"adwin": {"delta": 0.9}}}}
+STREAMS: dict[str, dict[str, Any]] = {
+    "tree": {},
+    "replaced": {"drift": {"on_drift": "replace", "detectors": {"adwin": {"delta": 0.9}}}},
+    "reset": RESET,
+    "reset and alerts": {**RESET, "predictions": ALERTS | {"calibrated": True}, "decision": RARE},
+    "alerts": {"predictions": ALERTS, "decision": RARE},
+    "costs": {"decision": {"costs": {"1": {"0": 4}}}, "predictions": {"reasons": 2, "calibrated": True}},
+    "auto": {"champion": "auto"},
+    "regression": {"task": "regression", "classes": None, "champion": "fimt-dd"},
+    "bags": {"task": "multi-instance", "champion": "quick-diverse-density"},
+    "anomaly": {
+        **{"task": "anomaly", "classes": None, "champion": "half-space-trees", "record": {"y": None}},
+        **{"decision": {"alert_rate": 0.05}, "predictions": ALERTS},
+    },
+    "external": {"champion": {"model": "external", "as_champion": True}, "trust": ["code", "pickles"]},
+    "promoted": {
+        **{"champion": "majority-class", "challengers": {"tree": TREE}, "control": True},
+        "promotion": {"mode": "automatic", "at_least": 250},
+    },
 }
 
 
-@pytest.mark.parametrize(
-    "champion", [*MEMBERS.values(), {"model": "opinion-pool", "members": {**MEMBERS, "last": "last-label"}}, "auto"],
-    ids=[*MEMBERS, "pool", "auto"],
-)  # fmt: skip
-def test_other_trees_too_however_a_stream_is_cut_and_restarted(champion):
-    stream = {**STREAM, "champion": champion}
-    whole, learner = fold(stream, 10_000)
-    for limit, restart_every in ((1, 0), (40, 2)):
-        parts, other = fold(stream, limit, restart_every)
-        assert parts == whole
-        assert other.digest() == learner.digest()
-    without, plain = fold({**stream, "predictions": {}}, 10_000)
-    for one, told in zip(without, whole, strict=True):
-        assert json.loads(one) == {k: v for k, v in json.loads(told).items() if k != "reasons"}
-    assert plain.digest() == learner.digest()
-    told = [json.loads(one)["reasons"] for one in whole[-300:]]
-    assert sum(reasons is not None for reasons in told) > 250
-    assert sum(next(iter(reasons)) == "b" for reasons in told if reasons) > 150  # which labels follow most
-    explained = _added(learner.roles["champion"].model, data()[0][:1], Names(learner.spec, learner, "champion"))
-    assert explained["of"] in ("0", "1")
-    assert set(explained["features"]) <= set("abc")
-    parts = explained["begin"], *explained["features"].values(), explained["left"]
-    assert sum(parts) == pytest.approx(explained["prediction"])
-    if champion in MEMBERS.values():
-        assert abs(explained["left"]) < 1e-9
+def stream(which):
+    return {name: value for name, value in {**STREAM, **STREAMS[which]}.items() if value is not None}
 
 
-def test_reasons_are_those_of_the_model_when_it_predicted():
-    sent, _ = fold(STREAM, 10_000)
+@pytest.mark.parametrize("which", STREAMS)
+def test_the_same_reasons_however_a_stream_is_cut_and_restarted(which):
+    whole, learner = fold(stream(which), 10_000)
+    parts, other = fold(stream(which), 1)
+    assert parts == whole
+    again, restored = fold(stream(which), 40, 0 if which == "external" else 2)
+    assert again == whole
+    predictions = {k: v for k, v in stream(which)["predictions"].items() if k != "reasons"}
+    plain, untouched = fold({**stream(which), "predictions": predictions}, 10_000)
+    assert [{name: value for name, value in one.items() if name != "reasons"} for one in whole] == plain
+    if which != "external":  # a pickle has no bytes of its own
+        assert len({one.digest() for one in (learner, other, restored, untouched)}) == 1
+    champion = learner.roles["champion"]
+    assert not which.startswith("reset") or champion.reactions.any()
+    assert which != "replaced" or champion.trial is not None
+    explained = [one for one in whole if one["reasons"]]
+    if which == "promoted":
+        assert champion.learner_name == "hoeffding-tree"
+        assert not any(one["reasons"] for one in whole if one["model"] == "majority-class")
+        assert sum(one["model"] == "hoeffding-tree" for one in explained) > 100
+    elif which == "anomaly":
+        assert {one["id"] for one in explained} == {one["id"] for one in whole if one["alert"]}
+        assert 10 < len(explained) < 100
+    elif "alerts" in which:
+        assert {int(one["y"]) for one in explained} == {1}
+        assert 50 < len(explained) >= sum(one["y"] in (1, "1") for one in whole) - 5  # before the first split
+    else:
+        assert len(explained) > 250
+        assert sum(next(iter(one["reasons"])) == "b" for one in explained) > 150  # which labels follow most
+
+
+def test_reasons_are_those_of_the_model_when_it_predicted_by_permutations_of_the_id():
+    sent, learner = fold(STREAM, 10_000)
     x, y = data()
     late, alone = topics()[2], create("hoeffding-tree", Schema((0, 0, 0), 2, "classification"), **{
         name: value for name, value in TREE.items() if name != "model"
     })  # fmt: skip
     steps = sorted([(1000 + 10 * i, 0, i) for i in range(N)] + [(late[i], 1, i) for i in range(N)])
-    n_told = 0
+    n_found = 0
     for _, learns, i in steps:
         if learns:
             alone.learn_many(x[[i]], y[[i]])
             continue
         about = alone.predict_many(x[[i]]).argmax(axis=1)
-        told = alone.contributions(x[[i]], np.zeros(1, np.int32), about)[0, :3].tolist()
-        first = sorted(range(3), key=lambda f: (-abs(told[f]), f))[:2]
-        expected = {"abc"[f]: told[f] for f in first if told[f]}
-        found = json.loads(sent[i])["reasons"]
+        added = contributions(alone, x[[i]], np.zeros(1, np.int32), about, keys_of([str(i)]))[0, :3].tolist()
+        first = sorted(range(3), key=lambda f: (-abs(added[f]), f))[:2]
+        expected = {"abc"[f]: added[f] for f in first if added[f]}
+        found = sent[i]["reasons"]
         assert found == (expected or None)
         assert list(found or ()) == list(expected)
-        n_told += found is not None
-    assert n_told > 300
-
-
-def test_after_a_promotion_the_reasons_are_the_new_champions():
-    challengers = {"silent": {"model": "last-label"}, "twin": {**TREE, "grace_period": 30}}
-    learner = PartitionLearner(build({**STREAM, "control": True, "challengers": challengers}, "test"))
-    features, labels, _ = topics()
-    merge = Merge(limit=10_000)
-    merge.buffers["features"].add(features.part(0, 600))
-    merge.buffers["labels"].add(labels.part(0, 600))
-    learner.step(merge.release(EVERYTHING))
-    told = {}
-    for at, name in enumerate(("champion", "twin", "silent")):
-        if name != "champion":
-            learner.steering.promote(name)
-        merge.buffers["features"].add(features.part(600 + at, 601 + at))
-        (sent,) = learner.encode(learner.step(merge.release(EVERYTHING)))
-        told[name] = json.loads(bytes(sent))["reasons"]
-    assert told["champion"] and told["twin"]  # noqa: PT018
-    assert told["silent"] is None
+        n_found += found is not None
+    assert n_found > 300
+    names = Names(learner.spec, learner, "champion")
+    explained = _added(alone, x[:1], names, keys_of(["0"]), sent[0]["y"] or "1")
+    assert explained["begin"] + sum(explained["features"].values()) == pytest.approx(explained["prediction"])
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "found"),
     [
-        ({"champion": "majority-class"}, "expected a champion that .* nodes have, found majority-class, .* use "),
-        ({"champion": {"model": "online-bagging", "vote": "majority"}}, "online-bagging with vote: majority, which"),
-        ({"task": "anomaly", "classes": None, "champion": "half-space-trees"}, "expected task classification or regr"),
+        ({"predictions": ALERTS}, "decision: {class: NAME, alert_rate: 0.01}, found none; write one, or of: all"),
+        (
+            {"predictions": ALERTS, "decision": {"costs": {"0": {"1": 3}}}},
+            "found one by costs, which has no alerts; write one, or of: all",
+        ),
+        (
+            {"predictions": ALERTS, "task": "anomaly", "classes": None, "champion": "half-space-trees"},
+            "such as decision: {alert_rate: 0.01}, found none",
+        ),
         ({"predictions": {"reasons": 0}}, "predictions.reasons"),
+        ({"predictions": {"reasons": {"top": 3, "of": "some"}}}, "predictions.reasons.of"),
     ],
 )
-def test_what_cannot_have_reasons_is_refused(fields, said):
-    with pytest.raises(SpecError, match=said):
-        PartitionLearner(build({name: v for name, v in {**STREAM, **fields}.items() if v is not None}, "test"))
+def test_what_cannot_have_reasons_is_refused(fields, found):
+    with pytest.raises(SpecError) as refused:
+        build({name: value for name, value in {**STREAM, **fields}.items() if value is not None}, "test")
+    assert found in str(refused.value)
+
+
+def test_a_number_alone_asks_for_all_predictions():
+    plain, named = (build({**STREAM, "predictions": {"reasons": r}}, "test") for r in (3, {"top": 3, "of": "all"}))
+    assert plain.predictions == named.predictions
+    assert plain.running() == named.running()
+    assert plain.predictions.model_dump(mode="json")["reasons"] == 3  # as states have it
