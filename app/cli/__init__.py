@@ -131,6 +131,8 @@ def _section(stream: Path) -> dict[str, str] | None:
 
 
 stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+partition_option = click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def streams_argument(function: Any, required: bool = True) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, partition_option, stream_argument
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ SHOWN = 5  # differences of a kind
 
 @click.command("audit")
 @stream_argument
-@click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
+@partition_option
 @click.option(
     "--from",
     "start",
@@ -33,7 +33,7 @@ SHOWN = 5  # differences of a kind
     metavar="CHECKPOINT",
     help="End at this checkpoint.  [default: the last prediction]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @broker_option
 def command(
     stream: Path, partition: int | None, start: int | None, until: int | None, as_json: bool, connection: Connection

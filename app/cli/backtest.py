@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, partition_option, stream_argument
 from app.cli.parsing import parse_grid, parse_model
 from app.kafka.connection import Connection
 
@@ -38,8 +38,8 @@ SHOWN = ("n", "accuracy", "kappa", "f1_macro", "log_loss", "auroc", "cost", "mae
     metavar="N",
     help="Take the first N records of the features of each partition only, and their labels.",
 )
-@click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@partition_option
+@json_option
 @broker_option
 def command(
     stream: Path,

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from app.cli import json_option
+
 
 def data_option(function: Any) -> Any:
     """The option --data, the same for start, stop and status."""
@@ -80,7 +82,7 @@ def stop(data_dir: Path, as_json: bool) -> None:
 
 @command.command()
 @data_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def status(data_dir: Path, as_json: bool) -> None:
     """Say whether a broker runs: exit code 0 when it does, 1 when not."""
     from app.kafka import broker

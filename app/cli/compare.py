@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, stream_argument
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @stream_argument
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @broker_option
 def command(stream: Path, as_json: bool, connection: Connection) -> None:
     """Show whether a challenger is better than the champion, by the predictions that both made.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, stream_argument
 from app.cli.parsing import parse_model
 from app.kafka.connection import Connection
 
@@ -23,7 +23,7 @@ def _options(function: Any) -> Any:
     """What every command to a stream takes."""
     for option in (
         broker_option,
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+        json_option,
         click.option(
             "--wait",
             metavar="SECONDS",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, stream_argument
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ reason_option = click.option(
     "--reason", "reasons", metavar="REASON", multiple=True, help="Only those of this reason; again for more."
 )
 since_option = click.option("--since", metavar="WHEN", help="Only those since: 2h, 7d, or 2026-05-01T12:00 (UTC).")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group("deadletters")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, stream_argument
 from app.cli.deadletters import safe
 from app.errors import SpecError
 from app.kafka.connection import Connection
@@ -21,7 +21,7 @@ SHOWN = 5  # classes
 @stream_argument
 @click.option("--id", "id_", required=True, help="The id of the instance, as its features have it.")
 @click.option("--last", metavar="DURATION", help="Look back so far alone: 30m, 1h, 7d.  [default: to the beginning]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @broker_option
 def command(stream: Path, id_: str, last: str | None, as_json: bool, connection: Connection) -> None:
     """Look up a prediction of STREAM.yaml by its id: what was said, what came of it, and why.

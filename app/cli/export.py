@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, stream_argument
 from app.kafka.connection import Connection
 
 
@@ -14,7 +14,7 @@ from app.kafka.connection import Connection
 @stream_argument
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--partition", default=0, show_default=True, help="The partition whose state is written.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @broker_option
 def command(stream: Path, file: Path, partition: int, as_json: bool, connection: Connection) -> None:
     """Write the last checkpoint of a partition to one file; workers may run."""

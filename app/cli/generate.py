@@ -70,7 +70,11 @@ def command(
     riparian generate stagger --drift 30000:gradual:5000 --to function=1 --drift 60000 --to function=2 stagger.csv
     """
     if listing:
-        _list(name, as_json)
+        from app.cli.models import show_registry
+        from models.streams.registry import REGISTRY, find
+
+        hint = "riparian generate --list NAME shows parameters, ranges, defaults and the paper."
+        show_registry("stream", REGISTRY, find, name, as_json, hint)
         return
     if name is None:
         raise click.UsageError("name a stream: riparian generate --list shows them")
@@ -97,25 +101,3 @@ def command(
         click.echo(json.dumps(found))
         return
     click.echo(f"{out}: {file.count():,} instances of {name}, {n_bytes:,} bytes, {seconds:.1f} s")
-
-
-def _list(name: str | None, as_json: bool) -> None:
-    from app.cli.models import plain, show, table
-    from app.errors import SpecError
-    from models.streams.registry import REGISTRY, find
-
-    if name is None:
-        entries = list(REGISTRY.values())
-        if as_json:
-            click.echo(json.dumps([plain(entry) for entry in entries]))
-        else:
-            table("stream", entries, "riparian generate --list NAME shows parameters, ranges, defaults and the paper.")
-        return
-    try:
-        entry = find(name)
-    except ValueError as error:
-        raise SpecError(str(error)) from None
-    if as_json:
-        click.echo(json.dumps(plain(entry)))
-    else:
-        show(entry)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, stream_argument
 from app.kafka.connection import Connection
 
 
@@ -16,7 +16,7 @@ from app.kafka.connection import Connection
 @click.option("--partition", type=int, help="The partition that gets the state. [default: 0; with --models-only: all]")
 @click.option("--replace", is_flag=True, help="Put it in the place of a state that the partition has.")
 @click.option("--models-only", is_flag=True, help="Begin a stream that has not predicted yet with its models.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @broker_option
 def command(
     stream: Path,

@@ -1,8 +1,8 @@
 """`riparian models`: every learner, its tasks, parameters and paper."""
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,28 +12,44 @@ if TYPE_CHECKING:
 
     Entry = learners.Entry | streams.Entry
 
+E = TypeVar("E", bound="Entry")
+
 
 @click.command("models")
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, or one object for NAME.")
 def command(name: str | None, as_json: bool) -> None:
     """List the learners, or show one: its tasks, parameters with ranges and defaults, and its paper."""
-    from app.errors import SpecError
     from models.registry import REGISTRY, find
 
-    if name is not None:
-        try:
-            entry = find(name)
-        except ValueError as error:
-            raise SpecError(str(error)) from None
+    show_registry("model", REGISTRY, find, name, as_json, "riparian models NAME shows its parameters and paper.")
+
+
+def show_registry(
+    kind: str,
+    registry: Mapping[str, E],
+    find: Callable[[str], E],
+    name: str | None,
+    as_json: bool,
+    hint: str,
+) -> None:
+    """Print all entries of a registry, or the one of a name. SpecError where there is none of it."""
+    from app.errors import SpecError
+
+    if name is None:
         if as_json:
-            click.echo(json.dumps(plain(entry)))
+            click.echo(json.dumps([plain(entry) for entry in registry.values()]))
         else:
-            show(entry)
-    elif as_json:
-        click.echo(json.dumps([plain(entry) for entry in REGISTRY.values()]))
+            table(kind, list(registry.values()), hint)
+        return
+    try:
+        entry = find(name)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(plain(entry)))
     else:
-        table("model", list(REGISTRY.values()), "riparian models NAME shows its parameters and paper.")
+        show(entry)
 
 
 def plain(entry: "Entry") -> dict[str, Any]:

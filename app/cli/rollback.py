@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, stream_argument
 from app.kafka.connection import Connection
 
 
@@ -18,7 +18,7 @@ from app.kafka.connection import Connection
 @click.option(
     "--models-only", is_flag=True, help="Keep offsets, waiting instances and metrics: forget, do not relearn."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @broker_option
 def command(
     stream: Path, to: int | None, partition: int, models_only: bool, as_json: bool, connection: Connection

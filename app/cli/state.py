@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, stream_argument
+from app.cli import broker_option, json_option, partition_option, stream_argument
 from app.errors import StateError
 from app.kafka.connection import Connection
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from app.state.changelog import Changelog
     from app.state.integrity import Findings
     from app.stream_file.spec import Spec
-
-partition_option = click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group("state")

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.dataset.column import Column
 from app.dataset.data import BLOCK, Block, DataFile
 from app.errors import DataError
 
@@ -65,7 +64,6 @@ class ArrowFile(DataFile):
             raise self._damaged(error) from None
         self.names = tuple(name.strip() for name in schema.names)
         self._check_header()
-        # Nominal, whatever they look like.
         kinds = zip(self.names, schema.types, strict=True)
         self.dictionaries = [name for name, kind in kinds if pa.types.is_dictionary(kind)]
 
@@ -151,16 +149,6 @@ class ArrowFile(DataFile):
             "column out, or write it as one of them"
         )
 
-    def look(
-        self,
-        *,
-        nominal: Sequence[str] = (),
-        ignore: Sequence[str] = (),
-        limit: int | None = None,
-        target: str | None = None,
-    ) -> tuple[dict[str, Column], int]:
-        return super().look(nominal=[*nominal, *self.dictionaries], ignore=ignore, limit=limit, target=target)
-
 
 def _pyarrow(path: Path) -> Any:
     try:
@@ -182,6 +170,7 @@ class DataFiles(DataFile):
 
     def __init__(self, path: Path, files: Sequence[DataFile]) -> None:
         self.path, self.files, self.names = path, files, files[0].names
+        self.dictionaries = list(dict.fromkeys(name for file in files for name in file.dictionaries))
         for file in files[1:]:
             if file.names != self.names:
                 raise DataError(
@@ -202,15 +191,3 @@ class DataFiles(DataFile):
                     return
         finally:
             self.path = of_all
-
-    def look(
-        self,
-        *,
-        nominal: Sequence[str] = (),
-        ignore: Sequence[str] = (),
-        limit: int | None = None,
-        target: str | None = None,
-    ) -> tuple[dict[str, Column], int]:
-        known = [name for file in self.files if isinstance(file, ArrowFile) for name in file.dictionaries]
-        named = list(dict.fromkeys([*nominal, *known]))
-        return super().look(nominal=named, ignore=ignore, limit=limit, target=target)

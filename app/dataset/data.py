@@ -110,12 +110,16 @@ class DataFile:
         The columns of the header.
     separator : str
         What stands between cells.
+    dictionaries : sequence of str
+        The columns that the file itself has as nominal, whatever their values look like.
 
     Raises
     ------
     DataError
         One sentence that names the file, and the line where that makes sense.
     """
+
+    dictionaries: Sequence[str] = ()
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -280,7 +284,7 @@ class DataFile:
         target, _ = self.target(kept[-1] if target is None and kept else target)
         if target in ignore:
             raise DataError(f"column {target!r} of {self.path} would be the target and ignored: name another --target")
-        columns = {name: Column(name in nominal) for name in kept}
+        columns = {name: Column(name in nominal or name in self.dictionaries) for name in kept}
         n = 0
         for block in self.blocks([self.names.index(name) for name in columns], limit):
             n += len(block)
