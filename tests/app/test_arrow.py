@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from app.cli import cli
 from app.dataset.arrow import ArrowFile, DataFiles, open_data
 from app.dataset.data import DataFile
+from app.dataset.dated import DatedFile
 from app.errors import DataError
 
 N = 3000
@@ -100,6 +101,7 @@ def test_the_same_rows_give_the_same_figures_to_the_bit(forms, form):
 
 def test_a_dictionary_is_nominal_whatever_it_looks_like(forms):
     assert open_data(forms["parquet"]).types().features["day"] == "nominal"
+    assert DatedFile(open_data(forms["parquet"]), []).types().features["day"] == "nominal"  # as `evaluate` reads it
     assert DataFile(forms["csv"]).types().features["day"] == "numeric"
 
 
