@@ -1,10 +1,13 @@
 """Ports: which are free on 127.0.0.1, whether Kafka answers on one, and listening on one."""
 
 import errno
+import fcntl
 import os
 import random
 import socket
 import struct
+import tempfile
+from pathlib import Path
 
 from app.errors import BrokerError, RiparianError
 
@@ -12,6 +15,7 @@ from app.errors import BrokerError, RiparianError
 # and Kafka's bind two seconds pass, and a port from that range could be taken by any client meanwhile.
 FREE_PORTS = range(20_000, 32_000)
 PORTS = 100  # that are tried, where the first is taken
+_held: list[int] = []  # descriptors of the files whose locks say that a port is this process's
 
 
 def port_is_free(port: int) -> bool:
@@ -25,12 +29,30 @@ def port_is_free(port: int) -> bool:
     return True
 
 
+def _hold(port: int) -> bool:
+    """Lock a port's file until this process ends; False where another process has it."""
+    folder = Path(tempfile.gettempdir()) / f"riparian-ports-{os.getuid()}"
+    try:
+        folder.mkdir(exist_ok=True)
+        descriptor = os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return True  # nowhere to write: as good as it gets
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return False
+    _held.append(descriptor)
+    return True
+
+
 def free_port(*taken: int) -> int:
-    """A port of 127.0.0.1 that nothing listens on, none of `taken`."""
+    """A port of 127.0.0.1 that nothing listens on, none of `taken`; no later call in any process gives it before this
+    process has ended, so that a broker may stop and start again on it."""
     draw = random.SystemRandom()
     for _ in range(1_000):
         port = draw.choice(FREE_PORTS)
-        if port not in taken and port_is_free(port):
+        if port not in taken and port_is_free(port) and _hold(port):
             return port
     raise BrokerError(f"Expected a free port in {FREE_PORTS.start}-{FREE_PORTS.stop}, found none: name one by --port.")
 
