@@ -97,6 +97,10 @@ class Host(faust.Worker):  # type: ignore[misc]
         except Exception as error:
             self.log.exception("Error while stopping: %r", error)
 
+    async def _sentinel_task(self) -> None:
+        """Between the end of the last task and that of the loop. mode's own sleeps for a second, while a worker that
+        was told to stop has nothing left to do."""
+
     @Service.timer(COLLECT_SECONDS)  # type: ignore[untyped-decorator]
     async def _collect(self) -> None:
         # The Kafka client leaves cycles behind that hold on to fetched batches, megabytes each.
