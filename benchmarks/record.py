@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = Path(os.environ.get("RIPARIAN_RESULTS") or ROOT / "benchmarks" / "results")  # tests name another
 
 
 def commit() -> str:
