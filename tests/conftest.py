@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import forkserver, shared
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -24,6 +27,12 @@ XDIST_WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 if XDIST_WORKER is None:
     os.environ["RIPARIAN_TEST_RUN"] = uuid.uuid4().hex
 MARK = f"RIPARIAN_TEST_RUN={os.environ['RIPARIAN_TEST_RUN']}"
+
+# What processes of a run share, and the server that forks workers and commands for all of them.
+server = None
+if XDIST_WORKER is None:
+    os.environ[forkserver.FOLDER] = tempfile.mkdtemp(prefix="riparian-run-")
+    server = forkserver.start(Path(os.environ[forkserver.FOLDER]))
 
 # numba keeps compiled kernels beside their source, where that can be written; else in a folder of ours, named before
 # anything imports numba.
@@ -54,12 +63,9 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def broker() -> str:
     """A real Kafka on a free port, started once a run: its bootstrap address."""
-    from app.kafka.broker import LocalBroker
-
-    with LocalBroker(tmp_path_factory.mktemp("broker"), say=print) as local:
-        yield local.bootstrap
+    return shared.broker()
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +120,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         fits.PROCESSES.close()
     if XDIST_WORKER is not None:
         return  # seen to by the process that started this one, when all have ended
+    if server is not None and server.stdin is not None:
+        server.stdin.close()
+        server.wait()
+        shutil.rmtree(os.environ[forkserver.FOLDER])
     found = leftovers(MARK, os.getpid())
     if not found:
         return

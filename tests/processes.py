@@ -22,8 +22,9 @@ def gone(pid: int) -> bool:
         return True
 
 
-def until(condition: Callable[[], object]) -> None:
+def until(condition: Callable[[], object], why: Callable[[], object] = lambda: "it did not happen") -> None:
+    """Ask again and again until it is so. why : what is said where it never is."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, f"it did not happen in {PATIENCE:.0f} s"
-        time.sleep(0.05)
+        assert time.monotonic() < deadline, f"{why()} in {PATIENCE:.0f} s"
+        time.sleep(0.02)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from app.cli.parsing import (
-    grid_option,
     parse_delay,
     parse_grid,
     parse_measure,
@@ -53,7 +52,12 @@ OF_MODELS |= {
     metavar="[NAME.]KEY=VALUE",
     help="A parameter of every model that has it, or of NAME alone. Repeatable.",
 )
-@grid_option
+@click.option(
+    "--grid",
+    multiple=True,
+    metavar="[NAME.]KEY=A,B,…",
+    help="Try every value, in all combinations with those of other --grid. Repeatable.",
+)
 @click.option(
     "--search",
     type=click.IntRange(min=1),

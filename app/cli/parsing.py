@@ -42,14 +42,6 @@ def parse_model(text: str) -> tuple[str, dict[str, Any]]:
     return name, parse_settings(rest.split(","), "--model", "hoeffding-tree:grace_period=100") if colon else {}
 
 
-grid_option = click.option(
-    "--grid",
-    multiple=True,
-    metavar="[NAME.]KEY=A,B,…",
-    help="Try every value, in all combinations with those of other --grid. Repeatable.",
-)
-
-
 def parse_grid(grid: Sequence[str]) -> dict[str, list[str]]:
     """Parameter -> values from "key=a,b,c" texts."""
     from app.errors import SpecError

@@ -6,41 +6,67 @@ same predictions and to the same state, to the bit, as the workers did.
 
 import asyncio
 import json
-import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+import urllib.request
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.structs import ConsumerRecord, TopicPartition
+from click.testing import CliRunner, Result
+from prometheus_client.parser import text_string_to_metric_families
 
+from app.cli import cli
+from app.errors import StateError
 from app.kafka.admin import ensure_topics
 from app.kafka.connection import Connection
+from app.kafka.ports import free_port
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import checkpoint
+from app.state.audit import audit
 from app.state.log import StateLog
 from app.stream_file.spec import Spec, load
+from tests import forkserver
 from tests.processes import PATIENCE, until
 from topics.names import CONTROL, INPUTS, LEARNED, changelog_topic, place_field
 from topics.records import DriftRecord, RawBatch, place_type
 
 ROOT = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+SESSION = 3.0  # seconds for which a worker that was killed blocks its partitions (`tests.shared.PROPERTIES`)
+
+
+def wait_on(coroutine: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run`; in a thread of its own where this one has a loop already, as beside the browser's driver."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 class Worker:
     """`riparian worker` as a process of its own; killed at the end of the test whatever happens.
 
     web_port : None for the one that it takes by itself. entry : the module that stands for `riparian`, and arguments
-    that come before `worker`. n_files : how many it may have open. options : more options of `worker`.
+    that come before `worker`. place : its instance id, by which the next one of that place takes its partitions over at
+    once; without one they are free when the session of a killed worker ends. n_files : how many it may have open.
+    options : more options of `worker`. forked : from the fork server; else started as users start it.
     """
+
+    process: "forkserver.Process | subprocess.Popen[bytes]"
 
     def __init__(
         self,
@@ -51,22 +77,24 @@ class Worker:
         web_port: int | None = 0,
         name: str = "w",
         entry: Sequence[str] = ("app.cli",),
-        session_timeout: float = 6.0,
+        place: str | None = None,
+        session_timeout: float = SESSION,
         n_files: int | None = None,
         options: Sequence[object] = (),
+        forked: bool = True,
     ) -> None:
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-m", *entry, "worker", str(stream), "--broker", broker]
+        command = [*entry, "worker", str(stream), "--broker", broker]
         command += [] if web_port is None else ["--web-port", str(web_port)]
         command += ["--data-dir", str(folder / f"data-{time.monotonic_ns()}")]
         command += ["--session-timeout", str(session_timeout), "--log-level", "info", *map(str, options)]
-
-        def limit() -> None:
-            if n_files is not None:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (n_files, n_files))
-
+        command += [] if place is None else ["--instance-id", place]
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, preexec_fn=limit)
+            if forked:
+                self.process = forkserver.Process(command, stdout=log.fileno(), stderr=log.fileno(), n_files=n_files)
+            else:
+                command = [sys.executable, "-m", *command]
+                self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
 
     def __enter__(self) -> "Worker":
         return self
@@ -90,10 +118,31 @@ class Worker:
     def output(self) -> str:
         return self.log.read_text(errors="replace")
 
+    def sentence(self) -> str:
+        """That with which it ends by itself."""
+        assert self.process.wait(PATIENCE) == 2, self.output[-3000:]
+        assert "Traceback" not in self.output
+        last = self.output.strip().splitlines()[-1]
+        assert last.startswith("riparian: ")
+        return last
+
     def wait_for(self, text: str) -> None:
         """Wait until the output holds `text`."""
         until(lambda: text in self.output or self.process.poll() is not None)
         assert text in self.output, self.output[-3000:]
+
+
+def riparian(*arguments: object, code: int = 0, cwd: Path = ROOT) -> str:
+    """Run a command: what it prints, or with `code` 2 its sentence."""
+    done = forkserver.run(["app.cli", *arguments], cwd=cwd, timeout=PATIENCE)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr if code == 2 else done.stdout
+
+
+def invoke(*arguments: object) -> Result:
+    """The same in this process, where it may have been patched; what is wrong is raised, or is `exception`."""
+    return CliRunner().invoke(cli, [*map(str, arguments)])
 
 
 def stream_file(folder: Path, name: str, **fields: Any) -> tuple[Path, Spec]:
@@ -122,7 +171,10 @@ class Sent(NamedTuple):
     key: bytes | None = None
 
 
-def instances(n: int, start: int = 0, *, seed: int = 0, delay: int = 5) -> tuple[list[Sent], list[Sent]]:
+Rows = tuple[list[Sent], list[Sent]]  # features and labels
+
+
+def instances(n: int, start: int = 0, *, seed: int = 0, delay: int = 5) -> Rows:
     """n features and their labels: a concept on three features, stamps 1 ms apart, labels `delay` ms later."""
     rng = np.random.default_rng([seed, start])
     now = int(time.time() * 1000) - 3_600_000 + start
@@ -168,32 +220,143 @@ def send(
 ) -> None:
     """Append records to one partition, in order; with a pause (seconds) after every chunk. compression : of batches."""
     if records:
-        asyncio.run(_send(broker, topic, partition, records, pause, chunk, compression))
+        wait_on(_send(broker, topic, partition, records, pause, chunk, compression))
 
 
 def create_topics(spec: Spec, broker: str) -> None:
-    asyncio.run(ensure_topics(spec, Connection(broker)))
+    wait_on(ensure_topics(spec, Connection(broker)))
+
+
+def administer(broker: str, action: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
+    """Await `action(admin client)`."""
+
+    async def run() -> Any:
+        client = AIOKafkaAdminClient(bootstrap_servers=broker)
+        await client.start()
+        try:
+            return await action(client)
+        finally:
+            await client.close()
+
+    return wait_on(run())
+
+
+def make_topics(broker: str, topics: Mapping[str, int], **settings: str) -> None:
+    """Topics of so many partitions each. settings : of all of them, with _ for the dots of their names."""
+    configured = {name.replace("_", "."): value for name, value in settings.items()}
+
+    async def make(client: AIOKafkaAdminClient) -> None:
+        await client.create_topics([NewTopic(name, n, 1, topic_configs=configured) for name, n in topics.items()])
+        while not set(topics) <= set(await client.list_topics()):  # known a moment after they are made
+            await asyncio.sleep(0.02)
+
+    administer(broker, make)
+
+
+def delete_before(broker: str, topic: str, offset: int, partition: int = 0) -> None:
+    """Delete the records below an offset; -1: all."""
+    where = {TopicPartition(topic, partition): RecordsToDelete(offset)}
+    administer(broker, lambda client: client.delete_records(where))
+
+
+def append(broker: str, topic: str, key: bytes | None, value: bytes | None) -> None:
+    """Append a record to partition 0, as nobody should."""
+
+    async def run() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=broker, max_request_size=2_000_000) as producer:
+            await producer.send_and_wait(topic, value, key=key, partition=0)
+
+    wait_on(run())
+
+
+class Reader:
+    """Reads a partition from its beginning on, as records come."""
+
+    def __init__(self, broker: str, topic: str, partition: int = 0) -> None:
+        self._broker, self._tp = broker, TopicPartition(topic, partition)
+
+    async def __aenter__(self) -> "Reader":
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._broker, enable_auto_commit=False, auto_offset_reset="earliest"
+        )
+        await self._consumer.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._consumer.stop()
+
+    async def is_there(self) -> bool:
+        """Whether there is such a topic; from then on it can be read."""
+        if self._tp not in self._consumer.assignment():
+            if self._tp.topic not in await self._consumer.topics():
+                return False
+            self._consumer.assign([self._tp])
+        return True
+
+    async def more(self, seconds: float) -> list[ConsumerRecord]:
+        """What has come, as soon as anything has."""
+        return (await self._consumer.getmany(self._tp, timeout_ms=int(1000 * seconds))).get(self._tp, [])
+
+    async def to_the_end(self) -> list[ConsumerRecord]:
+        """All that is there."""
+        found: list[ConsumerRecord] = []
+        if await self.is_there():
+            end = (await self._consumer.end_offsets([self._tp]))[self._tp]
+            while await self._consumer.position(self._tp) < end:
+                found += await self.more(0.5)
+        return found
 
 
 async def _read(broker: str, topic: str, partition: int) -> list[ConsumerRecord]:
-    tp, found = TopicPartition(topic, partition), []
-    consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
-        if topic not in await consumer.topics():
-            return []
-        consumer.assign([tp])
-        end = (await consumer.end_offsets([tp]))[tp]
-        while await consumer.position(tp) < end:
-            found += (await consumer.getmany(tp, timeout_ms=500)).get(tp, [])
-    finally:
-        await consumer.stop()
-    return found
+    async with Reader(broker, topic, partition) as reader:
+        return await reader.to_the_end()
 
 
 def read(broker: str, topic: str, partition: int = 0) -> list[ConsumerRecord]:
     """All records of a partition as it stands now."""
-    return asyncio.run(_read(broker, topic, partition))
+    return wait_on(_read(broker, topic, partition))
+
+
+async def _follow(
+    broker: str,
+    topic: str,
+    partition: int,
+    done: Callable[[list[ConsumerRecord]], bool],
+    workers: Sequence[Worker],
+) -> None:
+    deadline = time.monotonic() + PATIENCE
+    async with Reader(broker, topic, partition) as reader:
+        records: list[ConsumerRecord] = []
+        while not done(records):
+            outputs = [worker.output[-3000:] for worker in workers]
+            assert all(worker.process.poll() is None for worker in workers), "\n".join(outputs)
+            assert time.monotonic() < deadline, "\n".join([f"{topic} did not get so far", *outputs])
+            if await reader.is_there():
+                records = await reader.more(0.2)
+            else:
+                await asyncio.sleep(0.1)
+
+
+def follow(
+    broker: str, topic: str, done: Callable[[list[ConsumerRecord]], bool], *workers: Worker, partition: int = 0
+) -> None:
+    """Read a partition from its beginning on until `done`, which is given the records that have come; while the workers
+    run."""
+    wait_on(_follow(broker, topic, partition, done, workers))
+
+
+def wait_for_records(
+    broker: str, topic: str | None, n: int, *workers: Worker, partition: int = 0
+) -> list[ConsumerRecord]:
+    """The first n records of a partition, and what came along, as soon as they are there."""
+    found: list[ConsumerRecord] = []
+
+    def done(records: list[ConsumerRecord]) -> bool:
+        found.extend(records)
+        return len(found) >= n
+
+    follow(broker, str(topic), done, *workers, partition=partition)
+    return found
 
 
 def predictions(broker: str, spec: Spec, partition: int = 0) -> list[dict[str, Any]]:
@@ -226,21 +389,26 @@ def wait_for_state(
     broker: str, spec: Spec, n_features: int, n_labels: int, partition: int = 0, worker: Worker | None = None
 ) -> PartitionLearner:
     """Wait until the changelog's manifest stands behind all records; the learner that it holds."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        learner = None
+    log, held = StateLog(partition), list[PartitionLearner]()
+
+    def done(records: list[ConsumerRecord]) -> bool:
+        for record in records:
+            log.append(record.offset, record.key, record.value)
+        if log.manifest is None or not records:
+            return False
+        meta = log.manifest.meta
+        if meta["feature_offset"] < n_features or meta["label_offset"] < n_labels:
+            return False
         try:
-            learner = stored(broker, spec, partition)
-        except Exception as error:  # a chunk is on its way
-            last: object = error
-        else:
-            last = learner and (learner.offsets["features"], learner.offsets["labels"])
-        if learner is not None and learner.offsets["features"] >= n_features and learner.offsets["labels"] >= n_labels:
-            return learner
-        if time.monotonic() > deadline or (worker is not None and worker.process.poll() is not None):
-            output = worker.output[-3000:] if worker is not None else ""
-            raise AssertionError(f"the state stands at {last}, not at {(n_features, n_labels)}\n{output}")
-        time.sleep(0.3)
+            snapshot = checkpoint.decode(log.manifest, log.chunks)
+        except StateError:  # a chunk is on its way
+            return False
+        held.append(PartitionLearner(spec, partition))
+        held[0].restore(snapshot)
+        return True
+
+    follow(broker, changelog_topic(spec.name), done, *([] if worker is None else [worker]), partition=partition)
+    return held[0]
 
 
 def _raw(records: Sequence[ConsumerRecord]) -> RawBatch:
@@ -299,3 +467,158 @@ def check_against_oracle(
     assert told == found, "a drift event is missing, repeated or another"
     assert oracle.digest() == learner.digest()
     return oracle
+
+
+class Page:
+    """A worker's web server, on a free port unless one is given."""
+
+    def __init__(self, port: int | None = None) -> None:
+        self.port = free_port() if port is None else port
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE) as answer:
+            assert answer.status == 200
+            text: str = answer.read().decode()
+            return text
+
+    def values(self, name: str, **labels: str) -> list[float]:
+        families = text_string_to_metric_families(self.get("/metrics"))
+        samples = [sample for family in families for sample in family.samples]
+        return [s.value for s in samples if s.name == name and labels.items() <= s.labels.items()]
+
+    def value(self, name: str, **labels: str) -> float:
+        """One sample, once the worker has it: a counter of a model appears with the first page after its first step."""
+        found = list[float]()
+        until(lambda: found.extend(self.values(name, **labels)) or found)
+        return found[0]
+
+    def health(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.get("/health"))
+        return found
+
+    def wait_for_partitions(self, n: int) -> None:
+        """Until it has so many, from before it answers on."""
+
+        def there() -> bool:
+            with suppress(OSError):
+                return len(self.health()["partitions"]) == n
+            return False
+
+        until(there)
+
+    def wait_for(self, name: str, expected: list[float], **labels: str) -> None:
+        last = list[float]()
+
+        def there() -> bool:
+            last[:] = self.values(name, **labels)
+            return last == expected
+
+        until(there, lambda: f"{name} {labels} is {last}, not {expected}")
+
+
+class Stream:
+    """A stream of a test, on a broker: its file, its topics, its workers, and what they made of its records.
+
+    folder : of the stream file, and of the workers' logs. fields : of the stream file (`stream_file`).
+    """
+
+    def __init__(self, broker: str, folder: Path, name: str, *, topics_made: bool = True, **fields: Any) -> None:
+        self.broker, self.folder, self.name = broker, folder, name
+        self.change(**fields)
+        if topics_made:
+            self.create_topics()
+
+    def create_topics(self) -> None:
+        create_topics(self.spec, self.broker)
+
+    def change(self, **fields: Any) -> None:
+        """Another stream file of the same name."""
+        self.path, self.spec = stream_file(self.folder, self.name, **fields)
+
+    def load(self) -> None:
+        """Read the file again, which a test has written."""
+        self.spec = load(self.path)
+
+    @property
+    def connection(self) -> Connection:
+        return Connection(self.broker)
+
+    def give(self, rows: Rows, start: int = 0, stop: int | None = None, *, partition: int = 0, **how: Any) -> None:
+        """Send features and labels from `start` to `stop`, to one partition. how : as in `send`."""
+        for topic, records in zip((self.spec.topics.features, self.spec.topics.labels), rows, strict=True):
+            send(self.broker, str(topic), records[start:stop], partition=partition, **how)
+
+    @contextmanager
+    def giving(self, rows: Rows, start: int = 0, stop: int | None = None, **how: Any) -> Iterator[None]:
+        """Send meanwhile, both topics at once; at the end of the block all is sent."""
+        with ThreadPoolExecutor(2) as pool:
+            sending = [
+                pool.submit(send, self.broker, str(topic), records[start:stop], **how)
+                for topic, records in zip((self.spec.topics.features, self.spec.topics.labels), rows, strict=True)
+            ]
+            yield
+            for one in sending:
+                one.result()
+
+    def worker(self, *, broker: str | None = None, **options: Any) -> Worker:
+        """broker : by another address."""
+        return Worker(self.path, broker or self.broker, self.folder, **options)
+
+    def reach(
+        self, n_features: int, n_labels: int | None = None, worker: Worker | None = None, partition: int = 0
+    ) -> PartitionLearner:
+        """Wait for the state behind so many records (of labels, as many as features); the learner that it holds."""
+        n_labels = n_features if n_labels is None else n_labels
+        return wait_for_state(self.broker, self.spec, n_features, n_labels, partition, worker)
+
+    def run(self, n_features: int, n_labels: int | None = None, partition: int = 0, **options: Any) -> PartitionLearner:
+        """A worker that comes so far and is stopped; the learner that it leaves."""
+        with self.worker(**options) as worker:
+            learner = self.reach(n_features, n_labels, worker, partition)
+            assert worker.stop() == 0, worker.output[-3000:]
+        return learner
+
+    def fails(self, **options: Any) -> str:
+        """The sentence with which a worker ends by itself."""
+        with self.worker(**options) as worker:
+            return worker.sentence()
+
+    def read(self, role: str, partition: int = 0) -> list[ConsumerRecord]:
+        """The records of the stream's topic of this role."""
+        return read(self.broker, getattr(self.spec.topics, role), partition)
+
+    def predictions(self, partition: int = 0) -> list[dict[str, Any]]:
+        return predictions(self.broker, self.spec, partition)
+
+    def predicted(self, n: int, *workers: Worker, partition: int = 0) -> None:
+        """Wait for n records of predictions."""
+        wait_for_records(self.broker, self.spec.topics.predictions, n, *workers, partition=partition)
+
+    def letters(self, partition: int = 0) -> list[dict[str, str]]:
+        """The headers of the dead letters."""
+        found = self.read("deadletters", partition)
+        return [{name: value.decode() for name, value in record.headers} for record in found]
+
+    def stored(self, partition: int = 0) -> PartitionLearner:
+        """The learner that the changelog holds."""
+        learner = stored(self.broker, self.spec, partition)
+        assert learner is not None
+        return learner
+
+    def check(self, learner: PartitionLearner, *seen: Sequence[ConsumerRecord]) -> PartitionLearner:
+        """`check_against_oracle`."""
+        return check_against_oracle(self.broker, self.spec, learner, *seen)
+
+    def audit(self, partition: int = 0, **options: Any) -> Any:
+        """The audit's report."""
+        return wait_on(audit(self.spec, self.connection, partition, **options))
+
+    def holds(self, partition: int = 0, **options: Any) -> Any:
+        """An audit that holds; its report."""
+        report = self.audit(partition, **options)
+        assert report.holds, json.dumps(report.plain())
+        return report
+
+    def riparian(self, command: str, *arguments: object, code: int = 0) -> str:
+        """Run a command on the stream file (`riparian`). command : of two words, too."""
+        return riparian(*command.split(), self.path, *arguments, "--broker", self.broker, code=code)

@@ -29,6 +29,7 @@ from aiokafka.protocol.types import (
 from app.kafka.broker import LocalBroker
 from app.kafka.connection import Connection
 from app.kafka.ports import free_port
+from tests.shared import PROPERTIES
 
 PASSWORD = "correct-horse$battery-staple"
 LIMITED = "limited"  # a user with a password who may do what ACLs allow; the others are super users
@@ -254,5 +255,5 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
     for kind in ("256", "512"):
         for name in ("worker", LIMITED):
             options += ["--add-scram", f'SCRAM-SHA-{kind}=[name={name},password="{PASSWORD}"]']
-    with LocalBroker(folder / "broker", say=print, properties=properties, format_options=options) as local:
+    with LocalBroker(folder / "broker", say=print, properties=properties + PROPERTIES, format_options=options) as local:
         yield Secured(local.bootstrap, *addresses.values(), folder / "certificates", local)

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,22 +29,13 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
-from tests.broker.secured import LIMITED, Secured, secured_broker
+from tests.broker.secured import LIMITED, Secured
 from tests.broker.test_ui import Ui
 from tests.processes import until
 
-pytestmark = [
-    pytest.mark.broker,
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl makes the certificates"),
-]
+pytestmark = pytest.mark.broker
 PRINCIPAL = f"User:{LIMITED}"
 ANY, MATCH, ALLOW = 1, 3, 3
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with secured_broker(tmp_path_factory.mktemp("acls")) as found:
-        yield found
 
 
 @pytest.fixture
@@ -150,6 +140,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
         "rollback": ("rollback", path, "--partition", 0, "--to", sequence),
     }
     assert list(commands) == list(RIGHTS)
+    tried: set[Right] = set()
     for name, words in commands.items():
         lists.clear()
         wanted = [right for right in needed(spec, name) if right.operation != CREATE]
@@ -163,7 +154,10 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
             code, said = run(*words, *option)
             assert code == (name in ("control", "apply")), f"{name}: {said}"  # nobody answers
         said = ""
-        for right in wanted:
+        for right in wanted:  # each once, and of each command one that it cannot do without
+            if right in tried and (said or right.dispensable):
+                continue
+            tried.add(right)
             lists.take(right, wanted)
             sentence = right.sentence(lists.connection)
             assert f"--allow-principal {PRINCIPAL} --operation {right.operation}" in sentence

@@ -1,25 +1,13 @@
 """Bags of instances through a worker on real Kafka: late labels, kills, records that are no bags."""
 
 import json
-import threading
 import time
 
 import numpy as np
 import pytest
 
 from app.partition.learner import PartitionLearner
-from tests.broker.harness import (
-    Sent,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    predictions,
-    read,
-    send,
-    stream_file,
-    wait_for_state,
-)
-from tests.broker.test_audit import riparian_audit
+from tests.broker.harness import Sent
 
 pytestmark = pytest.mark.broker
 
@@ -66,39 +54,26 @@ def bags(delay):
     return features, labels
 
 
-def test_bags_are_predicted_and_learned_once_through_kills(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name, **FIELDS)
-    create_topics(spec, broker)
-    PartitionLearner(spec).warm_up()  # compiled here, and not while somebody waits for the worker
-    features, labels = bags(delay=60)
-    topics = ((spec.topics.features, features), (spec.topics.labels, labels))
+def test_bags_are_predicted_and_learned_once_through_kills(stream):
+    s = stream(**FIELDS)
+    PartitionLearner(s.spec).warm_up()  # compiled here, and not while somebody waits for the worker
+    rows = bags(delay=60)
     half = N // 2
-    for topic, records in topics:
-        send(broker, topic, records[:half])
-    with Worker(path, broker, tmp_path) as worker:
-        wait_for_state(broker, spec, half // 2, half // 4, worker=worker)
+    s.give(rows, 0, half)
+    with s.worker(place="w") as worker:
+        s.reach(half // 2, half // 4, worker)
         worker.kill()
-    senders = [
-        threading.Thread(target=send, args=(broker, topic, records[half:]), kwargs={"pause": 0.3, "chunk": 25})
-        for topic, records in topics
-    ]
-    with Worker(path, broker, tmp_path) as worker:
-        wait_for_state(broker, spec, half, half // 2, worker=worker)
-        for sender in senders:
-            sender.start()
-        wait_for_state(broker, spec, half + 200, half, worker=worker)
+    with s.worker(place="w") as worker:
+        s.reach(half, half // 2, worker)
+        with s.giving(rows, half, pause=0.1, chunk=50):
+            s.reach(half + 200, half, worker)
+            worker.kill()
+    with s.worker(place="w") as worker:
+        learner = s.reach(len(rows[0]), N, worker)
         worker.kill()
-    for sender in senders:
-        sender.join()
-    with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, len(features), N, worker=worker)
-        worker.kill()
-    oracle = check_against_oracle(broker, spec, learner)
-    assert oracle.pending.counts["joined"] == N
-    assert len(predictions(broker, spec)) == N
+    assert s.check(learner).pending.counts["joined"] == N
+    assert len(s.predictions()) == N
     assert learner.roles["champion"].metrics.metrics()["accuracy"] > 0.8
     assert learner.roles["sgt"].model.size()["n_nodes"] > 0
-    refused = [dict(record.headers)["riparian-reason"].decode() for record in read(broker, spec.topics.deadletters)]
-    assert refused == list(POISON)
-    (found,) = json.loads(riparian_audit(broker, path, "--json"))["partitions"]
-    assert found["holds"]
+    assert [one["riparian-reason"] for one in s.letters()] == list(POISON)
+    s.holds()

@@ -10,26 +10,14 @@ import pytest
 
 from app.dataset.data import DataFile
 from app.evaluation.evaluate import evaluate, spec_for
-from app.kafka.ports import free_port
 from app.partition.learner import PartitionLearner
 from app.worker import measures as names
-from tests.broker.harness import (
-    Sent,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    predictions,
-    send,
-    stream_file,
-    wait_for_state,
-)
-from tests.broker.test_metrics_page import Page
+from tests.broker.harness import Page, Sent, Worker, instances, send
 from tests.processes import fitters, gone, until
 
 pytestmark = pytest.mark.broker
 
-N, LAG = 3000, 400
+N, LAG = 2500, 400
 # Models are begun at 32, 64, 128, 256, 512, 1012, 1512, … labels, and take their places LAG later, or where the next is
 # begun.
 FIELDS = {
@@ -68,59 +56,57 @@ def stopped(worker: Worker, page: Page) -> tuple[int, float]:
     return child, page.value(names.WAITS, model="champion")
 
 
-def test_a_fit_that_is_cut_short_is_made_again_and_changes_nothing(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name, **FIELDS)
-    create_topics(spec, broker)
-    PartitionLearner(spec).warm_up()  # compiled here, and not while somebody waits for a worker
+def test_a_fit_that_is_cut_short_is_made_again_and_changes_nothing(stream):
+    s = stream(**FIELDS)
+    topic = s.spec.topics.features
+    PartitionLearner(s.spec).warm_up()  # compiled here, and not while somebody waits for a worker
     records = labelled(N)
-    send(broker, spec.topics.features, records[:1200])
+    send(s.broker, topic, records[:700])
     # The second one starts once the first is dead: a worker that joins takes the partition from the other for a moment.
-    page = Page(free_port())
-    with Worker(path, broker, tmp_path, web_port=page.port) as worker:
-        wait_for_state(broker, spec, 1200, 0, worker=worker)
+    page = Page()
+    with s.worker(web_port=page.port, place="w") as worker:
+        s.reach(700, 0, worker)
         child, n_waits = stopped(worker, page)
         # Steps of a few records are brief. They would be taken on the event loop, and so would the one that waits.
-        send(broker, spec.topics.features, records[1200:2000], pause=0.05, chunk=10)
-        send(broker, spec.topics.features, records[2000:2400], pause=0.2, chunk=300)
+        send(s.broker, topic, records[700:1500], pause=0.02, chunk=10)
+        send(s.broker, topic, records[1500:1800], pause=0.1, chunk=150)
         page.wait_for(names.WAITS, [n_waits + 1], model="champion")
-        assert len(predictions(broker, spec)) < 2400
+        assert len(s.predictions()) < 1800
         worker.kill()
         os.kill(child, signal.SIGCONT)
         until(lambda: gone(child))
 
     # The other one takes over; its process is what is killed now.
-    page = Page(free_port())
-    with Worker(path, broker, tmp_path, web_port=page.port) as worker:
-        wait_for_state(broker, spec, 2400, 0, worker=worker)
+    page = Page()
+    with s.worker(web_port=page.port, place="w") as worker:
+        s.reach(1800, 0, worker)
         child, n_waits = stopped(worker, page)
-        send(broker, spec.topics.features, records[2400:])
+        send(s.broker, topic, records[1800:])
         page.wait_for(names.WAITS, [n_waits + 1], model="champion")
         os.kill(child, signal.SIGKILL)
-        learner = wait_for_state(broker, spec, N, 0, worker=worker)
+        learner = s.reach(N, 0, worker)
         assert "the process that fits random-forest ended (killed by signal 9)" in worker.output
         assert page.value(names.WAIT_TIME, model="champion") > 0.0
         assert worker.stop() == 0
-    check_against_oracle(broker, spec, learner)
+    s.check(learner)
 
-    file = as_file(records, tmp_path / "records.csv")
-    name, parameters = spec.models()["champion"]
-    offline, goal, n = spec_for(file, name, parameters, stream=spec, target="y")
+    file = as_file(records, s.folder / "records.csv")
+    name, parameters = s.spec.models()["champion"]
+    offline, goal, n = spec_for(file, name, parameters, stream=s.spec, target="y")
     made: list[list[float]] = []
     result = evaluate(file, offline, goal, n, on_outcome=lambda o: made.extend(o.p["champion"].tolist()))
     classes = [str(value) for value in learner.classes.values]
-    assert [[(p["p"] or {}).get(c, 0.0) for c in classes] for p in predictions(broker, spec)] == made
+    assert [[(p["p"] or {}).get(c, 0.0) for c in classes] for p in s.predictions()] == made
     found = learner.roles["champion"].metrics.metrics()
     assert {k: result[k] for k in found} == found
     assert found["accuracy"] > 0.85
     assert learner.roles["champion"].model.n_rows == 300
 
 
-def test_a_fit_that_is_killed_each_time_ends_the_worker_with_a_sentence(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name, **FIELDS)
-    create_topics(spec, broker)
-    records = labelled(100)
-    send(broker, spec.topics.features, records)
-    with Worker(path, broker, tmp_path) as worker:
+def test_a_fit_that_is_killed_each_time_ends_the_worker_with_a_sentence(stream):
+    s = stream(**FIELDS)
+    send(s.broker, s.spec.topics.features, labelled(100))
+    with s.worker(place="w") as worker:
 
         def ended() -> bool:
             for child in fitters(worker.process.pid):
@@ -130,7 +116,4 @@ def test_a_fit_that_is_killed_each_time_ends_the_worker_with_a_sentence(broker, 
         until(ended)
         assert worker.process.returncode == 1
         assert "the process that fits random-forest ended 3 times before it was done" in worker.output
-    with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, 100, 0, worker=worker)
-        assert worker.stop() == 0
-    check_against_oracle(broker, spec, learner)
+    s.check(s.run(100, 0, place="w"))

@@ -1,6 +1,5 @@
 """The local Kafka: starts, is found again, keeps topics, and never outlives whom it was started for."""
 
-import asyncio
 import hashlib
 import json
 import os
@@ -9,114 +8,106 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from click.testing import CliRunner
 
 from app.cli.broker import command
 from app.errors import BrokerError
 from app.kafka import broker as local
 from app.kafka import java, ports
-from tests.broker.harness import PATIENCE
+from tests.broker.harness import PATIENCE, administer, make_topics
 from tests.conftest import leftovers
+from tests.processes import until
 
 pytestmark = pytest.mark.broker
 
-
-def gone(pid: int, started: str, seconds: float = 20.0) -> bool:
-    """Whether a process ends within some time."""
-    deadline = time.monotonic() + seconds
-    while local.process_start(pid) == started:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
+RIPARIAN = [sys.executable, "-c", "from app.cli import main; main()"]  # started as users start it
 
 
-RIPARIAN = [sys.executable, "-c", "from app.cli import main; main()"]
-
-
-def riparian(*arguments: str) -> subprocess.CompletedProcess[str]:
+def riparian(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([*RIPARIAN, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
-async def topics(bootstrap: str, create: str | None = None) -> list[str]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
-        if create is not None:
-            await admin.create_topics([NewTopic(create, 1, 1)])
-        while create is not None and create not in await admin.list_topics():  # a broker learns it after the controller
-            await asyncio.sleep(0.1)
-        return await admin.list_topics()
-    finally:
-        await admin.close()
+def topics(bootstrap: str) -> set[str]:
+    found: set[str] = administer(bootstrap, lambda client: client.list_topics())
+    return set(found)
 
 
-@pytest.fixture
-def daemon_dir(tmp_path: Path) -> Iterator[Path]:
-    """A data directory whose daemon, if a test leaves one, is stopped."""
+def ends(pid: int, started: str | None) -> None:
+    """Wait until a process, which ran, has ended."""
+    assert started is not None
+    until(lambda: local.process_start(pid) != started)
+
+
+def test_a_daemon_starts_once_is_seen_and_stops_and_one_in_the_foreground_ends_with_its_command(tmp_path: Path) -> None:
     folder = tmp_path / "a folder"  # a space, as users have
-    yield folder
-    local.stop(folder)
-
-
-def test_a_daemon_starts_once_is_seen_and_stops(daemon_dir: Path) -> None:
-    data = ["--data", str(daemon_dir)]
-    port = str(ports.free_port())
-
+    data, port = ["--data", str(folder)], str(ports.free_port())
     absent = riparian("broker", "status", *data, "--json")
     assert absent.returncode == 1
-    assert json.loads(absent.stdout) == {"running": False, "data_dir": str(daemon_dir)}
+    assert json.loads(absent.stdout) == {"running": False, "data_dir": str(folder)}
+    try:
+        with ThreadPoolExecutor(2) as pool:  # two starts at once make one broker
+            starts = [pool.submit(riparian, "broker", "start", *data, "--port", port, "--json") for _ in range(2)]
+        record, other = (json.loads(one.result().stdout) for one in starts)
+        assert record == other
+        assert (record["running"], record["answers"]) == (True, True)
+        assert record["bootstrap"] == f"127.0.0.1:{port}"
+        assert record["version"] == java.kafka_version()
+        make_topics(record["bootstrap"], {"kept": 1})
 
-    first = riparian("broker", "start", *data, "--port", port, "--json")
-    assert first.returncode == 0, first.stderr
-    record = json.loads(first.stdout)
-    assert (record["running"], record["answers"]) == (True, True)
-    assert record["bootstrap"] == f"127.0.0.1:{port}"
-    assert record["version"] == java.kafka_version()
-    assert asyncio.run(topics(record["bootstrap"], create="kept")) == ["kept"]
-
-    again = riparian("broker", "start", *data)
-    assert again.returncode == 0
-    assert "running already" in again.stderr
-    elsewhere = riparian("broker", "start", *data, "--port", "1")
-    assert elsewhere.returncode == 2
-    assert f"at port {port}, not 1" in elsewhere.stderr
-
-    seen = riparian("broker", "status", *data, "--json")
-    assert seen.returncode == 0
-    assert json.loads(seen.stdout) == record
-
-    started = local.process_start(record["pid"])
-    stopped = riparian("broker", "stop", *data)
-    assert stopped.returncode == 0
-    assert str(record["pid"]) in stopped.stdout
-    assert local.process_start(record["pid"]) != started
-    assert riparian("broker", "status", *data).returncode == 1
-    assert "No broker runs" in riparian("broker", "stop", *data).stdout
-
-
-def test_topics_survive_an_outage_and_the_port_stays(tmp_path: Path) -> None:
-    with local.LocalBroker(tmp_path) as broker:
-        port, pid = broker.port, broker.pid
-        asyncio.run(topics(broker.bootstrap, create="kept"))
-        broker.kill()
-        assert not broker.alive
-        assert not ports.answers(port)
-        broker.start()
-        assert (broker.port, broker.alive) == (port, True)
-        assert broker.pid != pid
-        assert asyncio.run(topics(broker.bootstrap)) == ["kept"]
+        again = riparian("broker", "start", *data)
+        assert again.returncode == 0
+        assert "running already" in again.stderr
+        elsewhere = riparian("broker", "start", *data, "--port", "1")
+        assert elsewhere.returncode == 2
+        assert f"at port {port}, not 1" in elsewhere.stderr
         with pytest.raises(BrokerError, match=r"A broker runs on .* already"):
-            local.LocalBroker(tmp_path).start()
-    assert not broker.alive
-    assert local.status(tmp_path) is None
+            local.LocalBroker(folder).start()
+        seen = riparian("broker", "status", *data, "--json")
+        assert seen.returncode == 0
+        assert json.loads(seen.stdout) == record
+
+        started = local.process_start(record["pid"])
+        stopped = riparian("broker", "stop", *data)
+        assert stopped.returncode == 0
+        assert str(record["pid"]) in stopped.stdout
+        assert local.process_start(record["pid"]) != started
+        assert riparian("broker", "status", *data).returncode == 1
+        assert "No broker runs" in riparian("broker", "stop", *data).stdout
+
+        command = [*RIPARIAN, "broker", "start", "--foreground", "--json", *data, "--port", port]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            record = json.loads(process.stdout.readline())
+            started = local.process_start(record["pid"])
+            assert started is not None
+            assert "kept" in topics(record["bootstrap"])
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        assert local.process_start(record["pid"]) != started
+    finally:
+        local.stop(folder)
+
+
+def test_topics_survive_an_outage_and_the_port_stays(own_broker: local.LocalBroker) -> None:
+    port, pid = own_broker.port, own_broker.pid
+    assert port is not None
+    make_topics(own_broker.bootstrap, {"survives": 1})
+    own_broker.kill()
+    assert not own_broker.alive
+    assert not ports.answers(port)
+    own_broker.start()
+    assert (own_broker.port, own_broker.alive) == (port, True)
+    assert own_broker.pid != pid
+    assert "survives" in topics(own_broker.bootstrap)
+    own_broker.stop()
+    assert not own_broker.alive
+    assert local.status(own_broker.data_dir) is None
 
 
 CALLER = """
@@ -134,67 +125,45 @@ time.sleep(600)
 """
 
 
-@pytest.fixture
-def caller(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+@contextmanager
+def caller(folder: Path) -> "Iterator[tuple[subprocess.Popen[str], int, int]]":
     """A process that holds a LocalBroker started from one of its threads; Kafka's and the supervisor's ids."""
     process = subprocess.Popen(
-        [sys.executable, "-c", CALLER, str(tmp_path)], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", CALLER, str(folder)], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
-    assert process.stdout is not None
-    kafka, supervisor = process.stdout.readline().split()
-    assert kafka != "dead"
-    yield process, int(kafka), int(supervisor)
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    local.stop(tmp_path)
+    try:
+        assert process.stdout is not None
+        kafka, supervisor = process.stdout.readline().split()
+        assert kafka != "dead"
+        yield process, int(kafka), int(supervisor)
+    finally:
+        process.kill()
+        process.communicate()
+        local.stop(folder)
 
 
-def test_a_killed_caller_leaves_no_broker(caller: tuple[subprocess.Popen[str], int, int]) -> None:
-    process, kafka, supervisor = caller
-    starts = {pid: local.process_start(pid) for pid in (kafka, supervisor)}
-    assert None not in starts.values()
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert all(gone(pid, started) for pid, started in starts.items())
+def test_a_killed_caller_or_supervisor_leaves_no_broker(tmp_path: Path) -> None:
+    with caller(tmp_path) as (process, *pids):
+        starts = {pid: local.process_start(pid) for pid in pids}
+        process.kill()
+        process.wait()
+        for pid, started in starts.items():
+            ends(pid, started)
+    if not sys.platform.startswith("linux"):
+        return  # PR_SET_PDEATHSIG is Linux's
+    with caller(tmp_path) as (_, kafka, supervisor):
+        started = local.process_start(kafka)
+        os.kill(supervisor, signal.SIGKILL)
+        ends(kafka, started)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PR_SET_PDEATHSIG is Linux's")
-def test_a_killed_supervisor_leaves_no_broker(caller: tuple[subprocess.Popen[str], int, int]) -> None:
-    _, kafka, supervisor = caller
-    started = local.process_start(kafka)
-    assert started is not None
-    os.kill(supervisor, signal.SIGKILL)
-    assert gone(kafka, started)
-
-
-def test_a_foreground_broker_ends_with_its_command(tmp_path: Path) -> None:
-    data = ["--data", str(tmp_path), "--port", str(ports.free_port())]
-    process = subprocess.Popen(
-        [*RIPARIAN, "broker", "start", "--foreground", "--json", *data],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    record = json.loads(process.stdout.readline())
-    started = local.process_start(record["pid"])
-    assert started is not None
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
-    process.stdout.close()
-    assert gone(record["pid"], started, 0.0)
-
-
-def test_two_starts_at_once_make_one_broker(daemon_dir: Path) -> None:
-    port = ports.free_port()
-    found: list[local.Running] = []
-    threads = [threading.Thread(target=lambda: found.append(local.start(daemon_dir, port=port))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 2
-    assert found[0] == found[1]
+def test_a_free_port_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that is away for a moment finds it free when it comes back."""
+    first = ports.free_port()
+    monkeypatch.setattr(ports, "FREE_PORTS", range(first, first + 1))
+    assert ports.port_is_free(first)
+    with pytest.raises(BrokerError, match=r"Expected a free port .* found none"):
+        ports.free_port()
 
 
 def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
@@ -217,15 +186,21 @@ def test_a_broken_storage_shows_the_last_lines(tmp_path: Path) -> None:
     with pytest.raises(BrokerError, match=r"(?s)Kafka ended while starting.*node id 7"):
         local.LocalBroker(tmp_path).start()
     assert not (tmp_path / "broker.json").exists()
-    with pytest.raises(BrokerError, match=r"(?s)Kafka ended while starting.*node id 7"):
-        local.start(tmp_path, port=ports.free_port())
-    assert not (tmp_path / "broker.json").exists()
 
 
-def test_a_broker_that_does_not_answer_in_time_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(BrokerError, match=r"did not answer within 0 s"):
-        local.LocalBroker(tmp_path).start(seconds=0.4)
-    assert not (tmp_path / "broker.json").exists()
+def test_a_broker_that_does_not_answer_in_time_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a Java that says nothing."""
+    fake = tmp_path / "bin" / "java"
+    fake.parent.mkdir()
+    version = "echo 'openjdk version \"21.0.1\"' >&2"
+    fake.write_text(f'#!/bin/sh\ncase "$*" in -version) {version};; *kafka.Kafka*) exec sleep 600;; esac\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for start in (local.LocalBroker(tmp_path).start, lambda seconds: local.start(tmp_path, seconds=seconds)):
+        monkeypatch.setattr(local, "DEFAULT_PORT", ports.free_port())
+        with pytest.raises(BrokerError, match=r"did not answer within 0 s"):
+            start(seconds=0.4)
+        assert not (tmp_path / "broker.json").exists()
 
 
 def test_a_reused_process_id_is_not_killed(tmp_path: Path) -> None:

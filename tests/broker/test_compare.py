@@ -2,119 +2,81 @@
 
 import asyncio
 import json
-import time
+from itertools import pairwise
 
 import pytest
 from aiokafka.structs import TopicPartition
-from click.testing import CliRunner
 
-from app.cli.compare import command
-from app.kafka.connection import Connection
 from app.kafka.reading import EVERYTHING, read_to_end
-from app.state.audit import audit
-from tests.broker.harness import (
-    PATIENCE,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    send,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.harness import instances
+from tests.processes import until
 
 pytestmark = pytest.mark.broker
 
 N = 3000
+FIELDS = {"champion": "last-label", "challengers": {"tree": {"model": "hoeffding-tree", "grace_period": 50}}}
 
 
-def compared(path, broker):
-    result = CliRunner().invoke(command, [str(path), "--broker", broker, "--json"])
-    assert result.exit_code == 0, f"{result.output}{result.exception!r}"
-    return json.loads(result.output)["compared"]
+def compared(s):
+    return json.loads(s.riparian("compare", "--json"))["compared"]
 
 
-def test_a_better_challenger_is_found_though_the_worker_is_killed(broker, tmp_path, topic_name):
-    path, spec = stream_file(
-        tmp_path,
-        topic_name,
-        champion="last-label",
-        challengers={"tree": {"model": "hoeffding-tree", "grace_period": 50}},
-    )
-    create_topics(spec, broker)
-    assert compared(path, broker) == []
-    features, labels = instances(N)
-    send(broker, spec.topics.features, features[: N // 2])
-    send(broker, spec.topics.labels, labels[: N // 2])
-    with Worker(path, broker, tmp_path) as worker:
-        deadline = time.monotonic() + PATIENCE
-        while not compared(path, broker):
-            assert time.monotonic() < deadline, worker.output[-3000:]
-            time.sleep(0.2)
+def test_a_better_challenger_is_found_though_the_worker_is_killed(stream):
+    s = stream(**FIELDS)
+    assert compared(s) == []
+    rows = instances(N)
+    s.give(rows, 0, N // 2)
+    with s.worker(place="w") as worker:
+        until(lambda: compared(s) or worker.process.poll() is not None)
         worker.kill()
-    send(broker, spec.topics.features, features[N // 2 :])
-    send(broker, spec.topics.labels, labels[N // 2 :])
-    with Worker(path, broker, tmp_path) as worker:
-        wait_for_state(broker, spec, N, N, worker=worker)
-        assert worker.stop() == 0
-    learner = wait_for_state(broker, spec, N, N)
-    check_against_oracle(broker, spec, learner)
-    audited = asyncio.run(audit(spec, Connection(broker), 0))
-    assert audited.holds
-    figures, (row,) = learner.figures().compared["tree"], compared(path, broker)
+    s.give(rows, N // 2)
+    learner = s.run(N, place="w")
+    s.check(learner)
+    s.holds()
+    figures, (row,) = learner.figures().compared["tree"], compared(s)
     assert figures["total_labels"] > 0.9 * N
     assert (row["verdict"], row["learner"], row["partition"]) == ("better", "hoeffding-tree", 0)
     assert row["low"] > 0
     assert row["labels"] <= figures["total_labels"]
-    shown = CliRunner().invoke(command, [str(path), "--broker", broker]).output
-    assert "better" in shown
+    assert "better" in s.riparian("compare")
 
 
-def told(broker, spec):
+def told(s):
     """The events of the stream's partition, and its predictions."""
-    found = {spec.topics.events: [], spec.topics.predictions: []}
+    found = {s.spec.topics.events: [], s.spec.topics.predictions: []}
     starts = {TopicPartition(topic, 0): 0 for topic in found}
 
     def take(tp, records):
         found[tp.topic] += [json.loads(record.value) for record in records]
 
-    asyncio.run(read_to_end(Connection(broker), starts, take, isolation=EVERYTHING))
-    return found[spec.topics.events], found[spec.topics.predictions]
+    asyncio.run(read_to_end(s.connection, starts, take, isolation=EVERYTHING))
+    return found[s.spec.topics.events], found[s.spec.topics.predictions]
 
 
-def test_a_better_challenger_is_promoted_by_rule_though_the_worker_is_killed(broker, tmp_path, topic_name):
+def test_a_better_challenger_is_promoted_by_rule_though_the_worker_is_killed(stream):
     """The second worker is killed after the promotion, and has only its outputs to show for it."""
-    tree = {"model": "hoeffding-tree", "grace_period": 50}
-    fields = {"champion": "last-label", "challengers": {"tree": tree}, "control": True, "promotion": "automatic"}
-    path, spec = stream_file(tmp_path, topic_name, **fields, checkpoint={"every": "1h"})
-    create_topics(spec, broker)
-    features, labels = instances(N)
-    cuts = [0, N // 4, 2 * N // 3, N]
-    for stop, start in zip(cuts[1:-1], cuts, strict=False):
-        send(broker, spec.topics.features, features[start:stop])
-        send(broker, spec.topics.labels, labels[start:stop])
-        with Worker(path, broker, tmp_path) as worker:
-            deadline = time.monotonic() + PATIENCE
-            while len(told(broker, spec)[1]) < stop:
-                assert time.monotonic() < deadline, worker.output[-3000:]
-                time.sleep(0.2)
+    fields = {**FIELDS, "control": True, "promotion": "automatic"}
+    s = stream(**fields, checkpoint={"every": "1h"})
+    rows = instances(N)
+    cuts = [0, N // 4, 2 * N // 3]
+    for start, stop in pairwise(cuts):
+        s.give(rows, start, stop)
+        with s.worker(place="w") as worker:
+            until(lambda stop=stop: len(told(s)[1]) >= stop)
             worker.kill()
-    events, _ = told(broker, spec)
+    events, _ = told(s)
     assert [event["event"] for event in events] == ["applied"]
-    send(broker, spec.topics.features, features[cuts[2] :])
-    send(broker, spec.topics.labels, labels[cuts[2] :])
-    path, spec = stream_file(tmp_path, topic_name, **fields)  # with checkpoints, which say when all labels were learned
-    with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, N, N, worker=worker)
-        assert worker.stop() == 0
-    check_against_oracle(broker, spec, learner)
-    assert asyncio.run(audit(spec, Connection(broker), 0)).holds
-    after, predictions = told(broker, spec)
+    s.give(rows, cuts[2])
+    s.change(**fields)  # with checkpoints, which say when all labels were learned
+    learner = s.run(N, place="w")
+    s.check(learner)
+    s.holds()
+    after, predictions = told(s)
     (event,) = after
     assert [event] == events
     assert (event["model"], event["by"], event["number"]) == ("tree", "promotion", 0)
     assert {one["model"] for one in predictions if one["offset"] < event["offset"]} == {"last-label"}
     assert {one["model"] for one in predictions if one["offset"] >= event["offset"]} == {"hoeffding-tree"}
     assert {role: running.learner_name for role, running in learner.roles.items()} == event["models"]
-    (row,) = compared(path, broker)
+    (row,) = compared(s)
     assert (row["challenger"], row["verdict"]) == ("last-label", "worse")

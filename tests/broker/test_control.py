@@ -3,8 +3,6 @@
 import asyncio
 import json
 import re
-import subprocess
-import sys
 import threading
 import time
 
@@ -12,51 +10,26 @@ import pytest
 
 from app import control
 from app.errors import StateError
-from app.kafka.connection import Connection
 from app.partition.steering import KNOWN
-from app.state.audit import audit
 from app.state.transfer import versions
-from app.stream_file.spec import Spec
-from tests.broker.harness import (
-    PATIENCE,
-    ROOT,
-    Sent,
-    Worker,
-    create_topics,
-    instances,
-    predictions,
-    read,
-    send,
-    stored,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.harness import PATIENCE, Sent, instances, send, stored
 from tests.processes import until
 from topics import commands
 from topics.names import HEADER_REASON, HEADER_TOPIC
 
 pytestmark = pytest.mark.broker
 
-N = 3000
-AT = [800, 1300, 2100]  # instances after which a worker is killed
+N = 1500
+AT = [400, 650, 1050]  # instances after which a worker is killed
 
 
-def events(broker, spec, partition=0):
-    return [commands.read_event(record.value) for record in read(broker, spec.topics.events, partition)]
+def events(s, partition=0):
+    return [commands.read_event(record.value) for record in s.read("events", partition)]
 
 
 def asked(name, n=1, **arguments):
     """n records of one command."""
     return [Sent(commands.write(control.command(name, "me", **arguments)), int(time.time() * 1000))] * n
-
-
-def riparian(*arguments, code=0):
-    """Run a command: what it prints, or with `code` 2 its sentence."""
-    command = [sys.executable, "-m", "app.cli", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr if code == 2 else done.stdout
 
 
 LAST = {"model": "last-label"}
@@ -73,38 +46,36 @@ FILE = {  # that has b in the place of c
 }
 
 
-def test_commands_through_kills_are_applied_once_and_answered_once(broker, tmp_path, topic_name):
-    path, spec = stream_file(
-        tmp_path,
-        topic_name,
+def test_commands_through_kills_are_applied_once_and_answered_once(stream):
+    s = stream(
         control=True,
         features={"a": "numeric", "c": {"type": "nominal"}},
         predictions={"challengers": True},
         drift={"on_drift": "reset"},
     )
-    FILE["settings"] = spec.running()
-    create_topics(spec, broker)
+    topics = s.spec.topics
+    FILE["settings"] = s.spec.running()
     features, labels = instances(N, delay=40)
     at = 0
     for stop, step in zip(AT, STEPS, strict=True):
-        with Worker(path, broker, tmp_path) as worker:
-            send(broker, spec.topics.features, features[at:stop], pause=0.01, chunk=50)
-            send(broker, spec.topics.labels, labels[at : stop - 40])
-            until(lambda: len(predictions(broker, spec)) > at + 10 or worker.process.poll() is not None)  # noqa: B023
-            send(broker, spec.topics.control, step())
+        with s.worker(place="w") as worker:
+            send(s.broker, topics.features, features[at:stop], pause=0.01, chunk=50)
+            send(s.broker, topics.labels, labels[at : stop - 40])
+            s.predicted(at + 11, worker)
+            send(s.broker, topics.control, step())
             worker.kill()
-        send(broker, spec.topics.labels, labels[stop - 40 : stop])
+        send(s.broker, topics.labels, labels[stop - 40 : stop])
         at = stop
-    with Worker(path, broker, tmp_path) as worker:
-        send(broker, spec.topics.labels, labels[at:])
-        while len(events(broker, spec)) < 5 and at < N:  # a command waits for an instance that comes after it was read
-            send(broker, spec.topics.features, features[at : at + 20])
-            at += 20
-            until(lambda: len(predictions(broker, spec)) >= at or worker.process.poll() is not None)  # noqa: B023
-        send(broker, spec.topics.features, features[at:])
-        learner = wait_for_state(broker, spec, N, N, worker=worker)
+    with s.worker(place="w") as worker:
+        send(s.broker, topics.labels, labels[at:])
+        while len(events(s)) < 5 and at < N:  # a command waits for an instance that comes after it was read
+            send(s.broker, topics.features, features[at : at + 10])
+            at += 10
+            s.predicted(at, worker)
+        send(s.broker, topics.features, features[at:])
+        learner = s.reach(N, worker=worker)
         assert worker.stop() == 0, worker.output
-    told = events(broker, spec)
+    told = events(s)
     assert [(one.number, one.command, one.event) for one in told] == [
         (0, "promote", "applied"),
         (1, "add", "applied"),
@@ -112,7 +83,7 @@ def test_commands_through_kills_are_applied_once_and_answered_once(broker, tmp_p
         (3, "demote", "applied"),
         (4, "apply", "applied"),
     ]
-    sent = predictions(broker, spec)
+    sent = s.predictions()
     for event in told:  # each names the first prediction that it holds for
         first = next(one for one in sent if one["offset"] == event.offset)
         before = max((one for one in sent if one["offset"] < event.offset), key=lambda one: one["offset"], default=None)
@@ -121,49 +92,41 @@ def test_commands_through_kills_are_applied_once_and_answered_once(broker, tmp_p
         assert first["model"] == told[last].models["champion"]
         assert before is None or before["control_offset"] <= event.control_offset
     assert len({one["offset"] for one in sent}) == len(sent) == N
-    letters = [dict(record.headers) for record in read(broker, spec.topics.deadletters)]
-    assert [(one[HEADER_TOPIC], one[HEADER_REASON]) for one in letters] == [
-        (spec.topics.control.encode(), b"wrong-command")
-    ]
+    assert [(one[HEADER_TOPIC], one[HEADER_REASON]) for one in s.letters()] == [(topics.control, "wrong-command")]
     assert told[-1].sentence == "dropped: second; added: wide; features added: b; features dropped: c"
     # Who was there knows what it knew, and who is new knows all.
     known = {name: role.columns for name, role in learner.roles.items()}
     assert known == {"champion": [0, 1], "last": [0, 1], "nb": [0, 1], "wide": None}
-    report = asyncio.run(audit(spec, Connection(broker), 0))
-    assert report.holds, json.dumps(report.plain())
+    s.holds()
 
 
-def test_every_partition_answers_whichever_worker_has_it(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name, control=True, partitions=2, learning="partition")
-    assert isinstance(spec, Spec)
-    create_topics(spec, broker)
+def test_every_partition_answers_whichever_worker_has_it(stream):
+    s = stream(control=True, partitions=2, learning="partition")
     features, labels = instances(1000)
-    connection = Connection(broker)
-    with Worker(path, broker, tmp_path) as one, Worker(path, broker, tmp_path) as other:
-        workers = (one, other)
+    with s.worker(name="one") as one, s.worker(name="other") as other:
         for partition in range(2):
-            send(broker, spec.topics.features, features[:500], partition=partition)
-            send(broker, spec.topics.labels, labels[:500], partition=partition)
-        until(lambda: all(len(predictions(broker, spec, partition)) == 500 for partition in range(2)))
+            s.give((features, labels), 0, 500, partition=partition)
+        for partition in range(2):
+            s.predicted(500, one, other, partition=partition)
 
         async def ask(what, seconds=PATIENCE):
-            return await control.ask(spec, connection, what, seconds)
+            return await control.ask(s.spec, s.connection, what, seconds)
 
         # Nothing comes: no answer in time.
         late = control.command("freeze", "me", model="champion")
-        assert asyncio.run(ask(late, 1.0)) == {}
+        assert asyncio.run(ask(late, 0.5)) == {}
         for partition in range(2):
-            send(broker, spec.topics.features, features[500:550], partition=partition)
-        until(lambda: all([one.id for one in events(broker, spec, p)] == [late.id] for p in range(2)))
+            send(s.broker, s.spec.topics.features, features[500:550], partition=partition)
+        until(lambda: all([one.id for one in events(s, p)] == [late.id] for p in range(2)))
 
         async def both(at, what):
             asking = asyncio.create_task(ask(what))
             await asyncio.sleep(0)
             while not asking.done():
-                await asyncio.sleep(0.3)
+                await asyncio.sleep(0.1)
                 for partition in range(2):
                     await asyncio.to_thread(
-                        send, broker, spec.topics.features, features[at : at + 5], partition=partition
+                        send, s.broker, s.spec.topics.features, features[at : at + 5], partition=partition
                     )
                 at += 5
             return await asking
@@ -172,122 +135,109 @@ def test_every_partition_answers_whichever_worker_has_it(broker, tmp_path, topic
         assert {partition: one.event for partition, one in answers.items()} == {0: "applied", 1: "applied"}
         assert all(one.models["champion"] == "naive-bayes" for one in answers.values())
         # So it is with a feature that goes.
-        file = {**FILE, "settings": spec.running()}
-        answers = asyncio.run(both(600, control.command("apply", "me", **file)))
+        file = {**FILE, "settings": s.spec.running()}
+        answers = asyncio.run(both(700, control.command("apply", "me", **file)))
         assert {one.sentence.partition("; features ")[2] for one in answers.values()} == {"dropped: c"}
-        assert all(worker.stop() == 0 for worker in workers)
+        assert one.stop() == other.stop() == 0
 
 
-def test_a_stream_gets_a_control_topic_at_a_restart(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
+def test_a_stream_gets_a_control_topic_at_a_restart(stream):
+    s = stream()
     features, labels = instances(400)
-    with Worker(path, broker, tmp_path) as worker:
-        send(broker, spec.topics.features, features[:200])
-        send(broker, spec.topics.labels, labels[:200])
-        wait_for_state(broker, spec, 200, 200, worker=worker)
-        assert worker.stop() == 0
-    path, spec = stream_file(tmp_path, topic_name, control=True)
-    with Worker(path, broker, tmp_path) as worker:
+    s.give((features, labels), 0, 200)
+    s.run(200)
+    s.change(control=True)
+    with s.worker() as worker:
         worker.wait_for("Worker ready")
-        send(broker, spec.topics.control, asked("promote", model="nb"))
-        send(broker, spec.topics.features, features[200:], pause=0.05, chunk=20)
-        send(broker, spec.topics.labels, labels[200:])
-        wait_for_state(broker, spec, 400, 400, worker=worker)
+        send(s.broker, s.spec.topics.control, asked("promote", model="nb"))
+        send(s.broker, s.spec.topics.features, features[200:], pause=0.05, chunk=20)
+        send(s.broker, s.spec.topics.labels, labels[200:])
+        s.reach(400, worker=worker)
         assert worker.stop() == 0, worker.output
-    assert [one.event for one in events(broker, spec)] == ["applied"]
+    assert [one.event for one in events(s)] == ["applied"]
     # A restart by the same file goes on with the models that the command has left.
-    with Worker(path, broker, tmp_path) as worker:
+    with s.worker() as worker:
         worker.wait_for("the models are those that commands have left")
         assert worker.stop() == 0
     # The models of before cannot go back alone: their names belong to others now.
-    _, kept = asyncio.run(versions(spec, Connection(broker), 0))
+    _, kept = asyncio.run(versions(s.spec, s.connection, 0))
     before = next(one.manifest for one in kept if one.manifest.meta["models"] != kept[0].manifest.meta["models"])
-    options = ("--partition", 0, "--to", before.sequence, "--broker", broker)
-    assert "commands have changed which models" in riparian("rollback", path, *options, "--models-only", code=2)
-    riparian("rollback", path, *options)
+    options = ("--partition", 0, "--to", before.sequence)
+    assert "commands have changed which models" in s.riparian("rollback", *options, "--models-only", code=2)
+    s.riparian("rollback", *options)
 
 
-def test_old_commands_are_not_taken_again_where_control_was_off_for_a_while(broker, tmp_path, topic_name):
-    features, labels = instances(120)
-    path, spec = stream_file(tmp_path, topic_name, control=True)
-    create_topics(spec, broker)
-    n = KNOWN + 20
+def test_old_commands_are_not_taken_again_where_control_was_off_for_a_while(stream):
+    rows = instances(120)
+    s = stream(control=True)
+    topic, n = s.spec.topics.control, KNOWN + 20
     for at, control_is_on in ((0, True), (40, False), (80, True)):
-        path, spec = stream_file(tmp_path, topic_name, control=control_is_on)
-        send(broker, f"{topic_name}.control", asked("checkpoint") + asked("add", model="x", definition=LAST))
+        s.change(control=control_is_on)
+        send(s.broker, topic, asked("checkpoint") + asked("add", model="x", definition=LAST))
         if not at:  # more than are remembered
-            send(broker, f"{topic_name}.control", [one for _ in range(n - 2) for one in asked("reset", model="nb")])
-        with Worker(path, broker, tmp_path) as worker:
-            send(broker, spec.topics.features, features[at : at + 40])
-            send(broker, spec.topics.labels, labels[at : at + 40])
-            wait_for_state(broker, spec, at + 40, at + 40, worker=worker)
-            assert worker.stop() == 0, worker.output
-    told = events(broker, spec)
+            send(s.broker, topic, [one for _ in range(n - 2) for one in asked("reset", model="nb")])
+        s.give(rows, at, at + 40)
+        s.run(at + 40)
+    told = events(s)
     assert [one.number for one in told] == list(range(n + 4))
     assert [one.control_offset for one in told] == list(range(n + 4))
     assert [one.command for one in told[n:]] == ["checkpoint", "add"] * 2
     assert [one.event for one in told[n:]] == ["applied", "refused"] * 2
-    later = [one["control_offset"] for one in predictions(broker, spec) if one["offset"] >= 80]
+    later = [one["control_offset"] for one in s.predictions() if one["offset"] >= 80]
     assert {*later} <= {n, n + 4}  # those of before, where features were fetched before the commands
     assert later[-1] == n + 4
     with pytest.raises(StateError, match="at offset 80 the stream file was changed") as refused:
-        asyncio.run(audit(spec, Connection(broker), 0))
-    start = int(re.search(r"with --from (\d+)", str(refused.value))[1])
-    report = asyncio.run(audit(spec, Connection(broker), 0, start=start))
-    assert report.holds, json.dumps(report.plain())
+        s.audit()
+    report = s.holds(start=int(re.search(r"with --from (\d+)", str(refused.value))[1]))
     assert (report.n_predictions, report.answers.n_compared) == (40, 4)
 
 
-def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, topic_name):
-    plain, _ = stream_file(tmp_path, f"{topic_name}-plain")
-    assert "control: expected true" in riparian("promote", plain, "nb", "--broker", broker, code=2)
+def test_the_command_line_steers_and_applies_a_changed_file(stream):
+    plain = stream(topics_made=False)
+    assert "control: expected true" in plain.riparian("promote", "nb", code=2)
     pool = {"model": "opinion-pool", "members": {"last": "last-label", "most": "majority-class"}}
     fields = {"control": True, "challengers": {"nb": "naive-bayes", "pool": pool}}
-    path, spec = stream_file(tmp_path, topic_name, **fields)
-    said = riparian("promote", path, "nb", "--broker", broker, code=2)
-    assert f"the topic {topic_name}.control is missing" in said
-    create_topics(spec, broker)
-    features, labels = instances(60_000)  # more than come while it runs
+    s = stream(topics_made=False, **fields)
+    assert f"the topic {s.spec.topics.control} is missing" in s.riparian("promote", "nb", code=2)
+    s.create_topics()
+    rows = instances(60_000)  # more than come while it runs
     done = threading.Event()
 
     def flow():
-        at = 0
-        while not done.is_set() and at < len(features):
-            send(broker, spec.topics.features, features[at : at + 20])
-            send(broker, spec.topics.labels, labels[at : at + 20])
-            at += 20
-            done.wait(0.1)
+        for at in range(0, len(rows[0]), 20):
+            s.give(rows, at, at + 20)
+            if done.wait(0.1):
+                return
 
     flowing = threading.Thread(target=flow)
-    with Worker(path, broker, tmp_path) as worker:
+    with s.worker() as worker:
         flowing.start()
         try:
-            until(lambda: len(predictions(broker, spec)) > 50 or worker.process.poll() is not None)
-            options = ("--broker", broker, "--wait", PATIENCE, "--by", "me")
-            assert riparian("promote", path, "nb", *options).startswith("partition 0: applied: nb (naive-bayes) is the")
-            refused = json.loads(riparian("promote", path, "nb", *options, "--json", code=1))
+            s.predicted(50, worker)
+            options = ("--wait", PATIENCE, "--by", "me")
+            assert s.riparian("promote", "nb", *options).startswith("partition 0: applied: nb (naive-bayes) is the")
+            refused = json.loads(s.riparian("promote", "nb", *options, "--json", code=1))
             assert refused["silent"] == []
             assert refused["answers"][0]["sentence"].startswith("there is no model nb: name one of champion, hoeffding")
             assert refused["answers"][0]["by"] == "me"
-            assert "unknown model" in riparian("add", path, "more", "nobody", *options, code=2)
-            assert "applied" in riparian("add", path, "more", "hoeffding-tree:grace_period=20", *options)
+            assert "unknown model" in s.riparian("add", "more", "nobody", *options, code=2)
+            assert "applied" in s.riparian("add", "more", "hoeffding-tree:grace_period=20", *options)
             # A file that still has the old champion cannot be applied, nor one that changes what is fixed at the start.
-            other, _ = stream_file(tmp_path, topic_name, **fields, predictions={"probabilities": False})
-            until(lambda: stored(broker, spec) is not None and "more" in stored(broker, spec).roles)
-            said = riparian("apply", other, *options, code=2)
+            until(lambda: (found := stored(s.broker, s.spec)) is not None and "more" in found.roles)
+            s.change(**fields, predictions={"probabilities": False})
+            said = s.riparian("apply", *options, code=2)
             assert "predictions.probabilities was True, is False; this changes at a restart" in said
             more = {"a": "numeric", "b": "nominal", "c": {"type": "nominal"}, "d": "numeric"}
-            other, _ = stream_file(tmp_path, topic_name, **fields, features=more)
-            said = riparian("apply", other, *options, code=2)
+            s.change(**fields, features=more)
+            said = s.riparian("apply", *options, code=2)
             assert "the features have changed: d is new; b was numeric, is nominal" in said
             changed = {"features": {"a": "numeric", "c": {"type": "nominal"}, "d": "numeric"}}
             changed |= {"champion": "naive-bayes", "challengers": {"more": "majority-class", "last": "last-label"}}
             members = {"tree": "hoeffding-tree", "last": {"model": "last-label", "frozen": True}}
             changed["challengers"]["pool"] = {**pool, "members": members}
             changed |= {"drift": {"on_drift": "reset"}, "metrics": {"every": "1s", "window": 50}}
-            path, spec = stream_file(tmp_path, topic_name, **{**fields, **changed})
-            said = riparian("apply", path, *options)
+            s.change(**{**fields, **changed})
+            said = s.riparian("apply", *options)
             assert (
                 "dropped: hoeffding-tree; begun anew: more; added: last; with other parameters: pool (go on: last; "
                 "begin: tree; dropped: most; frozen from here on: last); changed: metrics.window, drift.on_drift; "
@@ -298,17 +248,15 @@ def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, to
             flowing.join()
         assert worker.stop() == 0, worker.output
     # The new file is what runs, the one before is told.
-    assert "goes on as it is" in riparian("check", path, "--broker", broker)
-    older, _ = stream_file(tmp_path, topic_name, **fields)
-    said = riparian("check", older, "--broker", broker)
+    assert "goes on as it is" in s.riparian("check")
+    s.change(**fields)
+    said = s.riparian("check")
     assert "steered: the models are those that commands have left" in said
     assert "also, an applied file has left metrics.window 50, drift.on_drift reset" in said
     assert "also, an applied file has left the features a, c, d, and the stream file says otherwise" in said
-    assert "4 answers to commands: equal" in riparian("audit", older, "--broker", broker)
+    assert "4 answers to commands: equal" in s.riparian("audit")
     # Which the applied file alone is not enough for: its models were not there at the beginning.
-    path, _ = stream_file(tmp_path, topic_name, **{**fields, **changed})
-    said = riparian("audit", path, "--broker", broker, code=2)
-    n = int(re.search(r"with --from (\d+)", said)[1])
-    assert "compared: all equal" in riparian("audit", path, "--from", n, "--broker", broker)
-    shown = riparian("inspect", path, "--model", "more", "--broker", broker)
-    assert "majority-class" in shown
+    s.change(**{**fields, **changed})
+    n = int(re.search(r"with --from (\d+)", s.riparian("audit", code=2))[1])
+    assert "compared: all equal" in s.riparian("audit", "--from", n)
+    assert "majority-class" in s.riparian("inspect", "--model", "more")

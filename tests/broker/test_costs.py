@@ -6,58 +6,43 @@ import json
 
 import pytest
 
-from app.kafka.connection import Connection
 from app.page.predictions import explained
-from app.state.audit import audit
-from tests.broker.harness import (
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    predictions,
-    read,
-    send,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.harness import instances
 from tests.processes import until
 
 pytestmark = pytest.mark.broker
 N = 3000
 
 
-def measured(broker, spec, n):
+def measured(s, n):
     """What was said of the champion after n labels."""
-    told = (json.loads(record.value) for record in read(broker, spec.topics.metrics))
+    told = (json.loads(record.value) for record in s.read("metrics"))
     return [record for record in told if record.get("model") == "champion" and record["overall"]["n"] == n]
 
 
-def test_thresholds_go_on_through_kills_and_hold_in_an_audit(broker, tmp_path, topic_name):
-    path, spec = stream_file(
-        tmp_path, topic_name, decision={"class": "yes", "alert_rate": 0.25}, class_weights={"yes": 2},
+def test_thresholds_go_on_through_kills_and_hold_in_an_audit(stream):
+    s = stream(
+        decision={"class": "yes", "alert_rate": 0.25}, class_weights={"yes": 2},
         predictions={"challengers": True, "calibrated": True, "coverage": 0.9}, metrics={"every": "200ms"},
     )  # fmt: skip
-    create_topics(spec, broker)
-    features, labels = instances(N, delay=40)
+    rows = instances(N, delay=40)
     for start, known in ((0, 400), (1500, N)):  # the first one is killed in the middle of its records
-        with Worker(path, broker, tmp_path) as worker:
-            send(broker, spec.topics.features, features[start : start + 1500])
-            send(broker, spec.topics.labels, labels[start : start + 1500])
-            learner = wait_for_state(broker, spec, known, known - 100 if known < N else N, worker=worker)
+        with s.worker(place="w") as worker:
+            s.give(rows, start, start + 1500)
+            learner = s.reach(known, known - 100 if known < N else N, worker)
             if known == N:
-                until(lambda: measured(broker, spec, N))
+                until(lambda: measured(s, N))
             worker.kill()
-    check_against_oracle(broker, spec, learner)
-    report = asyncio.run(audit(spec, Connection(broker), 0))
-    assert report.plain()["holds"]
-    sent = predictions(broker, spec)
+    s.check(learner)
+    s.holds()
+    sent = s.predictions()
     assert sum(one["y"] == "yes" for one in sent[1000:]) / (N - 1000) == pytest.approx(0.25, abs=0.03)
     others = [i for i, one in enumerate(sent) if one["p"] and one["y"] != max(one["p"], key=one["p"].get)]
     assert len(others) > N / 20
     one = sent[others[-1]]
-    found = asyncio.run(explained(spec, Connection(broker), one["id"]))
+    found = asyncio.run(explained(s.spec, s.connection, one["id"]))
     assert found["said"][0]["y"] == one["y"]
-    last = measured(broker, spec, N)[-1]
+    last = measured(s, N)[-1]
     assert all(one["set"] is None or one["set"] for one in sent)
     assert last["overall"]["coverage"] > 0.87  # the rows are easy: one class alone holds more
     assert 1.0 <= last["overall"]["set_size"] < 2.0

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,12 +14,11 @@ from app.state.audit import audit
 from models.contract import PREDICT, Program
 from models.decision import Threshold
 from tests.broker.harness import (
-    PATIENCE,
-    ROOT,
     Worker,
     create_topics,
     instances,
     predictions,
+    riparian,
     send,
     stream_file,
     wait_for_state,
@@ -82,15 +79,12 @@ def test_a_prediction_its_label_and_its_path(broker, tmp_path, topic_name):
     assert split >= 2
     with pytest.raises(StateError, match=r"has the id .nobody., in 6,0\d\d records"):
         asyncio.run(explained(spec, connection, "nobody"))
-    command = [sys.executable, "-m", "app.cli", "explain", str(path), "--id", "0001500", "--broker", broker]
     for options, code, said in (
         ((), 0, "made again from checkpoint"), (("--json",), 0, '"folded"'), (("--last", "1h"), 0, "  label "),
         (("--last", "soon"), 2, "expected a duration"),
     ):  # fmt: skip
-        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
-        assert done.returncode == code, done.stderr
-        assert said in done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
+        shown = riparian("explain", path, "--id", "0001500", "--broker", broker, *options, code=code)
+        assert said in shown
 
 
 def test_an_anomaly_without_labels(broker, tmp_path, topic_name):

@@ -1,49 +1,34 @@
 """Only the last owner of a partition can write for it: what Kafka refuses, and what a stopped worker finds."""
 
 import asyncio
+import json
 import signal
-import threading
-import time
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 from aiokafka.errors import ProducerFenced
 from aiokafka.structs import TopicPartition
 
-from app.kafka.connection import Connection
 from app.kafka.outputs import Outputs, fenced_producer
 from app.state.changelog import ensure_changelog
-from tests.broker.harness import (
-    PATIENCE,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    predictions,
-    read,
-    send,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.harness import Stream, administer, instances, read
+from tests.processes import until
 from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
 
 
-def test_an_older_owner_s_sends_are_refused_in_every_topic(broker, tmp_path, topic_name):
-    _, spec = stream_file(tmp_path, topic_name, partitions=2)
-    create_topics(spec, broker)
-    topics = [changelog_topic(spec.name), spec.topics.predictions, spec.topics.metrics, spec.topics.deadletters]
+def test_an_older_owner_s_sends_are_refused_in_every_topic(stream):
+    s = stream(partitions=2)
+    topics = [changelog_topic(s.name), *(getattr(s.spec.topics, name) for name in ("predictions", "metrics"))]
+    topics.append(s.spec.topics.deadletters)
 
     async def own(partition: int) -> Outputs:
-        producer = await fenced_producer(
-            Connection(broker), spec.name, [TopicPartition(topic, partition) for topic in topics]
-        )
-        return Outputs(producer, partition, dict.fromkeys(topics, 0))
+        where = [TopicPartition(topic, partition) for topic in topics]
+        return Outputs(await fenced_producer(s.connection, s.name, where), partition, dict.fromkeys(topics, 0))
 
     async def run() -> None:
-        await ensure_changelog(spec, Connection(broker))
+        await ensure_changelog(s.spec, s.connection)
         first, neighbour = await own(0), await own(1)
         for topic in topics:
             await first.write(topic, [(b"k", b"first")])
@@ -68,57 +53,62 @@ def test_an_older_owner_s_sends_are_refused_in_every_topic(broker, tmp_path, top
 
     asyncio.run(run())
     for topic in topics:
-        assert [record.value for record in read(broker, topic, 0)] == [b"first", b"second", b"batch"]
-        assert [record.value for record in read(broker, topic, 1)] == [b"other partition"]
+        assert [record.value for record in read(s.broker, topic, 0)] == [b"first", b"second", b"batch"]
+        assert [record.value for record in read(s.broker, topic, 1)] == [b"other partition"]
 
 
-def _last_loaded(output: str) -> str:
-    """When a worker last loaded the partition: log lines begin with the time."""
-    return max((line for line in output.splitlines() if "partition 0: checkpoint" in line), default="")
+def test_a_worker_that_was_stopped_until_its_partition_moved_corrupts_nothing(stream):
+    s = stream()
+    n, stops = 3000, 2
+    rows = instances(n, delay=20)
 
+    def loaded(worker):
+        """When a worker last loaded the partition: log lines begin with the time."""
+        return max((line for line in worker.output.splitlines() if "partition 0: checkpoint" in line), default="")
 
-def test_a_worker_that_was_stopped_until_its_partition_moved_corrupts_nothing(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
-    n, stops = 6000, 2
-    features, labels = instances(n, delay=20)
-    with Worker(path, broker, tmp_path, name="first") as first, Worker(path, broker, tmp_path, name="second") as second:
+    with s.worker(name="first") as first, s.worker(name="second") as second:
         workers = [first, second]
         for worker in workers:
-            while "Worker ready" not in worker.output:
-                assert worker.process.poll() is None, worker.output
-                time.sleep(0.1)
-
-        def wait_until(condition: Callable[[], bool]) -> None:
-            deadline = time.monotonic() + PATIENCE
-            while not condition():
-                assert time.monotonic() < deadline, [w.output[-3000:] for w in workers]
-                time.sleep(0.2)
-
-        def n_predicted() -> int:
-            return len(predictions(broker, spec))
-
-        def owner() -> Worker:
-            return max(workers, key=lambda w: _last_loaded(w.output))
-
+            worker.wait_for("Worker ready")
         # One has the partition, the other stands by. Stop the owner in the middle of its work, again and again.
         for a, b in pairwise(range(0, n + 1, n // stops)):
-            senders = [
-                threading.Thread(target=send, args=(broker, topic, records[a:b]), kwargs={"pause": 0.2, "chunk": 50})
-                for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels))
-            ]
-            for sender in senders:
-                sender.start()
-            wait_until(lambda a=a: n_predicted() > a)
-            stopped = owner()
-            stopped.process.send_signal(signal.SIGSTOP)
-            at = n_predicted()
-            wait_until(lambda stopped=stopped: owner() is not stopped)
-            wait_until(lambda at=at: n_predicted() > at)
-            stopped.process.send_signal(signal.SIGCONT)
-            for sender in senders:
-                sender.join()
-        learner = wait_for_state(broker, spec, n, n)
+            with s.giving(rows, a, b, pause=0.1, chunk=50):
+                s.predicted(a + 1, *workers)
+                stopped = max(workers, key=loaded)
+                stopped.process.send_signal(signal.SIGSTOP)
+                at = len(s.predictions())
+                until(lambda stopped=stopped: max(workers, key=loaded) is not stopped)
+                s.predicted(at + 1, *workers)
+                stopped.process.send_signal(signal.SIGCONT)
+        learner = s.reach(n)
         assert [w.stop() for w in workers] == [0, 0]
-    oracle = check_against_oracle(broker, spec, learner)
-    assert oracle.pending.counts["joined"] == n
+    assert s.check(learner).pending.counts["joined"] == n
+
+
+def test_workers_of_two_prefixes_fence_each_other(stream):
+    """Two consumer groups, one state, and the outputs of one owner at a time."""
+    s = stream()
+    (s.folder / "prefixed").mkdir()
+    prefix = {"prefix": "team-a."}
+    other = Stream(s.broker, s.folder / "prefixed", s.name, topics_made=False, kafka=prefix)
+    assert other.spec.group == f"team-a.{s.spec.group}"
+    assert other.spec.kafka.settings == {"client.id": "team-a.riparian"}
+    rows = instances(1500)
+    with s.worker(name="plain") as one, other.worker(name="prefixed") as two:
+        for worker in (one, two):
+            worker.wait_for("Worker ready")
+        for start in range(0, 1500, 300):
+            s.give(rows, start, start + 300)
+            learner = s.reach(start + 300)
+        for worker in (one, two):
+            assert worker.stop() == 0, worker.output
+            assert "partition 0: checkpoint" in worker.output  # it has owned the partition
+    assert s.check(learner).pending.counts["joined"] == 1500
+
+    async def there(client):
+        return {group for group, *_ in await client.list_consumer_groups()}, set(await client.list_topics())
+
+    groups, topics = administer(s.broker, there)
+    assert {s.spec.group, other.spec.group} <= groups
+    assert [name for name in topics if name.endswith(changelog_topic(s.name))] == [changelog_topic(s.name)]
+    assert json.loads(other.riparian("lag", "--json"))["group"] == other.spec.group

@@ -1,59 +1,45 @@
 """Features and labels whose clients choose partitions differently: `riparian check` sees it, and says what to do."""
 
 import json
-import urllib.request
 import zlib
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from app.cli import cli
-from app.errors import TopicError
 from app.kafka.keys import Ids, Keys
 from app.kafka.partitioner import partitions_of
-from app.kafka.ports import free_port
-from tests.broker.harness import PATIENCE, Sent, Worker, create_topics, instances, send, stream_file, wait_for_state
+from tests.broker.harness import Page, Sent, Stream, instances, invoke, send
 
 pytestmark = pytest.mark.broker
 P = 4
 
 
-def murmur2(key: bytes) -> int:
+def murmur2(key: bytes | None) -> int:
     """As Java's client, and most others."""
-    return int(partitions_of([key], P)[0])
+    return int(partitions_of([key or b""], P)[0])
 
 
-def crc32(key: bytes) -> int:
+def crc32(key: bytes | None) -> int:
     """As librdkafka, unless it is told otherwise."""
-    return zlib.crc32(key) % P
+    return zlib.crc32(key or b"") % P
 
 
-def send_by(broker: str, topic: str, records: list[Sent], partitioner: Any, keep_key: bool = True) -> None:
+def send_by(s: Stream, role: str, records: list[Sent], partitioner: Any, keep_key: bool = True) -> None:
     for k in range(P):
         chosen = [r for r in records if partitioner(r.key) == k]
-        send(broker, topic, chosen if keep_key else [r._replace(key=None) for r in chosen], partition=k)
+        chosen = chosen if keep_key else [r._replace(key=None) for r in chosen]
+        send(s.broker, getattr(s.spec.topics, role), chosen, partition=k)
 
 
-def check(broker: str, path: Path, *arguments: str) -> Any:
-    return CliRunner().invoke(cli, ["check", str(path), "--broker", broker, *arguments])
-
-
-def test_the_same_partitioner_is_said_to_be_right(broker: str, tmp_path: Path, topic_name: str) -> None:
-    path, spec = stream_file(tmp_path, topic_name, partitions=P)
-    create_topics(spec, broker)
-    assert "ids were found" not in check(broker, path).output
+def test_the_same_partitioner_is_said_to_be_right(stream: Any) -> None:
+    s = stream(partitions=P)
+    assert "ids were found" not in s.riparian("check")
     features, labels = instances(3000)
-    assert spec.topics.labels is not None
-    send_by(broker, spec.topics.features, features, crc32)
-    send_by(broker, spec.topics.labels, labels[:2900], crc32)
-    found = check(broker, path)
-    assert found.exit_code == 0, found.output
-    assert f"2,900 ids were found both in {topic_name}.features and {topic_name}.labels, all of them in the same" in (
-        found.output
-    )
-    assert json.loads(check(broker, path, "--json").output)["ids"] == {"both": 2900, "apart": 0}
+    send_by(s, "features", features, crc32)
+    send_by(s, "labels", labels[:2900], crc32)
+    said = f"2,900 ids were found both in {s.name}.features and {s.name}.labels, all of them in the same"
+    assert said in s.riparian("check")
+    assert json.loads(s.riparian("check", "--json"))["ids"] == {"both": 2900, "apart": 0}
 
 
 @pytest.mark.parametrize(
@@ -65,23 +51,17 @@ def test_the_same_partitioner_is_said_to_be_right(broker: str, tmp_path: Path, t
         ((murmur2, crc32, False), "records of S.labels have no key, so give both topics the id as their key"),
     ],
 )  # fmt: skip
-def test_two_partitioners_are_refused_with_the_cure(
-    broker: str, tmp_path: Path, topic_name: str, how: Any, cure: str
-) -> None:
-    path, spec = stream_file(tmp_path, topic_name, partitions=P)
-    create_topics(spec, broker)
+def test_two_partitioners_are_refused_with_the_cure(stream: Any, how: Any, cure: str) -> None:
+    s = stream(partitions=P)
     features, labels = instances(5000)  # more than a sample
     ours, theirs, keyed = how
-    assert spec.topics.labels is not None
-    send_by(broker, spec.topics.features, features, ours)
-    send_by(broker, spec.topics.labels, labels, theirs, keyed)
-    found = check(broker, path)
-    assert isinstance(found.exception, TopicError), found.output
-    assert "have their label in another partition than their features" in str(found.exception)
-    assert cure.replace("S", topic_name, 1) in str(found.exception)
-    lines = f"or let workers copy both topics by id: rekey: {{features: {topic_name}.features, labels: {topic_name}.lab"
-    assert lines in str(found.exception)
-    apart = json.loads(check(broker, path, "--json").stdout.splitlines()[0])["ids"]
+    send_by(s, "features", features, ours)
+    send_by(s, "labels", labels, theirs, keyed)
+    said = s.riparian("check", code=2)
+    assert "have their label in another partition than their features" in said
+    assert cure.replace("S", s.name, 1) in said
+    assert f"or let workers copy both topics by id: rekey: {{features: {s.name}.features, labels: {s.name}.lab" in said
+    apart = json.loads(invoke("check", s.path, "--json", "--broker", s.broker).stdout.splitlines()[0])["ids"]
     assert 0.65 < apart["apart"] / apart["both"] < 0.85
     assert apart["both"] > 1000
 
@@ -96,53 +76,40 @@ def test_a_rest_of_an_earlier_time_is_told_and_not_refused() -> None:
     assert not Ids(0, 0, of, of).broken
 
 
-def ratio(port: int) -> float:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
-        line = next(x for x in page.read().decode().splitlines() if x.startswith("riparian_ids_apart_ratio{"))
-    return float(line.rpartition(" ")[2])
-
-
+RATIO = "riparian_ids_apart_ratio"
 SAID = "few labels meet their instances"
 
 
-def test_a_worker_warns_once_of_features_and_labels_that_never_meet(
-    broker: str, tmp_path: Path, topic_name: str
-) -> None:
-    path, spec = stream_file(tmp_path, topic_name, partitions=P)
-    create_topics(spec, broker)
+def test_a_worker_warns_once_of_features_and_labels_that_never_meet(stream: Any) -> None:
+    s = stream(partitions=P)
     features, labels = instances(6000)
-    assert spec.topics.labels is not None
-    port = free_port()
-    with Worker(path, broker, tmp_path, web_port=port) as worker:
-        send_by(broker, spec.topics.features, features[:3000], murmur2)
-        send_by(broker, spec.topics.labels, labels[:3000], crc32)
+    page = Page()
+    with s.worker(web_port=page.port) as worker:
+        send_by(s, "features", features[:3000], murmur2)
+        send_by(s, "labels", labels[:3000], crc32)
         worker.wait_for(SAID)
-        assert 0.65 < ratio(port) < 0.85
-        send_by(broker, spec.topics.features, features[3000:], murmur2)
-        send_by(broker, spec.topics.labels, labels[3000:], crc32)
+        assert 0.65 < page.value(RATIO) < 0.85
+        send_by(s, "features", features[3000:], murmur2)
+        send_by(s, "labels", labels[3000:], crc32)
         for k in range(P):
             n = [sum(how(r.key) == k for r in records) for how, records in ((murmur2, features), (crc32, labels))]
-            wait_for_state(broker, spec, n[0], n[1], partition=k, worker=worker)
+            s.reach(n[0], n[1], worker, k)
         assert worker.stop() == 0, worker.output[-3000:]
         (line,) = [line for line in worker.output.splitlines() if SAID in line]
     assert "WARNING" in line
     assert "partitioner=murmur2_random" in line
 
 
-def test_a_worker_does_not_warn_where_few_labels_meet_for_another_reason(
-    broker: str, tmp_path: Path, topic_name: str
-) -> None:
+def test_a_worker_does_not_warn_where_few_labels_meet_for_another_reason(stream: Any) -> None:
     """Labels of 1 % of the instances, among labels of another stream's."""
-    path, spec = stream_file(tmp_path, topic_name, partitions=P)
-    create_topics(spec, broker)
+    s = stream(partitions=P)
     features, labels = instances(6000)
     others = [r._replace(value=(r.value or b"").replace(b'"id": "', b'"id": "other-')) for r in labels[:4000]]
-    assert spec.topics.labels is not None
-    port = free_port()
-    with Worker(path, broker, tmp_path, web_port=port) as worker:
-        send_by(broker, spec.topics.features, features, murmur2)
-        send_by(broker, spec.topics.labels, others + labels[::100], murmur2)
+    page = Page()
+    with s.worker(web_port=page.port) as worker:
+        send_by(s, "features", features, murmur2)
+        send_by(s, "labels", others + labels[::100], murmur2)
         worker.wait_for(SAID)
-        assert ratio(port) == 0.0
+        assert page.value(RATIO) == 0.0
         assert worker.stop() == 0, worker.output[-3000:]
         assert not [line for line in worker.output.splitlines() if SAID in line and "WARNING" in line]

@@ -5,62 +5,24 @@ and exit code 2, and loses nothing that it did not say."""
 import asyncio
 import resource
 import signal
-import threading
-import time
 import urllib.request
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.structs import TopicPartition
 
-from app.kafka.broker import LocalBroker
-from app.kafka.connection import Connection
 from app.kafka.ports import free_port
 from app.state import checkpoint
 from app.state.changelog import ensure_changelog
-from app.state.log import StateLog
-from tests.broker.harness import (
-    PATIENCE,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    predictions,
-    read,
-    send,
-    stored,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.harness import PATIENCE, Stream, administer, append, delete_before, instances, read, state_log
+from tests.processes import until
 from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
 
 
-def administer(broker, action):
-    """Await `action(admin client)`."""
-
-    async def run():
-        client = AIOKafkaAdminClient(bootstrap_servers=broker)
-        await client.start()
-        try:
-            return await action(client)
-        finally:
-            await client.close()
-
-    return asyncio.run(run())
-
-
 def delete_topic(broker, topic):
     administer(broker, lambda client: client.delete_topics([topic]))
-    while any(entry["topic"] == topic for entry in administer(broker, lambda client: client.describe_topics())):
-        time.sleep(0.05)
-
-
-def delete_before(broker, topic, offset):
-    administer(broker, lambda client: client.delete_records({TopicPartition(topic, 0): RecordsToDelete(offset)}))
+    until(lambda: all(one["topic"] != topic for one in administer(broker, lambda client: client.describe_topics())))
 
 
 def configure(broker, topic, **config):
@@ -68,90 +30,55 @@ def configure(broker, topic, **config):
     administer(broker, lambda c: c.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, named)]))
 
 
-def append(broker, topic, key, value):
-    async def run():
-        producer = AIOKafkaProducer(bootstrap_servers=broker, max_request_size=2_000_000)
-        await producer.start()
-        try:
-            await producer.send_and_wait(topic, value, key=key, partition=0)
-        finally:
-            await producer.stop()
-
-    asyncio.run(run())
-
-
-def ended(worker):
-    """The sentence with which a worker ends by itself."""
-    assert worker.process.wait(PATIENCE) == 2, worker.output[-3000:]
-    assert "Traceback" not in worker.output
-    last = worker.output.strip().splitlines()[-1]
-    assert last.startswith("riparian: ")
-    return last
-
-
-def send_both(broker, spec, data, start, stop, **how):
-    for topic, records in zip((spec.topics.features, spec.topics.labels), data, strict=True):
-        send(broker, topic, records[start:stop], **how)
-
-
-def manifest(broker, spec):
-    log = StateLog(0)
-    log.take(None, read(broker, changelog_topic(spec.name)))
-    return log.manifest
-
-
-def test_records_deleted_unread_stop_the_worker_or_are_skipped_and_counted(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
-    data = instances(1000)
-    features, labels = spec.topics.features, spec.topics.labels
+def test_records_deleted_unread_stop_the_worker_or_are_skipped_and_counted(stream):
+    s = stream()
+    rows = instances(1000)
+    features, labels = s.spec.topics.features, s.spec.topics.labels
 
     def lose(worker, start, stop, first_feature, first_label):
         """While the worker is stopped, records come in small batches; most are deleted before it runs again."""
         worker.process.send_signal(signal.SIGSTOP)
-        send_both(broker, spec, data, start, stop, chunk=20)
-        kept = read(broker, features), read(broker, labels)
-        delete_before(broker, features, first_feature)
-        delete_before(broker, labels, first_label)
+        s.give(rows, start, stop, chunk=20)
+        kept = s.read("features"), s.read("labels")
+        delete_before(s.broker, features, first_feature)
+        delete_before(s.broker, labels, first_label)
         worker.process.send_signal(signal.SIGCONT)
         return kept
 
-    send_both(broker, spec, data, 0, 200)
-    with Worker(path, broker, tmp_path, name="stops") as worker:
-        wait_for_state(broker, spec, 200, 200, worker=worker)
+    s.give(rows, 0, 200)
+    with s.worker(name="stops") as worker:
+        s.reach(200, worker=worker)
         kept = lose(worker, 200, 600, 500, 450)
-        said = ended(worker)
+        said = worker.sentence()
         assert f" to {499 if features in said else 449}) deleted before they were learned: write lost: skip" in said
     # What had arrived when the rest was deleted was learned, at the latest by the last checkpoint.
-    first = stored(broker, spec)
+    first = s.stored()
     lost_features, lost_labels = range(first.offsets["features"], 500), range(first.offsets["labels"], 450)
-    with Worker(path, broker, tmp_path, name="refuses") as worker:
-        assert f"{len(lost_features)} records of {features}[0] (offsets {lost_features[0]} to 499)" in ended(worker)
-    assert stored(broker, spec).digest() == first.digest()
+    said = s.fails(name="refuses")
+    assert f"{len(lost_features)} records of {features}[0] (offsets {lost_features[0]} to 499)" in said
+    assert s.stored().digest() == first.digest()
 
-    path, spec = stream_file(tmp_path, topic_name, lost="skip")
+    s.change(lost="skip")
     port = free_port()
-    with Worker(path, broker, tmp_path, name="skips", web_port=port) as worker:
-        wait_for_state(broker, spec, 600, 600, worker=worker)
+    with s.worker(name="skips", web_port=port) as worker:
+        s.reach(600, worker=worker)
         more = lose(worker, 600, 1000, 900, 900)
-        learner = wait_for_state(broker, spec, 1000, 1000, worker=worker)
+        learner = s.reach(1000, worker=worker)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
             metrics = page.read().decode()
-    seen = {p["offset"] for p in predictions(broker, spec)}
+    seen = {p["offset"] for p in s.predictions()}
     skipped = [i for i in range(1000) if i not in seen]
     assert set(lost_features) < set(skipped)
     assert skipped[len(lost_features) :] == list(range(skipped[len(lost_features)], 900))
-    counted = manifest(broker, spec).lost
+    counted = state_log(s.broker, s.spec).manifest.lost
     assert counted["features"] == (len(skipped), 900)
     for topic, (n, _) in ((features, counted["features"]), (labels, counted["labels"])):
-        assert f'riparian_lost_records_total{{partition="0",stream="{spec.name}",topic="{topic}"}} {n}.0' in metrics
+        assert f'riparian_lost_records_total{{partition="0",stream="{s.name}",topic="{topic}"}} {n}.0' in metrics
     # The fold of what was there when the workers read comes to the same.
     joined = learner.pending.counts["joined"]
     n_late = counted["labels"][0] - len(lost_labels)
     gone = {*lost_labels, *range(900 - n_late, 900)}
-    check_against_oracle(
-        broker,
-        spec,
+    s.check(
         learner,
         [r for r in (*kept[0], *more[0][600 - 500 :]) if r.offset in seen],
         [r for r in (*kept[1], *more[1][600 - 450 :]) if r.offset not in gone],
@@ -159,140 +86,118 @@ def test_records_deleted_unread_stop_the_worker_or_are_skipped_and_counted(broke
     assert joined == sum(i not in gone for i in seen)
 
 
-def test_another_topic_under_the_same_name_is_refused_and_the_same_records_are_not(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
-    data, other = instances(500), instances(500, seed=1)
-    topic = spec.topics.features
+def test_another_topic_under_the_same_name_is_refused_and_the_same_records_are_not(stream):
+    s = stream()
+    rows, other = instances(500), instances(500, seed=1)
+    topic = s.spec.topics.features
 
     def create_again(records):
-        delete_topic(broker, topic)
-        create_topics(spec, broker)
-        send(broker, topic, records)
+        delete_topic(s.broker, topic)
+        s.create_topics()
+        s.give((records, []))
 
-    send_both(broker, spec, data, 0, 300)
-    with Worker(path, broker, tmp_path, name="notices") as worker:
-        before = wait_for_state(broker, spec, 300, 300, worker=worker)
+    s.give(rows, 0, 300)
+    with s.worker(name="notices") as worker:
+        before = s.reach(300, worker=worker)
         worker.process.send_signal(signal.SIGSTOP)
         create_again(other[0][:100])
         worker.process.send_signal(signal.SIGCONT)
-        said = ended(worker)
+        said = worker.sentence()
         assert f"has seen {topic}[0] up to offset 300, and the topic ends at 100: the topic was deleted" in said
     create_again(other[0])  # beyond where the state stands
-    with Worker(path, broker, tmp_path, name="refuses") as worker:
-        said = ended(worker)
-        assert f"the record at offset 299 of {topic}[0] is not the one that the state of partition 0 was" in said
-    assert stored(broker, spec).digest() == before.digest()
+    said = s.fails(name="refuses")
+    assert f"the record at offset 299 of {topic}[0] is not the one that the state of partition 0 was" in said
+    assert s.stored().digest() == before.digest()
     # A topic that holds the same is as good: from a backup, say.
-    create_again(data[0])
-    send(broker, spec.topics.labels, data[1][300:])
-    with Worker(path, broker, tmp_path, name="goes-on") as worker:
-        learner = wait_for_state(broker, spec, 500, 500, worker=worker)
-        check_against_oracle(broker, spec, learner)
-        delete_topic(broker, topic)
-        assert f"the topic {topic} was deleted while the worker ran" in ended(worker)
+    create_again(rows[0])
+    s.give(([], rows[1][300:]))
+    with s.worker(name="goes-on") as worker:
+        s.check(s.reach(500, worker=worker))
+        delete_topic(s.broker, topic)
+        assert f"the topic {topic} was deleted while the worker ran" in worker.sentence()
 
 
-def test_without_its_changelog_a_state_is_made_anew_from_the_retained_records(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
-    data = instances(400)
-    send_both(broker, spec, data, 0, 300)
-    with Worker(path, broker, tmp_path, name="first") as worker:
-        wait_for_state(broker, spec, 300, 300, worker=worker)
-        delete_topic(broker, changelog_topic(spec.name))
-        asyncio.run(ensure_changelog(spec, Connection(broker)))
-        send_both(broker, spec, data, 300, 400)
-        said = ended(worker)
+def test_without_its_changelog_a_state_is_made_anew_from_the_retained_records(stream):
+    s = stream()
+    rows = instances(400)
+    s.give(rows, 0, 300)
+    with s.worker(name="first") as worker:
+        s.reach(300, worker=worker)
+        delete_topic(s.broker, changelog_topic(s.name))
+        asyncio.run(ensure_changelog(s.spec, s.connection))
+        s.give(rows, 300)
+        said = worker.sentence()
         assert "the changelog of partition 0 went back from offset" in said
         assert "was deleted and created again while a worker ran; start the worker again" in said
-    with Worker(path, broker, tmp_path, name="anew") as worker:
-        learner = wait_for_state(broker, spec, 400, 400, worker=worker)
+    with s.worker(name="anew", place="w") as worker:
+        learner = s.reach(400, worker=worker)
         worker.kill()
-    check_against_oracle(broker, spec, learner)  # so nothing was sent again
-    delete_topic(broker, changelog_topic(spec.name))
-    delete_before(broker, spec.topics.features, 100)
-    with Worker(path, broker, tmp_path, name="refuses") as worker:
-        assert f"100 records of {spec.topics.features}[0] (offsets 0 to 99) deleted before" in ended(worker)
-    assert stored(broker, spec) is None
+    s.check(learner)  # so nothing was sent again
+    delete_topic(s.broker, changelog_topic(s.name))
+    delete_before(s.broker, s.spec.topics.features, 100)
+    said = s.fails(name="refuses", place="w")
+    assert f"100 records of {s.spec.topics.features}[0] (offsets 0 to 99) deleted before" in said
+    assert state_log(s.broker, s.spec).manifest is None
 
 
-def test_what_kafka_refuses_or_others_wrote_ends_the_worker_and_loses_nothing(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
-    data, changelog = instances(800), changelog_topic(spec.name)
-    send_both(broker, spec, data, 0, 400)
-    with Worker(path, broker, tmp_path, name="first") as worker:
-        wait_for_state(broker, spec, 400, 400, worker=worker)
-        configure(broker, changelog, cleanup_policy="delete", max_message_bytes="300")
-        send_both(broker, spec, data, 400, 800)
-        said = ended(worker)
+def test_what_kafka_refuses_or_others_wrote_ends_the_worker_and_loses_nothing(stream):
+    s = stream()
+    rows, changelog = instances(800), changelog_topic(s.name)
+    s.give(rows, 0, 400)
+    with s.worker(name="first") as worker:
+        s.reach(400, worker=worker)
+        configure(s.broker, changelog, cleanup_policy="delete", max_message_bytes="300")
+        s.give(rows, 400)
+        said = worker.sentence()
         assert f"Kafka refuses what is written to {changelog} (MessageSizeTooLargeError): set" in said
-    assert stored(broker, spec).offsets["features"] == 400
-    configure(broker, changelog, cleanup_policy="delete", max_message_bytes="1000000")
-    with Worker(path, broker, tmp_path, name="goes-on") as worker:
-        learner = wait_for_state(broker, spec, 800, 800, worker=worker)
+    assert s.stored().offsets["features"] == 400
+    configure(s.broker, changelog, cleanup_policy="delete", max_message_bytes="1000000")
+    with s.worker(name="goes-on", place="w") as worker:
+        learner = s.reach(800, worker=worker)
         worker.kill()
-    check_against_oracle(broker, spec, learner)
+    s.check(learner)
 
     # A chunk of the last checkpoint is altered.
-    key = checkpoint.chunk_key(0, sorted(manifest(broker, spec).chunks())[0])
-    sound = [record.value for record in read(broker, changelog) if record.key == key][-1]
-    append(broker, changelog, key, sound[:-1] + bytes([sound[-1] ^ 1]))
-    held = [(record.key, record.value) for record in read(broker, changelog)]
-    with Worker(path, broker, tmp_path, name="damaged") as worker:
-        said = ended(worker)
-        assert "is damaged: a chunk of " in said
-        assert "was altered in the changelog topic; go back to an older checkpoint (riparian rollback" in said
-    assert [(record.key, record.value) for record in read(broker, changelog)] == held
-    append(broker, changelog, key, sound)
+    key = checkpoint.chunk_key(0, sorted(state_log(s.broker, s.spec).manifest.chunks())[0])
+    sound = [record.value for record in read(s.broker, changelog) if record.key == key][-1]
+    append(s.broker, changelog, key, sound[:-1] + bytes([sound[-1] ^ 1]))
+    held = [(record.key, record.value) for record in read(s.broker, changelog)]
+    said = s.fails(name="damaged", place="w")
+    assert "is damaged: a chunk of " in said
+    assert "was altered in the changelog topic; go back to an older checkpoint (riparian rollback" in said
+    assert [(record.key, record.value) for record in read(s.broker, changelog)] == held
+    append(s.broker, changelog, key, sound)
 
     # Somebody else writes into the predictions.
-    append(broker, spec.topics.predictions, None, b"hello")
-    with Worker(path, broker, tmp_path, name="foreign") as worker:
-        said = ended(worker)
-        at = read(broker, spec.topics.predictions)[-1].offset
-        assert f"the record at offset {at:,} of {spec.topics.predictions}[0] is none that a worker" in said
-    assert stored(broker, spec).digest() == learner.digest()
+    append(s.broker, s.spec.topics.predictions, None, b"hello")
+    said = s.fails(name="foreign", place="w")
+    at = s.read("predictions")[-1].offset
+    assert f"the record at offset {at:,} of {s.spec.topics.predictions}[0] is none that a worker" in said
+    assert s.stored().digest() == learner.digest()
 
 
-def test_a_full_disk_stops_the_broker_and_costs_nothing(tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    data = instances(4000)
-    with LocalBroker(tmp_path / "kafka") as local:
-        address = local.bootstrap
-        create_topics(spec, address)
-        with Worker(path, address, tmp_path, name="waits") as worker:
-            send_both(address, spec, data, 0, 1000)
-            wait_for_state(address, spec, 1000, 1000, worker=worker)
-            # No file may grow beyond this: to Kafka, the same as a full disk.
-            largest = max(file.stat().st_size for file in (tmp_path / "kafka").rglob("*.log"))
-            resource.prlimit(local.pid, resource.RLIMIT_FSIZE, (largest + 30_000, largest + 30_000))
-            senders = [
-                threading.Thread(target=send, args=(address, topic, records[1000:]), kwargs={"chunk": 200})
-                for topic, records in zip((spec.topics.features, spec.topics.labels), data, strict=True)
-            ]
-            for sender in senders:
-                sender.start()
-            while local.alive:
-                time.sleep(0.1)
-            assert "have failed" in (tmp_path / "kafka" / "logs" / "server.log").read_text()
+def test_a_full_disk_stops_the_broker_and_costs_nothing(own_broker, tmp_path, topic_name):
+    s = Stream(own_broker.bootstrap, tmp_path, topic_name)
+    rows = instances(4000)
+    with s.worker(name="waits") as worker:
+        s.give(rows, 0, 1000)
+        s.reach(1000, worker=worker)
+        # No file may grow beyond this: to Kafka, the same as a full disk.
+        largest = max(file.stat().st_size for file in own_broker.data_dir.rglob("*.log"))
+        resource.prlimit(own_broker.pid, resource.RLIMIT_FSIZE, (largest + 30_000, largest + 30_000))
+        with s.giving(rows, 1000, chunk=200):
+            until(lambda: not own_broker.alive)
+            assert "have failed" in (own_broker.data_dir / "logs" / "server.log").read_text()
             assert worker.process.poll() is None, worker.output[-3000:]
-            local.start()
-            for sender in senders:
-                sender.join()
-            learner = wait_for_state(address, spec, 4000, 4000, worker=worker)
-            check_against_oracle(address, spec, learner)
-            # Without a broker, a worker that is told to stop does.
-            local.kill()
-            assert worker.stop() == 0
+            own_broker.start()
+        s.check(s.reach(4000, worker=worker))
+        # Without a broker, a worker that is told to stop does.
+        own_broker.kill()
+        assert worker.stop() == 0
 
 
-def test_a_prediction_that_its_topic_does_not_take_is_a_dead_letter_and_the_stream_goes_on(
-    broker, tmp_path, topic_name
-):
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
+def test_a_prediction_that_its_topic_does_not_take_is_a_dead_letter_and_the_stream_goes_on(stream):
+    s = stream()
     features, labels = instances(400)
     # The prediction repeats the key and the id: with 16,000 and 1,000 bytes it does not fit, with 3,000 it does.
     large = {i: 16_000 if i % 100 == 0 else 3_000 for i in range(0, 400, 50)}
@@ -300,20 +205,17 @@ def test_a_prediction_that_its_topic_does_not_take_is_a_dead_letter_and_the_stre
         short, long = b'"%07d"' % i, b'"%s"' % f"{i:07d}".ljust(1000, "x").encode()
         features[i] = features[i]._replace(key=b"k" * n, value=features[i].value.replace(short, long))
         labels[i] = labels[i]._replace(value=labels[i].value.replace(short, long))
-    configure(broker, spec.topics.predictions, max_message_bytes="16500")
-    send_both(broker, spec, (features, labels), 0, 200)
-    with Worker(path, broker, tmp_path, name="first") as worker:
-        wait_for_state(broker, spec, 200, 200, worker=worker)
-        send_both(broker, spec, (features, labels), 200, 300)
-        wait_for_state(broker, spec, 300, 300, worker=worker)
+    configure(s.broker, s.spec.topics.predictions, max_message_bytes="16500")
+    s.give((features, labels), 0, 200)
+    with s.worker(name="first", place="w") as worker:
+        s.reach(200, worker=worker)
+        s.give((features, labels), 200, 300)
+        s.reach(300, worker=worker)
         worker.kill()
-    with Worker(path, broker, tmp_path, name="second") as worker:
-        send_both(broker, spec, (features, labels), 300, 400)
-        learner = wait_for_state(broker, spec, 400, 400, worker=worker)
-        assert worker.stop() == 0, worker.output[-3000:]
-    assert learner.pending.counts["joined"] == 400  # learned all the same
-    letters = [dict(record.headers) for record in read(broker, spec.topics.deadletters)]
+    s.give((features, labels), 300)
+    assert s.run(400, name="second", place="w").pending.counts["joined"] == 400  # learned all the same
+    letters = s.letters()
     refused = [i for i, n in large.items() if n == 16_000]
     assert [int(one["riparian-offset"]) for one in letters] == refused
-    assert {one["riparian-reason"] for one in letters} == {b"prediction-too-large"}
-    assert [p["offset"] for p in predictions(broker, spec)] == [i for i in range(400) if i not in refused]
+    assert {one["riparian-reason"] for one in letters} == {"prediction-too-large"}
+    assert [p["offset"] for p in s.predictions()] == [i for i in range(400) if i not in refused]

@@ -2,11 +2,6 @@
 
 import asyncio
 import contextlib
-import json
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,87 +14,53 @@ from aiokafka.protocol.metadata import MetadataRequest
 from app.kafka.broker import LocalBroker
 from app.kafka.connection import Connection
 from app.kafka.ports import free_port
-from tests.broker.harness import (
-    PATIENCE,
-    ROOT,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    predictions,
-    send,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.harness import PATIENCE, Stream, instances, riparian, stream_file
+from tests.shared import PROPERTIES
 
 pytestmark = pytest.mark.broker
+
+AWAY = 1.5  # seconds for which clients find nobody, a few of their attempts
 
 
 def test_an_absent_broker_is_one_sentence_and_an_exit_code(tmp_path, topic_name):
     path, _ = stream_file(tmp_path, topic_name)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "app.cli", "worker", str(path), "--broker", f"127.0.0.1:{port}", "--wait", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
-    assert done.returncode == 2
-    lines = done.stderr.strip().splitlines()
+    address = f"127.0.0.1:{free_port()}"
+    lines = riparian("worker", path, "--broker", address, "--wait", 1, code=2).strip().splitlines()
     assert "trying again" in lines[0]
-    assert lines[-1].startswith(f"riparian: Expected Kafka at 127.0.0.1:{port}")
-    assert "Traceback" not in done.stderr
+    assert lines[-1].startswith(f"riparian: Expected Kafka at {address}")
 
 
-def test_a_worker_started_before_its_broker_waits_for_it(tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    local = LocalBroker(tmp_path / "kafka")
-    local.start()
-    address = local.bootstrap
-    local.stop()
-    with Worker(path, address, tmp_path) as worker:
+def test_a_worker_started_before_its_broker_waits_for_it(own_broker, tmp_path, topic_name):
+    s = Stream(own_broker.bootstrap, tmp_path, topic_name, topics_made=False)
+    own_broker.stop()
+    with s.worker() as worker:
         worker.wait_for("trying again")
-        with local:
-            features, labels = instances(200)
-            worker.wait_for("Worker ready")
-            send(address, spec.topics.features, features)
-            send(address, spec.topics.labels, labels)
-            check_against_oracle(address, spec, wait_for_state(address, spec, 200, 200, worker=worker))
-            assert worker.stop() == 0
-            assert "ERROR" not in worker.output  # a broker that is new has no coordinator of groups at first
+        own_broker.start()
+        worker.wait_for("Worker ready")
+        s.give(instances(200))
+        s.check(s.reach(200, worker=worker))
+        assert worker.stop() == 0
+        assert "ERROR" not in worker.output  # a broker that is new has no coordinator of groups at first
 
 
-@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGKILL])
-def test_a_broker_that_goes_and_comes_back_costs_nothing(tmp_path, topic_name, way):
-    path, spec = stream_file(tmp_path, topic_name)
-    n = 4000
-    features, labels = instances(n, delay=20)
-    with LocalBroker(tmp_path / "kafka") as local:
-        address = local.bootstrap
-        create_topics(spec, address)
-        with Worker(path, address, tmp_path) as worker:
-            send(address, spec.topics.features, features[: n // 2])
-            send(address, spec.topics.labels, labels[: n // 2])
-            wait_for_state(address, spec, n // 2, n // 2, worker=worker)
-            senders = [
-                threading.Thread(
-                    target=send, args=(address, topic, records[n // 2 :]), kwargs={"pause": 0.1, "chunk": 100}
-                )
-                for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels))
-            ]
-            for sender in senders:
-                sender.start()
-            while len(predictions(address, spec)) < n // 2 + 300:
-                time.sleep(0.1)
-            (local.stop if way == signal.SIGTERM else local.kill)()
-            time.sleep(5)
-            assert worker.process.poll() is None, worker.output[-3000:]
-            local.start()
-            for sender in senders:
-                sender.join()
-            learner = wait_for_state(address, spec, n, n, worker=worker)
-            assert worker.stop() == 0
-        oracle = check_against_oracle(address, spec, learner)
-        assert oracle.pending.counts["joined"] == n
-        assert json.dumps(oracle.pending.counts)
+def test_a_broker_that_goes_and_comes_back_costs_nothing(own_broker, tmp_path, topic_name):
+    """Stopped in order, and then killed, while records are on their way."""
+    s = Stream(own_broker.bootstrap, tmp_path, topic_name)
+    n = 4500
+    rows = instances(n, delay=20)
+    with s.worker() as worker:
+        s.give(rows, 0, n // 3)
+        s.reach(n // 3, worker=worker)
+        for start, end in ((n // 3, own_broker.stop), (2 * n // 3, own_broker.kill)):
+            with s.giving(rows, start, start + n // 3, pause=0.05, chunk=100):
+                s.predicted(start + 300, worker)
+                end()
+                time.sleep(AWAY)
+                assert worker.process.poll() is None, worker.output[-3000:]
+                own_broker.start()
+            learner = s.reach(start + n // 3, worker=worker)
+        assert worker.stop() == 0
+    assert s.check(learner).pending.counts["joined"] == n
 
 
 @contextlib.contextmanager
@@ -131,31 +92,25 @@ def relayed(to: list[int]) -> Iterator[str]:
         server.close()
 
 
-def test_a_broker_that_comes_back_at_another_address_is_found_by_the_bootstrap_servers(tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    features, labels = instances(400)
-    ports: list[int] = []
-    with relayed(ports) as door, contextlib.ExitStack() as stack:
-        with LocalBroker(tmp_path / "kafka") as first:
-            ports.append(int(first.bootstrap.rpartition(":")[2]))
-            create_topics(spec, first.bootstrap)
-            worker = stack.enter_context(Worker(path, door, tmp_path))
-            send(first.bootstrap, spec.topics.features, features[:200])
-            send(first.bootstrap, spec.topics.labels, labels[:200])
-            wait_for_state(first.bootstrap, spec, 200, 200, worker=worker)
-        with LocalBroker(tmp_path / "kafka", port=free_port(ports[0])) as second:
-            assert second.bootstrap != first.bootstrap
-            ports.append(int(second.bootstrap.rpartition(":")[2]))
-            send(second.bootstrap, spec.topics.features, features[200:])
-            send(second.bootstrap, spec.topics.labels, labels[200:])
-            learner = wait_for_state(second.bootstrap, spec, 400, 400, worker=worker)
-            check_against_oracle(second.bootstrap, spec, learner)
+def test_a_broker_that_comes_back_at_another_address_is_found_by_the_bootstrap_servers(
+    own_broker, tmp_path, topic_name
+):
+    s = Stream(own_broker.bootstrap, tmp_path, topic_name)
+    rows = instances(400)
+    ports = [own_broker.port]
+    with relayed(ports) as door, s.worker(broker=door) as worker:
+        s.give(rows, 0, 200)
+        s.reach(200, worker=worker)
+        own_broker.stop()
+        with LocalBroker(own_broker.data_dir, port=free_port(), properties=PROPERTIES) as second:
+            ports.append(second.port)
+            s.broker = second.bootstrap
+            s.give(rows, 200)
+            s.check(s.reach(400, worker=worker))
             assert worker.stop() == 0
 
 
-def test_a_client_that_was_told_of_no_broker_by_a_connection_that_ended_asks_again(
-    broker, topic_name, tmp_path, monkeypatch
-):
+def test_a_client_that_was_told_of_no_broker_by_a_connection_that_ended_asks_again(stream, monkeypatch):
     """As a fenced broker answers, whose connection then ends: the one that aiokafka would have asked again."""
     answers = 0
 
@@ -170,15 +125,14 @@ def test_a_client_that_was_told_of_no_broker_by_a_connection_that_ended_asks_aga
         return answer
 
     async def produce() -> int:
-        producer = Connection(broker).producer(enable_idempotence=True)
+        producer = Connection(s.broker).producer(enable_idempotence=True)
         await asyncio.wait_for(producer.start(), PATIENCE)
         try:
-            return (await producer.send_and_wait(spec.topics.labels, b"", partition=0)).offset
+            return (await producer.send_and_wait(s.spec.topics.labels, b"", partition=0)).offset
         finally:
             await producer.stop()
 
-    _, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
+    s = stream()
     send_as_ever = AIOKafkaConnection.send
     monkeypatch.setattr(AIOKafkaConnection, "send", send_and_forget)
     assert asyncio.run(produce()) == 0

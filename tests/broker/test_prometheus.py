@@ -4,7 +4,6 @@ import asyncio
 import json
 import math
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -18,7 +17,7 @@ from app.kafka.ports import free_port
 from app.partition.learner import PartitionLearner
 from app.stream_file.spec import Spec
 from app.worker import measures as names
-from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, send, stream_file
+from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, riparian, send, stream_file
 from tests.broker.prometheus import AVAILABLE, Prometheus
 
 pytestmark = [
@@ -44,10 +43,7 @@ def filled(expression: str) -> str:
 
 
 def publish(path: Path, broker: str, generator: str, n: int, *more: str) -> None:
-    command = [sys.executable, "-m", "app.cli", "replay", str(path), "--broker", broker, "--generate", generator]
-    command += ["-n", str(n), "--seed", "1", *more]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
+    riparian("replay", path, "--broker", broker, "--generate", generator, "-n", n, "--seed", 1, *more)
 
 
 def streams(folder: Path, broker: str, name: str) -> list[tuple[Path, Spec]]:

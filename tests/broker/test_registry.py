@@ -17,10 +17,8 @@ import fastavro
 import numpy as np
 import pytest
 import yaml
-from click.testing import CliRunner
 from google.protobuf import json_format
 
-from app.cli import cli
 from app.errors import RegistryError
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge, Script
@@ -31,14 +29,13 @@ from app.stream_file.spec import build
 from tests.broker.harness import (
     PATIENCE,
     Sent,
-    Worker,
-    create_topics,
+    Stream,
     instances,
-    read,
+    make_topics,
+    riparian,
     send,
     stored,
     stream_file,
-    wait_for_state,
 )
 from tests.broker.secured import certificate, certificates
 from tests.processes import until as until_true
@@ -150,15 +147,17 @@ def encoded(sent, number, wire, text):
     return made
 
 
-def stream_of(codec, folder, name, registry, **fields):
-    names = {"features": "com.shop.Order", "labels": "com.shop.Label"}  # of messages; of other formats for nobody
-    settings = {"url": registry.url, "max_wait": "300ms", "records": names}
-    return stream_file(folder, name, codec=codec, registry=settings, **fields)
+@pytest.fixture
+def registered(stream, registry):
+    """Makes a stream of a codec, whose schemas are in the registry."""
 
+    def make(codec, name="", **fields):
+        names = {"features": "com.shop.Order", "labels": "com.shop.Label"}  # of messages; of other formats for nobody
+        settings = {"url": registry.url, "max_wait": "300ms", "records": names}
+        broker, folder, topic = stream.args
+        return Stream(broker, folder, topic + name, codec=codec, registry=settings, **fields)
 
-def invoke(*arguments):
-    done = CliRunner().invoke(cli, list(map(str, arguments)))
-    return done
+    return make
 
 
 def until(condition, worker):
@@ -166,55 +165,52 @@ def until(condition, worker):
     assert condition(), worker.output[-3000:]
 
 
-def letters(broker, spec):
-    found = [dict(one.headers) for one in read(broker, spec.topics.deadletters)]
-    return [(h[HEADER_TOPIC].decode(), int(h[HEADER_OFFSET]), h[HEADER_REASON].decode()) for h in found]
+def letters(s):
+    return [(one[HEADER_TOPIC], int(one[HEADER_OFFSET]), one[HEADER_REASON]) for one in s.letters()]
 
 
-def test_rows_with_schemas_are_predicted_as_rows_in_json(codec, broker, registry, tmp_path, topic_name):
-    wire = WIRES[codec]
-    path, spec = stream_of(codec, tmp_path, topic_name, registry, predictions={"reasons": 2})
-    topics, n = spec.topics, 3000
-    create_topics(spec, broker)
+def test_rows_with_schemas_are_predicted_as_rows_in_json(codec, registry, registered):
+    wire, n = WIRES[codec], 1500
+    s = registered(codec, predictions={"reasons": 2})
+    topics = s.spec.topics
     one, other = (register(registry, f"{topics.features}-value", wire.first, wire.kind) for _ in range(2))
     assert one == other
     answer = register(registry, f"{topics.labels}-value", wire.label, wire.kind)
     # The predictions' schema is registered when it is asked for, and at no other time.
-    refused = invoke("check", path, "--broker", broker)
-    assert refused.exit_code != 0
-    assert f"no schema of predictions under the subject {topics.predictions}-value" in str(refused.exception)
-    assert invoke("check", path, "--register").exit_code == 0
-    assert invoke("check", path, "--broker", broker).exit_code == 0
+    refused = s.riparian("check", code=2)
+    assert f"no schema of predictions under the subject {topics.predictions}-value" in refused
+    s.riparian("check", "--register")
+    s.riparian("check")
 
     features, labels = instances(n, delay=40)
     second = register(registry, f"{topics.features}-value", wire.second, wire.kind)
     made = encoded(features[: n // 2], one, wire, wire.first) + encoded(features[n // 2 :], second, wire, wire.second)
     told = encoded(labels, answer, wire, wire.label)
-    for records, plain, at in ((made, features, 700), (told, labels, 900)):
+    for records, plain, at in ((made, features, 400), (told, labels, 600)):
         for value in (NOBODY + b"what?", b"\0\0\0", made[0].value[:-3], b""):
             records.insert(at, Sent(value, plain[at].time, b"k"))
             plain.insert(at, Sent(b"{", plain[at].time, b"k"))
-    n_features, n_labels = len(made), len(told)
-    send(broker, topics.features, made)
-    send(broker, topics.labels, told[: n // 3])
-    with Worker(path, broker, tmp_path) as worker:
-        wait_for_state(broker, spec, 500, n // 4, worker=worker)
-        send(broker, topics.labels, told[n // 3 :])
-        until(lambda: len(read(broker, topics.predictions)) > n // 2, worker)
+    send(s.broker, topics.features, made)
+    send(s.broker, topics.labels, told[: n // 3])
+    with s.worker(place="w") as worker:
+        s.reach(400, n // 4, worker)
+        send(s.broker, topics.labels, told[n // 3 :])
+        s.predicted(n // 2, worker)
         worker.kill()
-    with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, n_features, n_labels, worker=worker)
+    with s.worker(place="w") as worker:
+        learner = s.reach(len(made), len(told), worker)
         worker.kill()
 
     # The same rows in JSON, folded in the recorded order.
-    read_prediction = spec.make_codec().read_prediction
-    sent = [read_prediction(one.value) for one in read(broker, topics.predictions)]
-    plain = build({k: v for k, v in yaml.safe_load(path.read_text()).items() if k not in ("codec", "registry")}, "s")
+    read_prediction = s.spec.make_codec().read_prediction
+    sent = [read_prediction(one.value) for one in s.read("predictions")]
+    fields = yaml.safe_load(s.path.read_text())
+    plain = build({k: v for k, v in fields.items() if k not in ("codec", "registry")}, "s")
     oracle = PartitionLearner(plain)
     offsets, label_offsets = (np.array([p[k] for p in sent], np.int64) for k in ("offset", "label_offset"))
     merge = Merge(script=Script(offsets, {"labels": label_offsets}))
-    for role, topic, rows in (("features", topics.features, features), ("labels", topics.labels, labels)):
-        there = read(broker, topic)
+    for role, rows in (("features", features), ("labels", labels)):
+        there = s.read(role)
         columns = ([getattr(r, name) for r in there] for name in ("offset", "timestamp", "key"))
         merge.buffers[role].add(RawBatch(*columns, [row.value for row in rows]))
     folded = []
@@ -229,39 +225,37 @@ def test_rows_with_schemas_are_predicted_as_rows_in_json(codec, broker, registry
     assert differing_parts(oracle, learner) == []
 
     reasons = ["unknown-schema", "no-schema-id", wire.short, "empty"][::-1]
-    wanted = [(topics.features, 700 + i, reason) for i, reason in enumerate(reasons)]
-    wanted += [(topics.labels, 900 + i, reason) for i, reason in enumerate(reasons)]
-    assert sorted(letters(broker, spec)) == sorted(wanted)
-    done = invoke("audit", path, "--broker", broker)
-    assert done.exit_code == 0, (done.output, done.exception)
-    done = invoke("backtest", path, "--json", "--broker", broker)
-    assert done.exit_code == 0, (done.output, done.exception)
-    tested = json.loads(done.stdout)
+    wanted = [(topics.features, 400 + i, reason) for i, reason in enumerate(reasons)]
+    wanted += [(topics.labels, 600 + i, reason) for i, reason in enumerate(reasons)]
+    assert sorted(letters(s)) == sorted(wanted)
+    s.riparian("audit")
+    tested = json.loads(s.riparian("backtest", "--json"))
     assert tested["models"][0]["overall"] == learner.figures().overall["champion"]
-    assert invoke("check", path, "--broker", broker).exit_code == 0
+    s.riparian("check")
 
 
 SHARED = {"learning": "shared", "partitions": 2, "predictions": {"coverage": 0.9}}
 
 
-def test_shared_learning_has_a_schema_of_predictions_of_its_own(codec, registry, tmp_path, topic_name):
+def test_shared_learning_has_a_schema_of_predictions_of_its_own(codec, registry, registered):
     """Which fits behind that of a stream without it: where subjects are named by records, all streams have one."""
     one, other = ({**SHARED, "learning": learning} for learning in ("partition", "shared"))
-    topics = {"predictions": f"{topic_name}.predictions"}
     kinds = [
-        stream_of({"predictions": codec}, tmp_path, f"{topic_name}-{i}", registry, topics=topics, **fields)
+        registered({"predictions": codec}, f"-{i}", topics_made=False, topics={"predictions": "told"}, **fields)
         for i, fields in enumerate((one, other))
     ]
-    subject = f"{topics['predictions']}-value"
-    found = []
-    for path, spec in [*kinds, kinds[0]]:
+    name = f"{kinds[0].name}.told"  # of this test alone
+    for s, fields in zip(kinds, (one, other), strict=True):
+        names = {"topics": {"predictions": name}, "codec": {"predictions": codec}, **fields}
+        s.change(**names, registry=yaml.safe_load(s.path.read_text())["registry"])
+    subject, found = f"{name}-value", []
+    for s in [*kinds, kinds[0]]:
         if len(found) < 2:
             with pytest.raises(RegistryError, match=f"no schema of predictions under the subject {subject}"):
-                asyncio.run(begin(Registry.of(spec), spec))
-        done = invoke("check", path, "--register")
-        assert done.exit_code == 0, (done.output, done.exception)
-        asyncio.run(begin(Registry.of(spec), spec))
-        found.append(spec.schemas.written["predictions"])
+                asyncio.run(begin(Registry.of(s.spec), s.spec))
+        riparian("check", s.path, "--register")
+        asyncio.run(begin(Registry.of(s.spec), s.spec))
+        found.append(s.spec.schemas.written["predictions"])
         level = json.dumps({"compatibility": "NONE" if codec == "json-schema" else "BACKWARD"}).encode()
         headers = {"Content-Type": "application/json"}
         urllib.request.urlopen(
@@ -271,36 +265,34 @@ def test_shared_learning_has_a_schema_of_predictions_of_its_own(codec, registry,
     assert found[0] == found[2] != found[1]
 
 
-def test_partitions_that_learn_one_model_name_their_place_in_its_log(broker, registry, tmp_path, topic_name):
+def test_partitions_that_learn_one_model_name_their_place_in_its_log(registered):
     """The next owner and an audit go on by what is read back of records in Avro."""
-    path, spec = stream_of({"predictions": "avro"}, tmp_path, topic_name, registry, **SHARED)
-    create_topics(spec, broker)
-    assert invoke("check", path, "--register").exit_code == 0
+    s = registered({"predictions": "avro"}, **SHARED)
+    s.riparian("check", "--register")
     features, labels = instances(800)
 
     def come(begin, end):
         for p in range(2):
-            send(broker, spec.topics.features, features[begin + p : end : 2], partition=p)
-            send(broker, spec.topics.labels, labels[begin + p : end : 2], partition=p)
+            s.give((features[begin + p : end : 2], labels[begin + p : end : 2]), partition=p)
 
     def learned():
         with suppress(Exception):  # a chunk is on its way
-            return [stored(broker, spec, p).sharing.n for p in range(2)]
+            return [stored(s.broker, s.spec, p).sharing.n for p in range(2)]
 
     come(0, 300)
-    with Worker(path, broker, tmp_path) as worker:
-        until(lambda: all(len(read(broker, spec.topics.predictions, p)) == 150 for p in range(2)), worker)
+    with s.worker(place="w") as worker:
+        for p in range(2):
+            s.predicted(150, worker, partition=p)
         worker.kill()
     come(300, 500)
-    with Worker(path, broker, tmp_path) as worker:
+    with s.worker(place="w") as worker:
         until(lambda: learned() == [500, 500], worker)
         come(500, 800)
         until(lambda: learned() == [800, 800], worker)
         assert worker.stop() == 0, worker.output[-3000:]
-    done = invoke("audit", path, "--broker", broker)
-    assert done.exit_code == 0, (done.output, done.exception)
-    read_prediction = spec.make_codec().read_prediction
-    sent = [[read_prediction(one.value) for one in read(broker, spec.topics.predictions, p)] for p in range(2)]
+    s.riparian("audit")
+    read_prediction = s.spec.make_codec().read_prediction
+    sent = [[read_prediction(one.value) for one in s.read("predictions", p)] for p in range(2)]
     assert [[one["offset"] for one in of_one] for of_one in sent] == [list(range(400))] * 2
     for of_one in sent:
         places = [one["learned_offset"] for one in of_one]
@@ -308,105 +300,86 @@ def test_partitions_that_learn_one_model_name_their_place_in_its_log(broker, reg
         assert places[-1] > places[0]
 
 
-def test_rows_with_schemas_are_copied_by_the_ids_in_them(codec, broker, registry, tmp_path, topic_name):
+def test_rows_with_schemas_are_copied_by_the_ids_in_them(codec, registry, registered, stream):
     """Topics of other partitions than the stream's, without keys; one record's schema is known to nobody."""
-    wire, given = WIRES[codec], {"features": f"{topic_name}.orders", "labels": f"{topic_name}.paid"}
-    _, of_sources = stream_file(tmp_path, f"{topic_name}-sources", partitions=3, topics=given)
-    create_topics(of_sources, broker)
-    path, spec = stream_of(codec, tmp_path, topic_name, registry, partitions=2, rekey=given, champion="last-label")
-    create_topics(spec, broker)
+    wire, (broker, _, name) = WIRES[codec], stream.args
+    given = {"features": f"{name}.orders", "labels": f"{name}.paid"}
+    make_topics(broker, dict.fromkeys(given.values(), 3))
+    s = registered(codec, partitions=2, rekey=given, champion="last-label")
     first = register(registry, f"{given['features']}-value", wire.first, wire.kind)
     answer = register(registry, f"{given['labels']}-value", wire.label, wire.kind)
-    assert invoke("check", path, "--register", "--broker", broker).exit_code == 0
+    s.riparian("check", "--register")
     features, labels = instances(300)
     made, told = encoded(features, first, wire, wire.first), encoded(labels, answer, wire, wire.label)
     made.insert(70, Sent(NOBODY + b"what?", made[70].time, b"k"))
     for k in range(3):
         send(broker, given["features"], [one._replace(key=None) for one in made[k::3]], partition=k)
         send(broker, given["labels"], [one._replace(key=None) for one in told[2 - k :: 3]], partition=k)
-    with Worker(path, broker, tmp_path) as worker:
+    with s.worker() as worker:
 
         def joined():
-            held = [stored(broker, spec, k) for k in range(2)]
+            held = [stored(broker, s.spec, k) for k in range(2)]
             return sum(0 if one is None else one.pending.counts["joined"] for one in held)
 
         until(lambda: joined() == 300, worker)
         assert worker.stop() == 0, worker.output[-3000:]
-    found = [one for k in range(2) for one in read(broker, spec.topics.deadletters, k)]
-    (letter,) = (dict(one.headers) for one in found)
-    assert letter[HEADER_REASON] == b"unknown-schema"
-    assert letter[HEADER_SOURCE] == f"{given['features']}/{70 % 3}/{70 // 3}".encode()
+    (letter,) = [one for k in range(2) for one in s.letters(k)]
+    assert letter[HEADER_REASON] == "unknown-schema"
+    assert letter[HEADER_SOURCE] == f"{given['features']}/{70 % 3}/{70 // 3}"
 
 
-def test_a_registry_that_does_not_answer_loses_nothing(codec, broker, registry, tmp_path, topic_name):
-    """What is known goes on; what is not waits, and is not rejected."""
-    wire = WIRES[codec]
-    path, spec = stream_of(codec, tmp_path, topic_name, registry, topics={"labels": None})
-    topics = spec.topics
-    create_topics(spec, broker)
-    first = register(registry, f"{topics.features}-value", wire.first, wire.kind)
-    second = register(registry, f"{topics.features}-value", wire.second, wire.kind)
-    assert invoke("check", path, "--register").exit_code == 0
+def test_a_registry_that_does_not_answer_loses_nothing(registry, registered):
+    """What is known goes on; what is not waits, and is not rejected: of every codec by the same code."""
+    wire = WIRES["avro"]
+    s = registered("avro", topics={"labels": None})
+    topic = s.spec.topics.features
+    first = register(registry, f"{topic}-value", wire.first, wire.kind)
+    second = register(registry, f"{topic}-value", wire.second, wire.kind)
+    s.riparian("check", "--register")
     features, _ = instances(900)
-    predicted = lambda: len(read(broker, topics.predictions))  # noqa: E731
-    with Worker(path, broker, tmp_path) as worker:
-        send(broker, topics.features, encoded(features[:300], first, wire, wire.first))
-        until(lambda: predicted() == 300, worker)
+    with s.worker() as worker:
+        send(s.broker, topic, encoded(features[:300], first, wire, wire.first))
+        s.predicted(300, worker)
         registry.process.send_signal(signal.SIGSTOP)
         try:
             # The worker asked for both at its start and with the first records; a third one it does not know.
-            send(broker, topics.features, encoded(features[300:600], first, wire, wire.first))
-            send(broker, topics.features, [Sent(NOBODY + b"?", features[600].time, b"k")])
-            send(broker, topics.features, encoded(features[600:], second, wire, wire.second))
-            until(lambda: predicted() == 600, worker)
+            send(s.broker, topic, encoded(features[300:600], first, wire, wire.first))
+            send(s.broker, topic, [Sent(NOBODY + b"?", features[600].time, b"k")])
+            send(s.broker, topic, encoded(features[600:], second, wire, wire.second))
+            s.predicted(600, worker)
             worker.wait_for("has not answered within")
-            assert predicted() == 600
-            assert letters(broker, spec) == []
+            assert len(s.read("predictions")) == 600
+            assert letters(s) == []
         finally:
             registry.process.send_signal(signal.SIGCONT)
-        until(lambda: predicted() == 900, worker)
+        s.predicted(900, worker)
         assert worker.stop() == 0
-    assert letters(broker, spec) == [(topics.features, 600, "unknown-schema")]
-    assert stored(broker, spec).offsets["features"] == 901
+    assert letters(s) == [(topic, 600, "unknown-schema")]
+    assert s.stored().offsets["features"] == 901
 
 
-def test_what_does_not_fit_is_said_before_the_first_record(codec, broker, registry, tmp_path, topic_name):
-    wire = WIRES[codec]
-    path, spec = stream_of(codec, tmp_path, topic_name, registry)
-    create_topics(spec, broker)
-    said = invoke("check", path, "--register", "--broker", broker)
-    assert said.exit_code == 0
-    assert f"has no subject {spec.topics.features}-value yet" in " ".join(said.output.split())
-    register(registry, f"{spec.topics.features}-value", wire.wrong, wire.kind)
-    done = invoke("check", path, "--broker", broker)
-    assert 'features.a: expected a number at "x.a" of schema' in str(done.exception)
-    with Worker(path, broker, tmp_path) as worker:
-        assert worker.process.wait(120) == 2
-        assert "declare the feature of another type" in worker.output
-
-
-def test_a_replay_writes_what_a_worker_reads_and_its_dead_letters_are_told(
-    codec, broker, registry, tmp_path, topic_name
-):
+def test_a_replay_writes_what_a_worker_reads_and_what_does_not_fit_is_said(codec, registry, registered):
     wire, n = WIRES[codec], 300
-    path, spec = stream_of(codec, tmp_path, topic_name, registry)
-    create_topics(spec, broker)
-    register(registry, f"{spec.topics.features}-value", wire.first, wire.kind)
-    register(registry, f"{spec.topics.labels}-value", wire.label, wire.kind)
-    assert invoke("check", path, "--register").exit_code == 0
-    rows = tmp_path / "rows.csv"
+    s = registered(codec)
+    features = f"{s.spec.topics.features}-value"
+    assert f"has no subject {features} yet" in " ".join(s.riparian("check", "--register").split())
+    register(registry, features, wire.first, wire.kind)
+    register(registry, f"{s.spec.topics.labels}-value", wire.label, wire.kind)
+    rows = s.folder / "rows.csv"
     rows.write_text(
         "a,b,c,y\n" + "".join(f"{i % 7}.5,{i % 5},{'uv'[i % 2]},{('no', 'yes')[i % 3 > 1]}\n" for i in range(n))
     )
-    done = invoke("replay", path, rows, "--broker", broker, "--target", "y")
-    assert done.exit_code == 0, (done.output, done.exception)
-    send(broker, spec.topics.features, [Sent(b"{}", 10**12, b"k")])
-    with Worker(path, broker, tmp_path) as worker:
-        wait_for_state(broker, spec, n + 1, n, worker=worker)
-        assert worker.stop() == 0
-    assert len(read(broker, spec.topics.predictions)) == n
-    told = json.loads(invoke("deadletters", "list", path, "--broker", broker, "--json").output)
-    assert "no-schema-id" in json.dumps(told)
+    s.riparian("replay", rows, "--target", "y")
+    send(s.broker, s.spec.topics.features, [Sent(b"{}", 10**12, b"k")])
+    s.run(n + 1, n)
+    assert len(s.read("predictions")) == n
+    assert "no-schema-id" in s.riparian("deadletters list", "--json")
+    # Before the first record of a schema that does not fit.
+    register(registry, features, wire.wrong, wire.kind)
+    assert 'features.a: expected a number at "x.a" of schema' in s.riparian("check", code=2)
+    with s.worker() as worker:
+        assert worker.process.wait(PATIENCE) == 2
+        assert "declare the feature of another type" in worker.output
 
 
 REFERRING = {
@@ -484,7 +457,7 @@ def behind_tls(folder, port):
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl makes the certificates")
-def test_a_registry_that_wants_a_client_certificate(broker, registry, tmp_path, topic_name):
+def test_a_registry_that_wants_a_client_certificate(stream, registry, tmp_path, topic_name):
     wire = WIRES["avro"]
     certificates(tmp_path)
     certificate(tmp_path, "stranger-client", ca="stranger")
@@ -494,11 +467,11 @@ def test_a_registry_that_wants_a_client_certificate(broker, registry, tmp_path, 
         url = f"https://127.0.0.1:{port}/apis/ccompat/v7"
         files = {"certificate": str(tmp_path / "mine.crt"), "key": str(tmp_path / "mine.key")}
         settings = {"url": url, "ca": str(tmp_path / "ca.crt"), **files}
-        path, spec = stream_file(tmp_path, topic_name, codec="avro", registry=settings)
+        s = stream(topics_made=False, codec="avro", registry=settings)
+        spec = s.spec
         for topic, text in ((spec.topics.features, wire.first), (spec.topics.labels, wire.label)):
             register(registry, f"{topic}-value", text, wire.kind)
-        done = invoke("check", path, "--broker", broker, "--register")
-        assert done.exit_code == 0, done.output
+        s.riparian("check", "--register")
         asked = Registry.of(spec)
         assert asyncio.run(asked.latest(f"{spec.topics.predictions}-value")) is not None
         # A certificate of somebody else in its place, and back: files are read at each session.
@@ -516,9 +489,9 @@ def test_a_registry_that_wants_a_client_certificate(broker, registry, tmp_path, 
             asyncio.run(Registry.of(without).schemas([number]))
 
 
-def test_this_registry_gives_no_schemas_by_guid(registry, tmp_path, topic_name):
+def test_this_registry_gives_no_schemas_by_guid(registered):
     """So a GUID is tried on stand-ins only (tests/app/test_registry.py); its records wait here, and are not taken for
     ones that nobody has a schema of."""
-    _, spec = stream_of("avro", tmp_path, topic_name, registry)
+    spec = registered("avro", topics_made=False).spec
     with pytest.raises(RegistryError, match="404"):
         asyncio.run(Registry.of(spec).schemas(["0e3e1f2a-1111-2222-3333-444455556666"]))

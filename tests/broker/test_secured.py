@@ -6,101 +6,70 @@ import logging
 import shutil
 import ssl
 import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import NewTopic
 from aiokafka.errors import KafkaError
-from click.testing import CliRunner
 
-from app.cli import cli
 from app.errors import AccessError
 from app.kafka.connection import Connection
-from app.kafka.ports import free_port
 from tests.broker import secured
-from tests.broker.harness import (
-    PATIENCE,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    predictions,
-    send,
-    stream_file,
-    wait_for_state,
-)
-from tests.broker.secured import PASSWORD, Secured, certificate, secured_broker
+from tests.broker.harness import PATIENCE, Page, Stream, instances, make_topics, riparian
+from tests.broker.secured import PASSWORD, certificate
 
-pytestmark = [
-    pytest.mark.broker,
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl makes the certificates"),
-]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with secured_broker(tmp_path_factory.mktemp("secured")) as found:
-        yield found
-
-
-def riparian(*arguments: object) -> str:
-    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, f"{arguments}: {result.exception!r} {result.output}"
-    assert PASSWORD not in result.output
-    return result.output
+pytestmark = pytest.mark.broker
 
 
 @pytest.mark.parametrize("way", ["scram", "mutual", "both", "oauth"])
 def test_a_killed_worker_and_every_command(cluster, tmp_path, topic_name, monkeypatch, way):
+    """Every command by one of the ways: all connect alike."""
     ways = {"scram": cluster.scram, "mutual": cluster.mutual, "both": cluster.both_of, "oauth": cluster.oauth_of}
     config = ways[way]()
     address = {"scram": cluster.sasl, "mutual": cluster.ssl, "both": cluster.both, "oauth": cluster.oauth}[way]
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, cluster.plain)
-    n = 2000
-    features, labels = instances(n)
-    send(cluster.plain, spec.topics.features, features[:1000])
-    send(cluster.plain, spec.topics.labels, labels[:1000])
+    s = Stream(cluster.plain, tmp_path, topic_name)
+    n = 1000
+    rows = instances(n)
+
+    def run(command: str, *arguments: object) -> str:
+        shown = riparian(*command.split(), s.path, *arguments, "--kafka-config", config)
+        assert PASSWORD not in shown
+        return shown
+
+    s.give(rows, 0, n // 2)
     monkeypatch.setenv("RIPARIAN_KAFKA_CONFIG", str(config))
-    with Worker(path, address, tmp_path) as worker:
-        wait_for_state(cluster.plain, spec, 1000, 500, worker=worker)
+    with s.worker(broker=address, place="w") as worker:
+        s.reach(n // 2, n // 4, worker)
         worker.kill()
         assert PASSWORD not in worker.output
-    send(cluster.plain, spec.topics.features, features[1000:])
-    send(cluster.plain, spec.topics.labels, labels[1000:])
+    s.give(rows, n // 2)
     monkeypatch.delenv("RIPARIAN_KAFKA_CONFIG")
     data = tmp_path / "rows.csv"
     data.write_text("a,b,c,y\n" + "0.25,0.5,x,yes\n" * 50)
-    option = ("--kafka-config", config)
-    riparian("replay", path, data, "--target", "y", *option)
-    riparian("check", path, *option)
-    assert json.loads(riparian("lag", path, "--json", *option))
+    run("replay", data, "--target", "y")
+    run("check")
+    assert json.loads(run("lag", "--json"))
 
     monkeypatch.setenv("RIPARIAN_KAFKA_CONFIG", str(config))
-    with Worker(path, address, tmp_path, web_port=(port := free_port())) as worker:
-        learner = wait_for_state(cluster.plain, spec, n + 50, n + 50, worker=worker)
+    page = Page()
+    with s.worker(broker=address, place="w", web_port=page.port, forked=False) as worker:
+        learner = s.reach(n + 50, worker=worker)
         command = Path(f"/proc/{worker.process.pid}/cmdline")
         if command.exists():
             assert PASSWORD.encode() not in command.read_bytes()
-        for page in ("health", "metrics"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=10) as answer:
-                assert PASSWORD not in answer.read().decode()
+        for path in ("/health", "/metrics"):
+            assert PASSWORD not in page.get(path)
         assert worker.stop() == 0
         assert PASSWORD not in worker.output
-    oracle = check_against_oracle(cluster.plain, spec, learner)
-    assert oracle.pending.counts["joined"] == n + 50
-    assert len(predictions(cluster.plain, spec)) == n + 50
+    assert s.check(learner).pending.counts["joined"] == n + 50
+    assert len(s.predictions()) == n + 50
     monkeypatch.delenv("RIPARIAN_KAFKA_CONFIG")
-    riparian("audit", path, *option)
-    riparian("backtest", path, "--model", "last-label", *option)
-    riparian("compare", path, *option)
-    riparian("deadletters", "list", path, *option)
-    riparian("inspect", path, *option)
-    riparian("state", "verify", path, *option)
-    riparian("export", path, tmp_path / "state", "--partition", 0, *option)
-    riparian("import", path, tmp_path / "state", "--partition", 0, "--replace", *option)
+    run("audit")
+    if way == "both":
+        for command in ("compare", "deadletters list", "inspect", "state verify"):
+            run(command)
+        run("backtest", "--model", "last-label")
+        run("export", tmp_path / "state", "--partition", 0)
+        run("import", tmp_path / "state", "--partition", 0, "--replace")
 
 
 def said(connection: Connection) -> str:
@@ -174,13 +143,7 @@ def test_connections_outlive_their_tokens(cluster):
         finally:
             await producer.stop()
 
-    async def create() -> None:
-        client = Connection(cluster.plain).admin()
-        await client.start()
-        await client.create_topics([NewTopic("tokens", 1, 1)])
-        await client.close()
-
-    asyncio.run(create())
+    make_topics(cluster.plain, {"tokens": 1})
     asyncio.run(send())
 
 
@@ -266,68 +229,54 @@ def test_a_running_client_takes_the_password_that_its_file_has_now(cluster, mech
         asyncio.run(connect())
 
 
-def test_a_worker_goes_on_with_a_password_that_was_changed(cluster, tmp_path, topic_name, monkeypatch):
-    """First on the broker alone: it says that its password is refused, and goes on when its file has the new one."""
+def test_workers_that_are_not_let_in_again_say_why_and_go_on_when_they_are(cluster, tmp_path, topic_name, monkeypatch):
+    """The password of one is changed, first on the broker alone; the certificate of the other is replaced by a
+    stranger's. Connections end with the broker; then both have what they need. The other is a static member that was
+    killed, and goes on under its id without a rebalance."""
     new, secret = "another-battery$staple", cluster.folder / "rotated"
     secret.write_text(PASSWORD)
     asyncio.run(secured.change_password(cluster, "rotating", PASSWORD))
-    config = cluster.scram("rotating", sasl_username="rotating", sasl_password=f"file:{secret}")
-    monkeypatch.setenv("RIPARIAN_KAFKA_CONFIG", str(config))
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, cluster.plain)
-    features, labels = instances(200)
-    with Worker(path, cluster.sasl, tmp_path) as worker:
-        send(cluster.plain, spec.topics.features, features[:100])
-        send(cluster.plain, spec.topics.labels, labels[:100])
-        wait_for_state(cluster.plain, spec, 100, 100, worker=worker)
-        asyncio.run(secured.change_password(cluster, "rotating", new))
-        cluster.broker.stop()
-        cluster.broker.start()
-        worker.wait_for("no access any more: Kafka at")
-        assert 'refuses sasl.username "rotating" with this sasl.password (SCRAM-SHA-512)' in worker.output
-        secret.write_text(new)
-        send(cluster.plain, spec.topics.features, features[100:])
-        send(cluster.plain, spec.topics.labels, labels[100:])
-        learner = wait_for_state(cluster.plain, spec, 200, 200, worker=worker)
-        assert worker.stop() == 0
-        assert PASSWORD not in worker.output
-        assert new not in worker.output
-    check_against_oracle(cluster.plain, spec, learner)
-
-
-def test_a_worker_that_is_not_let_in_again_says_why_and_goes_on_when_it_is(cluster, tmp_path, topic_name, monkeypatch):
-    """Its certificate is replaced by a stranger's, and connections end with the broker; then it is put back. A static
-    member that is killed goes on under its id, without a rebalance."""
-    for kind in ("crt", "key"):
-        shutil.copy(cluster.folder / f"client.{kind}", cluster.folder / f"lost.{kind}")
+    password = cluster.scram("rotating", sasl_username="rotating", sasl_password=f"file:{secret}")
     certificate(cluster.folder, "alien", ca="stranger")
     files = {"ssl_certificate_location": "lost.crt", "ssl_key_location": "lost.key"}
     files = {name: str(cluster.folder / file) for name, file in files.items()}
+
+    def hold(owner: str) -> None:
+        for kind in ("crt", "key"):
+            shutil.copy(cluster.folder / f"{owner}.{kind}", cluster.folder / f"lost.{kind}")
+
+    hold("client")
+    first, second = (Stream(cluster.plain, tmp_path, f"{topic_name}-{i}") for i in range(2))
+    rows = instances(200)
     monkeypatch.setenv("RIPARIAN_KAFKA_CONFIG", str(cluster.mutual("lost", **files)))
-    monkeypatch.setenv("RIPARIAN_KAFKA_GROUP_INSTANCE_ID", "first")
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, cluster.plain)
-    features, labels = instances(200)
-    with Worker(path, cluster.ssl, tmp_path, session_timeout=60.0) as worker:
-        send(cluster.plain, spec.topics.features, features[:100])
-        send(cluster.plain, spec.topics.labels, labels[:100])
-        wait_for_state(cluster.plain, spec, 100, 100, worker=worker)
-        worker.kill()
-    with Worker(path, cluster.ssl, tmp_path, session_timeout=60.0) as worker:
-        send(cluster.plain, spec.topics.features, features[100:150])
-        send(cluster.plain, spec.topics.labels, labels[100:150])
-        wait_for_state(cluster.plain, spec, 150, 150, worker=worker)
-        assert f"Successfully synced group riparian-{topic_name} with generation 1" in worker.output  # no rebalance
-        for kind in ("crt", "key"):
-            shutil.copy(cluster.folder / f"alien.{kind}", cluster.folder / f"lost.{kind}")
-        cluster.broker.stop()
-        cluster.broker.start()
-        worker.wait_for("no access any more: Kafka at")
-        assert "refuses the client certificate" in worker.output
-        for kind in ("crt", "key"):
-            shutil.copy(cluster.folder / f"client.{kind}", cluster.folder / f"lost.{kind}")
-        send(cluster.plain, spec.topics.features, features[150:])
-        send(cluster.plain, spec.topics.labels, labels[150:])
-        learner = wait_for_state(cluster.plain, spec, 200, 200, worker=worker)
-        assert worker.stop() == 0
-    check_against_oracle(cluster.plain, spec, learner)
+    static = {"broker": cluster.ssl, "session_timeout": 60.0, "place": "first"}
+    with second.worker(**static) as other:
+        second.give(rows, 0, 50)
+        second.reach(50, worker=other)
+        other.kill()
+    with second.worker(**static) as other:
+        second.give(rows, 50, 100)
+        second.reach(100, worker=other)
+        assert f"Successfully synced group riparian-{second.name} with generation 1" in other.output  # no rebalance
+        monkeypatch.setenv("RIPARIAN_KAFKA_CONFIG", str(password))
+        with first.worker(broker=cluster.sasl) as worker:
+            first.give(rows, 0, 100)
+            first.reach(100, worker=worker)
+            asyncio.run(secured.change_password(cluster, "rotating", new))
+            hold("alien")
+            cluster.broker.stop()
+            cluster.broker.start()
+            for one, why in (
+                (worker, 'refuses sasl.username "rotating" with this sasl.password (SCRAM-SHA-512)'),
+                (other, "refuses the client certificate"),
+            ):
+                one.wait_for("no access any more: Kafka at")
+                assert why in one.output
+            secret.write_text(new)
+            hold("client")
+            for s, one in ((first, worker), (second, other)):
+                s.give(rows, 100)
+                s.check(s.reach(200, worker=one))
+                assert one.stop() == 0
+            assert PASSWORD not in worker.output
+            assert new not in worker.output

@@ -3,27 +3,11 @@
 import json
 import signal
 import urllib.error
-import urllib.request
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.kafka.ports import free_port
-from app.stream_file.spec import Spec
-from tests.broker.harness import (
-    PATIENCE,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    predictions,
-    read,
-    send,
-    stream_file,
-    wait_for_state,
-)
-from tests.broker.test_metrics_page import Page
+from tests.broker.harness import PATIENCE, Page, Stream, instances, send
 
 pytestmark = pytest.mark.broker
 
@@ -39,59 +23,63 @@ KINDS: dict[str, dict[str, Any]] = {"classes": {}, "numbers": REGRESSION}
 LONG = 60.0  # a session that no test waits for
 
 
-def _streams(broker: str, folder: Path, name: str, *ends: str) -> tuple[dict[str, Path], dict[str, Spec]]:
+def made(stream: Any, *ends: str) -> dict[str, Stream]:
     """Streams of two tasks, for each end of a name: all read one topic of features, those of a task one of labels."""
-    paths, specs = {}, {}
-    for kind, fields in KINDS.items():
-        for end in ends:
-            topics = {"features": f"{name}.shared", "labels": f"{name}.{kind}"}
-            paths[kind + end], specs[kind + end] = stream_file(folder, f"{name}-{kind}{end}", topics=topics, **fields)
-            create_topics(specs[kind + end], broker)
-    return paths, specs
+    broker, folder, name = stream.args
+    return {
+        kind + end: Stream(
+            broker,
+            folder,
+            f"{name}-{kind}{end}",
+            topics={"features": f"{name}.shared", "labels": f"{name}.{kind}"},
+            **fields,
+        )
+        for kind, fields in KINDS.items()
+        for end in ends
+    }
 
 
-def _send(broker: str, specs: dict[str, Spec], first: int, last: int) -> None:
+def give(streams: dict[str, Stream], first: int, last: int) -> None:
     features, classes = instances(last)
     numbers = []
     for i, label in enumerate(classes):
         found = json.loads(label.value or b"")
         y = (3.0 if found["y"] == "yes" else -1.0) + i % 7 / 10
         numbers.append(label._replace(value=json.dumps({"id": found["id"], "y": y}).encode()))
-    send(broker, specs["classes"].topics.features, features[first:last])
-    for kind, labels in (("classes", classes), ("numbers", numbers)):
-        send(broker, specs[kind].topics.labels or "", labels[first:last])
+    streams["classes"].give((features, classes), first, last)
+    send(streams["numbers"].broker, str(streams["numbers"].spec.topics.labels), numbers[first:last])
 
 
-def test_two_streams_in_a_worker_do_what_two_workers_do(broker: str, tmp_path: Path, topic_name: str) -> None:
+def test_two_streams_in_a_worker_do_what_two_workers_do(stream: Any) -> None:
     """Killed in the middle, and then joined by the streams of the two workers, which shall have done the same."""
-    paths, specs = _streams(broker, tmp_path, topic_name, "", "-alone")
-    _send(broker, specs, 0, 600)  # before anybody reads, so that time stamps alone say the order
-    page = Page(free_port())
-    placed: dict[str, Any] = {"session_timeout": LONG, "web_port": page.port}
-    id_ = ("--instance-id", "place-0")
+    streams = made(stream, "", "-alone")
+    first, *others = streams.values()
+    give(streams, 0, 600)  # before anybody reads, so that time stamps alone say the order
+    page = Page()
+    placed: dict[str, Any] = {"session_timeout": LONG, "web_port": page.port, "place": "place-0"}
     with (
-        Worker(paths["classes"], broker, tmp_path, name="both", options=(paths["numbers"], *id_), **placed) as both,
-        Worker(paths["classes-alone"], broker, tmp_path, name="c") as one,
-        Worker(paths["numbers-alone"], broker, tmp_path, name="n") as other,
+        first.worker(name="both", options=(streams["numbers"].path,), **placed) as both,
+        streams["classes-alone"].worker(name="c") as one,
+        streams["numbers-alone"].worker(name="n") as other,
     ):
         for kind in KINDS:
-            wait_for_state(broker, specs[kind], 1, 1, worker=both)
+            streams[kind].reach(1, worker=both)
         both.kill()
         for kind, worker in zip(KINDS, (one, other), strict=True):
-            wait_for_state(broker, specs[f"{kind}-alone"], 600, 600, worker=worker)
+            streams[f"{kind}-alone"].reach(600, worker=worker)
             assert worker.stop() == 0, worker.output
     loaded = [line for line in both.output.splitlines() if "partition 0: checkpoint" in line]
-    assert all(any(f"{specs[kind].name}: partition 0: " in line for line in loaded) for kind in KINDS), both.output
+    assert all(any(f"{streams[kind].name}: partition 0: " in line for line in loaded) for kind in KINDS), both.output
 
-    options = (*list(paths.values())[1:], *id_, "--log-format", "json")
-    with Worker(paths["classes"], broker, tmp_path, name="all", options=options, **placed) as worker:
+    options = (*(s.path for s in others), "--log-format", "json")
+    with first.worker(name="all", options=options, **placed) as worker:
         for kind in KINDS:
-            wait_for_state(broker, specs[kind], 600, 600, worker=worker)
-        _send(broker, specs, 600, 900)
-        learners = {key: wait_for_state(broker, spec, 900, 900, worker=worker) for key, spec in specs.items()}
-        for spec in specs.values():
-            page.wait_for("riparian_instances_total", [900.0], stream=spec.name)
-            assert page.health()["streams"][spec.name]["partitions"]["0"]["offset"] == 900
+            streams[kind].reach(600, worker=worker)
+        give(streams, 600, 900)
+        learners = {key: s.reach(900, worker=worker) for key, s in streams.items()}
+        for s in streams.values():
+            page.wait_for("riparian_instances_total", [900.0], stream=s.name)
+            assert page.health()["streams"][s.name]["partitions"]["0"]["offset"] == 900
         assert page.health()["status"] == "ok"
         assert json.loads(page.get("/ready")) == {"status": "ok"}
         text = page.get("/metrics")
@@ -102,49 +90,41 @@ def test_two_streams_in_a_worker_do_what_two_workers_do(broker: str, tmp_path: P
         assert worker.process.wait(PATIENCE) == 0, worker.output
     lines = [json.loads(line) for line in worker.output.splitlines()]  # Faust's, too, and no traceback
     loaded = [line["stream"] for line in lines if line["message"].startswith("partition 0: checkpoint")]
-    assert sorted(loaded) == sorted(spec.name for spec in specs.values())
-    for key, spec in specs.items():
-        check_against_oracle(broker, spec, learners[key])
+    assert sorted(loaded) == sorted(s.name for s in streams.values())
+    for key, s in streams.items():
+        s.check(learners[key])
     for kind in KINDS:
-        assert predictions(broker, specs[kind])[:600] == predictions(broker, specs[f"{kind}-alone"])[:600]
+        assert streams[kind].predictions()[:600] == streams[f"{kind}-alone"].predictions()[:600]
 
 
-def test_a_stream_whose_topics_are_wrong_stops_the_worker_with_its_sentence(
-    broker: str, tmp_path: Path, topic_name: str
-) -> None:
-    paths, specs = _streams(broker, tmp_path, topic_name, "")
-    topics = {"features": f"{topic_name}.shared"}
-    wrong, _ = stream_file(tmp_path, f"{topic_name}-wrong", topics=topics, partitions=2)
-    page = Page(free_port())
-    with Worker(paths["classes"], broker, tmp_path, web_port=page.port, options=(wrong,)) as worker:
-        assert worker.process.wait(PATIENCE) == 2
-        (said,) = [line for line in worker.output.splitlines() if line.startswith("riparian: ")]
-        assert said.startswith(f"riparian: {wrong}: ")
+def test_a_stream_that_is_wrong_or_taken_over_ends_the_worker_by_its_name(stream: Any) -> None:
+    """At the start nothing is predicted; while it runs, the other streams are handed over, too, and their last
+    checkpoint is written."""
+    streams = made(stream, "")
+    classes, numbers = streams.values()
+    topics = {"features": classes.spec.topics.features}
+    wrong = Stream(
+        classes.broker, classes.folder, f"{classes.name}-wrong", topics_made=False, topics=topics, partitions=2
+    )
+    page = Page()
+    with classes.worker(web_port=page.port, options=(wrong.path,)) as worker:
+        said = worker.sentence()
+        assert said.startswith(f"riparian: {wrong.path}: ")
         assert "partitions" in said
         with pytest.raises(urllib.error.URLError):
-            urllib.request.urlopen(f"http://127.0.0.1:{page.port}/health", timeout=5)
-    assert read(broker, specs["classes"].topics.predictions) == []
+            page.get("/health")
+    assert classes.read("predictions") == []
 
-
-def test_a_stream_that_another_worker_takes_over_ends_the_worker_by_its_name(
-    broker: str, tmp_path: Path, topic_name: str
-) -> None:
-    """An error while it runs: the other streams are handed over, too, and their last checkpoint is written."""
-    paths, specs = _streams(broker, tmp_path, topic_name, "")
-    page, id_ = Page(free_port()), ("--instance-id", "place-0")
-    options = (paths["numbers"], *id_)
-    with Worker(paths["classes"], broker, tmp_path, name="both", web_port=page.port, options=options) as both:
-        _send(broker, specs, 0, 100)
-        for spec in specs.values():
-            wait_for_state(broker, spec, 100, 100, worker=both)
-        with Worker(paths["numbers"], broker, tmp_path, name="n", options=id_) as other:
-            assert both.process.wait(PATIENCE) == 2
-            last = both.output.splitlines()[-1]
-            assert last.startswith(f"riparian: {paths['numbers']}: another worker has joined the group")
-            _send(broker, specs, 100, 200)
-            learner = wait_for_state(broker, specs["numbers"], 200, 200, worker=other)
+    with classes.worker(name="both", place="place-0", options=(numbers.path,)) as both:
+        give(streams, 0, 100)
+        for s in (classes, numbers):
+            s.reach(100, worker=both)
+        with numbers.worker(name="n", place="place-0") as other:
+            said = both.sentence()
+            assert said.startswith(f"riparian: {numbers.path}: another worker has joined the group")
+            give(streams, 100, 200)
+            learner = numbers.reach(200, worker=other)
             assert other.stop() == 0, other.output
-    check_against_oracle(broker, specs["numbers"], learner)
-    classes = specs["classes"]
-    seen = [read(broker, topic)[:100] for topic in (classes.topics.features, classes.topics.labels or "")]
-    check_against_oracle(broker, classes, wait_for_state(broker, classes, 100, 100), *seen)
+    numbers.check(learner)
+    seen = [classes.read(role)[:100] for role in ("features", "labels")]
+    classes.check(classes.reach(100), *seen)

@@ -1,31 +1,16 @@
 """Producers that write features and labels in transactions: what was committed is learned, and nothing else."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from click.testing import CliRunner
 
-from app.cli import cli
-from app.kafka.connection import Connection
 from app.kafka.lag import lag
-from tests.broker.harness import (
-    Sent,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    predictions,
-    read,
-    send,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.harness import Sent, instances, send
 
 pytestmark = pytest.mark.broker
 
-COMMIT, ABORT, OPEN = "commit", "abort", "open"
+COMMIT, ABORT = "commit", "abort"
 
 
 class Writer:
@@ -76,46 +61,39 @@ def kept(records: list[Sent]) -> list[Sent]:
     return records[:100] + records[200:300:2]
 
 
-def test_what_was_aborted_is_not_learned_and_what_is_open_waits(broker: str, tmp_path: Path, topic_name: str) -> None:
-    path, spec = stream_file(tmp_path, topic_name, join={"max_wait": "300ms"})
-    create_topics(spec, broker)
+def test_what_was_aborted_is_not_learned_and_what_is_open_waits(stream):
+    s = stream(join={"max_wait": "300ms"})
     features, labels = instances(500)
-    assert spec.topics.labels is not None
-    for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels)):
-        asyncio.run(transactions(broker, topic, records, f"{topic}-t"))
+    topics = s.spec.topics.features, s.spec.topics.labels
+    for topic, records in zip(topics, (features, labels), strict=True):
+        asyncio.run(transactions(s.broker, topic, records, f"{topic}-t"))
     n = len(kept(features))
-    with Worker(path, broker, tmp_path, name="first") as worker:
-        learner = wait_for_state(broker, spec, 301, 301, worker=worker)
+    with s.worker(name="first", place="w") as worker:
+        learner = s.reach(301, worker=worker)
         assert learner.n_instances == learner.n_labels == learner.pending.counts["joined"] == n == 150
 
         async def open_one() -> None:
             """An open transaction holds up what stands behind it in its topic, and nothing else."""
-            async with Writer(broker, f"{topic_name}-open") as writer:
+            async with Writer(s.broker, f"{s.name}-open") as writer:
                 await writer.begin()
-                await writer.write(spec.topics.features, features[300:310])
-                await asyncio.to_thread(send, broker, spec.topics.features, features[310:320])
-                await asyncio.to_thread(send, broker, spec.topics.labels, labels[310:320])
-                held = await asyncio.to_thread(wait_for_state, broker, spec, 301, 314, 0, worker)
+                await writer.write(topics[0], features[300:310])
+                await asyncio.to_thread(s.give, (features, labels), 310, 320)
+                held = await asyncio.to_thread(s.reach, 301, 314, worker)
                 assert (held.n_instances, held.n_labels) == (n, n + 10)
                 # What nobody may read yet is no lag. Markers, and an aborted record before them, have offsets, too.
-                assert [row.lag for row in (await lag(spec, Connection(broker))).rows] == [3, 0]
+                assert [row.lag for row in (await lag(s.spec, s.connection)).rows] == [3, 0]
                 await writer.end(COMMIT)
 
         asyncio.run(open_one())
-        learner = wait_for_state(broker, spec, 324, 314, worker=worker)
+        learner = s.reach(324, 314, worker)
         assert learner.n_instances == n + 20
         assert learner.pending.counts["joined"] == n + 10
         worker.kill()
     # A new owner reads on from there, in the same order.
-    with Worker(path, broker, tmp_path, name="second") as worker:
-        send(broker, spec.topics.labels, labels[300:310])
-        learner = wait_for_state(broker, spec, 324, 324, worker=worker)
-        assert worker.stop() == 0, worker.output[-3000:]
+    send(s.broker, topics[1], labels[300:310])
+    learner = s.run(324, name="second", place="w")
     assert learner.pending.counts["joined"] == n + 20
-    committed = {r.value for r in kept(features) + features[300:320]}
-    committed |= {r.value for r in kept(labels) + labels[300:320]}
-    seen = [[r for r in read(broker, t) if r.value in committed] for t in (spec.topics.features, spec.topics.labels)]
-    check_against_oracle(broker, spec, learner, *seen)
-    assert len(predictions(broker, spec)) == n + 20
-    audited = CliRunner().invoke(cli, ["audit", str(path), "--broker", broker])
-    assert audited.exit_code == 0, audited.output
+    committed = {r.value for r in kept(features) + features[300:320] + kept(labels) + labels[300:320]}
+    s.check(learner, *([r for r in s.read(role) if r.value in committed] for role in ("features", "labels")))
+    assert len(s.predictions()) == n + 20
+    s.riparian("audit")

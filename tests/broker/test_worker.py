@@ -2,47 +2,28 @@
 
 import asyncio
 import json
-import threading
-import time
 from collections import Counter
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from app.kafka.connection import Connection
 from app.kafka.lag import lag
-from tests.broker.harness import (
-    PATIENCE,
-    Sent,
-    Worker,
-    check_against_oracle,
-    create_topics,
-    instances,
-    predictions,
-    read,
-    send,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.harness import PATIENCE, Sent, instances, send
+from tests.processes import until
 
 pytestmark = pytest.mark.broker
 
 
-def test_a_backlog_is_predicted_and_learned_in_the_order_of_its_timestamps(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
-    features, labels = instances(3000, delay=5)
-    send(broker, spec.topics.features, features)
-    send(broker, spec.topics.labels, labels)
-    with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, 3000, 3000, worker=worker)
-        assert worker.stop() == 0
-    check_against_oracle(broker, spec, learner)
+def test_a_backlog_is_predicted_and_learned_in_the_order_of_its_timestamps(stream):
+    """By a worker that is started as users start it."""
+    s = stream()
+    s.give(instances(3000, delay=5))
+    learner = s.run(3000, forked=False)
+    s.check(learner)
     # A label comes 5 ms after its features, features 1 ms apart: 5 instances wait when the sixth comes.
-    sent = predictions(broker, spec)
-    assert [p["label_offset"] for p in sent] == [max(0, i - 5) for i in range(3000)]
+    assert [p["label_offset"] for p in s.predictions()] == [max(0, i - 5) for i in range(3000)]
     assert learner.roles["champion"].metrics.metrics()["accuracy"] > 0.8
-    records = [json.loads(r.value) for r in read(broker, spec.topics.metrics)]
+    records = [json.loads(r.value) for r in s.read("metrics")]
     assert {r["model"] for r in records if "model" in r} == {"champion", "nb", "last"}
     last = [r for r in records if r.get("model") == "champion"][-1]
     assert last["overall"]["accuracy"] == learner.roles["champion"].metrics.metrics()["accuracy"]
@@ -52,68 +33,45 @@ def test_a_backlog_is_predicted_and_learned_in_the_order_of_its_timestamps(broke
     assert whole["latency_p50"] is None or whole["latency_p50"] <= whole["latency_p99"]
 
 
-def test_kill_9_under_live_load_trains_nothing_twice_and_repeats_no_prediction(broker, tmp_path, topic_name):
+def test_kill_9_under_live_load_trains_nothing_twice_and_repeats_no_prediction(stream):
     """A tree beside a forest, whose state is many arrays that grow and change a little."""
-    champion = {
-        "model": "adaptive-random-forest",
-        "n_models": 3,
-        "threads": 2,
-        "warning_delta": 0.3,
-        "drift_delta": 0.1,
-    }
-    challengers = {"tree": {"model": "hoeffding-tree", "grace_period": 50}, "nb": "naive-bayes"}
-    path, spec = stream_file(tmp_path, topic_name, champion=champion, challengers=challengers)
-    create_topics(spec, broker)
-    n = 12_000
-    features, labels = instances(n, delay=40)
-    senders = [
-        threading.Thread(target=send, args=(broker, topic, records), kwargs={"pause": 0.25, "chunk": 200})
-        for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels))
-    ]
-    for sender in senders:
-        sender.start()
-    try:
+    forest = {"model": "adaptive-random-forest", "n_models": 3, "threads": 2}
+    champion = {**forest, "warning_delta": 0.3, "drift_delta": 0.1}
+    s = stream(champion=champion, challengers={"tree": {"model": "hoeffding-tree", "grace_period": 50}})
+    n = 5000
+    with s.giving(instances(n, delay=40), pause=0.1, chunk=100):
         for _ in range(2):
-            with Worker(path, broker, tmp_path) as worker:
-                before = len(predictions(broker, spec))
-                wait_for_state(broker, spec, min(before + 600, n), before // 2, worker=worker)
+            with s.worker() as worker:
+                before = len(s.predictions())
+                s.reach(min(before + 600, n), before // 2, worker)
                 worker.kill()
-    finally:
-        for sender in senders:
-            sender.join()
-    with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, n, n, worker=worker)
+    with s.worker() as worker:
+        learner = s.reach(n, worker=worker)
         worker.kill()
-    oracle = check_against_oracle(broker, spec, learner)
-    assert oracle.pending.counts["joined"] == n
+    assert s.check(learner).pending.counts["joined"] == n
 
 
-def test_two_workers_share_the_partitions_and_hand_them_over(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name, partitions=2)
-    create_topics(spec, broker)
-    n = 2000
-    sent = {p: instances(2 * n, seed=p) for p in range(2)}
-    for p, (features, labels) in sent.items():
-        send(broker, spec.topics.features, features[:n], partition=p)
-        send(broker, spec.topics.labels, labels[:n], partition=p)
-    with Worker(path, broker, tmp_path, name="first") as first:
+def test_two_workers_share_the_partitions_and_hand_them_over(stream):
+    s = stream(partitions=2)
+    n = 1000
+    rows = [instances(2 * n, seed=p) for p in range(2)]
+    for p in range(2):
+        s.give(rows[p], 0, n, partition=p)
+    with s.worker(name="first") as first:
         for p in range(2):
-            wait_for_state(broker, spec, n, n, p, first)
-        with Worker(path, broker, tmp_path, name="second") as second:
-            for p, (features, labels) in sent.items():
-                send(broker, spec.topics.features, features[n:], partition=p, pause=0.3, chunk=100)
-                send(broker, spec.topics.labels, labels[n:], partition=p, pause=0.1, chunk=100)
-            deadline = time.monotonic() + PATIENCE
-            while "partition 0: checkpoint" not in second.output and "partition 1: checkpoint" not in second.output:
-                assert time.monotonic() < deadline, second.output  # it may take longer to start than the first to learn
-                time.sleep(0.1)
+            s.reach(n, worker=first, partition=p)
+        with s.worker(name="second") as second:
             for p in range(2):
-                wait_for_state(broker, spec, 2 * n, 2 * n, p, second)
+                s.give(rows[p], n, partition=p, pause=0.05, chunk=100)
+            until(lambda: all(f"partition {p}: checkpoint" in first.output + second.output for p in range(2)))
+            until(lambda: "checkpoint" in second.output)
+            for p in range(2):
+                s.reach(2 * n, worker=second, partition=p)
             assert second.stop() == 0
         assert first.process.poll() is None
         assert first.stop() == 0
     for p in range(2):  # what the other one has joined since is in the last states alone
-        check_against_oracle(broker, spec, wait_for_state(broker, spec, 2 * n, 2 * n, p))
+        s.check(s.reach(2 * n, partition=p))
 
 
 BAD = {
@@ -138,62 +96,39 @@ BAD_LABELS = {
 }
 
 
-def send_nothing(broker, topic):
+async def send_nothing(s):
     """Append a record without key and value, which the client sends only as part of a batch."""
-
-    async def run():
-        producer = AIOKafkaProducer(bootstrap_servers=broker)
-        await producer.start()
-        try:
-            batch = producer.create_batch()
-            batch.append(timestamp=None, key=None, value=None)
-            await (await producer.send_batch(batch, topic, partition=0))
-        finally:
-            await producer.stop()
-
-    asyncio.run(run())
+    async with AIOKafkaProducer(bootstrap_servers=s.broker) as producer:
+        batch = producer.create_batch()
+        batch.append(timestamp=None, key=None, value=None)
+        await (await producer.send_batch(batch, s.spec.topics.features, partition=0))
 
 
-def test_bad_records_go_to_the_dead_letter_topic_and_the_worker_goes_on(broker, tmp_path, topic_name):
-    path, spec = stream_file(
-        tmp_path,
-        topic_name,
-        classes=["yes", "no"],
-        record={"time": "at"},
-        features={"a": "numeric", "b": "numeric", "c": {"type": "nominal", "max_values": 3}},
-    )
-    create_topics(spec, broker)
+def test_bad_records_go_to_the_dead_letter_topic_and_the_worker_goes_on(stream):
+    features = {"a": "numeric", "b": "numeric", "c": {"type": "nominal", "max_values": 3}}
+    s = stream(classes=["yes", "no"], record={"time": "at"}, features=features)
     good, labels = instances(1000)
     now = good[-1].time
     bad = [Sent(value, now, b"key") for value in BAD.values()]
     bad_labels = [Sent(value, now + 10, b"key") for value in BAD_LABELS.values()]
-    send(broker, spec.topics.features, [*good[:500], *bad, *good[500:]])
-    send(broker, spec.topics.labels, [*labels, *bad_labels])
-    send_nothing(broker, spec.topics.features)
-    with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, 1001 + len(bad), 1000 + len(bad_labels), worker=worker)
-        assert worker.stop() == 0
-    check_against_oracle(broker, spec, learner)
+    s.give(([*good[:500], *bad, *good[500:]], [*labels, *bad_labels]))
+    asyncio.run(send_nothing(s))
+    learner = s.run(1001 + len(bad), 1000 + len(bad_labels))
+    s.check(learner)
     assert learner.pending.counts["joined"] == 1000
-    letters = read(broker, spec.topics.deadletters)
     found = {}
-    for letter in letters:
-        headers = {name: value.decode() for name, value in letter.headers}
+    for record, headers in zip(records := s.read("deadletters"), s.letters(), strict=True):
         if headers["riparian-offset"] == "1013":  # neither key nor value
-            assert (letter.key, letter.value, headers["riparian-reason"]) == (None, None, "tombstone")
+            assert (record.key, record.value, headers["riparian-reason"]) == (None, None, "tombstone")
             continue
-        found[headers["riparian-topic"], headers["riparian-reason"]] = (headers, letter.value)
-        assert letter.key == b"key"
-    assert len(letters) == len(BAD) + len(BAD_LABELS) + 1
-    for topic, records, first in (
-        (spec.topics.features, BAD, 500),
-        (spec.topics.labels, BAD_LABELS, 1000),
-    ):
-        for i, (reason, value) in enumerate(records.items()):
+        found[headers["riparian-topic"], headers["riparian-reason"]] = (headers, record.value)
+        assert record.key == b"key"
+    assert len(records) == len(BAD) + len(BAD_LABELS) + 1
+    for topic, sent, first in ((s.spec.topics.features, BAD, 500), (s.spec.topics.labels, BAD_LABELS, 1000)):
+        for i, (reason, value) in enumerate(sent.items()):
             headers, original = found[topic, reason]
             assert original == value
-            assert headers["riparian-offset"] == str(first + i)
-            assert headers["riparian-partition"] == "0"
+            assert (headers["riparian-offset"], headers["riparian-partition"]) == (str(first + i), "0")
             for ours, connect, streams in (
                 ("topic", "topic", "topic"),
                 ("offset", "offset", "offset"),
@@ -204,104 +139,85 @@ def test_bad_records_go_to_the_dead_letter_topic_and_the_worker_goes_on(broker, 
                 assert headers[f"__connect.errors.{connect}"] == headers[f"__streams.errors.{streams}"] == told
 
 
-def test_compressed_batches_and_records_larger_than_a_worker_may_write(broker, tmp_path, topic_name):
+def test_compressed_batches_and_records_larger_than_a_worker_may_write(stream):
     """A dead letter of 2.5 MB, or a prediction with a key of 1 MB, is refused by Kafka, and must not end a worker."""
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
-    codecs = ("gzip", "snappy", "lz4", "zstd")
-    huge_labels = Sent(b'{"id": "1", "pad": "' + b"x" * 5_000_000 + b'"}', 0)
+    s = stream()
+    huge_label = Sent(b'{"id": "1", "pad": "' + b"x" * 5_000_000 + b'"}', 0)
     loud = json.dumps({"id": "nobody", "y": "\x01" * 1024}).encode()
-    for i, codec in enumerate(codecs):
+    for i, codec in enumerate(("gzip", "snappy", "lz4", "zstd")):
         features, labels = instances(200, start=200 * i)
         now = features[-1].time
         huge = [Sent(b'{"id": "1", "pad": "' + b"x" * 2_500_000 + b'"}', now), Sent(b"{}", now, b"k" * 1_048_480)]
-        send(broker, spec.topics.features, [*features, *huge], compression=codec)
-        send(broker, spec.topics.labels, [*labels, huge_labels._replace(time=now), Sent(loud, now)], compression=codec)
-    with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, 202 * 4, 202 * 4, worker=worker)
-        assert worker.stop() == 0
-    check_against_oracle(broker, spec, learner)
+        rows = [*features, *huge], [*labels, huge_label._replace(time=now), Sent(loud, now)]
+        s.give(rows, compression=codec)
+    learner = s.run(202 * 4)
+    s.check(learner)
     assert learner.pending.counts["joined"] == 800
     assert set(learner.classes.values) == {"yes", "no"}
     found = Counter()
-    for letter in read(broker, spec.topics.deadletters):
-        headers = {name: value.decode() for name, value in letter.headers}
+    for record, headers in zip(s.read("deadletters"), s.letters(), strict=True):
         size, key_size = headers.get("riparian-size"), headers.get("riparian-key-size")
         found[headers["riparian-topic"], headers["riparian-reason"], size, key_size] += 1
-        assert len(letter.value) == (900_000 if size else len(letter.value))
+        assert len(record.value) == (900_000 if size else len(record.value))
     assert found == {
-        (spec.topics.features, "too-large", "2500022", None): 4,
-        (spec.topics.features, "too-large", None, "1048480"): 4,
-        (spec.topics.labels, "too-large", "5000022", None): 4,
-        (spec.topics.labels, "too-long", None, None): 4,
+        (s.spec.topics.features, "too-large", "2500022", None): 4,
+        (s.spec.topics.features, "too-large", None, "1048480"): 4,
+        (s.spec.topics.labels, "too-large", "5000022", None): 4,
+        (s.spec.topics.labels, "too-long", None, None): 4,
     }
 
 
-def test_lag_is_of_what_was_processed_and_not_of_the_last_checkpoint(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name, checkpoint={"every": "1h"}, metrics={"every": "200ms"})
-    create_topics(spec, broker)
-    features, labels = instances(300)
+def test_lag_is_of_what_was_processed_and_not_of_the_last_checkpoint(stream):
+    s = stream(checkpoint={"every": "1h"}, metrics={"every": "200ms"})
+    rows = instances(300)
 
     def lags():
         """(processed, committed, lag) of features and labels."""
-        found = asyncio.run(lag(spec, Connection(broker))).rows
-        return [(row.processed, row.committed, row.lag) for row in found]
+        return [(row.processed, row.committed, row.lag) for row in asyncio.run(lag(s.spec, s.connection)).rows]
 
     assert lags() == [(None, None, None)] * 2
-    with Worker(path, broker, tmp_path) as worker:
-        send(broker, spec.topics.features, features)
-        send(broker, spec.topics.labels, labels[:250])
-        deadline = time.monotonic() + PATIENCE
-        while [row[0] for row in lags()] != [300, 250]:
-            assert worker.process.poll() is None, worker.output
-            assert time.monotonic() < deadline, lags()
-            time.sleep(0.2)
+    with s.worker(place="w") as worker:
+        send(s.broker, s.spec.topics.features, rows[0])
+        send(s.broker, s.spec.topics.labels, rows[1][:250])
+        until(lambda: [row[0] for row in lags()] == [300, 250] or worker.process.poll() is not None)
         assert [row[2] for row in lags()] == [0, 0]
         assert all((committed or 0) == 0 for _, committed, _ in lags())
         worker.kill()
         # What nobody works on lies behind, also to one who looks at the outputs.
-        send(broker, spec.topics.labels, labels[250:])
+        send(s.broker, s.spec.topics.labels, rows[1][250:])
         assert [row[2] for row in lags()] == [0, 50]
-    with Worker(path, broker, tmp_path) as worker:
-        deadline = time.monotonic() + PATIENCE
-        while lags()[1][0] != 300:
-            assert time.monotonic() < deadline, lags()
-            time.sleep(0.2)
+    with s.worker(place="w") as worker:
+        until(lambda: lags()[1][0] == 300)
         assert worker.stop() == 0
     assert lags() == [(300, 300, 0)] * 2
 
 
-def test_labels_inside_the_feature_records_need_no_label_topic(broker, tmp_path, topic_name):
-    path, spec = stream_file(
-        tmp_path,
-        topic_name,
+def test_labels_inside_the_feature_records_need_no_label_topic(stream):
+    s = stream(
         topics={"labels": None},
         record={"id": "@key", "x": "", "y": "target"},
         features={"a": {"type": "numeric", "from": "deep.a"}, "flag": "boolean"},
     )
-    create_topics(spec, broker)
     records = [
         Sent(json.dumps({"deep": {"a": i % 7}, "flag": i % 2 == 0, "target": i % 7 > 3}).encode(), 1000 + i, b"k%d" % i)
         for i in range(2000)
     ]
-    send(broker, spec.topics.features, records)
-    with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, 2000, 0, worker=worker)
-        assert worker.stop() == 0
-    check_against_oracle(broker, spec, learner)
+    send(s.broker, s.spec.topics.features, records)
+    learner = s.run(2000, 0)
+    s.check(learner)
     assert learner.pending.counts["joined"] == 2000
-    sent = predictions(broker, spec)
+    sent = s.predictions()
     assert [p["id"] for p in sent[:3]] == ["k0", "k1", "k2"]
     assert sent[-1]["y"] is ((1999 % 7) > 3)
 
 
-def test_a_session_that_kafka_does_not_allow_is_one_sentence(broker, tmp_path, topic_name):
+def test_a_session_that_kafka_does_not_allow_is_one_sentence(stream):
     """The client leaves its group for good then, and a worker would wait for ever."""
-    path, _ = stream_file(tmp_path, topic_name)
-    with Worker(path, broker, tmp_path, options=("--session-timeout", "3")) as worker:
+    s = stream()
+    with s.worker(session_timeout=0.9) as worker:
         assert worker.process.wait(PATIENCE) == 2
-        assert "--session-timeout: Kafka refuses 3 seconds: give what" in worker.output
+        assert "--session-timeout: Kafka refuses 0.9 seconds: give what" in worker.output
         assert "Traceback" not in worker.output
-    with Worker(path, broker, tmp_path, options=("--session-timeout", "91")) as worker:
+    with s.worker(session_timeout=91) as worker:
         assert worker.process.wait(PATIENCE) == 2
         assert "Invalid value for --session-timeout: expected at most 90 seconds" in worker.output

@@ -2,16 +2,13 @@
 
 import fcntl
 import inspect
-import itertools
 import os
 import subprocess
 import sys
 
 import pytest
-from numba.core import bytecode, caching, codegen, compiler, environment
-from numba.core.cpu import CPUContext
-from numba.core.dispatcher import Dispatcher, _FunctionCompiler
-from numba.core.registry import cpu_target
+from numba.core import caching, codegen, compiler, environment
+from numba.core.dispatcher import Dispatcher
 
 from models import kernel_cache
 from tests.conftest import jit
@@ -138,44 +135,6 @@ def test_processes_compile_each_variant_once_and_mix_up_none(start):
     assert told(start("1234")) == [(factor, 10 * factor, 0) for factor in (1, 2, 3, 4)]
 
 
-SAME_NAMES = """
-import sys
-from models.kernel import kernel
-
-def scaled(factor):
-    @kernel
-    def fibonacci(n):
-        if n < 2:
-            return n * factor
-        return fibonacci(n - 1) + fibonacci(n - 2)
-
-    return fibonacci
-
-single, double = scaled(1), scaled(2)
-
-@kernel
-def one(n):
-    return single(n)
-
-@kernel
-def two(n):
-    return double(n)
-
-for factor in map(int, sys.argv[1]):
-    run = (one, two)[factor - 1]
-    print(factor, run(10), sum(run.stats.cache_misses.values()))
-"""
-
-
-@jit
-def test_variants_of_a_kernel_from_several_processes_are_told_apart_in_one(start, tmp_path):
-    """numba numbers what it compiles in a process, and names machine code by it: these are the first of each."""
-    (tmp_path / "variants.py").write_text(SAME_NAMES)
-    assert told(start("1")) == [(1, 55, 1)]
-    assert told(start("2")) == [(2, 110, 1)]
-    assert told(start("12")) == [(1, 55, 0), (2, 110, 0)]
-
-
 @jit
 def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_for_ever(start, tmp_path):
     assert told(start("1")) == [(1, 10, 1)]
@@ -219,16 +178,12 @@ def both(x):
     for i in range(len(x)):
         y[i] = x[i] + 1
     return inner(y) + inner(x)
-
-@kernel
-def twice(x):
-    return 2 * inner(x)
 """
 
 CALLS = """
-from inner import inner, both, twice, np, sys
+from inner import inner, both, np, sys
 
-for kernel in (inner, both, twice):
+for kernel in (inner, both):
     if kernel.__name__ in sys.argv[1:]:
         print(kernel(np.arange(4.0)), sum(kernel.stats.cache_misses.values()))
 loaded = "numba.np.arraymath" in sys.modules, "numba.cpython.unicode" in sys.modules
@@ -249,36 +204,9 @@ def test_a_kernel_from_the_cache_waits_for_nothing_that_compiles_kernels(tmp_pat
 
     assert call("inner") == [(3, 1), (1, 1)]
     assert call("inner") == [(3, 0), (0, 0)]
-    # What both make is what they would make by themselves.
+    # One that is compiled with it inside takes its bitcode; and what both make is what they would make by themselves.
     assert call("inner", "both") == [(3, 0), (8, 1), (1, 1)]
     assert call("both") == call("both", "neither") == [(8, 0), (0, 0)]
-    # One that is compiled with it inside takes its bitcode from the cache.
-    assert call("twice") == [(6, 1), (1, 1)]
-    assert call("inner", "both", "twice") == [(3, 0), (8, 0), (6, 0), (0, 0)]
-
-
-NESTED = """
-from inner import both, half, inner, np, twice
-
-for kernel in (both, inner, twice, both):
-    print(kernel(np.arange(4.0)), *(sum(one.stats.cache_misses.values()) for one in (both, twice, inner, half)))
-"""
-
-
-@jit
-def test_a_kernel_within_others_is_compiled_once_for_them_and_once_for_python(tmp_path):
-    (tmp_path / "inner.py").write_text(INNER)
-    (tmp_path / "nested.py").write_text(NESTED)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": str(ROOT)}
-
-    def call():
-        command = [sys.executable, str(tmp_path / "nested.py")]
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
-        return [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
-
-    # Of each call the result, and how often `both`, `twice`, `inner` and `half` have been compiled by then.
-    assert call() == [(8, 1, 0, 1, 1), (3, 1, 0, 2, 1), (6, 1, 1, 2, 1), (8, 1, 1, 2, 1)]
-    assert call() == [(8, 0, 0, 0, 0), (3, 0, 0, 0, 0), (6, 0, 0, 0, 0), (8, 0, 0, 0, 0)]
 
 
 @jit
@@ -304,17 +232,6 @@ def test_private_parts_of_numba_are_still_there():
     assert codegen.JITCPUCodegen._library_class is library
     assert parameters(Dispatcher._compilation_chain_init_hook) == ["self"]
     assert parameters(codegen.JitEngine._load_defined_symbols) == ["self", "mod"]
-    for name in ("_optimize_functions", "_optimize_final_module", "_finalize_dynamic_globals"):
-        assert hasattr(library, name)
-    assert parameters(library._verify_declare_only_symbols) == ["self"]
-    assert parameters(library.serialize_using_object_code) == ["self"]
-    assert (
-        parameters(CPUContext.create_cpython_wrapper)[1] == parameters(CPUContext.create_cfunc_wrapper)[1] == "library"
-    )
-    assert parameters(CPUContext.get_executable) == ["self", "library", "fndesc", "env"]
-    assert type(cpu_target.target_context) is CPUContext
-    assert parameters(_FunctionCompiler._customize_flags) == ["self", "flags"]
-    assert type(bytecode.FunctionIdentity._unique_ids) is itertools.count
     assert parameters(environment._rebuild_env) == ["modname", "consts", "env_name"]
     assert parameters(caching.IndexDataCacheFile) == ["cache_path", "filename_base", "source_stamp"]
     for name in ("load_overload", "save_overload", "_index_key"):

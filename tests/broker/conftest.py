@@ -1,0 +1,41 @@
+"""Fixtures of tests on real Kafka: streams on the run's broker, named after the test, and brokers that may suffer."""
+
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from app.kafka.broker import LocalBroker
+from tests.broker.harness import Stream
+from tests.broker.secured import Secured, secured_broker
+from tests.shared import PROPERTIES
+
+
+@pytest.fixture
+def stream(broker: str, tmp_path: Path, topic_name: str) -> "partial[Stream]":
+    """Makes a stream of the test's name, of the fields that it is given."""
+    return partial(Stream, broker, tmp_path, topic_name)
+
+
+@pytest.fixture(scope="session")
+def _own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    with LocalBroker(tmp_path_factory.mktemp("own"), properties=PROPERTIES) as local:
+        yield local
+
+
+@pytest.fixture
+def own_broker(_own_broker: LocalBroker) -> LocalBroker:
+    """A broker of this process alone, which runs, and which a test may stop, kill and start again."""
+    _own_broker.start()
+    return _own_broker
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A broker with secured listeners and access lists, of this process alone."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl makes the certificates")
+    with secured_broker(tmp_path_factory.mktemp("secured")) as found:
+        yield found

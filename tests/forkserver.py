@@ -1,0 +1,289 @@
+"""Processes of `riparian` without the seconds that imports take: forked from one process that has imported everything.
+
+`python -m app.cli worker` spends two seconds of a core before its first line, and the tests start hundreds of them. One
+process of a run imports the same modules once, loads the kernels that most streams use, and forks for each `Process` a
+child that runs the module as `python -m` would. The child is a process like any other: it is killed, frozen and limited
+as one, has its own working directory, environment and output, and ends with the interpreter. What an exec would show
+(the command line, a fresh import, another seed of hashes) is left to the tests that start `riparian` as users do.
+
+The run's first process (`tests/conftest.py`) starts the server, which does nothing until it is asked, and ends
+when that process does. It has one thread. A `Process` may outlive whoever asked for it, but not the server.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import runpy
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = (
+    "RIPARIAN_TEST_FOLDER"  # of the environment: what a run keeps for all of its processes, the server's socket too
+)
+SOCKET = "forks"
+LENGTH = 8  # bytes that say how long a request is
+
+# What most streams of the tests run (`tests.broker.harness.stream_file`), and the detectors of drift.
+COMMON = {
+    "name": "common",
+    "task": "classification",
+    "features": {"a": "numeric", "b": "numeric", "c": {"type": "nominal"}},
+    "champion": {"model": "hoeffding-tree", "grace_period": 50},
+    "challengers": {"nb": "naive-bayes", "last": "last-label"},
+    "drift": {"detectors": ["adwin"]},
+}
+
+
+# -- who asks ---------------------------------------------------------------------------------------------------------
+
+
+class Process:
+    """A child of the server that runs a module, as `subprocess.Popen` has it: pid, poll, wait, kill, send_signal.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        The module and its arguments: what stands behind `python -m`.
+    stdout, stderr : int
+        Descriptors of files.
+    n_files : int, optional
+        How many files it may have open.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        stdout: int,
+        stderr: int,
+        cwd: Path = ROOT,
+        env: Mapping[str, str] | None = None,
+        n_files: int | None = None,
+    ) -> None:
+        self.args = [sys.executable, "-m", *arguments]
+        self.returncode: int | None = None
+        request = {"arguments": list(arguments), "cwd": str(cwd), "n_files": n_files}
+        body = json.dumps(request | {"environment": dict(os.environ if env is None else env)}).encode()
+        self._link = socket.socket(socket.AF_UNIX)
+        self._link.connect(str(Path(os.environ[FOLDER]) / SOCKET))
+        socket.send_fds(self._link, [len(body).to_bytes(LENGTH)], [stdout, stderr])
+        self._link.sendall(body)
+        self._answers = self._link.makefile("rb")
+        self.pid = int(self._answers.readline())
+
+    def poll(self) -> int | None:
+        """The exit code (the negative signal, where one ended it), or None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._link], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            self.returncode = int(self._answers.readline())  # ValueError: the server has gone
+            self._answers.close()
+            self._link.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def run(
+    arguments: Sequence[object], *, cwd: Path = ROOT, env: Mapping[str, str] | None = None, timeout: float | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """As `subprocess.run` with captured text. arguments : the module and its arguments."""
+    with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
+        process = Process([*map(str, arguments)], stdout=stdout.fileno(), stderr=stderr.fileno(), cwd=cwd, env=env)
+        try:
+            process.wait(timeout)
+        finally:
+            process.kill()
+            code = process.wait()
+        for file in (stdout, stderr):
+            file.seek(0)
+        return subprocess.CompletedProcess(process.args, code, stdout.read(), stderr.read())
+
+
+def start(folder: Path) -> "subprocess.Popen[bytes]":
+    """The server of a folder, which ends when its standard input closes."""
+    server = subprocess.Popen([sys.executable, "-m", __name__, str(folder)], stdin=subprocess.PIPE, cwd=ROOT)
+    while not (folder / SOCKET).exists():
+        assert server.poll() is None, "the fork server has not started"
+        time.sleep(0.01)
+    return server
+
+
+# -- the server -------------------------------------------------------------------------------------------------------
+
+
+def _prepare() -> None:
+    """Import what workers and commands import, and load the kernels that most of them run."""
+    from app.cli import COMMANDS, starting
+
+    starting.quickly()
+    for module in {name.partition(":")[0] for name in COMMANDS.values()}:
+        importlib.import_module(f"app.cli.{module}")
+    for name in (
+        "app.kafka.admin", "app.kafka.lag", "app.kafka.rights", "app.page.server", "app.replay", "app.state.audit",
+        "app.state.backtest", "app.state.moment", "app.state.transfer", "app.worker.application", "app.worker.host",
+        "app.worker.metrics", "app.worker.web",
+    ):  # fmt: skip
+        importlib.import_module(name)
+    from app.kafka import record_batches, written_batches
+    from app.partition.learner import PartitionLearner
+    from app.stream_file.spec import build
+
+    PartitionLearner(build(COMMON, "common")).warm_up()
+    record_batches.warm_up()
+    written_batches.warm_up()
+    gc.collect()
+    gc.freeze()  # no child goes through all of this again
+
+
+class _Server:
+    """Forks a child for each connection, and tells its process id, and its exit code when it has ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self._prepared = False
+        self._children: dict[int, socket.socket] = {}
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / "forks.new"))
+        self._listener.listen(64)
+        self._woken, self._wakes = socket.socketpair()
+        for one in (self._woken, self._wakes):
+            one.setblocking(False)
+        signal.set_wakeup_fd(self._wakes.fileno())
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to answer
+        (folder / "forks.new").rename(folder / SOCKET)
+
+    def serve(self) -> dict[str, Any] | None:
+        """In a child: what it shall run. In the server itself: None, at the end."""
+        with selectors.DefaultSelector() as selector:
+            for one in (self._listener, self._woken, sys.stdin):
+                selector.register(one, selectors.EVENT_READ)
+            while True:
+                ready = {key.fileobj for key, _ in selector.select()}
+                if self._woken in ready:
+                    self._woken.recv(4096)
+                    self._tell_ends()
+                if self._listener in ready and (request := self._fork()) is not None:
+                    return request
+                if sys.stdin in ready:
+                    self._end()
+                    return None
+
+    def _fork(self) -> dict[str, Any] | None:
+        link, _ = self._listener.accept()
+        head, (stdout, stderr), *_ = socket.recv_fds(link, LENGTH, 2)
+        request: dict[str, Any] = json.loads(_exactly(link, int.from_bytes(head)))
+        if not self._prepared:
+            _prepare()
+            self._prepared = True
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for one in (link, self._listener, self._woken, self._wakes, *self._children.values()):
+                one.close()
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for number, given in enumerate((nothing, stdout, stderr)):
+                os.dup2(given, number)
+                os.close(given)
+            return request
+        os.close(stdout)
+        os.close(stderr)
+        self._children[child] = link
+        _say(link, child)
+        return None
+
+    def _tell_ends(self) -> None:
+        for child in list(self._children):
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                link = self._children.pop(child)
+                _say(link, os.waitstatus_to_exitcode(status))
+                link.close()
+
+    def _end(self) -> None:
+        """The caller has ended, or says that it will: nothing is left over."""
+        for number, seconds in ((signal.SIGTERM, 30.0), (signal.SIGKILL, 5.0)):
+            for child in self._children:
+                os.kill(child, number)
+            deadline = time.monotonic() + seconds
+            while self._children and time.monotonic() < deadline:
+                self._tell_ends()
+                time.sleep(0.02)
+
+
+def _exactly(link: socket.socket, n: int) -> bytes:
+    found = b""
+    while len(found) < n:
+        found += link.recv(n - len(found))
+    return found
+
+
+def _say(link: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # who asked has gone
+        link.sendall(f"{number}\n".encode())
+
+
+def _become(request: dict[str, Any]) -> NoReturn:
+    """Be the process that was asked for."""
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    if request["n_files"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (request["n_files"], request["n_files"]))
+    module, *arguments = request["arguments"]
+    sys.argv = [module, *arguments]
+    sys.path[0] = request["cwd"]
+    code: object = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    # The interpreter's end, but for taking apart what the server has imported.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+if __name__ == "__main__":
+    asked = _Server(Path(sys.argv[1])).serve()
+    if asked is not None:
+        _become(asked)

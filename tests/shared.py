@@ -1,0 +1,49 @@
+"""What all processes of a run share: a broker, started by the first that asks.
+
+`python -m tests.shared FOLDER` holds it, as a child of the fork server, until that ends.
+"""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from tests.forkserver import FOLDER, Process
+from tests.processes import until
+
+ADDRESS = "broker.address"  # file that has it, once it answers
+# A worker that was killed blocks its partition for a session: a shorter one than brokers allow by themselves.
+PROPERTIES = "\ngroup.min.session.timeout.ms=1000\n"
+
+
+def broker() -> str:
+    """HOST:PORT of the run's broker."""
+    from app.kafka.java import locked
+
+    folder = Path(os.environ[FOLDER])
+    address, log = folder / ADDRESS, folder / "broker.log"
+    with locked(folder / "broker.lock"):
+        if not address.exists():
+            with log.open("wb") as file:
+                holder = Process([__name__, str(folder)], stdout=file.fileno(), stderr=file.fileno())
+            until(lambda: address.exists() or holder.poll() is not None)
+            assert holder.poll() is None, log.read_text(errors="replace")
+        return address.read_text()
+
+
+def hold(folder: Path) -> None:
+    """Run the broker until SIGTERM."""
+    from app.kafka.broker import LocalBroker
+
+    told = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: told.set())
+    with LocalBroker(folder / "broker", say=print, properties=PROPERTIES) as local:
+        fresh = folder / f"{ADDRESS}.new"
+        fresh.write_text(local.bootstrap)
+        fresh.rename(folder / ADDRESS)
+        told.wait()
+
+
+if __name__ == "__main__":
+    hold(Path(sys.argv[1]))
