@@ -15,8 +15,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -127,6 +125,9 @@ def test_another_file_under_a_locked_name_and_version_is_refused(tmp_path: Path)
 
 def test_the_bill_of_materials_is_valid_and_whole() -> None:
     text = bill()
+    from cyclonedx.schema import SchemaVersion  # here, and not in each process that collects this file
+    from cyclonedx.validation.json import JsonStrictValidator
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     parts = json.loads(text)["components"]
     by_scope = {scope: {part["purl"] for part in parts if part["scope"] == scope} for scope in ("required", "optional")}

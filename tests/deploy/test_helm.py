@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import jsonschema
 import pytest
 import yaml
 
@@ -14,8 +13,6 @@ from app.cli import cli
 from app.worker.runner import LAST_CHECKPOINT_SECONDS
 from tests.deploy import tools
 from tests.deploy.test_compose import DOCKERFILE
-
-kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "helm"
@@ -82,6 +79,8 @@ def render(helm: str, folder: Path, values: dict[str, Any], version: str = NEWES
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 def test_what_is_rendered_fits_the_schemas(helm, tmp_path, values, version) -> None:
+    jsonschema = pytest.importorskip("jsonschema")  # here, and not in each process that collects this file
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
     if version == OLDEST:
         assert yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"] == f">={OLDEST}.0-0"
     linted = run(helm, tmp_path, "lint", {"stream": STREAM.read_text(), **values}, version, "--strict")
@@ -100,6 +99,7 @@ def test_what_is_rendered_fits_the_schemas(helm, tmp_path, values, version) -> N
 
 def test_a_schema_refuses_what_is_no_field_of_its_own() -> None:
     """So that the test above can fail."""
+    jsonschema = pytest.importorskip("jsonschema")
     try:
         schemas = {kind: tools.crd(kind) for kind in tools.CRDS}
     except tools.ToolError as error:

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -49,6 +48,7 @@ def stream(request, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("api", ["v1", "v1beta2"])
 @pytest.mark.parametrize("authentication", AUTHENTICATIONS)
 def test_resources_are_of_strimzis_form(schemas, stream: Path, api: str, authentication: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")  # here, and not in each process that collects this file
     everybody = [word for user in RIGHTS for word in ("--for", user)]
     given = ("--cluster", "main", "--api", api, "--authentication", authentication)
     made = resources(str(stream), *given, *everybody)
@@ -65,6 +65,7 @@ def test_resources_are_of_strimzis_form(schemas, stream: Path, api: str, authent
 @pytest.mark.parametrize("api", ["v1", "v1beta2"])
 def test_strimzis_form_refuses_what_is_none_of_its_own(schemas, api: str) -> None:
     """So that the test above can fail."""
+    jsonschema = pytest.importorskip("jsonschema")
     acl = {"resource": {"type": "topic", "name": "a"}, "operations": ["Read"]}
     for kind, spec in (
         ("KafkaTopic", {"partitions": 0}),
