@@ -43,21 +43,6 @@ def test_every_learner_is_in_it_at_its_defaults():
     assert auto.models()["champion"][0] == "opinion-pool"
 
 
-def test_batch_learners_have_a_table_of_their_own():
-    data = {"a": problem("classification", 20), "b": problem("regression", 10)}
-    rows = accuracy.rows_of([*accuracy.BESIDE, *accuracy.BATCH], apart=True)
-    found = {(case.spec.models()["champion"][0], case.data): case for case in accuracy.cases(data, rows, [], None, 1.0)}
-    assert set(found) == {(name, kind) for name in accuracy.BATCH for kind in "ab"} | {
-        ("hoeffding-tree", "a"), ("fimt-dd", "b"), ("adaptive-random-forest", "a"), ("adaptive-random-forest", "b"),
-    }  # fmt: skip
-    assert all(
-        case.spec.models()["champion"][1]["refit_every"] == 2000
-        for (name, _), case in found.items()
-        if name in accuracy.BATCH
-    )
-    assert set(accuracy.BATCH) | set(accuracy.OURS) | {"external"} == {*REGISTRY, "auto"}
-
-
 def figures(accuracy, speed, size):
     return {"accuracy": accuracy, "instances_per_second": speed, "peak_live_bytes": size}
 
@@ -84,20 +69,6 @@ def test_what_stands_in_the_cells():
     }
     lines = accuracy.tables(errors, "regression", {"y": problem("regression", 5)[1]}, {})
     assert {"| fimt-dd | 2 |", "| orto | **1.5** |"} <= set(lines)
-
-
-def test_seeds_come_together():
-    runs = [figures(0.8, 100, 5), figures(0.9, 300, 7), figures(0.85, 200, 6)]
-    found = accuracy.together(runs)
-    assert found["accuracy"] == pytest.approx(0.85)
-    assert found["peak_live_bytes"] == 7
-    assert accuracy.off(found, "accuracy", "classification") == " ± 5.00"
-    assert accuracy.off(accuracy.together(runs[:1] * 3), "accuracy", "classification") == ""
-    assert accuracy.off(accuracy.together(runs[:1]), "accuracy", "classification") == ""
-    assert accuracy.together([*runs, {"failed": "late"}]) == {"failed": "late"}
-    _, found = problem("classification", 30)
-    cases = accuracy.cases({"x": (None, found)}, [accuracy.Candidate("naive-bayes", {})], [], None, 1.0, seeds=3)
-    assert [case.spec.seed for case in cases] == [0, 1, 2]
 
 
 def test_a_run_that_takes_too_long_or_fails_says_so(monkeypatch):
@@ -128,20 +99,6 @@ def test_the_command_writes_the_table(tmp_path, capsys, monkeypatch):
         assert f"| {model} | {100 * expected['accuracy']:.2f} |".replace("**", "") in text.replace("**", "")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--data", "absent"], "the public data sets are not at absent: name their folder by --data or RIPARIAN_DATA"),
-        (["--sets", "elek"], "there is no data set 'elek': use elec; weather"),
-        (["--sets", "agrawal", "--limit", "20", "--models", "naive-bays"], "unknown model 'naive-bays': did you mean"),
-    ],
-)
-def test_what_is_wrong_is_said(arguments, message):
-    with pytest.raises(SystemExit) as found:
-        accuracy.main(arguments)
-    assert message in str(found.value)
-
-
 @pytest.mark.data
 def test_the_data_sets_are_there(data_dir):
     found = accuracy.data_sets(data_dir, list(accuracy.FILES), 1000)
@@ -150,12 +107,3 @@ def test_the_data_sets_are_there(data_dir):
         **dict.fromkeys(("fried", "abalone"), "regression"),
     }
     assert all(isinstance(file, DataFile) for file, _ in found.values())
-
-
-def test_what_auto_is_stands_below(tmp_path):
-    out = tmp_path / "a.md"
-    accuracy.main(["--models", "auto", "--sets", "agrawal", "--limit", "300", "--jobs", "1", "--out", str(out)])
-    last = out.read_text(encoding="utf-8").strip().splitlines()[-1]
-    resolved = accuracy.problem_for(accuracy.SyntheticFile(accuracy.GENERATED["agrawal"])).spec("auto", {}).resolved()
-    assert last.startswith(f"| agrawal | opinion-pool of {', '.join(resolved.parameters['members'])} |")
-    assert f"| {resolved.n_bytes / 1000:,.0f} |" in last

@@ -15,10 +15,8 @@ from app.stream_file.spec import build
 from models.auroc import areas
 from models.contract import PREDICT, Program, Schema
 from models.decision import Threshold
-from models.prequential import Prequential
 from models.registry import create
 from tests.app.test_learner import fold, records
-from tests.models.test_prequential import program
 from topics.records import RawBatch
 
 STREAM = {
@@ -199,41 +197,6 @@ def test_a_state_of_before_gets_alerts_and_another_rate_goes_on():
 def test_what_has_no_meaning_for_scores_is_refused(fields, said):
     with pytest.raises(SpecError, match=said):
         build({**STREAM, **fields}, "test")
-
-
-def test_the_champion_is_chosen():
-    stream = {key: STREAM[key] for key in ("name", "task", "features")}
-    assert build(stream, "test").models() == {
-        "champion": ("half-space-trees", {"n_trees": 25, "height": 12, "window": 250, "max_window": 16_000})
-    }
-
-
-def test_a_state_from_before_the_second_profile_goes_on_as_it_was():
-    stream = {key: STREAM[key] for key in ("name", "task", "features")}
-    was = {"model": "half-space-trees", "n_trees": 25, "height": 15, "window": 250}
-    before = PartitionLearner(build({**stream, "champion": was}, "test"))
-    cut = before.snapshot()
-    models = {"champion": ("half-space-trees", {key: value for key, value in was.items() if key != "model"})}
-    cut = cut._replace(meta={**cut.meta, "auto": {}, "models": models})
-    learner = PartitionLearner(build(stream, "test"))
-    (note,) = learner.restore(cut)
-    assert note.startswith("champion: the state goes on with the half-space-trees that auto was when it began; ")
-    assert learner.roles["champion"].model.parameters() == {**models["champion"][1], "max_window": None}
-    named = PartitionLearner(build({**stream, "champion": "half-space-trees"}, "test"))
-    assert named.restore(cut._replace(meta={**cut.meta, "auto": None})) == []
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_area_of_the_window_is_that_of_an_evaluation(seed):
-    rng = np.random.default_rng(seed)
-    y = (rng.random(80) < 0.3).astype(float)
-    p, w = rng.integers(0, 10, 80) / 10.0, rng.choice([0.5, 1.0, 3.0], 80)
-    p[rng.random(80) < 0.2] = np.nan
-    evaluation = Prequential("anomaly", 1, window=30)
-    evaluation.score(program(range(80), y, w), p[:, None])
-    last = np.flatnonzero(~np.isnan(p))[-30:]
-    area = areas(y[last].astype(int), np.column_stack((1.0 - p, p))[last], w[last])[1]
-    assert evaluation.windowed() == {"n": 30, "auroc": pytest.approx(area)}
 
 
 def test_paused_predictions_are_null_and_no_scores():

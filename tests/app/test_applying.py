@@ -259,20 +259,3 @@ def test_frozen_members_do_not_learn_features_that_come() -> None:
     events = fed.go_on(1, asked(learning), {"command": "reset", "model": "pool"}).events
     assert [event.event for event in events] == ["applied", "applied"]
     assert fed.learner.roles["pool"].columns is None
-
-
-def test_the_members_of_auto_are_frozen_in_its_place() -> None:
-    """What `auto` is stands in the answer of riparian check: written out, with a member frozen, it goes on."""
-    auto = spec(champion="auto", challengers={})
-    fed = Fed(PartitionLearner(auto))
-    fed.go_on(20)
-    name, parameters = auto.models()["champion"]
-    members = {**parameters["members"], "soft": {**parameters["members"]["soft"], "frozen": True}}
-    written = spec(champion={"model": name, **parameters, "members": members}, challengers={})
-    (event,) = fed.go_on(1, asked(written)).events
-    assert event.event == "applied"
-    assert event.sentence.endswith("; frozen from here on: soft)"), event.sentence
-    known = members_of(fed.learner.roles["champion"].model)
-    fed.go_on(20)
-    after = members_of(fed.learner.roles["champion"].model)
-    assert [one for one in known if known[one] == after[one]] == ["soft"]

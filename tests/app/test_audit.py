@@ -20,7 +20,7 @@ from app.partition.merge import EVERYTHING, Ends, Merge
 from app.partition.state import Snapshot
 from app.state import checkpoint
 from app.state.audit import Compared, _Audit, _begin
-from app.state.proof import LISTED, Proof, SentRecords, longest_ascent
+from app.state.proof import Proof, longest_ascent
 from app.state.transfer import Version
 from app.stream_file.spec import Spec, build
 from tests.app.test_learner import STREAM, records
@@ -327,15 +327,6 @@ def test_classes_of_probability_0_may_be_listed_or_not() -> None:
     assert held(altered(lambda sent: without_zeros(sent, {})))[0].holds
     assert held(altered(lambda sent: without_zeros(sent, {"new": 0.0})))[0].holds
     assert not held(altered(lambda sent: without_zeros(sent, {"new": 1e-300})))[0].holds
-
-
-def test_many_differences_are_counted_and_the_first_are_listed() -> None:
-    proof = Proof(PartitionLearner(SPEC), 10)
-    for i in range(3):
-        values = [b'{"offset": 99, "label_offset": %d}' % i] * 500
-        proof.expect(SentRecords(list(range(500 * i, 500 * i + 500)), [None] * 500, values))
-    assert proof.counts["unfounded"] == 1500
-    assert [one.position for one in proof.listed["unfounded"]] == list(range(LISTED))
 
 
 @given(st.lists(st.integers(0, 6), max_size=9), st.booleans())

@@ -61,20 +61,6 @@ def test_challengers_that_are_named_are_the_only_ones() -> None:
     assert named.resolved() is None
 
 
-@pytest.mark.parametrize("task", ["classification", "regression", "multi-instance"])
-def test_everything_that_is_chosen_exists_and_does_the_task(task: str) -> None:
-    n_classes = 1 if task == "regression" else 2
-    found = resolve(task, [0, 0], n_classes, {})
-    assert validate(found.model, task, found.parameters)
-    chosen = {role: validate(name, task, {}) for role, name in auto.challengers(task, found.model).items()}
-    assert chosen
-    assert found.model == ("stochastic-gradient-tree" if task == "multi-instance" else "opinion-pool")
-    fields = {**STREAM, "task": task}
-    if task == "regression":
-        del fields["classes"]
-    assert list(build(fields).models()) == ["champion", *chosen]
-
-
 @pytest.mark.parametrize(
     ("n_values", "n_classes", "budget", "members", "trees"),
     [
@@ -175,49 +161,6 @@ def test_members_of_fixed_size_take_no_more_than_was_reckoned(task: str, n_value
             learner = create(step.model, Schema(tuple(n_values), n_classes, task), **step.parameters)
             learn(learner, x, y)
             assert live_bytes(learner) <= costs.fixed_bytes(Shape(task, n_values, n_classes), step.kind), step.name
-
-
-@pytest.mark.parametrize(("n_values", "n_classes"), [((0, 3), 2), ((0,) * 8, 40)])
-def test_a_pool_itself_takes_no_more_than_was_reckoned(n_values: tuple[int, ...], n_classes: int) -> None:
-    schema, shape = Schema(n_values, n_classes, "classification"), Shape("classification", n_values, n_classes)
-    members = {f"m{i}": "last-label" for i in range(7)}
-    pool = create("opinion-pool", schema, members=members)
-    assert live_bytes(pool) <= costs.scratch_bytes(shape, 7) + 7 * 8 * 10 < 9_000_000
-
-
-def test_a_single_tree_at_its_bound_takes_no_more_than_was_reckoned() -> None:
-    found = resolve("classification", [0, 0, 4, 0, 2], 3, {"max_bytes": 2_000_000, "max_microseconds": 1})
-    assert found.model == "hoeffding-adaptive-tree"
-    small = {"max_nodes": 31, "grace_period": 50, "tie_threshold": 0.5}
-    learner = create(found.model, Schema((0, 0, 4, 0, 2), 3, "classification"), **small)
-    learn(learner, *rows(6000, "classification"))
-    shape, node_bytes = Shape("classification", (0, 0, 4, 0, 2), 3), auto.SINGLE["classification"].node_bytes
-    assert learner.n_bytes <= costs.SLOTS * costs.tree_bytes(shape, 5, 31, node_bytes)
-
-
-def without_caps(found: Any) -> Any:
-    members = {
-        name: {key: value for key, value in said.items() if key != "max_values"}
-        for name, said in found.parameters["members"].items()
-    }
-    return found._replace(parameters={**found.parameters, "members": members})
-
-
-def test_what_is_not_named_is_reckoned_as_ten() -> None:
-    named = {**STREAM, "classes": [str(i) for i in range(10)]}
-    named["features"] = {"a": "numeric", "b": {"type": "nominal", "values": list(range(10))}}
-    learned = {**named, "features": {"a": "numeric", "b": "nominal"}}
-    del learned["classes"]
-    expected = build(named).resolved()
-    assert without_caps(build(learned).resolved()) == expected == without_caps(expected)
-    ten = {**learned, "features": {"a": "numeric", "b": {"type": "nominal", "max_values": 10}}}
-    assert build(ten).resolved() == expected
-    few = build({**learned, "max_classes": 3}).resolved()
-    assert few is not None
-    assert few.n_bytes != build(named).resolved().n_bytes  # type: ignore[union-attr]
-    many = {**learned, "max_classes": 60}
-    sixty = {**learned, "classes": [str(i) for i in range(60)]}
-    assert without_caps(build(many).resolved()) == without_caps(build(sixty).resolved())
 
 
 def test_values_are_as_many_as_the_file_says() -> None:
@@ -439,17 +382,6 @@ def test_a_state_of_the_forest_that_auto_was_goes_on(budget: dict[str, Any]) -> 
     x = [[0.0, 1.0, 0.0]]
     predicted = [one.roles["champion"].model.predict_many(x).tolist() for one in (before, learner)]
     assert predicted[0] == predicted[1]
-
-
-def test_a_state_of_a_named_champion_says_nothing_of_auto() -> None:
-    assert "auto" not in fold(build({**STREAM, "champion": "naive-bayes"})).snapshot().meta
-    spec = build({**STREAM, "challengers": {}})
-    name, parameters = spec.models()["champion"]
-    named = build({**STREAM, "champion": {"model": name, **parameters}, "challengers": {}})
-    cut = fold(spec).snapshot()
-    learner = PartitionLearner(named)
-    learner.restore(cut)  # writing down what was chosen keeps the state
-    assert learner.digest() == fold(named).digest()
 
 
 def test_check_says_what_it_is(tmp_path: Any) -> None:

@@ -5,14 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from app.cli import cli
 from app.errors import StateError
-from app.partition.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile, settings
+from app.partition.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge, Release
 from app.partition.outcome import Outcome
@@ -433,88 +431,12 @@ def test_lowered_bounds_push_out_what_is_above_them() -> None:
     assert learner.pending.counts["unmatched"] > before["unmatched"]
 
 
-def test_recent_metrics_start_afresh_when_fading_replaces_the_window() -> None:
-    learner, _ = stored().restored(changed(metrics={"fading": 0.9}))
-    assert "accuracy" in learner.roles["champion"].metrics.metrics()
-    assert "accuracy" not in learner.roles["champion"].metrics.windowed()
-    back = Stored(metrics={"fading": 0.9})
-    slower = changed(metrics={"fading": 0.99})
-    assert [(change.fate, change.sentence) for change in back.changes(slower).found] == [
-        (CARRIED, "metrics.fading was 0.9, is 0.99")
-    ]
-    learner, _ = back.restored(slower)
-    assert learner.roles["nb"].metrics.windowed() == back.learner.roles["nb"].metrics.windowed()
-    assert "accuracy" in back.learner.roles["champion"].metrics.windowed()
-    learner, _ = back.restored(changed())
-    assert "accuracy" in learner.roles["champion"].metrics.metrics()
-    assert "accuracy" not in learner.roles["champion"].metrics.windowed()
-
-
 @pytest.mark.parametrize("name", REGISTRY)
 def test_the_parameters_of_a_stream_file_are_those_of_its_models(name: str) -> None:
     """`reconcile` compares the ones with the others."""
     for task in REGISTRY[name].tasks:
         schema = Schema((0, 2), 2 if task == "classification" else 1, task)
         assert create(name, schema).parameters() == validate(name, task, {})
-
-
-def test_settings_are_plain() -> None:
-    item = {"a": {"type": "numeric", "from": "list[0]"}}
-    for spec in (changed(), changed(features=item, record={"x": "deep[1]", "time": "at[0]"})):
-        found = settings(spec)
-        assert msgspec.msgpack.decode(msgspec.msgpack.encode(found)) == found
-
-
-def test_an_ensemble_goes_on_with_other_members_and_threads() -> None:
-    forest = {"model": "online-bagging", "n_models": 3, "grace_period": 20}
-    kept = Stored(champion=forest)
-    learner, said = kept.restored(changed(champion={**forest, "n_models": 5, "threads": 2}))
-    assert len(said) == 1
-    assert said[0].endswith("it goes on")
-    assert learner.origin is not None  # no fold of all records has this state
-    model = learner.roles["champion"].model
-    assert model.size()["n_models"] == 5
-    old = kept.learner.roles["champion"].model.state()
-    assert model.state().serials.tolist() == [*old.serials.tolist(), 3, 4]
-    assert model.state().quality[:3].tolist() == old.quality.tolist()
-    fold(learner, RELEASES[HALF:])
-    changes = kept.changes(changed(champion={**forest, "n_models": 5, "grace_period": 50}))
-    assert changes.refused
-
-
-def test_a_pool_goes_on_with_the_members_that_it_had() -> None:
-    members = {"tree": "hoeffding-tree", "last": "last-label"}
-    stored = Stored(champion={"model": "opinion-pool", "members": members})
-    same = changed(champion={"model": "opinion-pool", "members": dict(members)})
-    assert not stored.changes(same).found
-    turned = changed(champion={"model": "opinion-pool", "members": dict(reversed(members.items()))})
-    other, said = stored.restored(turned)
-    assert said == ["champion is opinion-pool with other members: go on: last, tree"]
-    before, after = (one.roles["champion"].model for one in (stored.learner, other))
-    assert after.weights == before.weights  # type: ignore[attr-defined]
-    more = changed(champion={"model": "opinion-pool", "members": {"nb": "naive-bayes", "tree": "hoeffding-tree"}})
-    other, said = stored.restored(more)
-    assert said == ["champion is opinion-pool with other members: go on: tree; begin: nb; dropped: last"]
-    assert not np.isnan(other.pending.out["champion/member-tree"][other.pending._instances.rows(), 0]).any()
-    assert {*np.isnan(other.pending.out["champion/member-nb"][other.pending._instances.rows(), 0]).tolist()} == {True}
-    fold(other, RELEASES[HALF:])
-    none = changed(champion={"model": "opinion-pool", "members": {"nb": "naive-bayes"}})
-    assert stored.changes(none).refused
-    assert stored.changes(
-        changed(champion={**dict(more.models()["champion"][1]), "model": "opinion-pool", "rate": 0.5})
-    ).refused
-
-
-def test_a_soft_hoeffding_tree_goes_on_with_another_growth() -> None:
-    tree = {"model": "soft-hoeffding-tree", "grace_period": 20, "significance": 0.5}
-    kept = Stored(champion=tree)
-    learner, said = kept.restored(changed(champion={"model": "soft-hoeffding-tree", "learning_rate": 0.02}))
-    assert len(said) == 1
-    assert said[0].endswith("it goes on")
-    old = kept.learner.roles["champion"].model.state()
-    assert learner.roles["champion"].model.state().leaves.tolist() == old.leaves.tolist()
-    fold(learner, RELEASES[HALF:])
-    assert kept.changes(changed(champion={**tree, "max_depth": 3})).refused
 
 
 def test_the_page_lists_the_parameters_that_may_change() -> None:

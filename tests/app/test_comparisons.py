@@ -3,10 +3,10 @@
 import pytest
 from click.testing import CliRunner
 
-from app.cli.compare import _show, command
+from app.cli.compare import command
 from app.comparisons import Found
 from app.errors import SpecError
-from models.comparison import Comparison, bound
+from models.comparison import Comparison
 from tests.models.test_comparison import classified, score
 from topics import reports
 from topics.records import MetricsRecord
@@ -58,28 +58,6 @@ def test_all_partitions_are_one_sequence():
     assert (together.low, together.high) == pytest.approx((expected.low, expected.high))
     assert together.champion == pytest.approx(expected.loss)
     assert together.verdict == "better"
-
-
-def test_partitions_with_other_reaches_are_brought_to_the_widest():
-    found = Found()
-    found.take(record(0, 1, said(1000, 1.0, squares=2.0, reach=10.0)))
-    found.take(record(1, 2, said(3000, 2.0, squares=8.0, reach=20.0, begun=2)))
-    *_, together = found.rows()
-    width = 20.0 / 4000 * bound((1000 * 2.0 + 3000 * 8.0) / 400, 0.05 / 2 / 6 / 2)
-    assert (together.difference, together.reach) == (1.75, 20.0)
-    assert together.high - together.difference == pytest.approx(width)
-
-
-def test_the_table_names_all_its_columns(capsys):
-    found = Found()
-    found.take(record(0, 1, said(1500, 0.0123, low=0.004, high=0.02)))
-    found.take(record(1, 1, said(500, -0.01)))
-    listed = found.rows()
-    for values in (False, True):
-        _show("s", listed, values)
-        shown = capsys.readouterr().out
-        assert ("+1.23" in shown) != values
-        assert "95 %" in shown
 
 
 def test_a_stream_without_challengers_has_nothing_to_compare(tmp_path):

@@ -79,25 +79,6 @@ def test_bands_are_means_and_standard_errors():
     assert [len(part) for part in curves.band([{"curves": {"n": []}}], "m")] == [0, 0, 0]
 
 
-def test_many_lines_and_regressions_are_drawn(tmp_path):
-    runs = [{"model": "m", "seed": 0, "curves": {"n": [1, 2], "mae": [2.0, 1.0 + k]}} for k in range(13)]
-    lines = [curves.Line(f"line {k}", [run]) for k, run in enumerate(runs)]
-    curves.write(tmp_path / "c.svg", lines, ["mae"], "the last 9 labels")
-    text = (tmp_path / "c.svg").read_text()
-    assert text.count("stroke: #bfbfbf") == 3  # beyond the ten that the legend names
-    curves.write(tmp_path / "c.csv", lines, ["mae"], "")
-    assert (tmp_path / "c.csv").read_text().splitlines()[:2] == ["label,model,seed,n,mae", "line 0,m,0,1,2.0"]
-
-
-def test_drifts_that_were_found_are_marked(tmp_path):
-    changes = [{"n": n, "level": level} for n, level in ((10, "drift"), (12, "warning"), (30, "drift"))]
-    run = {"model": "m", "seed": 0, "curves": {"n": [1, 40], "accuracy": [0.5, 0.9]}}
-    for name, runs in (("with", [{**run, "changes": changes}]), ("without", [run])):
-        curves.write(tmp_path / f"{name}.svg", [curves.Line("m", runs)], ["accuracy"], "the last 9 labels")
-    with_them, without = ((tmp_path / f"{name}.svg").read_text().count("<use ") for name in ("with", "without"))
-    assert with_them == without + 2
-
-
 def test_what_is_wrong_is_said_before_anything_runs(tmp_path, monkeypatch):
     def run(path):
         return CliRunner().invoke(cli, ["evaluate", "absent.csv", "--model", "naive-bayes", "--curve", str(path)])

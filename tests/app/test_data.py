@@ -93,18 +93,6 @@ def test_types_are_inferred(write):
     assert (types.target, types.task, types.n_classes, types.n) == ("y", "classification", 2, 3)
 
 
-def test_columns_can_be_said_to_be_nominal(write):
-    types = DataFile(write("day,y\n1,a\n2,b\n")).types(nominal=["day"])
-    assert types.features == {"day": "nominal"}
-    assert types.n_values == {"day": 2}
-
-
-def test_target_can_be_named(write):
-    types = DataFile(write("y,a\nUP,1\nDOWN,2\n")).types(target="y")
-    assert types.features == {"a": "numeric"}
-    assert types.task == "classification"
-
-
 @pytest.mark.parametrize(
     ("values", "task", "n_classes"),
     [
@@ -120,13 +108,6 @@ def test_target_can_be_named(write):
 def test_task_follows_the_target(write, values, task, n_classes):
     types = DataFile(write("a,y\n" + "".join(f"1,{v}\n" for v in values))).types()
     assert (types.task, types.n_classes) == (task, n_classes)
-
-
-def test_task_can_be_said(write):
-    file = DataFile(write("a,y\n1,1\n2,2\n"))
-    assert file.types(task="regression").task == "regression"
-    assert file.types(nominal=["y"]).task == "classification"
-    assert file.types(task="regression").n_classes == 0
 
 
 def test_late_text_makes_a_column_nominal(write):
@@ -340,21 +321,3 @@ def test_errors_about_the_file(tmp_path, write):
     (tmp_path / "rotten.csv.gz").write_bytes(whole[:40] + b"\xff" * 20 + whole[60:])
     with pytest.raises(DataError, match="is damaged"):
         DataFile(tmp_path / "rotten.csv.gz").types()
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("data", "task", "n_classes", "n"),
-    [
-        ("elec", "classification", 2, 45312),
-        ("weather", "classification", 2, 18159),
-        ("pendigits", "classification", 10, 10992),
-        ("nursery", "classification", 5, 12960),
-        ("splice", "classification", 3, 3190),
-        ("fried", "regression", 0, 40768),
-        ("abalone", "regression", 0, 4177),
-    ],
-)
-def test_public_data_sets(data_dir, data, task, n_classes, n):
-    types = DataFile(data_dir / f"{data}.csv.gz").types()
-    assert (types.task, types.n_classes, types.n) == (task, n_classes, n)

@@ -9,12 +9,9 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.errors import SpecError
-from app.partition.deciding import Deciding
 from app.partition.learner import PartitionLearner
 from app.stream_file.spec import build, loads
-from models.contract import LEARN, PREDICT, Program
 from tests.app.test_promotion import FILE, TREE, fold, records
-from topics.vocabulary import Vocabulary
 
 COSTS = {"costs": {"up": {"down": 5}}}
 DECISIONS = {
@@ -100,15 +97,6 @@ def test_what_naming_no_class_costs_does_not_depend_on_the_classes_that_came_wit
         assert one_by_one.figures().compared["tree"]["total_labels"] > 50
 
 
-def test_other_costs_begin_comparisons_anew():
-    data = records(800)
-    cut = fold(stream(COSTS), data, 100)[0].snapshot()
-    for decision, compared in ((COSTS, True), ({"costs": {"up": {"down": 7}}}, False), (None, False)):
-        learner = PartitionLearner(stream(decision))
-        learner.restore(cut)
-        assert bool(learner.figures().compared) == compared
-
-
 def test_a_promotion_says_by_how_much_the_mean_cost_is_lower():
     spec = stream(COSTS, champion="last-label", promotion={"mode": "automatic", "margin": 0.1})
     _, _, events, _ = fold(spec, records(), 333)
@@ -163,15 +151,6 @@ def test_a_weight_is_that_of_the_labels_of_a_class():
     assert learner.roles["champion"].metrics.counts().sum() == plain.roles["champion"].metrics.counts().sum()
 
 
-def test_weights_are_those_that_a_library_user_gives():
-    deciding = Deciding(stream(class_weights={"down": 4}), Vocabulary(9, ["up", "down"]))
-    deciding.fit(2)
-    y = np.array([np.nan, 0.0, 1.0])
-    program = Program(np.array([PREDICT, LEARN, LEARN], np.int8), np.zeros(3, np.int32), y, np.array([1.0, 1.0, 0.5]))
-    assert deciding.weighted(program).w.tolist() == [1.0, 1.0, 2.0]
-    assert program.w.tolist() == [1.0, 1.0, 0.5]
-
-
 def test_a_class_that_no_label_has_had_yet_changes_nothing():
     data = records(300)
     for decision in ({"class": "never", "recall": 0.9}, {"costs": {"never": {"up": 9}}}):
@@ -213,12 +192,6 @@ def test_a_state_of_before_goes_on_and_what_waits_then_is_scored_by_its_likelies
     waiting = learner.pending.out["champion/decided"][: learner.pending.n_waiting, 0]
     assert np.isnan(waiting).all()
     assert "cost" in learner.figures().overall["champion"]
-
-
-def test_without_it_records_and_state_are_what_they_were():
-    learner = fold(stream(), records(300), 100)[0]
-    assert not [name for name in learner.snapshot().arrays if "deci" in name]
-    assert not {"decision", "class_weights"} & learner.snapshot().meta["settings"].keys()
 
 
 YAML = """

@@ -144,24 +144,6 @@ def test_odd_columns(kind: Any, column: list[Any], expected: list[str]) -> None:
     json.loads(msgspec.json.encode(events))
 
 
-def test_a_value_first_seen_at_row_ten_thousand() -> None:
-    column = ["xyz"[i % 3] for i in range(12_000)]
-    column[10_000] = "rare"
-    learner, events, _ = fold(stream({"c": "nominal"}), data({"c": column}, labels=False), 4000)
-    assert not shifts(events)  # one instance is no drift
-    part = data({"c": column[:10_200]}, labels=False)
-    learner, _, _ = fold(stream({"c": "nominal"}), part, 4000)
-    (distance,) = learner.figures().distances
-    assert distance.unseen == pytest.approx(1 / 400)
-
-
-def test_a_season_raises_alarms_and_a_window_of_whole_periods_does_not() -> None:
-    season = [float(v) for v in np.sin(2 * np.pi * np.arange(N) / 1500) + np.array(STEADY) * 0.1]
-    assert shifts(fold(stream({"a": "numeric"}), data({"a": season}, labels=False), N)[1])
-    fast = [float(v) for v in np.sin(2 * np.pi * np.arange(N) / 20) + np.array(STEADY) * 0.1]
-    assert not shifts(fold(stream({"a": "numeric"}), data({"a": fast}, labels=False), N)[1])
-
-
 def test_two_partitions_are_tested_apart() -> None:
     spec = build(
         {

@@ -232,32 +232,6 @@ def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str, delay
     assert counted == [sum(act == name for act, *_ in acts) for name in ("reset", "replaced", "dropped")]
 
 
-def test_a_reset_and_a_replacement_err_less_after_an_abrupt_drift_than_a_model_that_goes_on() -> None:
-    data = records("classification")
-    _, _, y = instances(stream(), data)
-    shares = {}
-    for action in ("nothing", "reset", "replace"):
-        _, events, predicted = fold(stream(on_drift=action), data, 1024)
-        right = predicted.argmax(axis=1) == y
-        shares[action] = right[CHANGE + 300 : CHANGE + 900].mean()
-        if action == "nothing":
-            assert {event.level for event in events} >= {"drift"}
-            assert {event.action for event in events} == {None}
-    assert shares["reset"] > shares["nothing"] + 0.2
-    assert shares["replace"] > shares["nothing"] + 0.2
-
-
-def test_a_fresh_model_that_is_not_better_is_dropped() -> None:
-    """A regression without anything to learn: errors grow, and no model could help."""
-    learner, events, _ = fold(stream("regression", on_drift="replace"), records("regression"), 512)
-    acts = [event.action for event in events if event.action not in (None, "alert")]
-    assert acts[:2] == ["replace-started", "dropped"]
-    ended = next(event for event in events if event.action == "dropped")
-    assert ended.level is None
-    assert ended.detector == "adwin"
-    assert learner.roles["champion"].trial is None or len(events) > 2
-
-
 def test_a_model_may_do_otherwise_than_the_others_and_nothing_is_watched_where_it_is_said() -> None:
     content = {**FILE, "drift": {"detectors": {"adwin": {"delta": 0.01}}, "on_drift": "reset"}}
     quiet = build({**content, "champion": {**TREE, "on_drift": "nothing"}, "challengers": {"b": TREE}}, "s")
@@ -269,12 +243,6 @@ def test_a_model_may_do_otherwise_than_the_others_and_nothing_is_watched_where_i
     off = PartitionLearner(build({**content, "drift": "none"}, "s"))
     assert off.drift.state() == {}
     assert list(off.drift.events()) == []
-
-
-def test_drift_raises_an_alarm_for_a_thousand_labels() -> None:
-    spec, data = stream(), records("classification", 3300)
-    learner, *_ = fold(spec, tuple(raw.part(0, 3000) for raw in data), 500)
-    assert learner.drift.alarms() == {"champion": True}
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from app.cli import cli
 from app.cli.evaluation_table import show_whole
-from app.cli.parsing import parse_settings
 from app.dataset.data import DataFile
 from app.dataset.instances import encode
 from app.dataset.synthetic import Recipe, SyntheticFile
@@ -143,14 +142,6 @@ def test_regression(tmp_path):
     assert not {"accuracy", "kappa", "log_loss"} & set(result)
 
 
-def test_limit(mixed):
-    result, predictions = run(mixed, "naive-bayes", limit=100)
-    whole, all_predictions = run(mixed, "naive-bayes")
-    assert len(predictions) == 100
-    assert result["n"] < 100 < whole["n"]
-    assert predictions.tobytes() == all_predictions[:100].tobytes()
-
-
 STREAM = """
 name: s
 task: classification
@@ -231,13 +222,6 @@ def test_codes_are_a_fold_over_the_rows(rows, limit, cut):
     assert np.array_equal(np.array(found).reshape(-1, 2), np.array(expected).reshape(-1, 2), equal_nan=True)
 
 
-def test_settings_of_the_command_line():
-    assert parse_settings(("a=1", "b = x=y ")) == {"a": "1", "b": "x=y"}
-    for given_settings, message in ((("a",), "write a parameter and its value"), (("a=1", "a=2"), "'a' twice")):
-        with pytest.raises(SpecError, match=message):
-            parse_settings(given_settings)
-
-
 def invoke(*arguments):
     return CliRunner().invoke(cli, [str(a) for a in arguments])
 
@@ -303,45 +287,6 @@ def test_command_says_what_is_wrong(mixed):
     assert isinstance(invoke("evaluate", mixed, "--model", "naive-bayes", "--fading", "2").exception, SpecError)
     assert isinstance(invoke("evaluate", "absent.csv", "--model", "naive-bayes").exception, DataError)
     assert invoke("evaluate", mixed).exit_code == 2
-
-
-def test_models_lists_learners():
-    listed = json.loads(invoke("models", "--json").stdout)
-    assert {"hoeffding-tree", "naive-bayes", "majority-class", "last-label"} <= {entry["name"] for entry in listed}
-    one = json.loads(invoke("models", "hoeffding-tree", "--json").stdout)
-    assert one in listed
-    assert {"name", "type", "default", "low", "high", "choices", "text"} <= set(one["parameters"][0])
-    shown = invoke("models", "hoeffding-tree").stdout
-    assert "Domingos" in shown
-    assert "grace_period" in shown
-    assert "last-label" in invoke("models").stdout
-    assert isinstance(invoke("models", "nothing").exception, SpecError)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("data", "model", "least"),
-    [
-        ("elec", "hoeffding-tree", 0.815),
-        ("weather", "hoeffding-tree", 0.735),
-        ("pendigits", "hoeffding-tree", 0.887),
-        ("nursery", "hoeffding-tree", 0.902),
-        ("splice", "hoeffding-tree", 0.934),
-        ("elec", "naive-bayes", 0.7235),
-        ("weather", "naive-bayes", 0.6822),
-        ("pendigits", "naive-bayes", 0.8482),
-        ("nursery", "naive-bayes", 0.8417),
-        ("splice", "naive-bayes", 0.9286),
-        ("elec", "soft-hoeffding-tree", 0.865),
-        ("weather", "soft-hoeffding-tree", 0.783),
-        ("pendigits", "soft-hoeffding-tree", 0.92),
-    ],
-)
-def test_public_data_sets_reach_other_libraries(data_dir, data, model, least):
-    """Floors of the first release (Hoeffding tree, defaults), and naive Bayes within a point of MOA's; soft
-    Hoeffding trees within a point of docs/soft-trees.md."""
-    result, _ = run(data_dir / f"{data}.csv.gz", model, nominal=["day"] if data == "elec" else [])
-    assert result["accuracy"] >= least
 
 
 MOMENTS = "2026-11-21T12:00:{:06.3f}Z"
@@ -569,17 +514,3 @@ def test_figures_of_a_stream_file_as_it_is_are_not_cut(terminal, monkeypatch, ca
     assert all(shown.count(text) == 2 for text in ("71.7440%", "71.2000%", "71.3801%"))
     assert "hoeffding-adaptive-tree" in shown
     assert "AUROC" not in shown
-
-
-def test_auroc_of_a_stream_file_is_told_where_it_is_known(capsys):
-    def shown(task, overall, recent):
-        one = {"learner": "tree", "overall": overall, "recent": recent, "estimated": {}}
-        found = {"task": task, "rows": 9, "data": "d.csv", "label_delay": 0, "promotions": [], "drifts": []}
-        show_whole(found | {"models": {"champion": one, "other": one}})
-        return capsys.readouterr().out
-
-    text = shown("classification", {"accuracy": 0.99}, {"accuracy": 0.98, "auroc": 0.71})
-    assert "AUROC of the last labels: champion 0.7100, other 0.7100" in text
-    text = shown("anomaly", {"n": 9}, {"auroc": 0.83})
-    assert text.count("0.8300") == 2
-    assert "AUROC of" in text

@@ -18,7 +18,6 @@ from app.dataset.rows import rows_of_arrays
 from app.errors import SpecError
 from app.kafka.connection import Connection
 from app.kafka.reading import Bounds
-from app.partition.changes import settings
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.replay import Schedule, Timeline
@@ -253,13 +252,6 @@ def test_a_replay_writes_what_a_worker_reads(formats):
     assert np.isnan(read.x[1, 0])
     told = codec.decode_labels(RawBatch([0, 1], labels.stamps, labels.keys, labels.values), classes)
     assert (told.ids, told.y, classes.texts) == (["0", "1"], [0, 1], ["1", "0"])
-
-
-def test_what_a_state_says_of_the_formats():
-    assert settings(build(STREAM, "s"))["codec"] == "json"
-    assert settings(build({**STREAM, "codec": "pack"}, "s"))["codec"] == "pack"
-    mixed = settings(build({**STREAM, "codec": {"labels": "pack"}}, "s"))["codec"]
-    assert mixed == {"features": "json", "labels": "pack", "predictions": "json"}
 
 
 def test_an_unknown_format_is_a_sentence_with_the_known_ones():

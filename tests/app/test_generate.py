@@ -11,12 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import cli
-from app.cli.parsing import N, recipe
 from app.dataset.data import DataFile
 from app.dataset.rows import rows_of_file
 from app.dataset.synthetic import Recipe, SyntheticFile, write_csv
 from app.errors import DataError, SpecError
-from app.evaluation.evaluate import evaluate, spec_for
 from app.stream_file.spec import build, load
 from models.streams.registry import REGISTRY, Drift, open_source
 from tests.app.test_replay import read
@@ -115,18 +113,6 @@ def test_drifts_of_the_command(tmp_path):
     assert (above[3100:] != (total[3100:] > 9)).all()
 
 
-def test_evaluation_reads_what_is_written(tmp_path):
-    """A tree learns the concept of a stream without noise, and forgets it at the drift."""
-    path = tmp_path / "s.csv.gz"
-    assert run("stagger", "-n", 4000, "--drift", 2000, "--to", "function=2", path).exit_code == 0
-    file = DataFile(path)
-    spec, goal, n = spec_for(file, "naive-bayes", {}, window=200)
-    curves = evaluate(file, spec, goal, n)["curves"]
-    curve = dict(zip(curves["n"], curves["accuracy"], strict=True))
-    assert curve[2000] > 0.95
-    assert min(value for at, value in curve.items() if 2000 < at < 2400) < 0.7
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -176,20 +162,6 @@ def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_the_list_and_the_help():
-    shown = run("--list").output
-    assert all(name in shown for name in REGISTRY)
-    listed = json.loads(run("--list", "--json").output)
-    assert [entry["name"] for entry in listed] == list(REGISTRY)
-    one = run("--list", "stagger").output
-    assert "Schlimmer" in one
-    assert "0 .. 2" in one
-    assert json.loads(run("--list", "sea", "--json").output)["parameters"][0]["name"] == "function"
-    text = " ".join(run("--help").output.split())
-    for word in ("AT[:gradual[:WIDTH]]", "--to KEY=VALUE", f"[default: {N}]", "--stream-file", "--list"):
-        assert word in text
-
-
 @pytest.mark.parametrize("name", REGISTRY)
 def test_stream_files_are_valid_and_take_the_stream(name, tmp_path):
     path = tmp_path / "s.yaml"
@@ -211,29 +183,6 @@ def test_the_documentation_lists_every_stream():
         assert (f"{source.n_classes} classes" if source.n_classes else "regression") in row
         functions = [parameter for parameter in entry.parameters if parameter.name == "function"]
         assert all(f"`function` 0 to {parameter.high}" in row for parameter in functions)
-
-
-def test_options_make_a_recipe():
-    assert recipe("sea", None, (), None, (), ()) == Recipe("sea", N, 0, {}, [])
-    made = recipe("sea", 5, ("noise=0.2",), 4, ("3:gradual",), ("function=1",))
-    assert made == Recipe("sea", 5, 4, {"noise": "0.2"}, [Drift(3, 1000, {"function": "1"})])
-
-
-def test_replay_takes_a_file_or_a_recipe(tmp_path):
-    stream = tmp_path / "s.yaml"
-    stream.write_text(run("sea", "--stream-file").output)
-
-    def invoke(*arguments):
-        return CliRunner().invoke(cli, ["replay", str(stream), *arguments, "--broker", "127.0.0.1:1"])
-
-    assert "give either DATA.csv.gz or --generate NAME" in invoke().output
-    assert "give either DATA.csv.gz or --generate NAME" in invoke("x.csv", "--generate", "sea").output
-    assert "-n says what to generate: add --generate NAME" in invoke("x.csv", "-n", "5").output
-    assert "--to says what to generate" in invoke("x.csv", "--to", "function=1").output
-    assert isinstance(invoke("--generate", "seaa").exception, SpecError)
-    wrong = invoke("--generate", "agrawal", "-n", "10").exception
-    assert isinstance(wrong, DataError)
-    assert "agrawal has no column 'x1' for a feature of the stream" in str(wrong)
 
 
 @pytest.mark.broker

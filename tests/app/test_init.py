@@ -189,14 +189,6 @@ def test_a_decision_is_proposed_where_a_class_is_rare(tmp_path: Path) -> None:
     assert "decision" not in drafted(60)
 
 
-def test_options_correct_what_was_guessed(shop: Path) -> None:
-    given = ("--label", "paid", "--nominal", "seats", "--ignore", "plan", "--name", "paying")
-    assert run("init", shop, *given).exit_code == 0
-    spec = load("paying.yaml")
-    assert spec.task == "regression"
-    assert {name: feature.type for name, feature in spec.features.items()} == {"seats": "nominal", "bought": "nominal"}
-
-
 def test_what_cannot_be_is_one_sentence(shop: Path) -> None:
     for arguments, sentence in {
         ("--label", "gone"): "has no column 'gone' for the label",
@@ -209,21 +201,6 @@ def test_what_cannot_be_is_one_sentence(shop: Path) -> None:
     assert "give either FILE.csv or --from-topic" in run("init").output
     assert "--labels is for --from-topic" in run("init", shop, "--labels", "t").output
     assert "--bag is for FILE.csv" in run("init", "--from-topic", "t", "--bag", "b").output
-
-
-@pytest.mark.parametrize("data", ["elec", "weather", "pendigits", "nursery", "splice", "fried", "abalone"])
-@pytest.mark.data
-def test_public_data_sets(data: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = run("init", data_dir / f"{data}.csv.gz")
-    assert found.exit_code == 0, found.exception
-    assert "left out" not in found.output
-    spec = load(f"{data}.yaml")
-    assert spec.task == ("regression" if data in ("fried", "abalone") else "classification")
-    model = "mean" if spec.task == "regression" else "majority-class"
-    (line,) = [line for line in found.output.splitlines() if " evaluate " in line]
-    result = run(*line.split()[1:-2], "--model", model, "--limit", 500, "--json")
-    assert json.loads(result.stdout)["rows"] == 500
 
 
 @pytest.mark.data

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app import inspection
-from app.errors import SpecError, StateError
+from app.errors import SpecError
 from app.kafka.connection import Connection
 from app.page import models
 from app.partition.learner import PartitionLearner
@@ -155,12 +155,6 @@ def test_text_names_features_values_and_classes(spec: Spec, state: loading.State
     assert n_leaves == state.learner.roles["champion"].model.size()["n_leaves"]
 
 
-def test_a_leaf_without_statistics_says_so() -> None:
-    leaf = {"value": {"UP": 3.0, "DOWN": 1.0}, "weight": 4.0, "predictor": "mc"}
-    assert inspection._content(leaf) == "UP 75% · DOWN 25%, weight 4, by mc"
-    assert inspection._content({**leaf, "active": False}).endswith("by mc, not observing")
-
-
 def test_members_of_an_ensemble_have_headings() -> None:
     leaf = {"parent": None, "depth": 0, "weight": 7.0, "value": {"UP": 7.0}}
     split = leaf | {"feature": "colour", "equals": "red", "children": [2, 3], "default": 2}
@@ -190,13 +184,6 @@ def test_members_of_an_ensemble_have_headings() -> None:
     ]
 
 
-def test_parts_of_other_learners(spec: Spec, state: loading.State) -> None:
-    bayes = inspection.text(state, spec, "nb")
-    assert re.search(r"size: .*apple 0\.\d+ ± 0\.\d+", bayes)
-    assert re.search(r"colour: apple: \w+ \d+%", bayes)
-    assert "weight 3,000" in inspection.text(state, spec, "last")
-
-
 def test_dot_has_every_node_and_edge_once_and_quotes_text(spec: Spec, state: loading.State) -> None:
     for role in ("champion", "nb", "last"):
         lines = inspection.dot(state, spec, role).splitlines()
@@ -208,18 +195,6 @@ def test_dot_has_every_node_and_edge_once_and_quotes_text(spec: Spec, state: loa
         assert sorted(targets) == sorted(f"n{node['id']}" for node in nodes[1:])
         for line in lines:  # every quote is closed, every inner one escaped
             assert len(re.findall(r'(?<!\\)"', line)) % 2 == 0
-
-
-def test_no_state_yet(spec: Spec, items: dict[bytes, bytes]) -> None:
-    with pytest.raises(StateError, match="no state in partition 0 yet"):
-        loading.restore(spec, 0, items)
-
-
-def test_a_missing_chunk_is_said(spec: Spec, items: dict[bytes, bytes]) -> None:
-    short = dict(items)
-    del short[next(key for key in short if b"chunk" in key)]
-    with pytest.raises(StateError, match="chunk"):
-        loading.restore(spec, 1, short)
 
 
 def test_partitions_and_models_that_are_not_there(spec: Spec) -> None:

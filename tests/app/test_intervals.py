@@ -73,15 +73,6 @@ def test_sets_hold_the_predicted_class_and_nothing_is_said_before_enough_labels(
     assert {tuple(sorted(one["set"])) for one in sent if one["set"]} == {("up",), ("down",), ("down", "up")}
 
 
-def test_without_it_records_and_state_are_what_they_were():
-    spec, data = stream("classification", predictions={}), records(500)
-    learner, sent, *_ = fold(spec, data, 100)
-    assert set(sent[-1]) == {"id", "y", "p", "model", "offset", "label_offset", "control_offset"}
-    assert not [name for name in learner.snapshot().arrays if "interval" in name]
-    assert not any("interval" in name for name in learner.pending.out)
-    assert "predictions.coverage" not in learner.snapshot().meta["settings"]
-
-
 def test_a_state_of_before_goes_on_and_what_waits_then_is_not_scored():
     data = records(600)
     cut = fold(stream("classification", predictions={}), data, 100)[0].snapshot()
@@ -91,16 +82,6 @@ def test_a_state_of_before_goes_on_and_what_waits_then_is_not_scored():
     assert learner.origin is not None  # what was sent before was sent without
     assert np.isnan(learner.pending.out[".interval/0"][: learner.pending.n_waiting, 0]).all()
     assert "coverage" not in learner.figures().overall["champion"]
-
-
-def test_what_waits_is_in_a_checkpoint():
-    spec, data = stream("regression"), records(700, values=True)
-    learner = fold(spec, data, 100)[0]
-    again = PartitionLearner(spec)
-    cut = learner.checkpoint()
-    again.restore(cut._replace(arrays={**cut.arrays, **cut.frozen}))
-    assert learner.pending.n_waiting
-    assert again.digest() == learner.digest()
 
 
 def test_a_week_between_prediction_and_label_scores_what_was_said_a_week_before():
@@ -126,21 +107,6 @@ def test_a_coverage_that_makes_no_sense_is_one_sentence(coverage, said):
     with pytest.raises(SpecError, match=said) as caught:
         stream("classification", predictions={"coverage": coverage})
     assert "\n" not in str(caught.value)
-
-
-def test_another_window_while_the_stream_runs_is_that_of_a_changed_file():
-    data = records(700)
-    one = fold(stream("classification"), data, 100)[0]
-    cut = one.snapshot()
-    other = stream("classification", metrics={"window": 40})
-    one.settle(other)
-    again = PartitionLearner(other)
-    again.restore(cut)
-    assert one.figures().recent == again.figures().recent
-    assert {name: array.tobytes() for name, array in one.intervals.state().items()} == {
-        name: array.tobytes() for name, array in again.intervals.state().items()
-    }
-    assert one.roles["champion"].calibration.windowed() == again.roles["champion"].calibration.windowed()
 
 
 @pytest.mark.parametrize("task", TASKS)

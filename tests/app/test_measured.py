@@ -63,36 +63,6 @@ def test_areas_are_those_of_all_pairs(items, cut, room):
     assert found.error() == 0.0
 
 
-@pytest.mark.parametrize("values", [None, 5])
-@pytest.mark.parametrize("n_classes", [2, 5])
-def test_auroc_is_that_of_scikit_learn(n_classes, values):
-    y, p = labels(3000, n_classes, values=values)
-    evaluation = Measured("classification", n_classes, window=400)
-    for part in (slice(0, 1), slice(1, 1700), slice(1700, 3000)):
-        evaluation.score(program(y[part]), p[part])
-    if n_classes == 2:
-        expected = [oracle.roc_auc_score(y[part], p[part, 1]) for part in (slice(None), slice(-400, None))]
-    else:
-        both = (slice(None), slice(-400, None))
-        expected = [oracle.roc_auc_score(y[part], p[part], multi_class="ovr", average="macro") for part in both]
-    assert evaluation.ranked() == {"auroc": pytest.approx(expected[0], abs=1e-12)}
-    assert evaluation.recent()["auroc"] == pytest.approx(expected[1], abs=1e-12)
-    recent = evaluation.recent_by_class()
-    for name, f in (("recall", oracle.recall_score), ("precision", oracle.precision_score)):
-        share = f(y[-400:], p[-400:].argmax(axis=1), average=None)
-        assert [recent[k][name] for k in range(n_classes)] == pytest.approx(share.tolist())
-    found = evaluation.classes([f"c{k}" for k in range(n_classes)])
-    guessed = p.argmax(axis=1)
-    recall, precision = (f(y, guessed, average=None) for f in (oracle.recall_score, oracle.precision_score))
-    for k in range(n_classes):
-        one = found[f"c{k}"]
-        assert one["n"] == (y == k).sum()
-        assert (one["recall"], one["precision"]) == (pytest.approx(recall[k]), pytest.approx(precision[k]))
-        assert one["auroc"] == pytest.approx(oracle.roc_auc_score(y == k, p[:, k]), abs=1e-12)
-    assert evaluation.metrics()["balanced_accuracy"] == pytest.approx(oracle.balanced_accuracy_score(y, guessed))
-    assert evaluation.metrics()["log_loss"] == pytest.approx(oracle.log_loss(y, p))
-
-
 def test_auroc_of_a_fading_past_weighs_labels():
     y, p = labels(900, 2, seed=3)
     evaluation = Measured("classification", 2, fading=0.99)

@@ -13,7 +13,7 @@ import pytest
 from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.partition.inputs import Gaps
@@ -48,14 +48,6 @@ def stream(task: str = "classification", **extra: str) -> Spec:
     return loads(STREAM.format(task=task) + "".join(f"{key}: {value}\n" for key, value in extra.items()))
 
 
-# Of an engine that has done nothing yet.
-NOTHING = {
-    "n_fenced": 0,
-    "n_loaded": 0,
-    "follower": SimpleNamespace(standbys=()),
-    "silence": SimpleNamespace(apart=0.0),
-    "copier": None,
-}
 WORKER = (BUILD, names.FENCED, names.LOADED, names.STANDBYS, names.APART, names.REKEY_LAG)  # not of a partition
 
 
@@ -268,22 +260,6 @@ def test_of_many_classes_the_first_twenty_have_figures() -> None:
     assert area == pytest.approx(sum(ranked.values()) / 20)  # of those alone
 
 
-def test_auroc_of_more_than_two_classes_reaches_the_exposition() -> None:
-    spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
-    metrics.stepped(runner, runner.work([(f"{i}", 1, label) for i, label in enumerate("XXYZZYX")]), 0.25)
-    scrape = Scrape(metrics)
-    here = {"stream": "taps", "partition": "0", "model": "champion", "scope": "window"}
-    # X, of which alone was known then, X, X, Y, Z, Z and Y were certain: of 3 * 4, 2 * 5 and 2 * 5 pairs.
-    areas = {"X": (3.5 + 3.5 + 1.5) / 12, "Y": (1.5 + 1.5) / 10, "Z": (2.0 + 4.5) / 10}
-    for label, area in areas.items():
-        assert scrape.value("riparian_class_auroc_ratio", **here, **{"class": label}) == pytest.approx(area)
-    assert scrape.value("riparian_auroc_ratio", **here) == pytest.approx(sum(areas.values()) / 3)
-    assert not scrape.values("riparian_auroc_ratio", scope="overall")
-    told = runner.learner.figures()
-    assert told.recent["champion"]["auroc"] == scrape.value("riparian_auroc_ratio", **here)
-
-
 def test_drift_events_their_time_the_alert_and_what_models_did_are_told() -> None:
     spec = stream(drift="{detectors: {hddm-w: {}}, features: [a], on_drift: reset}")
     metrics, runner = Metrics(spec), Runner(spec)
@@ -365,16 +341,6 @@ def test_every_prequential_metric_has_a_name(task: str) -> None:
     assert found <= set(PREQUENTIAL)
 
 
-def test_fading_is_a_scope_of_its_own() -> None:
-    spec = stream(metrics="{fading: 0.5}")
-    metrics, runner = Metrics(spec), Runner(spec)
-    metrics.stepped(runner, runner.work([("a", 1, "X"), ("b", 2, "X"), ("c", 3, "X")]), 0.0)
-    scrape = Scrape(metrics)
-    assert scrape.value("riparian_accuracy_ratio", model="champion", scope="overall") == 2 / 3
-    assert scrape.value("riparian_accuracy_ratio", model="champion", scope="fading") == pytest.approx(1.5 / 1.75)
-    assert not scrape.values("riparian_accuracy_ratio", scope="window")
-
-
 def test_prediction_latency_is_from_the_kafka_timestamp_and_never_negative() -> None:
     spec = stream()
     metrics, runner = Metrics(spec), Runner(spec)
@@ -393,17 +359,6 @@ def test_predictions_sent_before_a_restart_have_no_latency() -> None:
     runner.sent_offset = 3
     metrics.stepped(runner, outcome(ages_ms=[0.0] * 5), 0.0)
     assert Scrape(metrics).value(names.LATENCY + "_count") == 2
-
-
-def test_verification_latency_reaches_from_seconds_to_weeks() -> None:
-    spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
-    day = 86_400.0
-    metrics.stepped(runner, outcome(waited=[0.0, 5.0, 2 * day, 20 * day, 1000 * day]), 0.0)
-    scrape = Scrape(metrics)
-    below = {le: scrape.value(names.WAITED + "_bucket", le=le) for le in ("0.01", "10.0", "259200.0", "+Inf")}
-    assert below == {"0.01": 1, "10.0": 2, "259200.0": 3, "+Inf": 5}
-    assert scrape.value(names.WAITED + "_sum") == 5 + 1022 * day
 
 
 def test_rejected_records_are_counted_by_reason() -> None:
@@ -432,25 +387,6 @@ def test_lag_is_what_was_not_applied_and_lost_what_never_can_be() -> None:
     assert scrape.value(names.BUFFERED, topic="taps.features") == 2
     ends.clear()  # the assignment has gone: nothing is known
     assert not Scrape(metrics).values(names.LAG)
-
-
-def test_a_stream_without_a_labels_topic_has_no_lag_there() -> None:
-    spec = stream(topics="{labels: null}")
-    metrics, runner = Metrics(spec), Runner(spec, 0, {TP("taps.features", 0): 1})
-    metrics.stepped(runner, outcome(), 0.0)
-    assert Scrape(metrics).values(names.LAG) == [1]
-
-
-def test_checkpoints() -> None:
-    spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
-    metrics.stepped(runner, outcome(), 0.0)
-    metrics.checkpointed(runner, 0.04, 1000)
-    scrape = Scrape(metrics)
-    assert scrape.value(names.CHECKPOINT + "_count") == 1
-    assert scrape.value(names.CHECKPOINT + "_bucket", le="0.05") == 1
-    assert scrape.value(names.CHECKPOINT + "_bucket", le="0.02") == 0
-    assert scrape.value(names.CHECKPOINT_BYTES) == 1000
 
 
 def test_the_age_of_a_checkpoint_is_that_of_the_work_it_lacks() -> None:
@@ -487,25 +423,6 @@ def test_a_new_assignment_counts_its_work_from_zero() -> None:
     scrape = Scrape(metrics)
     assert not scrape.values(names.REJECTED)
     assert scrape.value(names.BATCH + "_count") == 1
-
-
-def test_partitions_are_shown_before_their_first_record() -> None:
-    spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
-    metrics.watch(
-        SimpleNamespace(
-            runners={0: runner},
-            failure=None,
-            n_fenced=0,
-            n_loaded=0,
-            follower=SimpleNamespace(standbys=()),
-            silence=SimpleNamespace(apart=0.0),
-            copier=None,
-        ),
-    )
-    scrape = Scrape(metrics)
-    assert scrape.value(names.INSTANCES) == 0
-    assert not scrape.values("riparian_accuracy_ratio")  # undefined before the first label
 
 
 def test_health_names_partitions_and_failure() -> None:
@@ -592,11 +509,6 @@ def test_every_metric_is_exposed_and_documented() -> None:
     assert exposed == {name.removesuffix("_total") for name in (*METRICS, *WORKER)}
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(riparian_\w+)`", page, re.MULTILINE)) == {*METRICS, *WORKER}
-
-
-def test_the_librarys_global_registry_is_left_alone() -> None:
-    Metrics(stream())
-    assert not [m.name for m in REGISTRY.collect() if m.name.startswith("riparian")]
 
 
 def test_two_workers_in_one_process_do_not_collide() -> None:

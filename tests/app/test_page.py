@@ -1,6 +1,5 @@
 """The live page without Kafka and browser: what is said, of which models, and by which requests."""
 
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,11 +35,6 @@ def test_all_is_well():
     found, said = told(living(view_of()))
     assert (found.kind, found.level) == ("good", "good")
     assert said == "All is well. The champion is right on 86.0 % of the last 1,000 labels; 2 partitions keep up."
-
-
-def test_no_more_labels_are_told_than_there_are():
-    view = living(view_of(), before={"learned": 30}, learned=67)
-    assert "The champion is right on 86.0 % of the last 134 labels" in told(view)[1]
 
 
 def test_of_a_model_for_all_partitions_each_has_its_own_accuracy_and_the_model_is_there_once():
@@ -213,19 +207,6 @@ def test_predictions_that_are_paused_are_told_until_they_go_on():
     assert told(view)[0].kind == "good"
 
 
-def test_anomalies_are_told_by_their_ranks():
-    view = view_of("anomaly")
-    for partition in (0, 1):
-        view.take_report(part(partition, NOW - 1000, offset=800))
-        view.take_report(part(partition))
-        view.take_report(model(partition=partition, auroc=0.913))
-    assert "The champion ranks anomalies with an AUROC of 0.913 (the last 1,000 labels)" in told(view)[1]
-    assert told(view)[1].startswith("All is well.")
-    row = telling.models(view)[0]
-    assert row["recent"] == {"auroc": pytest.approx(0.913)}
-    json.dumps(telling.status(view, NOW, "x"))
-
-
 def test_scores_that_rank_no_better_than_by_chance_are_not_well():
     view = view_of("anomaly")
     for partition in (0, 1):
@@ -255,15 +236,6 @@ def test_a_shift_without_labels_is_told_with_its_shares():
         (1, "a", 0.1),
     ]
     assert telling.distances(view, 0) == []
-
-
-def test_a_regression_is_told_by_its_error():
-    view = view_of("regression")
-    for partition in (0, 1):
-        view.take_report(part(partition, NOW - 1000, offset=800))
-        view.take_report(part(partition))
-        view.take_report(model(partition=partition, mae=3.21))
-    assert "The champion is off by 3.21 (mean of the last 1,000 labels)" in told(view)[1]
 
 
 @settings(deadline=None)
@@ -324,15 +296,6 @@ def test_a_command_is_told_and_models_that_are_gone_are_left_out():
             view.take_report(model(role, time=time, accuracy=0.7))
     rows = telling.models(view, 0)
     assert [(row["role"], row["learner"]) for row in rows] == [("champion", "last-label"), ("last-label", "last-label")]
-
-
-def test_letters_that_were_retried_are_known():
-    view = view_of()
-    for at in (3, 4, 5):
-        view.take_letter({"riparian-reason": b"not-json"}, b"x", NOW, 1, at)
-    view.take_marks(1, [(3, 5)])
-    view.take_marks(0, [(5, 6)])
-    assert [view.is_retried(letter) for letter in view.letters] == [True, True, False]
 
 
 def test_a_port_that_is_taken_is_a_sentence_with_the_option_of_the_command():

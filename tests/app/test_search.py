@@ -137,25 +137,6 @@ def test_what_cannot_be_searched(arguments, message):
     assert message in f"{found.output} {found.exception}"
 
 
-def test_the_command_searches():
-    arguments = [
-        *GENERATED,
-        "--model",
-        "hoeffding-tree",
-        "--search",
-        4,
-        "--range",
-        "grace_period=10..500:log",
-        "--json",
-    ]
-    first, again = (json.loads(invoke(*arguments).stdout) for _ in range(2))
-    assert len(first["runs"]) == 4
-    assert [run["accuracy"] for run in first["runs"]] == [run["accuracy"] for run in again["runs"]]
-    other = json.loads(invoke(*arguments, "--seed", 1).stdout)
-    periods = [{run["parameters"]["grace_period"] for run in found["runs"]} for found in (first, other)]
-    assert periods[0] != periods[1]
-
-
 def test_auto_is_what_a_stream_file_would_choose(tmp_path):
     path = tmp_path / "agrawal.csv.gz"
     invoke("generate", "agrawal", "-n", 400, path)
@@ -179,13 +160,6 @@ def test_auto_is_what_a_stream_file_would_choose(tmp_path):
     assert "opinion-pool (auto) on agrawal.csv.gz" in shown
     with pytest.raises(SpecError, match="has no parameter 'max_byte': did you mean 'max_bytes'"):
         invoke("evaluate", path, "--model", "auto", "--set", "max_byte=5")
-
-
-def test_auto_in_a_cross_validation(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("a,b,y\n" + "".join(f"{i},{'uvw'[i % 3]},{'pq'[i % 2]}\n" for i in range(60)))
-    (run,) = json.loads(invoke("evaluate", path, "--model", "auto", "--folds", 3, "--json").stdout)["runs"]
-    assert (run["model"], run["auto"], run["n"]) == ("opinion-pool", True, 60)
 
 
 def entry(label, accuracy, size):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.errors import SpecError
-from app.stream_file.durations import UNITS, format_duration, parse_duration
+from app.stream_file.durations import format_duration, parse_duration
 from app.stream_file.spec import Spec, build, load, loads
 from models.registry import validate
 from topics.codecs import JsonCodec
@@ -68,11 +68,6 @@ def test_the_smallest_file_has_all_defaults() -> None:
     assert s.models() == {"champion": ("naive-bayes", {})}
 
 
-def test_topics_of_other_names() -> None:
-    s = spec("topics: {features: raw.orders, drift: alarms}")
-    assert (s.topics.features, s.topics.drift, s.topics.labels) == ("raw.orders", "alarms", "s.labels")
-
-
 def test_labels_may_come_inside_the_feature_records() -> None:
     assert spec("topics: {labels: null}").topics.labels is None
     assert spec("topics: {labels: null}\nrecord: {y: outcome.fraud}").mapping().y == ("outcome", "fraud")
@@ -115,14 +110,6 @@ def test_features_have_vocabularies_by_type() -> None:
     assert e.limit == 7
     c.code("new")
     assert len(s.vocabularies()[2]) == 0
-
-
-def test_classes() -> None:
-    assert spec().class_vocabulary().limit == 100
-    assert spec("max_classes: 3").class_vocabulary().limit == 3
-    declared = spec("classes: [no, 1, true]").class_vocabulary()
-    assert (declared.values, declared.closed) == (["no", 1, True], True)
-    assert spec(task="task: regression", champion="champion: last-label").class_vocabulary() is None
 
 
 def test_models_are_complete_with_the_champion_first() -> None:
@@ -235,12 +222,6 @@ def test_a_spec_from_fields() -> None:
     assert fields == {"name": "s", "task": "regression", "features": {"a": "numeric"}, "champion": "last-label"}
 
 
-def test_a_spec_cannot_be_changed() -> None:
-    s = spec()
-    with pytest.raises(ValueError, match="frozen"):
-        s.seed = 5  # type: ignore[misc]
-
-
 # Durations ------------------------------------------------------------------------------------------------------------
 
 
@@ -260,13 +241,6 @@ def test_durations(written: str, seconds: float) -> None:
 def test_what_is_no_duration(value: Any) -> None:
     with pytest.raises(ValueError, match="expected a duration"):
         parse_duration(value)
-
-
-def test_the_shortest_way_to_write_a_duration() -> None:
-    assert [format_duration(n * size) for n in (1, 5) for size in UNITS.values()] == [
-        *("1ms", "1s", "1m", "1h", "1d"),
-        *("5ms", "5s", "5m", "5h", "5d"),
-    ]
 
 
 # The examples ---------------------------------------------------------------------------------------------------------

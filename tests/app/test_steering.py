@@ -7,8 +7,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from app.errors import StateError
@@ -103,15 +101,6 @@ def test_a_promoted_model_takes_what_is_its_own_along() -> None:
     # And back, under the name that it had.
     fed.go_on(1, {"command": "demote"})
     assert fed.learner.roles == {"champion": tree, "nb": nb}
-
-
-def test_a_rule_may_promote_in_a_stream_that_takes_no_commands() -> None:
-    fed = Fed(PartitionLearner(spec(control=False)))
-    fed.go_on(30)
-    fed.learner.steering.promote("nb")
-    again, _ = restored(fed, spec(control=False))
-    assert lineup(again) == {"champion": "naive-bayes", "hoeffding-tree": "hoeffding-tree"}
-    assert again.digest() == fed.learner.digest()
 
 
 def test_a_name_that_is_taken_gets_a_number() -> None:
@@ -310,17 +299,6 @@ asked = st.fixed_dictionaries(
         "file": st.text(max_size=3),
     },
 )
-
-
-@examples(max_examples=150, deadline=None)
-@given(st.lists(asked, max_size=4))
-def test_hostile_commands_are_answered_or_dead_letters_and_the_state_is_whole(found: list[dict[str, Any]]) -> None:
-    fed = Fed(PartitionLearner(spec()))
-    outcome = fed.go_on(3, *found)
-    assert len(outcome.events) + len(outcome.rejected.get(CONTROL, ())) == len(found)
-    fed.go_on(3)
-    again, _ = restored(fed, spec())
-    assert again.digest() == fed.learner.digest()
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

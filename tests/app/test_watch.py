@@ -167,17 +167,6 @@ def test_errors_that_stay_as_they_are_raise_no_drift_whatever_came_first(beginni
         assert 10000 < min(n for _, _, level, n, *_ in found if level == "drift") < 11000
 
 
-def test_one_step_of_a_feature_is_told_when_it_comes_and_not_for_ever():
-    rng = np.random.default_rng(4)
-    for step in (1.0, 10.0, 1000.0):
-        values = rng.normal(0, 1.0, 20000) + np.where(np.arange(20000) < 8000, 0.0, step)
-        found, _ = run(VALUES, np.array_split(values, 20), {"adwin": {}})
-        places = [i for i, *_ in found]
-        assert places
-        assert 8000 <= places[0] < 8200
-        assert places[-1] < 9000
-
-
 def test_a_state_of_running_sums_goes_on_in_their_unit():
     rng = np.random.default_rng(5)
     for kind, values in ((ABSOLUTE, rng.exponential(2.0, 3000)), (VALUES, rng.normal(40.0, 7.0, 3000))):
@@ -192,27 +181,6 @@ def test_a_state_of_running_sums_goes_on_in_their_unit():
         arrays["scale"] = np.array([99.0, *sums[1:]])  # too few
         signal.restore(arrays)
         assert not signal.scale.any()
-
-
-def test_falling_errors_are_an_improvement_and_no_drift():
-    rng = np.random.default_rng(2)
-    falling = (rng.random(3000) < np.where(np.arange(3000) < 1500, 0.6, 0.1)).astype(float)
-    found, signal = run(MISTAKES, [falling], {"adwin": {}})
-    assert {level for _, _, level, *_ in found} == {"improvement"}
-    assert len(found) > 1  # one change, found in steps
-    assert not signal.alarmed(len(falling))
-    found, _ = run(VALUES, [falling], {"adwin": {}})  # a feature has no better and worse
-    assert {level for _, _, level, *_ in found} == {"drift"}
-
-
-def test_a_step_of_an_improvement_is_no_drift():
-    """Two errors in 96 after a perfect hundred are chance; every other one is not."""
-    few = np.zeros(96)
-    few[[40, 80]] = 1.0
-    assert _fallen(0.0, few, measured=False, follows_drift=False)
-    assert not _fallen(0.0, few, measured=False, follows_drift=True)
-    assert not _fallen(0.0, few, measured=True, follows_drift=False)
-    assert not _fallen(0.0, np.tile([0.0, 1.0], 48), measured=False, follows_drift=False)
 
 
 def test_a_first_event_is_told_by_the_halves_of_what_was_seen():

@@ -51,10 +51,11 @@ def play(twin, program, x):
     return out
 
 
-def cuts_and_snapshots(tree, sizes, modes):
-    """A test that neither cuts of a program nor snapshots between them change anything. tree : (stream, **mode)."""
+def cuts_and_snapshots(tree, sizes, modes, made=mixed):
+    """A test that neither cuts of a program nor snapshots between them change anything. tree : (stream, **mode). made :
+    makes a stream."""
 
-    @settings(max_examples=80, deadline=None, derandomize=True)
+    @settings(max_examples=40, deadline=None, derandomize=True)
     @given(
         seed=st.integers(0, 2**32 - 1),
         n=st.sampled_from(sizes),
@@ -64,11 +65,11 @@ def cuts_and_snapshots(tree, sizes, modes):
         weights=st.sampled_from(["one", "fractions"]),
     )
     def test(seed, n, cuts, delay, mode, weights):
-        stream = mixed(n, seed, weights=weights)
+        stream = made(n, seed, weights=weights)
         program = interleave(stream, delay)
-        whole, out = tree(stream, **mode), np.zeros((n, 3))
+        whole, out = tree(stream, **mode), np.zeros((n, stream.schema.n_outputs))
         whole.run(program, stream.x, out)
-        pieces, learner = np.zeros((n, 3)), tree(stream, **mode)
+        pieces, learner = np.zeros_like(out), tree(stream, **mode)
         places = [0, *sorted(int(c * len(program.op)) for c in cuts), len(program.op)]
         for start, stop in pairwise(places):
             learner.run(cut(program, start, stop), stream.x, pieces)
@@ -84,10 +85,10 @@ def cuts_and_snapshots(tree, sizes, modes):
     return test
 
 
-def growing(tree, sizes, modes):
+def growing(tree, sizes, modes, made=mixed):
     """A test that a tree whose schema grows equals one that had the room from the beginning."""
 
-    @settings(max_examples=80, deadline=None, derandomize=True)
+    @settings(max_examples=40, deadline=None, derandomize=True)
     @given(
         seed=st.integers(0, 2**32 - 1),
         n=st.sampled_from(sizes),
@@ -96,16 +97,16 @@ def growing(tree, sizes, modes):
         more=st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2)),
     )
     def test(seed, n, at, mode, more):
-        stream = mixed(n, seed)
-        program = interleave(stream, delay=3)
-        at = int(at * len(program.op))
-        larger = Schema((0, 3 + more[0], 0, 5 + more[1], 0, 2), 3 + more[2], "classification")
+        stream = made(n, seed)
+        program, task = interleave(stream, delay=3), stream.schema.task
+        at, k = int(at * len(program.op)), stream.schema.n_outputs
+        larger = Schema((0, 3 + more[0], 0, 5 + more[1], 0, 2), k + more[2] * (task == "classification"), task)
         growing, roomy = tree(stream, **mode), tree(stream._replace(schema=larger), **mode)
-        small, large, out = np.zeros((n, 3)), np.zeros((n, 3 + more[2])), np.zeros((n, 3 + more[2]))
+        small, (large, out) = np.zeros((n, k)), np.zeros((2, n, larger.n_outputs))
         growing.run(cut(program, 0, at), stream.x, small)
         growing.resize(larger)
         assert growing.schema == larger
-        out[:, :3] = small
+        out[:, :k] = small
         growing.run(cut(program, at, len(program.op)), stream.x, out)
         roomy.run(program, stream.x, large)
         assert out.tobytes() == large.tobytes()

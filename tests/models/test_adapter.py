@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from river import linear_model as river_linear
 from river import tree as river_tree
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.naive_bayes import GaussianNB
@@ -50,26 +49,6 @@ def test_a_tree_of_river_says_what_it_says_alone():
     learn(learner, x[:1000], y[:1000], w[:1000])
     assert learner.predict_many(x[1000:]) == pytest.approx(expected)
     assert alone.n_nodes > 1
-
-
-def test_a_regression_of_river_and_one_without_probabilities():
-    x, y = rows(400, "regression", missing=0.0)
-    learner, alone = made("river.linear_model.LinearRegression", REGRESSION), river_linear.LinearRegression()
-    x[:, 3] = 0.0  # or the constant makes it diverge
-    for i in range(300):
-        alone.learn_one({k: v for k, v in named(x[i]).items() if isinstance(v, float)}, y[i])
-    numeric = x * (np.array(REGRESSION.n_values) == 0)
-    numeric[:, [2, 4]] = np.nan
-    learn(learner, numeric[:300], y[:300])
-    expected = [
-        alone.predict_one({k: v for k, v in named(row).items() if isinstance(v, float)}) for row in numeric[300:]
-    ]
-    assert learner.predict_many(numeric[300:])[:, 0] == pytest.approx(expected)
-    perceptron = made("river.linear_model.PAClassifier", Schema((0, 0), 2, "classification"))
-    labels = (x[:300, 0] > 0).astype(float)
-    learn(perceptron, x[:300, :2], labels)
-    answers = perceptron.predict_many(x[:300, :2])
-    assert (answers.argmax(axis=1) == labels).mean() > 0.9
 
 
 def filled(x, start):
@@ -213,11 +192,6 @@ def test_a_library_that_is_not_there_is_told_with_its_extra(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
     with pytest.raises(ValueError, match=r"needs river, which is not there: pip install 'riparian\[river\]'"):
         create("external", SCHEMA)
-
-
-def test_arguments_may_be_a_json_text():
-    found = validate("external", "classification", {"arguments": '{"grace_period": 50}'})
-    assert found["arguments"] == {"grace_period": 50}
 
 
 STREAM = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "naive-bayes"}

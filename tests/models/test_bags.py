@@ -70,18 +70,6 @@ def test_miti_is_its_twin(criterion, missing, ties, k):
         assert len(set(expected)) > 3
 
 
-def test_a_positive_leaf_explains_its_bags():
-    """The bag's other instance stands among those of negative bags, and no longer counts there."""
-    bags = Bags.of([2, 2, 2, 2], [[9.0], [0.1], [9.1], [0.2], [0.0], [0.3], [0.15], [0.25]])
-    learner = MITI(Schema((0,), 2, "multi-instance"), k=1.0, split_criterion="max-bepp", size_exponent=1.0)
-    learner.fit(bags, [1, 1, 0, 0])
-    root, *leaves = learner.describe()
-    assert root["children"] == [1, 2]
-    assert [leaf["weight"] for leaf in leaves] == [2.0, 1.0]  # the left one is left with the negative bags
-    assert "children" not in leaves[0]
-    assert learner.predict_many(Bags.of([1, 1], [[0.1], [9.05]])).argmax(axis=1).tolist() == [0, 1]
-
-
 def training(n=40, seed=0):
     bags, y = world(n, seed)
     return training_set(bags, y, np.random.default_rng(seed).choice([0.5, 1.0, 2.0], n)), bags, y
@@ -160,18 +148,6 @@ def test_quick_diverse_density_takes_the_best_instance():
     assert state.scale.tolist() == [0.5] * 4
     expected = [probability(bag, best, [0.5] * 4, N_VALUES) for bag in lists(standard)]
     assert learner.predict_many(bags)[:, 1] == pytest.approx(expected, abs=1e-6)
-
-
-def test_quick_diverse_density_learns_the_concept():
-    bags, y = world(120, 5)
-    unseen, truth = world(200, 6)
-    learner = QuickDiverseDensity(SCHEMA)
-    learner.fit(bags, y)
-    assert (learner.predict_many(unseen).argmax(axis=1) == truth).mean() > 0.8
-    parts = learner.describe()[1:]
-    assert parts[0]["value"][0] == pytest.approx(1.0, abs=0.4)
-    assert parts[1]["value"] == [2.0]
-    assert parts[0]["scale"] > 3 * parts[3]["scale"]
 
 
 def test_window_keeps_the_newest_bags():

@@ -116,33 +116,6 @@ def test_predictions_are_the_librarys_own(method, n_classes, monkeypatch):
     assert len(np.unique(found.round(6), axis=0)) >= 4
 
 
-@every_method
-@pytest.mark.parametrize("nominal", [False, True])
-def test_that_a_value_is_missing_can_be_learned(method, nominal):
-    """The class is whether the value is missing: one test where the library takes missing values as such. The other
-    methods are told the median, which is as common."""
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 2, (400, 1)).astype(float)
-    y = (rng.random(400) < 0.5).astype(float)
-    x[y == 1.0] = np.nan
-    few = {} if method == "cart" else {"n_trees": 1}
-    parameters = validate(method, "classification", {**METHODS[method], **few, "max_depth": 1})
-    forest = fit(Job(method, "classification", parameters, 1, x, y, np.ones(400), np.array([nominal])))
-    right = (predictions(forest, x, 2, True).argmax(axis=1) == y).mean()
-    assert right == 1.0 if method in NATIVE else right < 0.9
-
-
-def test_a_class_that_a_bootstrap_misses_has_its_column():
-    x, y, w = world(300, "classification")
-    y[:] = y > 0
-    y[7] = 2.0
-    forest = fit(job("bagging", "classification", x, y, w, n_trees=8))
-    found = predictions(forest, x, 5, True)
-    assert found[:, :2].max() > 0.9
-    assert np.allclose(found.sum(axis=1), 1.0)
-    assert np.all(found[:, 3:] == 0.0)
-
-
 def test_rare_values_and_unknown_ones_have_no_column():
     codes = np.repeat(np.arange(100.0), np.arange(100) + 1)
     columns = columns_of(codes.reshape(-1, 1), np.array([True]))
@@ -170,45 +143,6 @@ def test_the_penalty_is_chosen_by_cross_validation():
     rule = (x[:, 0] > 0).astype(np.int64)  # no noise: nothing is pruned that matters
     alpha = fitting.chosen_alpha(data._replace(y=rule), grown)
     assert np.array_equal(grown(alpha).fit(x, rule).predict(x), rule)
-
-
-def pruned(x, y):
-    """The tree of rows in a stream's order, with the penalty that the cross-validation chooses."""
-
-    def grown(alpha):
-        return tree.DecisionTreeClassifier(random_state=0, ccp_alpha=alpha)
-
-    return grown(fitting.chosen_alpha(Data(x, y, np.ones(len(y)), 2, 0), grown)).fit(x, y)
-
-
-def test_noise_is_pruned_to_the_root_alone():
-    leaves = []
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        x, y = rng.normal(size=(300, 3)).astype(np.float32), (rng.random(300) < 0.4).astype(np.int64)
-        leaves.append(pruned(x, y).get_n_leaves())
-    assert leaves.count(1) >= 5
-
-
-def test_what_neighbours_tell_each_other_is_not_learned():
-    """A feature that tells the time and labels that last: a row's neighbours tell its label, those before it do not."""
-    leaves = []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        y = np.repeat(rng.random(40) < 0.3, 25).astype(np.int64)
-        x = np.column_stack([np.arange(1000) + rng.normal(size=1000), rng.normal(size=1000)]).astype(np.float32)
-        leaves.append(pruned(x, y).get_n_leaves())
-    assert leaves.count(1) >= 4
-
-
-def test_the_unit_of_weights_does_not_matter_to_bagging():
-    """scikit-learn takes a float share of samples as one of the weights' sum."""
-    x, y, _ = world(400, "classification", 2)
-    found = [
-        predictions(fit(job("bagging", "classification", x, y, np.full(400, unit), sample=1.0)), x, 2, True)
-        for unit in (1.0, 0.01)
-    ]
-    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
 
 
 class Here:
@@ -416,15 +350,6 @@ def test_a_lag_is_no_longer_than_a_period():
     with pytest.raises(ValueError, match="lag is 501 and refit_every 500"):
         validate("cart", "regression", {"lag": 501})
     assert set(METHODS) <= set(REGISTRY)
-
-
-def test_fit_is_one_model_of_the_newest_labels():
-    x, y, _ = world(500, "regression")
-    learner = create("cart", Schema((0, 0, 4, 0, 2), 1, "regression"), window=200, ccp_alpha=0.0)
-    learner.fit(x, y)
-    assert learner.n_rows == 200
-    errors = abs(learner.predict_many(x[300:])[:, 0] - y[300:])
-    assert np.sort(errors)[-10] < 1e-6  # a few rows are alike once their missing values are filled in
 
 
 @every_method

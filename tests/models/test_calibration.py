@@ -68,24 +68,6 @@ def test_the_bits_do_not_depend_on_where_programs_end_nor_on_restoring():
     assert whole.windowed() == parts.windowed()
 
 
-@pytest.mark.parametrize("delay", [0, 200])
-@pytest.mark.parametrize("power", [0.5, 2.5])
-def test_models_that_are_too_sure_or_not_sure_enough_are_mended_and_choose_the_same_classes(power, delay):
-    rng, n = np.random.default_rng(3), 15_000
-    p = rng.dirichlet(np.ones(3), n)
-    y = np.array([rng.choice(3, p=one) for one in p], float)
-    out = p**power / (p**power).sum(axis=1, keepdims=True)
-    before = out.copy()
-    plain, scaled = Calibration(3, window=3000), Calibration(3, scales=True, window=3000)
-    said = np.full((n, 2), np.nan)
-    plain.run(program_of(y, delay), before, said)
-    scaled.run(program_of(y, delay), out, said)
-    assert scaled.windowed()["calibration_error"] < 0.03 < plain.windowed()["calibration_error"]
-    assert scaled.temperature == pytest.approx(power, rel=0.15)
-    assert (out.argmax(axis=1) == before.argmax(axis=1)).all()
-    assert out.sum(axis=1) == pytest.approx(1.0)
-
-
 def test_a_class_that_never_was_a_label_stays_at_0_and_room_for_more_changes_nothing():
     program, out = world(1500, 4, 0)
     wide = np.pad(out, ((0, 0), (0, 3)))

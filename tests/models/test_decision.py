@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import LEARN, PREDICT, Program, Schema
-from models.decision import ALERT_RATE, PRECISION, RECALL, SHIFT, TARGETS, Threshold, by_cost
-from models.registry import create
+from models.contract import LEARN, PREDICT, Program
+from models.decision import ALERT_RATE, PRECISION, RECALL, TARGETS, Threshold, by_cost
 from models.restoring import DamagedError, restore
-from models.streams.registry import Drift, open_source
 from tests.models.naive_decision import NaiveAlerts, NaiveThreshold, cheapest
 
 CODE = 1
@@ -61,15 +59,6 @@ def test_costs_decide_as_the_twin(rows, seed):
     by_cost(Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.zeros(n), np.ones(n)), p, decided, costs)
     expected = [cheapest(row, costs.tolist()) for row in p.tolist()]
     assert [None if np.isnan(one) else int(one) for one in decided[:, 0]] == expected
-
-
-def test_least_cost_is_that_of_elkan():
-    """Of two classes: from the probability (cost of a false alarm) / (both costs) on."""
-    p = np.linspace(0.001, 0.999, 1000)
-    out, decided = np.column_stack((1.0 - p, p)), np.zeros((1000, 2))
-    program = Program(np.zeros(1000, np.int8), np.arange(1000, dtype=np.int32), np.zeros(1000), np.ones(1000))
-    by_cost(program, out, decided, np.array([[0.0, 1.0], [19.0, 0.0]]))
-    assert p[decided[:, 0] == 1.0].min() == pytest.approx(1 / 20, abs=0.001)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -127,28 +116,6 @@ def test_a_target_is_kept_through_a_change_of_the_classes_ratio(target, share, d
         hits = (alerts & own).sum()
         found = {ALERT_RATE: alerts.mean(), RECALL: hits / own.sum(), PRECISION: hits / alerts.sum()}[target]
         assert found == pytest.approx(share, rel=0.1 if target == ALERT_RATE else 0.15)
-
-
-def test_the_mean_differs_by_what_it_must():
-    """Over n moves by (change of the log-odds) / (STEP n), whatever the scores: here they tell nothing, and tie."""
-    rng = np.random.default_rng(8)
-    p = rng.choice([0.1, 0.5], 20_000)
-    out, threshold = np.column_stack((1.0 - p, p)), Threshold(ALERT_RATE, 0.1)
-    decided = run(threshold, delayed(np.zeros(20_000), 0), out)
-    told = ~np.isnan(decided[:, 1])
-    mean, shift = (decided[told, 0] == CODE).mean(), threshold.state().following[SHIFT]
-    assert mean == pytest.approx(0.1 - shift / (0.05 * told.sum()), abs=1e-9)
-    assert mean == pytest.approx(0.1, abs=0.01)
-
-
-def test_before_there_is_a_threshold_the_likeliest_class_is_named():
-    p = np.tile([0.4, 0.6], (30, 1))
-    threshold = Threshold(RECALL, 0.9)
-    decided = run(threshold, delayed(np.zeros(30), 0), p)
-    assert threshold.value is None
-    assert (decided[:, 0] == 1.0).all()
-    assert np.isnan(decided[:, 1]).all()
-    assert not threshold.has_begun
 
 
 def test_a_class_that_is_not_known_is_as_one_that_never_comes():
@@ -238,37 +205,3 @@ def test_the_share_of_alerts_stays_through_a_drift_of_the_scores(share, near):
     assert not np.isnan(alerts[int(1 / share) :]).any()
     known = ~np.isnan(alerts)
     assert scores[known & (alerts == 1)].mean() > np.quantile(scores, 0.9)
-
-
-@pytest.mark.parametrize("fall", [0.0, 0.1])
-def test_the_share_of_alerts_is_kept_from_the_first_hundred_on(fall):
-    """Also where a learner says greater scores of its first thousand than of those that follow."""
-    rng, n = np.random.default_rng(5), 5000
-    found = []
-    for _ in range(20):
-        scores = rng.beta(4.0, 16.0, n) + np.where(np.arange(n) < 1000, fall, 0.0)
-        threshold = Threshold(ALERT_RATE, 0.01, scores=True)
-        found.append(run(threshold, delayed(np.zeros(n), 0), scores[:, None])[:, 0])
-    early, late = (np.nanmean(np.array(found)[:, part]) for part in (slice(0, 1000), slice(2000, n)))
-    assert early == pytest.approx(0.01, rel=0.25)
-    assert late == pytest.approx(0.01, rel=0.15)
-
-
-@pytest.mark.parametrize("delay", [0, 2000])
-def test_a_class_of_one_in_500_is_found_as_often_as_asked_for(delay):
-    """By a tree on the stream `rare`, in whose second half the class is three times as frequent."""
-    n = 200_000
-    stream = open_source("rare", 1, {}, [Drift(n // 2, 0, {"ratio": 0.006})]).take(n)
-    program, own = delayed(stream.y, delay), stream.y == CODE
-    p, decided = np.zeros((n, 2)), np.zeros((n, 2))
-    create("hoeffding-tree", Schema(stream.n_values, 2, "classification")).run(program, stream.x, p)
-    by_cost(program, p, decided, np.array([[0.0, 1.0], [20.0, 0.0]]))
-    costs = [np.where(own, 20.0 * ~alerts, alerts).mean() for alerts in (p[:, 1] > p[:, 0], decided[:, 0] == CODE)]
-    assert costs[1] < 0.9 * costs[0]
-    parts = np.split(np.arange(n), 4)[1:]
-    for target, share, near in ((ALERT_RATE, 0.01, 0.001), (RECALL, 0.5, 0.12), (PRECISION, 0.5, 0.17)):
-        named = run(Threshold(target, share), program, p)[:, 0] == CODE
-        for part in parts:
-            alerts, hits = named[part], (named & own)[part].sum()
-            found = {ALERT_RATE: alerts.mean(), RECALL: hits / own[part].sum(), PRECISION: hits / alerts.sum()}[target]
-            assert found == pytest.approx(share, abs=near), (target, part[0])

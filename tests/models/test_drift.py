@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.drift import DETECTORS, create
-from models.drift.kswin import distance, draw_older, sort
+from models.drift.kswin import distance, sort
 from models.drift.scaling import bring, new_scale
-from models.randomness import seeded
 from tests.models.naive_drift import (
     NaiveAdwin,
     NaiveDdm,
@@ -115,25 +114,11 @@ def test_kswin_sorts(values):
 @given(
     values=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_kswin_s_distance_is_the_definition(values):
     a, b = (np.sort(np.array(column, float)) for column in zip(*values, strict=True))
     expected = max(abs(np.mean(a <= value) - np.mean(b <= value)) for value in range(7))
     assert distance(a, b) == pytest.approx(expected, abs=1e-12)
-
-
-def test_kswin_samples_every_older_value_alike():
-    """In each window of 10 the sample is 3 of the first 7: all equally often."""
-    state, counts, sample = seeded(1), np.zeros(10), np.empty(3)
-    order, places = np.arange(7), np.empty(3, np.int64)
-    window = np.roll(np.arange(10.0), 4)  # the oldest value stands at 4
-    for _ in range(7000):
-        draw_older(state, window, 4, order, places, sample)
-        counts[sample.astype(int)] += 1
-        assert order.tolist() == list(range(7))
-    assert counts.sum() == 21000
-    assert counts[:7] == pytest.approx(np.full(7, 3000), abs=200)
-    assert not counts[7:].any()
 
 
 @pytest.mark.parametrize("name", DETECTORS)
@@ -170,19 +155,6 @@ def test_one_at_a_time_reset_and_values_that_are_not_finite(name, parameters):
     assert not np.array(levels)[~finite].any()
     assert np.array_equal(x, before)
     assert detector.n_bytes == n_bytes > 0
-
-
-@pytest.mark.parametrize("name", DETECTORS)
-def test_constant_values_never_alarm(name):
-    for value in (0.0, 1.0):
-        levels = create(name).update_many(np.full(20_000, value))
-        assert not levels.any()
-
-
-@pytest.mark.parametrize("name", DETECTORS)
-def test_a_large_change_is_found(name):
-    levels = create(name).update_many(errors(11, (0.1, 0.8), 2000))
-    assert 2 in levels[2000:2400]
 
 
 def test_what_is_not_valid_is_said():
@@ -251,17 +223,3 @@ def test_a_scale_is_that_of_the_twin(world, errors):
         again, also = brought(x, errors, pieces)
         assert again.tobytes() == scaled.tobytes()
         assert also == changed
-
-
-@pytest.mark.parametrize("errors", [True, False])
-def test_a_scale_is_in_the_middle_of_what_comes_whatever_came_first(errors):
-    rng = np.random.default_rng(2)
-    for unit in (1e-100, 1e-3, 1e60):
-        x = unit * rng.exponential(1.0, 5000)
-        x[:300] *= 1e80
-        scaled, changed = brought(x, errors)
-        assert changed
-        assert 0.3 < scaled[2000:].mean() < 0.7
-        assert np.isfinite(scaled[100:]).all()
-    assert np.isnan(brought(np.full(5000, 1e300), False)[0][:100]).all()  # their squares overflow
-    assert set(brought(np.full(5000, 7.0), False)[0][100:]) == {0.5}

@@ -51,25 +51,3 @@ def test_the_bits_do_not_depend_on_where_programs_end():
         restore(after, parts.state()._asdict())
         parts = after
     assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in parts.state()]
-
-
-def stage(rng, n, unsure):
-    """Predictions with a share that the model is not sure of, which are right less often than it believes."""
-    confidence = np.where(rng.random(n) < unsure, 0.6, 0.97)
-    right = rng.random(n) < np.where(confidence < 0.9, 0.45, 0.9)
-    return np.column_stack([confidence, 1 - confidence]), np.where(right, 0.0, 1.0)
-
-
-def test_a_drop_is_seen_before_its_labels_come_though_the_model_is_too_sure():
-    rng, estimation, n = np.random.default_rng(3), Estimation(), 5000
-    ones, rows = np.ones(n), np.arange(n, dtype=np.int32)
-    p, y = stage(rng, n, 0.1)
-    estimation.follow(Program(np.full(n, PREDICT, np.int8), rows, y, ones), p)
-    estimation.follow(Program(np.full(n, LEARN, np.int8), rows, y, ones), p)
-    assert estimation.error() == pytest.approx(0.0, abs=0.03)
-    p, y = stage(rng, n, 0.8)
-    estimation.follow(Program(np.full(n, PREDICT, np.int8), rows, y, ones), p)
-    accuracy = np.mean(y == 0)
-    assert accuracy < 0.6
-    assert p.max(axis=1).mean() > 0.65  # what it believes itself
-    assert estimation.accuracy() == pytest.approx(accuracy, abs=0.05)

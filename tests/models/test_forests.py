@@ -5,15 +5,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from models.contract import LEARN, Program, Schema
+from models.contract import LEARN, Schema
 from models.ensemble import chunks
 from models.ensemble.adaptation import n_chosen
 from models.hoeffding.subspace_tree import SubspaceTree
 from models.hoeffding.tree import HoeffdingTree
 from models.registry import create
-from models.streams import moving_squares, transient_chessboard
 from tests.models.naive_forests import ForestTwin, SubspaceTreeTwin
-from tests.models.streams_of_instances import Stream, cut, interleave, mixed, same, snapshot
+from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
 from tests.models.test_hoeffding_tree import EAGER, check_equal
 
 WORLDS = [
@@ -193,61 +192,6 @@ def test_restart_with_a_background_tree(name):
     assert len(with_background) > 1
 
 
-@pytest.mark.parametrize("name", [ARF, SRP])
-def test_labels_that_teach_nothing(name):
-    """Weights of 0 and labels outside the schema are no errors, and draw nothing."""
-    stream = changing(1200, 2)
-    plain, disturbed = (create(name, stream.schema, **QUICK) for _ in range(2))
-    plain.learn_many(stream.x, stream.y)
-    y, w = np.repeat(stream.y, 2), np.ones(2 * len(stream.y))
-    y[1::4], w[3::4] = 7.0, 0.0
-    disturbed.run(
-        Program(np.full(len(y), LEARN, np.int8), np.repeat(np.arange(len(y) // 2, dtype=np.int32), 2), y, w),
-        stream.x,
-        np.zeros((len(stream.x), 3)),
-    )
-    assert same(snapshot(plain), snapshot(disturbed))
-
-
-def generated(stream, task):
-    """The first instances of a generated stream."""
-    schema = Schema(stream.n_values, stream.n_classes if task == "classification" else 1, task)
-    return Stream(schema, stream.x, stream.y, np.ones(len(stream.y)))
-
-
-def predicted(name, stream, **parameters):
-    """What is predicted test-then-train."""
-    learner = create(name, stream.schema, seed=1, **parameters)
-    out = np.zeros((len(stream.y), stream.schema.n_outputs))
-    learner.run(interleave(stream), stream.x, out)
-    return out
-
-
-@pytest.mark.parametrize(("name", "squares", "board"), [(ARF, 86.0, 94.0), (SRP, 85.0, 94.0)])
-def test_two_features_and_drift_that_is_real_or_virtual(name, squares, board):
-    """A tree of one feature sees neither squares nor fields; squares want trees replaced, a chessboard wants them kept.
-
-    With one feature a tree patches had 29 % of the squares; with trees thrown away at drifts forests of both features
-    had 62 % of the board, and without drift detection they have 44 % of the squares."""
-    for generate, least in ((moving_squares.generate, squares), (transient_chessboard.generate, board)):
-        stream = generated(generate(20_000, 1), "classification")
-        assert 100.0 * (predicted(name, stream).argmax(axis=1) == stream.y).mean() > least
-
-
-@pytest.mark.parametrize("name", [ARF, SRP])
-def test_drift_that_is_virtual_replaces_no_regression_tree_for_good(name):
-    """A target that each place keeps, while places come and go: at most 1.35 times the error without drift detection;
-    with trees thrown away at drifts it was 2.8 times."""
-    stream = generated(transient_chessboard.generate(16_000, 2), "regression")
-    error = {}
-    for detection in (True, False):
-        found = predicted(name, stream, drift_detection=detection, max_features="all")[:, 0]
-        # Nothing is known before the first label, nor where all members have begun anew at one drift.
-        assert np.isnan(found).sum() < 5
-        error[detection] = np.nanmean(np.abs(found - stream.y))
-    assert error[True] < 1.5 * error[False]
-
-
 @pytest.mark.parametrize(
     ("parameters", "n_features", "n"),
     [
@@ -274,16 +218,3 @@ def test_a_state_of_other_subsets_is_refused(task):
     wide.learn_many(x, (x[:, 0] > 0.5).astype(float))
     with pytest.raises(ValueError, match="another number of features"):
         narrow.restore(snapshot(wide))
-
-
-def test_drifts_are_survived():
-    """After the concept turned round, a watched forest is right again, and one that is not watched is not."""
-    n = 7000
-    stream = changing(n, 4, period=6000)
-    right = {}
-    for detection in (True, False):
-        learner = create(ARF, stream.schema, drift_detection=detection, n_models=5)
-        out = np.zeros((n, 3))
-        learner.run(interleave(stream), stream.x, out)
-        right[detection] = (out[n - 500 :].argmax(axis=1) == stream.y[n - 500 :]).mean()
-    assert right[True] > right[False] + 0.05

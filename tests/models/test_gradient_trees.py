@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks import tables
-from benchmarks.gradient_trees import measure
-from benchmarks.tables import NOMINAL, read
 from models.contract import LEARN, Schema
 from models.gradient.bins import bin_of, equal_width, quantiles
 from models.gradient.learner import StochasticGradientTree
@@ -198,58 +195,6 @@ def test_the_scale_follows_the_target_as_the_twin_s(mode):
 # classes and scales --------------------------------------------------------------------------------------------------
 
 
-def log_losses(learner, x, y):
-    out = np.zeros((len(y), learner.schema.n_outputs))
-    learner.run(tables.test_then_train(y), x, out)
-    return -np.log(np.maximum(out[np.arange(len(y)), y.astype(int)], 1e-9)), out
-
-
-def test_a_class_that_only_the_warm_up_saw_has_a_tree():
-    """A stray label in a warm-up that is not learned again: without a tree the class kept .26, and all others lost."""
-    rng = np.random.default_rng(1)
-    x = rng.random((6000, 3))
-    y = (x[:, 0] + 0.3 * rng.normal(size=len(x)) > 0.5).astype(float)
-    stray = np.where(np.arange(len(y)) == 500, 2.0, y)
-    schema = Schema((0, 0, 0), 3, "classification")
-    clean, _ = log_losses(StochasticGradientTree(schema, preset="paper"), x, y)
-    lost, out = log_losses(StochasticGradientTree(schema, preset="paper"), x, stray)
-    assert out[-1000:, 2].max() < 0.001
-    assert lost[3000:].mean() < 1.05 * clean[3000:].mean()
-
-
-def errors_on(y, x, **parameters):
-    learner = StochasticGradientTree(Schema((0,) * x.shape[1], 1, "regression"), **parameters)
-    out = np.zeros((len(y), 1))
-    learner.run(tables.test_then_train(y), x, out)
-    return np.abs(out[:, 0] - y)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "most"),
-    [({}, 300.0), ({"linear_rate": 0.0}, 450.0), ({"preset": "boosted"}, 500.0)]
-    + [({"loss": loss}, 700.0) for loss in ("huber", "quantile", "poisson")],
-    ids=str,
-)
-def test_targets_that_are_constant_at_first(parameters, most):
-    """The scale of the warm-up alone made a mean error of 10,000, and a Poisson rate of 1e129."""
-    rng = np.random.default_rng(0)
-    x = rng.random((2000, 4))
-    y = 10_500.0 + 1000.0 * x[:, 0] + 100.0 * rng.normal(size=len(x))
-    y[:150] = 0.0
-    assert errors_on(y, x, **parameters)[150:].mean() < most
-
-
-@pytest.mark.parametrize("preset", ["tuned", "paper", "boosted"])
-def test_one_wrong_target_is_no_scale(preset):
-    """A target a million deviations away, once: predictions of the instances that follow are hardly worse."""
-    rng = np.random.default_rng(3)
-    x = rng.random((8000, 4))
-    y = 10.0 * np.sin(3.0 * x[:, 0]) + 5.0 * (x[:, 1] > 0.5) + 0.5 * rng.normal(size=len(x))
-    clean = errors_on(y, x, preset=preset)
-    y[4000] = 1e7
-    assert errors_on(y, x, preset=preset)[4001:].mean() < 1.3 * clean[4001:].mean()
-
-
 def test_states_from_before_detectors_had_a_unit():
     stream = stream_of(500, 8, "regression")
     learner = StochasticGradientTree(stream.schema, **EAGER)
@@ -389,31 +334,6 @@ def test_gradients_of_trees_equal_finite_differences(task, parameters):
     assert n_checked > 8
 
 
-def test_losses_predict_what_they_say():
-    """Mean, median, another quantile and rate of a skewed target, and no target is an outlier to the Huber loss."""
-    rng = np.random.default_rng(2)
-    n = 6000
-    x = rng.integers(0, 2, (n, 1)).astype(float)
-    y = rng.exponential(1.0 + 3.0 * x[:, 0])
-    schema = Schema((2,), 1, "regression")
-    gentle = {"learning_rate": 1.0, "decay": 0.999}
-
-    def fitted(**parameters):
-        learner = StochasticGradientTree(schema, **gentle, **parameters)
-        learner.learn_many(x, np.round(y) if parameters["loss"] == "poisson" else y)
-        return learner.predict_many([[0.0], [1.0]])[:, 0]
-
-    assert fitted(loss="squared") == pytest.approx([1.0, 4.0], rel=0.12)
-    assert fitted(loss="poisson") == pytest.approx([np.round(y[x[:, 0] == c]).mean() for c in (0, 1)], rel=0.12)
-    for q in (0.5, 0.9):
-        predicted = fitted(loss="quantile", quantile=q)
-        for c in (0, 1):
-            assert (y[x[:, 0] == c] < predicted[c]).mean() == pytest.approx(q, abs=0.06)
-    mean, huber = fitted(loss="squared"), fitted(loss="huber", loss_threshold=0.05)
-    median = [np.median(y[x[:, 0] == c]) for c in (0, 1)]
-    assert np.all(np.abs(huber - median) < np.abs(mean - median))
-
-
 # bins ----------------------------------------------------------------------------------------------------------------
 
 
@@ -429,21 +349,6 @@ def test_bins():
     assert counts.tolist() == [100] * 10
     for v in (-9.0, *edges[:3], 0.0, 9.0, math.inf, -math.inf):
         assert bin_of(edges, len(edges), v) == np.searchsorted(edges, v, side="left")
-
-
-def test_bins_follow_a_column_that_was_constant_at_first():
-    rng = np.random.default_rng(3)
-    x = rng.random((4000, 1))
-    x[:150] = 0.5
-    y = (x[:, 0] > 0.7).astype(float)
-    schema = Schema((0,), 2, "classification")
-    learner = StochasticGradientTree(schema)
-    learner.learn_many(x, y)
-    assert learner.describe()[0]["bins"][0]
-    assert learner.predict_many([[0.9]])[0, 1] > 0.9
-    never = StochasticGradientTree(schema, rebin_period=0)
-    never.learn_many(x, y)
-    assert never.size()["n_nodes"] == 1
 
 
 # the learner ---------------------------------------------------------------------------------------------------------
@@ -477,24 +382,6 @@ def test_paper_preset_is_the_papers():
     assert (given["n_stages"], given["leaf_update"], given["multiway"]) == (1, "tested", True)
 
 
-def test_weights_are_repetitions():
-    """The sums of a leaf that does not move are the same for an instance of weight 0.5 as for two of 0.25."""
-    rng = np.random.default_rng(1)
-    x, y = rng.random((300, 2)), rng.integers(0, 2, 300).astype(float)
-    y[100] = 1.0  # the class that has a tree
-    learners = []
-    for times in (1, 2):
-        learner = StochasticGradientTree(Schema((0, 0), 2, "classification"), preset="paper", warm_up=100)
-        learner.learn_many(x[:101], y[:101])
-        learner.learn_many(
-            np.repeat(x[101:], times, axis=0), np.repeat(y[101:], times), np.full(199 * times, 0.5 / times)
-        )
-        learners.append(learner.state())
-    assert learners[0].totals[0, 0] == pytest.approx(1.0 + 0.5 * 199)
-    assert learners[0].totals == pytest.approx(learners[1].totals)
-    assert learners[0].stats == pytest.approx(learners[1].stats)
-
-
 def test_max_nodes_bounds_all_trees():
     stream = stream_of(3000, 2, n_classes=4)
     learner = StochasticGradientTree(stream.schema, **{**EAGER, "preset": "boosted", "n_stages": 2, "max_nodes": 20})
@@ -509,14 +396,6 @@ def test_max_nodes_bounds_all_trees():
 WILD = {"n_bins": 4, "grace_period": 2, "delta": 1.0, "node_cost": 0.0, "paired": False, "warm_up": 10}
 
 
-def test_the_default_bound_is_bytes_and_not_nodes():
-    """Small leaves: 4,000 nodes, the bound of before, would hold 11 MB."""
-    rng = np.random.default_rng(2)
-    learner = StochasticGradientTree(Schema((0, 0, 0), 2, "classification"), **{**WILD, "n_bins": 32})
-    learner.learn_many(rng.random((60_000, 3)), rng.integers(0, 2, 60_000))
-    assert learner.size()["n_nodes"] > 4000
-
-
 @pytest.mark.parametrize("parameters", [{}, {"outputs": "one-tree"}, {"multiway": True}, {"linear_rate": 0.0}], ids=str)
 def test_max_bytes_bounds_the_bytes(parameters):
     rng = np.random.default_rng(2)
@@ -529,41 +408,6 @@ def test_max_bytes_bounds_the_bytes(parameters):
     small = StochasticGradientTree(schema, max_bytes=400_000, max_nodes=20, **WILD)
     small.learn_many(x, rng.integers(0, 4, len(x)))
     assert small.size()["n_nodes"] <= 20
-
-
-def test_wrong_parameters_are_named():
-    schema = Schema((0,), 2, "classification")
-    with pytest.raises(ValueError, match="'preset' of model 'stochastic-gradient-tree' is 'papper': did you mean"):
-        StochasticGradientTree(schema, preset="papper")
-    with pytest.raises(ValueError, match="'n_bins' of model 'stochastic-gradient-tree' is 1: give a whole number in 2"):
-        StochasticGradientTree(schema, n_bins=1)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("name", "parameters", "least", "most"),
-    [
-        ("elec", {}, 82.0, 90.0),
-        ("weather", {}, 77.0, 90.0),
-        ("pendigits", {}, 86.0, 99.0),
-        ("nursery", {}, 95.0, 99.0),
-        ("splice", {}, 89.0, 99.0),
-        ("nursery", {"preset": "boosted"}, 96.0, 99.0),
-        ("splice", {"preset": "boosted"}, 91.5, 99.0),
-        # What the paper's settings come to; a bug would make it worse or, by learning too fast, better.
-        ("elec", {"preset": "paper"}, 67.5, 70.5),
-        ("pendigits", {"preset": "paper"}, 55.0, 57.0),
-    ],
-)
-def test_accuracy_on_public_data(data_dir, name, parameters, least, most):
-    assert least <= measure(read(data_dir / f"{name}.csv.gz", NOMINAL[name]), parameters)["score"] <= most
-
-
-@pytest.mark.data
-def test_error_on_public_data(data_dir):
-    table = read(data_dir / "abalone.csv.gz", task="regression")
-    assert measure(table, {})["score"] < 1.42
-    assert measure(table, {"linear_rate": 0.0})["score"] < 1.66
 
 
 def trees(learner):

@@ -94,7 +94,7 @@ def test_equals_twin(world, mode):
         assert learner.size()["n_nodes"] > 5  # or else the test sees little
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     n=st.sampled_from(SIZES),
     parameters=st.fixed_dictionaries(
@@ -174,18 +174,6 @@ def test_without_alternate_trees_it_is_a_hoeffding_tree(mode):
     assert ours.tobytes() == plain.tobytes()
 
 
-def test_a_changed_concept_is_learned_anew():
-    """After the labels turned round, the tree is replaced; the Hoeffding tree goes on with tests that mislead."""
-    stream = turning(16_000, seed=1)
-    learner, plain = HoeffdingAdaptiveTree(stream.schema), HoeffdingTree(stream.schema)
-    right = {}
-    for model in (learner, plain):
-        out = np.zeros((16_000, 2))
-        model.run(interleave(stream), stream.x, out)
-        right[model.name] = (out.argmax(axis=1) == stream.y)[6000:8000].mean()  # of the second concept
-    assert right["hoeffding-adaptive-tree"] > right["hoeffding-tree"] + 0.02
-
-
 def test_the_bound_leaves_room_for_alternate_trees():
     """A tree that has grown up to the bound adapts nevertheless, and never exceeds it."""
     stream = turning(16_000, seed=3)
@@ -240,11 +228,3 @@ def test_a_window_that_is_full_forgets():
     ranks = window[BUCKETS:].reshape(RANKS, STEP)
     assert ranks[:, 0].tolist() == [MAX_BUCKETS - 1] * (RANKS - 1) + [MAX_BUCKETS]
     assert ranks[:, 1:].sum() == window[ERRORS] == MAX_BUCKETS * RANKS
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("drift_delta", 0.0), ("switch_delta", 2.0), ("least_window", 0), ("max_nodes", 0)]
-)
-def test_parameters_out_of_range(name, value):
-    with pytest.raises(ValueError, match=f"parameter '{name}' of model 'hoeffding-adaptive-tree'"):
-        HoeffdingAdaptiveTree(Schema((0,), 2, "classification"), **{name: value})

@@ -11,7 +11,6 @@ from models.description import moved
 from models.importance import importance, information
 from models.registry import create
 from tests.models.contract.worlds import rows, schema_of
-from tests.models.naive_contributions import child_of
 
 GROWS = {"grace_period": 50, "delta": 0.05}
 
@@ -90,16 +89,6 @@ def test_options_by_hand():
     assert importance(below, 3, True) == pytest.approx(importance(nodes, 3, True))
 
 
-def test_of_option_trees_what_says_nothing_has_least():
-    learner = create("orto", schema_of("regression"), seed=1, **GROWS)
-    learner.learn_many(*rows(4000, "regression", missing=0.0))
-    assert any("option" in node for node in learner.describe())
-    found = importance(learner.describe(), 5, True)
-    assert sum(found) == pytest.approx(1.0)
-    assert found[3] == 0.0  # constant
-    assert max(found) in (found[0], found[4])
-
-
 def of_grid(weights, means, deviations):
     """Mutual information of a class and a Gaussian in each, by a sum over a fine grid."""
     prior = np.array(weights) / sum(weights)
@@ -147,16 +136,6 @@ def test_information_of_values_points_and_what_cannot_be():
     assert information(points | {"value": [12.0, 0.0]}) == 0.0
 
 
-def test_information_of_many_classes_is_that_of_the_largest():
-    rng = np.random.default_rng(1)
-    part = {
-        "value": np.arange(150.0, 0.0, -1.0),
-        "mean": rng.normal(size=150).tolist(),
-        "deviation": rng.random(150).tolist(),
-    }
-    assert information(part) == information({key: list(values[:100]) for key, values in part.items()}) > 0.0
-
-
 def test_importance_of_naive_bayes():
     learner = create("naive-bayes", schema_of("classification"))
     x, y = rows(6000, "classification", missing=0.0)
@@ -171,43 +150,6 @@ def test_importance_of_naive_bayes():
     pool = create("opinion-pool", schema_of("classification"), members={"a": "naive-bayes", "b": "last-label"})
     pool.learn_many(x, y)
     assert importance(pool.describe(), 5, False) == pytest.approx(found)
-
-
-def variance(targets):
-    return float(np.var(targets)) if len(targets) else 0.0
-
-
-def gini(targets):
-    return 1.0 - sum(np.mean(targets == c) ** 2 for c in range(3)) if len(targets) else 0.0
-
-
-@pytest.mark.parametrize(("name", "task"), [("hoeffding-tree", "classification"), ("fimt-dd", "regression")])
-def test_decreases_are_nearly_those_of_the_labels_themselves(name, task):
-    """Trees keep sums, not instances, and begin leaves with estimates: the same shares, about, as by the instances."""
-    learner = create(name, schema_of(task), seed=1, **GROWS)
-    x, y = rows(6000, task, missing=0.0)
-    learner.learn_many(x, y)
-    nodes = learner.describe()
-    by_id, impurity = {node["id"]: node for node in nodes}, gini if task == "classification" else variance
-    came = {node["id"]: [] for node in nodes}
-    for i, row in enumerate(x.tolist()):
-        node = by_id[0]
-        came[0].append(i)
-        while "children" in node:
-            node = by_id[child_of(node, row)]
-            came[node["id"]].append(i)
-    total = np.zeros(5)
-    for node in nodes:
-        if "children" in node:
-            children = node["children"].values() if isinstance(node["children"], dict) else node["children"]
-            lost = len(came[node["id"]]) * impurity(y[came[node["id"]]])
-            lost -= sum(len(came[child]) * impurity(y[came[child]]) for child in children)
-            total[node["feature"]] += lost
-    found = importance(nodes, 5, task == "regression")
-    assert sum(found) == pytest.approx(1.0)
-    assert found == pytest.approx((total / total.sum()).tolist(), abs=0.05)
-    assert found[3] == 0.0  # constant
-    assert max(found) == found[0] or max(found) == found[4]
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

@@ -145,17 +145,6 @@ def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_for_ever
     assert told(start("12")) == [(1, 10, 0), (2, 20, 1)]  # without the lock, nothing was saved
 
 
-@jit
-def test_a_copy_of_the_source_elsewhere_finds_what_was_compiled(start, tmp_path):
-    """Another checkout, or the same files written anew: neither place nor time of a source is looked at."""
-    assert told(start("1")) == [(1, 10, 1)]
-    elsewhere = tmp_path / "elsewhere" / tmp_path.name  # the name of the folder counts, as that of a family does
-    elsewhere.mkdir(parents=True)
-    (elsewhere / "variants.py").write_text(KERNEL)
-    os.utime(elsewhere / "variants.py", (0, 0))
-    assert told(start("1", source=elsewhere / "variants.py")) == [(1, 10, 0)]
-
-
 INNER = """
 import sys
 import numpy as np

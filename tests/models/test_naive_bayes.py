@@ -9,30 +9,8 @@ from hypothesis import strategies as st
 
 from models.baseline.naive_bayes import NaiveBayes
 from models.contract import LEARN, Schema
-from models.observers import lay_out, transfer
 from tests.models.naive_hoeffding import NaiveBayesTwin
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
-
-
-def test_by_hand():
-    learner = NaiveBayes(Schema((0, 2), 2, "classification"))
-    learner.learn_many([[1.0, 0], [2.0, 0], [7.0, 1], [9.0, 1]], [0, 0, 1, 1])
-
-    def density(value, mean, variance):
-        return math.exp(-((value - mean) ** 2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
-
-    # means 1.5 and 8, variances 0.5 and 2; value 0 has (2 + 1) / (2 + 2) and (0 + 1) / (2 + 2)
-    odds = [0.5 * density(4.0, 1.5, 0.5) * 3 / 4, 0.5 * density(4.0, 8.0, 2.0) * 1 / 4]
-    assert learner.predict_many([[4.0, 0]])[0] == pytest.approx([p / sum(odds) for p in odds], rel=1e-12)
-    assert learner.predict_many([[np.nan, 0]])[0] == pytest.approx([0.75, 0.25])
-    assert learner.predict_many([[np.nan, np.nan]])[0].tolist() == [0.5, 0.5]
-
-
-def test_zero_likelihood_falls_back_on_class_weights():
-    learner = NaiveBayes(Schema((0,), 3, "classification"))
-    learner.learn_many([[1.0], [1.0], [2.0], [2.0], [2.0]], [0, 0, 1, 1, 1])
-    assert learner.predict_many([[1.0]])[0].tolist() == [1.0, 0.0, 0.0]  # constants: 1 at the mean
-    assert learner.predict_many([[1.5]])[0].tolist() == [0.4, 0.6, 0.0]
 
 
 def test_many_features_do_not_underflow():
@@ -91,31 +69,6 @@ def test_cuts_snapshots_and_growth_do_not_matter(seed, n, missing, weights, data
     later = [r for op, r in zip(program.op[at:], program.row[at:], strict=True) if op != LEARN]
     assert grown[later].tobytes() == roomy[later].tobytes()
     assert np.ascontiguousarray(roomy[:, :4]).tobytes() == out.tobytes()
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    old=st.lists(st.integers(0, 4), min_size=1, max_size=6),
-    more=st.integers(0, 3),
-    k=st.integers(2, 4),
-    more_classes=st.integers(0, 3),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_transfer_moves_every_number_and_nothing_else(old, more, k, more_classes, seed):
-    before = Schema(tuple(old), k, "classification")
-    after = Schema(tuple(n + more if n else 0 for n in old), k + more_classes, "classification")
-    learner = NaiveBayes(before)
-    rng = np.random.default_rng(seed)
-    stats = rng.random((3, lay_out(before)[1])) + 1.0
-    moved, known = transfer(stats, learner._known, before, after)
-    assert np.sort(moved[moved > 0.0]).tolist() == np.sort(stats.ravel()).tolist()
-    assert len(known.values) == sum(after.n_values)
-    wide, narrow = lay_out(after)[0], lay_out(before)[0]
-    for f, n in enumerate(old):
-        for line in range(5 if n == 0 else 1 + n):
-            for c in range(k):
-                there = moved[:, int(wide.offset[f]) + line * after.n_outputs + c]
-                assert there.tolist() == stats[:, int(narrow.offset[f]) + line * k + c].tolist()
 
 
 @pytest.mark.parametrize(

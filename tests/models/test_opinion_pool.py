@@ -331,36 +331,6 @@ def test_a_state_that_is_of_other_members_is_a_sentence():
             adapted(pool, before.parameters(), wrong)
 
 
-def test_late_labels_judge_the_votes_that_were_cast():
-    """A member that has come to know better since is not believed for what it says now alone."""
-    schema = Schema((0,), 2, "classification")
-    pool = create("opinion-pool", schema, members={"last": "last-label", "most": "majority-class"}, rate=0.05)
-    x, out, kept = np.zeros((101, 1)), np.zeros((101, 2)), None
-    kept = kept_for(pool, 101)
-    pool.learn_many(np.zeros((3, 1)), [1, 1, 0])  # the last label is 0, the most frequent 1
-    before = pool.weights
-    ask = Program(np.zeros(100, np.int8), np.arange(100, dtype=np.int32), np.full(100, np.nan), np.ones(100))
-    pool.run_with(ask, x, out, kept)
-    tell = Program(np.ones(100, np.int8), np.arange(100, dtype=np.int32), np.ones(100), np.ones(100))
-    pool.run_with(tell, x, out, kept)
-    assert pool.weights["most"] > before["most"]
-    assert pool.weights["most"] > pool.weights["last"]  # after the first of these labels both would have been right
-
-
-def test_labels_of_before_anybody_knew_anything_judge_what_members_would_say_now():
-    schema = Schema((0, 0), 2, "classification")
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(500, 2))
-    y = (x[:, 0] > 0.0).astype(float)
-    ask = Program(np.zeros(500, np.int8), np.arange(500, dtype=np.int32), np.full(500, np.nan), np.ones(500))
-    tell = Program(np.ones(500, np.int8), np.arange(500, dtype=np.int32), y, np.ones(500))
-    pool = create("opinion-pool", schema, members={"most": "majority-class", "bayes": "naive-bayes"})
-    kept = kept_for(pool, 500)
-    for program in (ask, tell):
-        pool.run_with(program, x, np.zeros((500, 2)), kept)
-    assert pool.weights["bayes"] > 5 * pool.weights["most"]
-
-
 def test_notes_that_were_taken_away_are_asked_for_anew():
     schema = Schema((0, 0, 3), 3, "classification")
     x, program = world("classification", seed=2)
@@ -394,49 +364,6 @@ def test_where_a_class_is_rare_steps_are_newtons_as_the_definition_says(shares):
     assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
     assert even[0] == 1.0
     assert (even[-1] < 0.3) == (shares[0] > 0.98)  # Newton steps alone, or both
-
-
-@pytest.mark.parametrize("late", [0, 1, 300])
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_who_says_the_last_label_again_is_believed_where_labels_come_at_once_alone(task, late):
-    """A label that stays as it was for a while: the last one is right, and 300 instances later it tells nothing."""
-    schema = Schema((0,), 2 if task == "classification" else 1, task)
-    rng, n = np.random.default_rng(3), 8000
-    y = (np.repeat(np.arange(400), rng.integers(50, 250, 400))[:n] % 2).astype(float)
-    x = (y + 0.7 * rng.normal(size=n))[:, None]
-    other = "naive-bayes" if task == "classification" else "fimt-dd"
-    pool = create("opinion-pool", schema, members={"last": "last-label", "other": other}, rate=0.001)
-    alone, out, kept = create(other, schema), np.zeros((n, schema.n_outputs)), kept_for(pool, n)
-    own = np.zeros_like(out)
-    when = np.argsort(np.concatenate([2 * np.arange(n), 2 * (np.arange(n) + late) + 1]), kind="stable")
-    op = np.where(when < n, PREDICT, LEARN).astype(np.int8)
-    row = (when % n).astype(np.int32)
-    program = Program(op, row, np.where(op == LEARN, y[row], np.nan), np.ones(2 * n))
-    first = int(
-        np.flatnonzero(np.cumsum(op == LEARN) == 150)[0]
-    )  # while nobody has been judged by a vote that was cast
-    pool.run_with(program.part(0, first), x, out, kept)
-    assert late < 300 or pool.weights["last"] == 0.0
-    pool.run_with(program.part(first), x, out, kept)
-    alone.run(program, x, own)
-
-    def error(said):
-        wrong = said.argmax(1) != y if task == "classification" else abs(said[:, 0] - y)
-        return float(wrong[late + 1 :].mean())
-
-    assert error(out) < (0.5 if late < 300 else 1.15) * error(own)
-
-
-def test_it_comes_to_believe_who_is_right():
-    schema = Schema((0, 0), 2, "classification")
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(4000, 2))
-    y = (x[:, 0] > 0.0).astype(float)
-    pool = create("opinion-pool", schema, members={"most": "majority-class", "bayes": "naive-bayes"})
-    pool.learn_many(x, y)
-    assert pool.weights["bayes"] > 5 * pool.weights["most"]
-    told = {node["member"]: node for node in pool.describe() if "member" in node}
-    assert told["bayes"]["error"] < told["most"]["error"]
 
 
 @pytest.mark.parametrize(

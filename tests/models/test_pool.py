@@ -9,7 +9,6 @@ from models.randomness import below, seeded
 from models.registry import create, validate
 from models.soft.candidates import parse
 from models.soft.pool import ModelPool
-from models.streams import agrawal, hyperplane
 from tests.models.hoeffding_trees import play
 from tests.models.naive_pool import PoolTwin
 from tests.models.streams_of_instances import interleave, mixed
@@ -96,47 +95,6 @@ def test_around_any_model():
         children = node.get("children", [])
         below_it = children.values() if isinstance(children, dict) else children
         assert {*below_it, node.get("default", 0)} <= ids
-
-
-def test_the_better_ones_learn():
-    """A candidate that cannot learn loses its place, and the one that predicts is the best."""
-    made = hyperplane.generate(4000, seed=1)
-    pool = ModelPool(
-        Schema(made.n_values, 2, "classification"),
-        candidates="learning_rate=0.0,0.02; max_depth=0,3; significance=1",  # grown before anyone loses a place
-        n_explored=0,
-    )
-    pool.learn_many(made.x, made.y)
-    parts = [node for node in pool.describe() if "loss" in node]
-    best = min(parts, key=lambda part: part["loss"])
-    assert best.get("best")
-    assert best["parameters"] == {"learning_rate": 0.02, "max_depth": 3}
-    assert best["weight"] > 3500
-    assert sum(part["weight"] for part in parts) == 4 * 100 + 2 * 3900
-
-
-def test_explored_places_go_round():
-    made = agrawal.generate(3000, seed=1)
-    schema = Schema(made.n_values, 2, "classification")
-    learned = []
-    for n_explored in (0, 2):
-        pool = ModelPool(schema, candidates="alpha=0.1,0.5; learning_rate=0,0.01,0.1", n_explored=n_explored)
-        pool.learn_many(made.x, made.y)
-        learned.append(sorted(pool._pool.learned.tolist()))
-    assert learned[0][0] < 200 < 500 < learned[1][0]
-
-
-def test_a_pool_of_one_is_its_candidate():
-    stream = mixed(400, seed=6)
-    program = interleave(stream, 2)
-    alone, pool = (np.zeros((400, 3)) for _ in range(2))
-    create("soft-tree", stream.schema, depth=2, seed=9).run(program, stream.x, alone)
-    learner = ModelPool(stream.schema, of="soft-tree", candidates="depth=2", seed=9)
-    learner.run(program, stream.x, pool)
-    assert pool.tobytes() == alone.tobytes()
-    part = learner.describe()[1]
-    assert (part["weight"], part["best"]) == (400.0, True)
-    assert part["loss"] > 0.0
 
 
 def test_combinations():

@@ -82,16 +82,6 @@ def test_members_that_know_nothing_have_no_vote():
     assert learner.predict_many([[0.0]])[0, 0] == pytest.approx(1000.0)
 
 
-def test_a_rise_of_the_errors_replaces_trees_and_a_fall_does_not():
-    rng = np.random.default_rng(3)
-    x = rng.random((6000, 2))
-    quiet = np.where(np.arange(6000) < 3000, 3.0, 0.1) * rng.normal(size=6000)
-    for noise, replaced in ((quiet, False), (quiet[::-1], True)):
-        learner = create(ARF, Schema((0, 0), 1, "regression"), n_models=3)
-        learner.learn_many(x, noise)
-        assert (learner.state().member_numbers[:, 0] > 1).any() == replaced  # begun; the first may come back
-
-
 def test_windows_over_residuals_are_adwin():
     from models.ensemble.windows import DRIFT, STABLE, ResidualWindows
 

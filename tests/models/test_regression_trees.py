@@ -12,7 +12,6 @@ from models.contract import LEARN, Schema
 from models.registry import create
 from models.regression.fimt import FimtDD
 from models.regression.hoeffding import HoeffdingRegressionTree
-from models.regression.leaf import ORIGIN, N
 from models.regression.nodes import (
     BLOCK,
     FREE,
@@ -29,10 +28,10 @@ from models.regression.nodes import (
     RIGHT,
     TEST,
 )
-from models.regression.observers import lay_out, rank_tests
+from models.regression.observers import lay_out
 from models.regression.orto import Orto
 from models.regression.subspace_tree import SubspaceRegressionTree
-from models.streams import friedman
+from tests.models.hoeffding_trees import cuts_and_snapshots, growing
 from tests.models.naive_fimt import FimtTwin, OrtoTwin, SubspaceTwin
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
 
@@ -169,8 +168,8 @@ WORLDS = [
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
 @pytest.mark.parametrize(("cls", "mode"), MODES, ids=str)
-@pytest.mark.parametrize("delay", [0, 5])
-def test_equals_twin(cls, mode, world, delay):
+def test_equals_twin(cls, mode, world):
+    delay = 5 * (WORLDS.index(world) % 2)  # the labels of every other world come late
     stream = targets(900, seed=3, **world)
     program = interleave(stream, delay)
     learner, other = make(cls, stream, **mode), twin(cls, stream, **mode)
@@ -200,7 +199,7 @@ def test_the_modes_reach_what_they_are_for():
     assert len(depths) > 2
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     cls=st.sampled_from([FimtDD, Orto, SubspaceRegressionTree]),
     seed=st.integers(0, 2**32 - 2),
@@ -253,66 +252,15 @@ def test_equals_twin_anywhere(cls, seed, n, n_values, missing, weights, delay, p
     check_invariants(learner)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 2**32 - 2),
-    n=st.sampled_from(SIZES),
-    cuts=st.lists(st.floats(0.0, 1.0), max_size=4),
-    delay=st.integers(0, 30),
-    mode=st.sampled_from(MODES),
-    weights=st.sampled_from(["one", "fractions"]),
-)
-def test_cuts_and_snapshots_do_not_matter(seed, n, cuts, delay, mode, weights):
-    cls, parameters = mode
-    stream = targets(n, seed, weights=weights)
-    program = interleave(stream, delay)
-    whole, out = make(cls, stream, **parameters), np.zeros((n, 1))
-    whole.run(program, stream.x, out)
-    pieces, learner = np.zeros((n, 1)), make(cls, stream, **parameters)
-    places = [0, *sorted(int(c * len(program.op)) for c in cuts), len(program.op)]
-    for start, stop in pairwise(places):
-        learner.run(cut(program, start, stop), stream.x, pieces)
-        saved = snapshot(learner)
-        learner.predict_many(stream.x)
-        learner = make(cls, stream, **parameters)
-        learner.restore(saved)
-        assert same(snapshot(learner), saved)
-    assert pieces.tobytes() == out.tobytes()
-    assert same(snapshot(learner), snapshot(whole))
-    assert learner.describe() == whole.describe()
+EVERY_MODE = [{"cls": cls, **mode} for cls, mode in MODES]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 2**32 - 2),
-    n=st.sampled_from(SIZES),
-    at=st.floats(0.0, 1.0),
-    mode=st.sampled_from(MODES),
-    more=st.tuples(st.integers(0, 4), st.integers(0, 4)),
-)
-def test_growing_equals_having_had_the_room(seed, n, at, mode, more):
-    cls, parameters = mode
-    stream = targets(n, seed)
-    program = interleave(stream, delay=3)
-    at = int(at * len(program.op))
-    larger = Schema((0, 3 + more[0], 0, 5 + more[1], 0, 2), 1, "regression")
-    growing, roomy = make(cls, stream, **parameters), make(cls, stream._replace(schema=larger), **parameters)
-    out, expected = np.zeros((n, 1)), np.zeros((n, 1))
-    growing.run(cut(program, 0, at), stream.x, out)
-    growing.resize(larger)
-    growing.run(cut(program, at, len(program.op)), stream.x, out)
-    roomy.run(program, stream.x, expected)
-    assert out.tobytes() == expected.tobytes()
-    assert same(snapshot(growing), snapshot(roomy))
+def of_mode(stream, cls, **mode):
+    return make(cls, stream, **mode)
 
 
-def test_a_member_of_all_features_is_the_plain_tree():
-    stream = targets(900, seed=3)
-    plain, member = make(HoeffdingRegressionTree, stream), make(SubspaceRegressionTree, stream, n_features=99)
-    for learner in (plain, member):
-        learner.learn_many(stream.x, stream.y)
-    assert plain.describe() == member.describe()
-    assert plain.predict_many(stream.x).tobytes() == member.predict_many(stream.x).tobytes()
+test_cuts_and_snapshots_do_not_matter = cuts_and_snapshots(of_mode, SIZES, EVERY_MODE, targets)
+test_growing_equals_having_had_the_room = growing(of_mode, SIZES, EVERY_MODE, targets)
 
 
 @pytest.mark.parametrize("delay", [0, 5])
@@ -364,72 +312,6 @@ def test_the_subsets_of_leaves_differ():
     assert len(set(observed(learner))) > 3
 
 
-def candidate(n_values, rows, y, share=0.01):
-    """Merits and values of the tests of a leaf that saw these rows."""
-    learner = FimtDD(Schema(n_values, 1, "regression"), grace_period=10**9, n_bins=8)
-    learner.learn_many(rows, y)
-    merits, values = np.zeros(len(n_values)), np.zeros(len(n_values))
-    layout = lay_out(learner.schema, 8)[0]
-    rank_tests(learner.state().blocks[0], layout, float(len(y)), share, merits, values)
-    return merits.tolist(), values.tolist()
-
-
-def test_standard_deviation_reduction_by_hand():
-    # Deviation 5 before the split, 0 after it.
-    assert candidate((0,), [[1.0], [2.0], [7.0], [8.0]], [0, 0, 10, 10]) == ([5.0], [2.0])
-    # y is 0, 0, 10, 10, 20, 20: deviation sqrt(200 / 3); value 2 against the rest leaves 0 and 5 of 4 in 6.
-    merits, values = candidate((3,), [[0], [0], [1], [1], [2], [2]], [0, 0, 10, 10, 20, 20])
-    assert merits == pytest.approx([math.sqrt(200 / 3) - 4 / 6 * 5.0])
-    assert values == [0.0]  # values 0 and 2 are as good, the first wins
-    # A constant feature, a constant target.
-    assert candidate((0,), [[1.0]] * 4, [0, 1, 2, 3])[0] == [0.0]
-    assert candidate((0,), [[1.0], [2.0], [3.0], [4.0]], [3, 3, 3, 3])[0] == [0.0]
-
-
-def test_missing_values_lessen_the_merit():
-    x = [[0, 0], [0, 0], [1, 1], [1, 1], [np.nan, 0], [np.nan, 0], [np.nan, 1], [np.nan, 1]]
-    assert candidate((2, 2), x, [0, 0, 10, 10] * 2)[0] == [2.5, 5.0]
-
-
-def test_light_branches_are_no_branches():
-    x, y = [[0]] * 99 + [[1]], [0] * 99 + [10]
-    assert candidate((2,), x, y, share=0.001)[0][0] > 0.0
-    assert candidate((2,), x, y, share=0.02)[0] == [0.0]
-
-
-def keys(learner, n_bins):
-    layout = lay_out(learner.schema, n_bins)[0]
-    block, at = learner.state().blocks[0], layout.offset[0]
-    n = int(block[at])
-    sums = block[at + 1 + n_bins :][: 3 * n].reshape(n, 3)
-    return block[at + 1 : at + 1 + n].tolist(), sums[:, 0].tolist(), block[ORIGIN] + sums[:, 1] / sums[:, 0]
-
-
-def test_the_keys_of_a_bounded_search_tree():
-    learner = FimtDD(Schema((0,), 1, "regression"), n_bins=4, grace_period=10**9)
-    learner.learn_many([[5.0], [1.0], [3.0], [1.0], [8.0]], [50, 10, 30, 10, 80])
-    found, n, means = keys(learner, 4)
-    assert found == [1.0, 3.0, 5.0, 8.0]
-    assert n == [2.0, 1.0, 1.0, 1.0]
-    assert means == pytest.approx([10, 30, 50, 80])
-    learner.learn_many([[4.0], [6.0]], [40, 60])  # counted up to 5, up to 8
-    found, n, means = keys(learner, 4)
-    assert (found, n) == ([1.0, 3.0, 5.0, 8.0], [2.0, 1.0, 2.0, 2.0])
-    assert means == pytest.approx([10, 30, 45, 70])
-    learner.learn_many([[9.0]], [90])  # the lightest neighbours, but the least and the greatest, become one
-    found, n, means = keys(learner, 4)
-    assert (found, n) == ([1.0, 5.0, 8.0, 9.0], [2.0, 3.0, 2.0, 1.0])
-    assert means == pytest.approx([10, 40, 70, 90])
-    learner.learn_many([[0.0]], [0])
-    assert keys(learner, 4)[:2] == ([0.0, 1.0, 8.0, 9.0], [1.0, 2.0, 5.0, 1.0])
-
-
-def test_a_feature_that_only_grows_can_be_split():
-    learner = FimtDD(Schema((0,), 1, "regression"), leaf_prediction="mean", grace_period=1000, n_bins=16)
-    learner.learn_many(np.arange(1000.0)[:, None], [10.0 * (i >= 700) for i in range(1000)])
-    assert learner.describe()[0]["threshold"] == pytest.approx(700, abs=100)
-
-
 def test_the_bound_decides():
     """One feature explains all: the ratio is 0, so the leaf splits once sqrt(log(1 / delta) / 2n) < 1."""
     for delta in (1e-3, 1e-7, 1e-20):
@@ -439,40 +321,6 @@ def test_the_bound_decides():
             learner.learn_many([[n % 2]], [n % 2])
             n += 1
         assert n == max(2, math.floor(math.log(1.0 / delta) / 2.0) + 1)
-
-
-def test_ties_wait_in_a_tree_and_become_options_in_an_option_tree():
-    x = [[i % 2, i % 2] for i in range(100)]
-    schema = Schema((2, 2), 1, "regression")
-    shared = {"grace_period": 50, "tie_threshold": 0.0}
-    waiting, trying = FimtDD(schema, **shared), Orto(schema, keep_leaf=False, **shared)
-    for learner in (waiting, trying):
-        learner.learn_many(x, [i % 2 for i in range(100)])
-    assert waiting.size()["n_nodes"] == 1
-    first, *_, second, _, _ = trying.describe()
-    assert (first["feature"], second["feature"]) == (0, 1)
-    assert first["option"] == second["id"]
-
-
-def test_linear_leaves_learn_a_line():
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(4000, 3)) * [1.0, 100.0, 0.01]
-    y = 3.0 * x[:, 0] - 0.2 * x[:, 1] + 500.0 * x[:, 2] + 1000.0
-    learner = FimtDD(Schema((0, 0, 0), 1, "regression"), max_nodes=1)
-    learner.learn_many(x, y)
-    assert learner.describe()[0]["predictor"] == "model"
-    error = np.abs(learner.predict_many(x)[:, 0] - y)
-    assert error.mean() < 0.02 * y.std()
-
-
-def test_adaptive_leaves_fall_back_on_the_mean():
-    """Where the rate is too high for the noise, the mean errs less."""
-    rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(2000, 5)), rng.normal(size=2000)
-    learner = FimtDD(Schema((0,) * 5, 1, "regression"), max_nodes=1, learning_rate=1.0, learning_rate_decay=0.0)
-    learner.learn_many(x, y)
-    assert learner.describe()[0]["predictor"] == "mean"
-    assert learner.predict_many(x[:1])[0, 0] == pytest.approx(y.mean())
 
 
 def test_targets_and_weights_that_teach_nothing():
@@ -495,31 +343,6 @@ def test_huge_and_tiny_targets(scale):
         assert np.all(np.isfinite(learner.predict_many(stream.x)))
 
 
-def test_an_abrupt_drift_is_found_and_forgotten():
-    """After Friedman's function changed, a tree with drift detection errs less than one without."""
-    n = 20_000
-    before, after = friedman.generate(n, 1), friedman.generate(n, 2, function=1)
-    schema = Schema(before.n_values, 1, "regression")
-    errors = {}
-    for detect in (False, True):
-        learner = FimtDD(schema, leaf_prediction="mean", drift_detection=detect)
-        learner.learn_many(before.x, before.y)
-        old = learner.size()["n_nodes"]
-        learner.learn_many(after.x[: n // 2], after.y[: n // 2])
-        errors[detect] = np.abs(learner.predict_many(after.x[n // 2 :])[:, 0] - after.y[n // 2 :]).mean()
-        assert detect or learner.size()["n_nodes"] >= old
-    assert errors[True] < 0.95 * errors[False]
-
-
-def test_no_alarm_on_a_stationary_stream():
-    stream = friedman.generate(40_000, 3)
-    learner = FimtDD(Schema(stream.n_values, 1, "regression"))
-    plain = FimtDD(learner.schema, drift_detection=False, max_nodes=1500)
-    for model in (learner, plain):
-        model.learn_many(stream.x, stream.y)
-    assert [node["weight"] for node in learner.describe()] == [node["weight"] for node in plain.describe()]
-
-
 def test_cold_leaves_keep_their_bytes():
     """Learning in one leaf changes no other's row: what a checkpoint cuts into chunks stays the same."""
     stream = targets(2000, seed=5, missing=0.0)
@@ -531,38 +354,6 @@ def test_cold_leaves_keep_their_bytes():
     assert np.any(before["blocks"] != after["blocks"], axis=1).sum() == 1
     for name in ("links", "test", "monitor", "counts"):
         assert before[name].tobytes() == after[name].tobytes()
-
-
-def test_a_child_begins_with_what_its_half_was():
-    learner = FimtDD(Schema((2,), 1, "regression"), grace_period=20, leaf_prediction="mean", tie_threshold=1.0)
-    learner.learn_many([[i % 2] for i in range(20)], [3.0 + 4.0 * (i % 2) for i in range(20)])
-    assert learner.predict_many([[0.0], [1.0]])[:, 0].tolist() == [3.0, 7.0]
-    assert learner.state().blocks[:, N].tolist() == [10.0, 10.0]
-
-
-@pytest.mark.parametrize(
-    ("cls", "name", "value"),
-    [
-        (FimtDD, "grace_period", 0),
-        (FimtDD, "delta", 0.0),
-        (FimtDD, "delta", float("nan")),
-        (FimtDD, "leaf_prediction", "linear"),
-        (FimtDD, "n_bins", 3),
-        (FimtDD, "max_depth", -1),
-        (FimtDD, "drift_threshold", -1.0),
-        (Orto, "prediction", "mean"),
-        (Orto, "max_trees", 0),
-        (Orto, "option_decay", 1.5),
-    ],
-)
-def test_parameters_out_of_range(cls, name, value):
-    with pytest.raises(ValueError, match=f"parameter '{name}'"):
-        cls(Schema((0,), 1, "regression"), **{name: value})
-
-
-def test_regression_only():
-    with pytest.raises(ValueError, match="does regression"):
-        FimtDD(Schema((0,), 2, "classification"))
 
 
 def test_the_hoeffding_tree_is_fimt_without_drift_detection():

@@ -6,8 +6,6 @@ import pytest
 from models.contract import LEARN, PREDICT, Program, Schema
 from models.registry import create
 from models.shrubs.simplex import project
-from models.shrubs.window import FILLED, MEMBERS
-from models.streams import moving_squares
 from tests.models import naive_shrubs
 from tests.models.naive_shrubs import NaiveShrubEnsemble, NaiveShrubs
 
@@ -97,55 +95,6 @@ def test_sums_are_those_of_the_window_after_it_has_slid_for_long():
     np.testing.assert_allclose(state.labels, said[:, np.arange(64), state.y.astype(int)].sum(axis=1), atol=1e-10)
 
 
-@pytest.mark.parametrize("n_trees", [1, 4])
-def test_a_new_concept_enters_at_once_as_theorem_1_says(n_trees):
-    """A label never seen before, a step above B C / 4 m, fully grown trees: the new tree is in, and says it."""
-    size, classes = 16, 3
-    schema = Schema((0, 0), classes, "classification")
-    learner = create(
-        "shrub-ensemble", schema, window=size, n_trees=n_trees, max_depth=99, splits="best", burn_in=0,
-        step=size * classes / 4 + 1.0, n_windows=1, every=1,
-    )  # fmt: skip
-    rng = np.random.default_rng(2)
-    x = rng.random((100, 2))
-    learner.learn_many(x, (x[:, 0] > 0.5).astype(float))
-    new = np.array([[0.3, 0.3]])
-    assert learner.predict_many(new)[0, 2] == 0.0
-    newest = learner.state().n_nodes.tolist()
-    learner.learn_many(new, np.array([2.0]))
-    assert learner.predict_many(new)[0, 2] > 0.0
-    assert len(learner.state().n_nodes) <= n_trees
-    assert learner.state().n_nodes.tolist() != newest
-
-
-def agreeing(n, n_classes=2, seed=0):
-    """Rows whose features all say the class, each at a threshold of its own: every test is as good as any other."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, n_classes, n)
-    return y[:, None] + rng.random((n, 4)) * 0.9, y.astype(float)
-
-
-@pytest.mark.parametrize(("splits", "n_values"), [("best", (0,) * 4), ("random", (2,) * 4)])
-def test_features_that_are_equally_good_are_each_taken_sometimes(splits, n_values):
-    """Not always the one that stands first: trees would all look at the same one."""
-    schema = Schema(n_values, 2, "classification")
-    x, y = agreeing(200)
-    x = np.floor(x) if n_values[0] else x
-    learner = create(
-        "shrub-ensemble", schema, n_windows=1, every=1, window=16, n_trees=200, weighting="equal", splits=splits
-    )
-    learner.learn_many(x, y)
-    roots = [node["feature"] for node in learner.describe() if node.get("part") == "tree" and "feature" in node]
-    taken = np.bincount(roots, minlength=4)
-    assert taken.min() > 25  # of 199: chance alone stays above it but once in 10,000 seeds
-    again = create(
-        "shrub-ensemble", schema, n_windows=1, every=1, window=16, n_trees=200, weighting="equal", splits=splits
-    )
-    for i in range(200):
-        again.learn_many(x[i : i + 1], y[i : i + 1])
-    assert all(a.tobytes() == b.tobytes() for a, b in zip(learner.state(), again.state(), strict=True))
-
-
 @pytest.mark.parametrize("more", [{"splits": "best"}, {"train_share": 0.5}, {"loss": "cross-entropy"}])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_room_for_classes_that_never_come_changes_no_bit(more, n_classes):
@@ -159,16 +108,6 @@ def test_room_for_classes_that_never_come_changes_no_bit(more, n_classes):
         learner = create("shrub-ensemble", schema, seed=5, n_windows=2, every=4, window=48, max_depth=3, **more)
         told.append(test_then_train(learner, x, y, weights)[:, :n_classes])
     assert told[0].tobytes() == told[1].tobytes()
-
-
-def test_a_small_step_does_not_take_it_in():
-    schema = Schema((0, 0), 3, "classification")
-    parameters = {**ONE, "window": 16, "n_trees": 1, "max_depth": 99, "splits": "best", "burn_in": 0, "step": 0.1}
-    learner = create("shrub-ensemble", schema, **parameters)
-    x = np.random.default_rng(2).random((100, 2))
-    learner.learn_many(x, (x[:, 0] > 0.5).astype(float))
-    learner.learn_many(np.array([[0.3, 0.3]]), np.array([2.0]))
-    assert learner.predict_many(np.array([[0.3, 0.3]]))[0, 2] == 0.0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -186,18 +125,6 @@ def test_equal_weights_keep_those_that_come_first():
     weights = np.array([0.5, 0.5, 0.5, 0.1])
     project(weights, 4, 2, np.array([2, 1, 3, 0], np.uint32))
     assert weights.tolist() == [0.5, 0.5, 0.0, 0.0]
-
-
-def test_memory_is_bounded_by_the_window():
-    x, y = stream(2000, "classification")
-    learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), window=32, n_trees=4, max_depth=99)
-    for a in range(0, 2000, 100):
-        learner.learn_many(x[a : a + 100], y[a : a + 100])
-        state = learner.state()
-        assert (state.counts[:, MEMBERS] <= 4).all()
-        assert (state.counts[:, FILLED] <= [32, 8, 2, 2]).all()
-        assert (state.n_nodes <= 63).all()
-        assert len(state.x) <= 44
 
 
 @pytest.mark.parametrize(
@@ -222,21 +149,6 @@ def test_windows_of_several_lengths_are_blended_as_the_twin_does(task, parameter
         naive.learn(x[i], y[i], weights[i])
     np.testing.assert_allclose(ours, theirs, atol=1e-8)
     np.testing.assert_allclose(learner.state().blend, naive.shares, atol=1e-8)
-
-
-def test_the_blend_follows_the_window_that_predicts_best():
-    """A concept that turns every 40 labels is a short window's; one that stays, a long one's."""
-    rng = np.random.default_rng(4)
-    x = rng.random((1200, 2))
-    turning = (x[:, 0] > 0.5) ^ (np.arange(1200) // 40 % 2 == 1)
-    staying = (x[:, 0] > 0.5) ^ (x[:, 1] > 0.3) ^ (rng.random(1200) < 0.2)
-    shares = {}
-    for name, y in (("turning", turning), ("staying", staying)):
-        learner = create("shrub-ensemble", Schema((0, 0), 2, "classification"), window=256, n_windows=3, every=8)
-        learner.learn_many(x, y.astype(float))
-        shares[name] = learner.state().blend
-    assert shares["turning"].argmax() > 0
-    assert shares["staying"].argmax() == 0
 
 
 def test_nominal_windows_take_a_byte_a_value_and_elec_fits_two_kilobytes():
@@ -286,22 +198,3 @@ def test_threads_change_no_bit():
         out = test_then_train(learner, x, y, np.ones(600))
         states.append([out.tobytes(), *(array.tobytes() for array in learner.state())])
     assert states[0] == states[1]
-
-
-def test_a_subspace_has_two_features_where_there_are_two():
-    """A tree of one of two features sees no squares."""
-    schema = Schema((0, 0), 4, "classification")
-    stream = moving_squares.generate(3000, 1)
-    right = {}
-    for tried in ("all", "subspace"):
-        learner = create("shrub-ensemble", schema, seed=1, n_windows=1, window=128, max_features=tried)
-        out = np.zeros((3000, 4))
-        program = Program(
-            np.tile(np.array([PREDICT, LEARN], np.int8), 3000),
-            np.repeat(np.arange(3000, dtype=np.int32), 2),
-            np.repeat(stream.y, 2),
-            np.ones(6000),
-        )
-        learner.run(program, stream.x, out)
-        right[tried] = (out.argmax(axis=1) == stream.y).mean()
-    assert right["subspace"] == pytest.approx(right["all"], abs=0.02)

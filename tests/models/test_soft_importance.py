@@ -112,38 +112,6 @@ def learned(name, x, y, task, n_values=None, **parameters):
     return learner
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("name", [*SOFT, "model-pool"])
-def test_what_matters_has_most_and_duplicates_share_it(name, task):
-    """A gate that grows begins as a form of the feature that is tested, so of two that are equal it keeps to one."""
-    x, y = two_of_six(5000, task)
-    found = told(learned(name, x, y, task))
-    assert sum(found) == pytest.approx(1.0)
-    assert found[0] + found[1] > 0.95
-    assert min(found[:2]) > 0.1
-    x[:, 5] = x[:, 1]
-    again = told(learned(name, x, y, task))
-    assert again[0] + again[1] + again[5] > 0.95
-    assert again[1] + again[5] == pytest.approx(found[1], abs=0.25)
-    if name == "soft-tree":
-        assert again[1] == pytest.approx(again[5], rel=0.1)
-    else:
-        assert again[1] >= 0.9 * again[5] > 0.0
-
-
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("name", SOFT)
-def test_a_constant_has_none_and_scale_does_not_matter(name, task):
-    x, y = two_of_six(3000, task)
-    x[:, 2], x[:, 3], x[:, 4] = 0.1, 2.0, np.random.default_rng(1).integers(0, 3, 3000)
-    n_values = (0, 0, 0, 4, 3, 0)
-    found = told(learned(name, x, y, task, n_values))
-    assert found[2] == found[3] == 0.0
-    assert 0.0 < found[4] < 0.05
-    wide = x * [1000.0, 1e-6, 1000.0, 1.0, 1.0, 1e6]
-    assert told(learned(name, wide, y, task, n_values)) == pytest.approx(found, abs=1e-6)
-
-
 @pytest.mark.parametrize("name", SOFT)
 def test_what_no_gate_looks_at_has_none(name):
     x, y = two_of_six(3000, "classification")

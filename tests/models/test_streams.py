@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.randomness import below, draw, normal, seeded, uniform
+from models.randomness import draw, seeded
 from models.streams import (
     agrawal,
     friedman,
@@ -70,19 +70,6 @@ def test_draws_are_xoshiro(seed):
     state = seeded(seed)
     twin = xoshiro([int(word) for word in state])
     assert [int(draw(state)) for _ in range(100)] == [next(twin) for _ in range(100)]
-
-
-def test_uniform_below_and_normal_have_their_moments():
-    state = seeded(7)
-    flat = np.array([uniform(state) for _ in range(20000)])
-    assert flat.min() >= 0.0
-    assert flat.max() < 1.0
-    assert flat.mean() == pytest.approx(0.5, abs=0.01)
-    assert {below(state, 3) for _ in range(200)} == {0, 1, 2}
-    bell = np.array([normal(state) for _ in range(20000)])
-    assert bell.mean() == pytest.approx(0.0, abs=0.03)
-    assert bell.std() == pytest.approx(1.0, abs=0.03)
-    assert np.mean(np.abs(bell) < 1.0) == pytest.approx(0.6827, abs=0.02)
 
 
 @pytest.mark.parametrize("generate", GENERATORS)
@@ -177,19 +164,12 @@ def group_a(function, salary, commission, age, elevel, hvalue, hyears, loan):
     hyears=st.integers(1, 30),
     loan=st.integers(0, 500),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_agrawal_functions_equal_the_twin(function, salary, commission, age, elevel, hvalue, hyears, loan):
     salary, commission, hvalue, loan = salary * 1e3, commission * 1e3, hvalue * 1e3, loan * 1e3
     row = np.array([salary, commission, age, elevel, 0.0, 0.0, hvalue, hyears, loan])
     expected = group_a(function, salary, commission, age, elevel, hvalue, hyears, loan)
     assert agrawal.classify(function, row) == (0.0 if expected else 1.0)
-
-
-@pytest.mark.parametrize("function", range(10))
-def test_agrawal_labels_follow_the_function_before_perturbation(function):
-    stream = agrawal.generate(3000, 2, function=function, perturbation=0.0)
-    assert [agrawal.classify(function, row) for row in stream.x] == stream.y.tolist()
-    assert set(stream.y) == {0.0, 1.0}
 
 
 def test_agrawal_distributions():
@@ -213,18 +193,6 @@ def test_agrawal_refuses_unknown_functions():
         agrawal.generate(1, function=10)
 
 
-def test_led_shows_digits_and_noise():
-    clean = led.generate(500, noise=0.0)
-    shown = {int(y): tuple(row[:7].astype(int)) for row, y in zip(clean.x, clean.y, strict=True)}
-    assert len(set(shown.values())) == 10
-    assert shown[8] == (1,) * 7
-    assert shown[1] == (0, 0, 1, 0, 0, 1, 0)
-    noisy = led.generate(20000, noise=0.1)
-    flipped = noisy.x[:, :7] != led.SEGMENTS[noisy.y.astype(int)]
-    assert flipped.mean(axis=0) == pytest.approx(np.full(7, 0.1), abs=0.01)
-    assert noisy.x[:, 7:].mean(axis=0) == pytest.approx(np.full(17, 0.5), abs=0.02)
-
-
 def test_rbf_centroids_move():
     options = {"n_features": 2, "n_centroids": 1, "n_classes": 1}
     still = random_rbf.generate(4000, 5, speed=0.0, **options).x
@@ -235,57 +203,6 @@ def test_rbf_centroids_move():
     assert np.ptp(blocks, axis=0).min() > 0.5
     assert blocks.min() > -0.3
     assert blocks.max() < 1.3
-
-
-def test_squares_leave_their_places_to_the_next_class():
-    """At speed s a square is where its neighbour was 0.08 / s instances before, until the squares turn back."""
-    stream = moving_squares.generate(20_000, 2, speed=0.0004)
-    left = stream.x[:, 0] - 0.08 * stream.y
-    for start in (0, 200, 1000):
-        shown = left[start : start + 50] - 0.0004 * start
-        assert 0.0 <= shown.min() < 0.02 < 0.05 < shown.max() <= 0.07
-    assert np.ptp(stream.x[:, 1]) == pytest.approx(0.05, abs=0.001)
-    middle = left.reshape(-1, 100).mean(axis=1)
-    assert (middle.min(), middle.max()) == pytest.approx((0.025, 0.735), abs=0.03)
-    assert np.count_nonzero(np.diff(np.sign(middle - 0.38))) == 11  # 20,000 instances are 11.3 ways
-
-
-def test_a_chessboard_is_shown_field_by_field_and_keeps_its_classes():
-    stream = transient_chessboard.generate(32_000, 4)
-    column, row = (8 * stream.x).astype(int).T
-    assert np.array_equal((column + 2 * row) % 8, stream.y)
-    fields = (8 * row + column).reshape(-1, 2000)
-    alone, together = fields[:, :1000].reshape(-1, 250), fields[:, 1000:]
-    assert np.all(alone == alone[:, :1])
-    assert sorted(alone[:, 0]) == list(range(64))  # a pass shows each field once
-    assert all(len(set(board)) == 64 for board in together.tolist())
-
-
-def test_hyperplane_turns():
-    """Without noise, a plane of the first weights classifies everything if it stands, and only the beginning if not."""
-    state = seeded(3)
-    weights = np.array([uniform(state) for _ in range(4)])
-    for speed in (0.0, 0.01):
-        stream = hyperplane.generate(5000, 3, n_features=4, n_drift=4, turn=0.0, noise=0.0, speed=speed)
-        agrees = (stream.x @ weights >= weights.sum() / 2) == stream.y
-        assert agrees[:5].all()
-        assert agrees.all() == (speed == 0.0)
-        assert agrees[2500:].mean() < 0.98 or speed == 0.0
-
-
-def test_noise_inverts_classes_and_moves_nothing_else():
-    for module in (sea, hyperplane):
-        clean, noisy = module.generate(20000, 2, noise=0.0), module.generate(20000, 2, noise=0.2)
-        assert noisy.x.tobytes() == clean.x.tobytes()
-        assert np.mean(noisy.y != clean.y) == pytest.approx(0.2, abs=0.01)
-
-
-def test_waveform_means_are_the_mixtures():
-    stream = waveform.generate(30000, 1, n_irrelevant=2)
-    for wave, (a, b) in enumerate(((0, 1), (0, 2), (1, 2))):
-        mean = stream.x[stream.y == wave].mean(axis=0)
-        assert mean[:21] == pytest.approx((waveform.WAVES[a] + waveform.WAVES[b]) / 2, abs=0.1)
-        assert mean[21:] == pytest.approx([0.0, 0.0], abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -316,16 +233,6 @@ def test_drifting_streams_are_the_twin_s(width):
     source = opened()
     pieces = [source.take(n) for n in (0, 1, 399, 7, 593)]
     assert b"".join(part.x.tobytes() for part in pieces) == whole.x.tobytes()
-
-
-def test_a_gradual_drift_is_gradual():
-    """The new stream's share is 12 % at at - width / 2, 50 % at at, 88 % at at + width / 2."""
-    options = {"noise": 0.0, "n_irrelevant": 0}
-    old, new = led.source(1, **options), led.source(1, **options | {"noise": 1.0})
-    stream = drifting(old, new, 50_000, 40_000).take(100_000)
-    is_new = np.any(stream.x != led.SEGMENTS[stream.y.astype(int)], axis=1)
-    for middle, share in ((0, 0.0067), (30_000, 0.119), (50_000, 0.5), (70_000, 0.881), (99_000, 0.9926)):
-        assert is_new[max(0, middle - 1000) : middle + 1000].mean() == pytest.approx(share, abs=0.04)
 
 
 def test_a_drift_keeps_the_schema():

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.topics.test_codecs import KEYS, NOMINALS, NUMBERS, ODD, TIMES, optional, raw
+from tests.topics.test_codecs import NOMINALS, NUMBERS, ODD, TIMES, optional, raw
 from topics import records as r
 from topics.codecs import JsonCodec
 from topics.records import Feature, Features, Mapping
@@ -98,18 +97,3 @@ RECORD = st.fixed_dictionaries(
     {"id": st.one_of(st.sampled_from(["a", "b"]), ODD), "molecule": st.one_of(optional({"shapes": BAG}), ODD)},
     optional={"ts": TIMES, "y": st.one_of(st.sampled_from(CLASSES), ODD)},
 )
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(RECORD.map(lambda o: json.dumps(o).encode()), KEYS), min_size=1, max_size=6))
-def test_batches_and_single_records_agree(data: list[tuple[bytes, bytes | None]]) -> None:
-    codec = JsonCodec(MAPPING)
-    batch = raw([value for value, _ in data], [key for _, key in data])
-    (v1, c1), (v2, c2) = fresh(), fresh()
-    whole = codec.decode_features(batch, v1, c1)
-    parts = [codec.decode_features(batch.part(i, i + 1), v2, c2) for i in range(len(batch))]
-    assert [v.state() for v in v1[1:]] == [v.state() for v in v2[1:]]
-    assert whole.sizes is not None
-    assert whole.sizes.tolist() == [n for part in parts for n in part.sizes]
-    assert np.array_equal(whole.x, np.concatenate([part.x for part in parts]), equal_nan=True)
-    assert [bad.reason for bad in whole.rejected] == [bad.reason for part in parts for bad in part.rejected]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topics import records as r
@@ -403,25 +402,6 @@ VALUES = st.one_of(
 )
 KEYS = st.sampled_from([b"k", b"l", None, b"", b"\xff"])
 RECORDS = st.lists(st.tuples(VALUES, KEYS), max_size=8)
-MAPPINGS = {
-    "mixed": MIXED,
-    "flat": FLAT,
-    "numeric": NUMERIC,
-    "keyed": Mapping("classification", FEATURES, id=None, time=("ts",), y=None, label_id=None, max_bytes=150),
-    "regression": Mapping("regression", FEATURES, time=("ts",), label_time=("ts",)),
-}
-
-
-def assert_same(one: Any, other: Any) -> None:
-    """Two Features or Labels are equal, NaN as NaN."""
-    for field in one._fields:
-        a, b = getattr(one, field), getattr(other, field)
-        if field in ("x", "y"):
-            assert (a is None) == (b is None), field
-            if a is not None:
-                assert np.array_equal(np.array(a, float), np.array(b, float), equal_nan=True), field
-        else:
-            assert a == b, field
 
 
 def one_by_one(decode: Any, batch: RawBatch) -> Any:
@@ -443,70 +423,6 @@ def one_by_one(decode: Any, batch: RawBatch) -> Any:
     else:
         joined["y"] = [v for part in parts for v in part.y]
     return type(first)(**joined)
-
-
-@settings(max_examples=400, deadline=None)
-@given(data=RECORDS, name=st.sampled_from(sorted(MAPPINGS)), cut=st.integers(0, 8))
-def test_batches_and_single_records_agree(data: list[tuple[bytes | None, bytes | None]], name: str, cut: int) -> None:
-    if not data:
-        return
-    mapping = MAPPINGS[name]
-    codec = JsonCodec(mapping)
-    batch = raw([value for value, _ in data], [key for _, key in data])
-    declared = {"kind": ["red", "1"]}
-
-    def fresh() -> tuple[list[Any], Vocabulary | None]:
-        return vocabularies(mapping, 2, declared), Vocabulary(
-            2, max_bytes=128
-        ) if mapping.task == "classification" else None
-
-    (v1, c1), (v2, c2), (v3, c3) = fresh(), fresh(), fresh()
-    whole = codec.decode_features(batch, v1, c1)
-    single = one_by_one(lambda part: codec.decode_features(part, v2, c2), batch)
-    if whole.y is None:
-        # No record of the batch has a label; single batches say so each for itself.
-        assert all(math.isnan(v) for v in single.y)
-        whole = whole._replace(y=single.y)
-    assert_same(whole, single)
-    whole_labels = codec.decode_labels(batch, c1)
-    assert_same(whole_labels, one_by_one(lambda part: codec.decode_labels(part, c2), batch))
-    for part in (batch.part(0, cut), batch.part(cut)):
-        codec.decode_features(part, v3, c3)
-    codec.decode_labels(batch, c3)
-
-    def states(vs: list[Any], c: Vocabulary | None) -> list[Any]:
-        return [None if v is None else [(type(i), i) for i in v.state()] for v in (*vs, c)]
-
-    assert states(v1, c1) == states(v2, c2) == states(v3, c3)
-    assert np.isinf(whole.x).sum() == 0
-
-
-@settings(max_examples=300, deadline=None)
-@given(data=st.lists(st.one_of(st.binary(max_size=60), st.none()), max_size=5), key=st.one_of(st.binary(), st.none()))
-def test_nothing_that_a_record_holds_raises(data: list[bytes | None], key: bytes | None) -> None:
-    for mapping in MAPPINGS.values():
-        codec = JsonCodec(mapping)
-        batch = raw(data, [key] * len(data))
-        classes = Vocabulary(2) if mapping.task == "classification" else None
-        found = codec.decode_features(batch, vocabularies(mapping), classes)
-        assert len(found.ids) + len(found.rejected) == len(data)
-        assert all(bad.reason in r.REASONS for bad in found.rejected)
-        found_labels = codec.decode_labels(batch, classes)
-        assert len(found_labels.ids) + len(found_labels.rejected) == len(data)
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    value=OBJECTS.map(lambda o: json.dumps(o).encode()),
-    at=st.integers(0, 200),
-    junk=st.sampled_from([b"\xff", b"\x00", b"{", b"]", b'"', b"\\", b"1e999", b"\\ud800", b"[" * 600, b'{"a":' * 300]),
-)
-def test_a_damaged_record_spoils_no_other(value: bytes, at: int, junk: bytes) -> None:
-    clean = b'{"id":"b","x":{"a":1,"c":"red"},"y":"UP"}'
-    batch = raw([clean, value[:at] + junk + value[at:], clean])
-    found = JsonCodec(MIXED).decode_features(batch, vocabularies(MIXED), Vocabulary(3))
-    assert found.position is None or {0, 2} <= set(found.position)
-    assert found.x[0, 0] == found.x[-1, 0] == 1.0
 
 
 def test_what_would_make_predictions_too_large_is_rejected() -> None:

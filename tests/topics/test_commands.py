@@ -4,8 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from topics import commands
 from topics import records as r
@@ -63,20 +61,3 @@ def test_what_is_none_has_its_reason() -> None:
 )
 def test_a_field_that_is_wrong_is_no_command(wrong: dict[str, Any]) -> None:
     assert reason(json.dumps({**GOOD, **wrong}).encode()) == r.WRONG_COMMAND
-
-
-json_values = st.recursive(
-    st.none() | st.integers() | st.text(),
-    lambda part: (
-        st.lists(part) | st.dictionaries(st.sampled_from(["id", "command", "model", "definition", "by"]), part)
-    ),
-)
-
-
-@given(st.binary(max_size=200) | json_values.map(lambda value: json.dumps(value).encode()))
-def test_nothing_else_is_raised(value: bytes) -> None:
-    try:
-        found: str | None = commands.read_command(value).id
-    except WrongCommandError as error:
-        found = error.reason
-    assert found

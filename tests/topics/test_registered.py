@@ -239,28 +239,6 @@ def test_a_schema_that_nobody_asked_for_is_a_mistake_of_the_program(name: str, k
         codec.decode_features(batch([other]), spec.vocabularies(), spec.class_vocabulary())
 
 
-def test_mutated_bytes_are_read_or_rejected(name: str, kit: Kit) -> None:
-    """Whatever comes out is an id, or a reason; and what a record leaves does not depend on the batch it is in."""
-    spec, rng = spec_of(), random.Random(4)
-    values: list[Any] = []
-    for _ in range(600):
-        value = bytearray(kit.value(a_row(rng)))
-        for _ in range(rng.randrange(1, 4)):
-            at = rng.randrange(5, len(value) + 1)
-            value[at : at + rng.randrange(3)] = bytes(rng.randrange(256) for _ in range(rng.randrange(3)))
-        values.append(bytes(value))
-    one, known = features(spec, codec_of(name, spec), values)
-    assert len(one.ids) + len(one.rejected) == len(values)
-    assert {bad.reason for bad in one.rejected} <= set(r.REASONS)
-    assert one.ids
-    assert one.rejected
-    codec, vocabularies, classes = codec_of(name, spec), spec.vocabularies(), spec.class_vocabulary()
-    alone = [codec.decode_features(batch([value]), vocabularies, classes) for value in values]
-    assert np.concatenate([found.x for found in alone]).tobytes() == one.x.tobytes()
-    assert [bad.reason for found in alone for bad in found.rejected] == [bad.reason for bad in one.rejected]
-    assert known == [None if v is None else v.texts for v in [*vocabularies, classes]]
-
-
 def test_the_schema_of_its_rows_fits_the_stream(name: str, kit: Kit) -> None:
     codec = codec_of(name, spec_of())
     assert codec.problems("features", kit.row, "schema 7") == []

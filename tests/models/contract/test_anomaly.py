@@ -8,11 +8,9 @@ SMALL = {"n_trees": 5, "height": 6, "window": 50}
 CASES = {
     "half-space-trees": [
         Case(SMALL),
-        Case(SMALL | {"height": 1, "window": 700}),
         Case(SMALL | {"window": 20, "max_window": 90}),
     ],
     "online-isolation-forest": [
         Case({"n_trees": 3, "window": 50, "leaf_size": 3}),
-        Case({"n_trees": 2, "window": 400, "leaf_size": 20}),
     ],
 }

@@ -7,14 +7,13 @@ CASES = {
     "fimt-dd": [
         Case({"grace_period": 50, "delta": 0.1, "tie_threshold": 0.2, "n_bins": 8, **more}, {"max_nodes": 15})
         for more in (
-            {},
-            {"leaf_prediction": "model", "drift_threshold": 2.0},
+            {"drift_threshold": 2.0},
             {"leaf_prediction": "mean", "drift_detection": False, "max_depth": 4},
         )
     ],
     "hoeffding-regression-tree": [Case({"grace_period": 50, "delta": 0.1, "n_bins": 8}, {"max_nodes": 15})],
     "orto": [
         Case({"grace_period": 50, "delta": 0.1, "tie_threshold": 0.2, "n_bins": 8, **more}, {"max_nodes": 15})
-        for more in ({}, {"prediction": "average", "keep_leaf": False}, {"prediction": "best-path"})
+        for more in ({"prediction": "average", "keep_leaf": False}, {"prediction": "best-path"})
     ],
 }

@@ -7,9 +7,8 @@ CASES = {
     "shrub-ensemble": [
         Case({"window": 64, "n_trees": 4, **more}, {"max_depth": 3}, breathes=True)
         for more in (
-            {"splits": "best", "n_windows": 1, "every": 1},
+            {"splits": "best", "n_windows": 1, "every": 1, "weighting": "equal"},
             {"max_features": "sqrt", "every": 3, "train_share": 0.5, "ridge": 0.2, "n_windows": 2},
-            {"weighting": "equal", "n_windows": 3},
         )
     ],
 }
