@@ -165,20 +165,6 @@ class Learner(ABC):
         """Begin in the place of a model of the same schema and parameters: know what of it does not learn, as frozen
         members of a pool. Most models have nothing of the kind."""
 
-    @property
-    def tells_why(self) -> bool:
-        """Whether `contributions` are there."""
-        return False
-
-    def contributions(self, slab: Any, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """What each feature adds to a prediction, by the model as it is now: `models.contributions`.
-
-        slab, rows : the instances, n of them. about : (n,), the class whose probability is asked about, -1 of a
-        regression. Returns (n, d + 1): a column a feature, and the value that the model begins with, NaN where it knows
-        nothing. What is left of the prediction is no feature's. Changes nothing.
-        """
-        raise NotImplementedError(f"{self.name} does not say what features add to its predictions")
-
     @abstractmethod
     def resize(self, schema: Schema) -> None:
         """Raise capacities (`n_outputs`, entries of `n_values`); the number of features stays."""

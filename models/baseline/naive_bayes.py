@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.kernel import kernel
 from models.likelihood import score_leaf, scratch_of
-from models.log_likelihood import add_logarithms
 from models.observers import (
     Cache,
     Known,
@@ -24,7 +23,6 @@ from models.observers import (
     transfer,
     write_weights,
 )
-from models.score_contributions import to_probability
 
 
 class NaiveBayesState(NamedTuple):
@@ -91,20 +89,6 @@ class NaiveBayes(Learner):
             self._weights, self._stats, self._known, self._cache, self._layout, self._joint,
         )  # fmt: skip
 
-    @property
-    def tells_why(self) -> bool:
-        return True
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions: from the shares of the classes on, by the logarithms of likelihoods."""
-        k, d = self.schema.n_outputs, self.schema.n_features
-        out = np.zeros((len(rows), d + 1))
-        _contribute(
-            slab, rows, about, self._weights[0], self._stats[0], self._known.n_seen, self._layout,
-            np.zeros((d + 2, k)), np.zeros(k), np.zeros(k), np.zeros(d + 2), out,
-        )  # fmt: skip
-        return out
-
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
         self._stats, self._known = transfer(self._stats, self._known, self.schema, schema)
@@ -162,26 +146,3 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
                 stats[0], cache.rows[0], fresh[0] == 1, known, layout, n_classes, slab, r, c, w[i], weights[0, c]
             ):
                 fresh[0] = 0
-
-
-@kernel
-def _contribute(slab, rows, about, weights, stats, n_seen, layout, added, before, after, part, out):
-    """Write what each feature adds, and in the last column the share of the class; NaN there where none is known.
-
-    A row that is asked about class after class is looked at once. Mutates added, before, after, part, out.
-    O(n d n_outputs).
-    """
-    last = out.shape[1] - 1
-    total = 0.0
-    for c in range(len(weights)):
-        total += weights[c]
-    says = False
-    for i in range(len(rows)):
-        if i == 0 or rows[i] != rows[i - 1]:
-            says = add_logarithms(stats, weights, n_seen, layout, slab, rows[i], added)
-        if says:
-            part[:] = 0.0
-            to_probability(added, weights, about[i], before, after, part)
-            for f in range(last):
-                out[i, f] = part[f]
-        out[i, last] = weights[about[i]] / total if total > 0.0 else np.nan

@@ -19,8 +19,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.batch.contributions import contributions
-from models.batch.description import values_of
 from models.batch.fit import Job, fit, seed_of
 from models.batch.forest import FITTED, ROWS, Forest
 from models.batch.predict import FIELDS, nothing, predict, room_for
@@ -170,7 +168,6 @@ class WindowLearner(Learner):
     def _take(self, model: Forest) -> None:
         self._model, self._room = model, room_for(model)
         self._joint = np.zeros(self.schema.n_outputs)
-        self._values: Floats | None = None  # of the model's nodes, once they were asked for
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         i, at = 0, self._labels.at
@@ -184,16 +181,6 @@ class WindowLearner(Learner):
                 self._turn()
             elif i < len(program.op):
                 self._grow()
-
-    @property
-    def tells_why(self) -> bool:
-        return True
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions; see `models.batch.contributions`."""
-        if self._values is None:
-            self._values = values_of(self._model)
-        return contributions(self._model, self._values, self._labels.totals, self._classes, slab, rows, about)
 
     def _grow(self) -> None:
         """Twice the room for labels, up to what a fit in hand can need."""

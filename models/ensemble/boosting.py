@@ -208,11 +208,6 @@ class OnlineBoosting(Boosting):
     name = "online-boosting"
     N_QUALITY = WRONG + 1
 
-    def _votes(self) -> Floats:
-        right, wrong = self._quality[:, RIGHT], self._quality[:, WRONG]
-        share = (wrong + 1.0) / (right + wrong + 2.0)
-        return np.maximum(0.0, np.log((1.0 - share) / share))
-
     def _first(self, flight: _Flight, n: int) -> None:
         flight.margins[:n] = 1.0
         ordinal, w = flight.chunk.ordinal, flight.chunk.program.w

@@ -260,31 +260,3 @@ def _value_of(votes, factors, median, values):
     if median:
         return 0.5 * (values[(n - 1) // 2] + values[n // 2])
     return weighed / total if total > 0.0 else added / n
-
-
-@kernel
-def mean_of(found, votes, mean):
-    """Write the mean of what members say for reasons, weighted by their votes; of those that know something, alike
-    where none of these counts.
-
-    found : (M, n, d + 1), NaN in the last column where a member knows nothing. votes : (M,). Mutates mean : (n, d + 1),
-    NaN in the last column where nobody knows anything. O(M n d).
-    """
-    n_members, n, width = found.shape
-    for i in range(n):
-        total = 0.0
-        n_known = 0
-        for m in range(n_members):
-            if not np.isnan(found[m, i, width - 1]):
-                n_known += 1
-                total += votes[m]
-        for f in range(width):
-            mean[i, f] = 0.0
-        for m in range(n_members):
-            if np.isnan(found[m, i, width - 1]):
-                continue
-            share = votes[m] / total if total > 0.0 else 1.0 / n_known
-            for f in range(width):
-                mean[i, f] += share * found[m, i, f]
-        if n_known == 0:
-            mean[i, width - 1] = np.nan

@@ -14,7 +14,6 @@ from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from functools import cache
-from operator import is_
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 from models.contract import Floats, Learner, Program, Schema
 from models.description import moved
 from models.ensemble.chunks import (
-    AVERAGE,
     HITS,
     LEAST,
     MAJORITY,
@@ -37,7 +35,6 @@ from models.ensemble.chunks import (
     combine_values,
     count_labels,
     length_of_chunks,
-    mean_of,
     weigh_all,
 )
 from models.ensemble.entries import TREE
@@ -90,7 +87,6 @@ class Ensemble(Learner):
         self._numbers = np.zeros(2, np.int64)
         self._members: list[Any] = []
         self._longest = LEAST  # operations of the programs so far: of longer ones chunks need no room
-        self._asked: tuple[list[Any], Any] = [], None  # words of frames, and these below each other
         self._serials = np.zeros(0, np.int64)
         self._quality = np.zeros((0, self.N_QUALITY))
         self._set_up()
@@ -171,47 +167,6 @@ class Ensemble(Learner):
         self._errors = np.zeros((n, length))
         self._weights = np.zeros((n, length))
         self._own = list(zip(self._planes, self._errors, strict=True))
-
-    # Reasons
-
-    @property
-    def tells_why(self) -> bool:
-        """Where members vote by their probabilities, and all of them say."""
-        return self._vote != MAJORITY and all(getattr(tree, "tells_why", False) for tree in self._voting())
-
-    def _voting(self) -> list[Any]:
-        """The learner of each slot that votes."""
-        return [getattr(member, "tree", member) for member in self._members]
-
-    def _votes(self) -> Floats:
-        """How much the next prediction of each slot counts."""
-        hits, weight = self._quality[:, HITS], self._quality[:, WEIGHT]
-        if self._vote == AVERAGE:
-            return np.ones(len(self._members))
-        if self._n_classes:
-            return (hits + 1.0) / (weight + 2.0)
-        return np.where(weight > 0.0, weight / np.where(weight > 0.0, hits + 1e-12 * weight, 1.0), 0.0)
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions: the mean of the members that know something, weighted as they vote."""
-        n, d, trees = len(rows), self.schema.n_features, self._voting()
-        found, mean = np.empty((len(trees), n, d + 1)), np.empty((n, d + 1))
-        tell_every = getattr(trees[0], "tell_every", None)
-        if tell_every is None:
-            for tree, own in zip(trees, found, strict=True):
-                own[...] = tree.contributions(slab, rows, about)
-        else:
-            tell_every(self._frames([tree.asked(n) for tree in trees]), slab, rows, about, np.empty((2, n), int), found)
-        mean_of(found, self._votes(), mean)
-        return mean
-
-    def _frames(self, words: list[Any]) -> Any:
-        """The words of frames below each other, made anew where one of them has been."""
-        before, frames = self._asked
-        if len(before) != len(words) or not all(map(is_, before, words)):
-            frames = np.array(words) if isinstance(words[0], np.ndarray) else words
-            self._asked = words, frames
-        return frames
 
     # Members
 

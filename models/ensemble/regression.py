@@ -54,19 +54,6 @@ class Patch:
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
         self._tree.run(program, np.ascontiguousarray(slab[:, self.features]), out, errors)
 
-    @property
-    def tells_why(self) -> bool:
-        return self._tree.tells_why
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions, of the features that the tree does not know, too: 0."""
-        found = self._tree.contributions(
-            np.ascontiguousarray(slab[rows][:, self.features]), np.arange(len(rows), dtype=np.int32), about
-        )
-        out = np.zeros((len(rows), self.schema.n_features + 1))
-        out[:, self.features], out[:, -1] = found[:, :-1], found[:, -1]
-        return out
-
     def resize(self, schema: Schema) -> None:
         self._tree.resize(self._part(schema))
         self.schema = schema

@@ -18,7 +18,6 @@ import math
 import numpy as np
 
 from models.contract import LARGEST_TARGET, PREDICT
-from models.contributions import touch
 from models.drift.adwin import adwin_update
 from models.drift.contract import DRIFT
 from models.gradient.bins import find_cells, widen_ranges
@@ -38,7 +37,7 @@ from models.gradient.learner_state import (
     WEIGHT,
 )
 from models.gradient.losses import POISSON, SQUARED, derivatives, softmax
-from models.gradient.tree import N_BLOCKS, N_NODES, PARENT, learn, plant, rescale, route, score, try_change
+from models.gradient.tree import N_BLOCKS, N_NODES, learn, plant, rescale, route, score, try_change
 from models.kernel import DONE, GROW, kernel
 from models.randomness import uniform
 
@@ -192,13 +191,13 @@ def _meet(state, task, y, w):
 
 
 @kernel
-def _follow_scale(nodes, state, watch, task, stale):
+def _follow_scale(nodes, state, watch, task):
     """Where the deviation of the target has left that of the scores behind: say scores in the new one.
 
     The label that shows it was learned before, so a single wrong one moves its leaf by a step in the old scale. The
     detectors' unit follows at once where it shrinks, so that it does not hide errors, and they begin anew, since the
     same errors are more of it; where it grows, only with a reset: errors that grow with it are what they watch for.
-    Mutates nodes, state, watch, stale. O(nodes) when it happens, which is once for each doubling.
+    Mutates nodes, state, watch. O(nodes) when it happens, which is once for each doubling.
     """
     target = state.target
     variance, spread = target[SQUARES] / target[WEIGHT], target[SPREAD]
@@ -207,7 +206,6 @@ def _follow_scale(nodes, state, watch, task, stale):
     new = math.sqrt(variance)
     if LEAST_SPREAD <= new < np.inf:
         rescale(nodes, spread / new, task.loss == SQUARED)
-        stale[:] = 1
         target[SPREAD] = new
         if new < target[UNIT]:
             target[UNIT] = new
@@ -237,7 +235,7 @@ def _has_risen(watch, s, delta, error, level):
 
 
 @kernel(inline=True)
-def _learn_row(nodes, roots, bins, layout, growth, state, watch, task, chosen, scratch, x, r, y, w, progress, stale):
+def _learn_row(nodes, roots, bins, layout, growth, state, watch, task, chosen, scratch, x, r, y, w, progress):
     """All stages learn row r, whose leaves and scores are in scratch; leaves that are due for a test into scratch.due.
     Mutates all but bins.edges."""
     widen_ranges(bins.ranges, layout.n_values, x, r)
@@ -257,7 +255,6 @@ def _learn_row(nodes, roots, bins, layout, growth, state, watch, task, chosen, s
                 continue
         for t in range(roots.shape[1]):
             leaf = scratch.leaves[s, t]
-            touch(nodes.links, PARENT, stale, leaf)
             if leaf >= 0 and learn(
                 nodes, growth, leaf, scratch.cells, chosen, s, scratch.z, scratch.gradient, scratch.hessian, first + t,
                 weight,
@@ -297,10 +294,10 @@ def _keep(buffer, at, x, r, y, w):
 @kernel
 def run(
     op, row, y, w, slab, out, progress, nodes, roots, bins, layout, growth, state, watch, task, chosen, scratch, search,
-    replay, stale,
+    replay,
 ):  # fmt: skip
-    """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, roots, ranges of bins, state, scratch and
-    stale (of models.contributions.Sums).
+    """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, roots, ranges of bins, state and
+    scratch.
 
     replay : the program is the warm-up's own, learned before: labels are not counted again.
 
@@ -358,7 +355,6 @@ def run(
             last_row = -1
             _learn_row(
                 nodes, roots, bins, layout, growth, state, watch, task, chosen, scratch, slab, r, y[i], w[i], progress,
-                stale,
             )  # fmt: skip
         while progress[NEXT_DUE] < progress[N_DUE]:
             at = progress[NEXT_DUE]
@@ -371,7 +367,7 @@ def run(
             progress[NEXT_DUE] = at + 1
         progress[N_DUE] = 0
         if task.loss != CROSS_ENTROPY and task.loss != POISSON and not replay:
-            _follow_scale(nodes, state, watch, task, stale)
+            _follow_scale(nodes, state, watch, task)
         if progress[N_DRIFTED] > 0:
             progress[NEXT] = i + 1
             return RESET

@@ -5,10 +5,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Schema
+from models.contract import Floats, Schema
 from models.gradient.bins import Bins
-from models.gradient.contributions import means
-from models.gradient.tree import CODE, DEFAULT, DEPTH, LEAF, LEFT, MANY, NEXT, PARENT, RIGHT, SEEN, TEST, TREE, Nodes
+from models.gradient.tree import (
+    CODE,
+    DEFAULT,
+    DEPTH,
+    LEAF,
+    LEFT,
+    MANY,
+    N_NODES,
+    NEXT,
+    PARENT,
+    RIGHT,
+    SEEN,
+    TEST,
+    TREE,
+    Nodes,
+)
 
 
 def describe_trees(
@@ -18,7 +32,7 @@ def describe_trees(
 
     roots : (stages, trees). centre : where the score of a single tree is a prediction, what it gets after `spread`.
     """
-    mean = means(nodes, roots)
+    mean = means(nodes)
     seen = nodes.meta[:, SEEN].copy()
     for i in range(len(seen) - 1, -1, -1):
         parent = nodes.links[i, PARENT]
@@ -47,6 +61,22 @@ def describe_trees(
             node |= _test(link, float(nodes.test[i]), nodes, schema)
         described.append(node)
     return described
+
+
+def means(nodes: Nodes) -> Floats:
+    """The mean score of the leaves below each node, by the weight that each has seen; where they have seen nothing yet,
+    a node's own when it was split."""
+    n = int(nodes.counts[N_NODES])
+    links, found = nodes.links[:n], nodes.value[:n].copy()
+    weight = np.where(links[:, TEST] == LEAF, nodes.meta[:n, SEEN], 0.0)
+    total = found * weight[:, None]
+    for i in range(n - 1, -1, -1):  # parents come before children
+        if weight[i] > 0.0:
+            found[i] = total[i] / weight[i]
+        if links[i, PARENT] >= 0:
+            weight[links[i, PARENT]] += weight[i]
+            total[links[i, PARENT]] += total[i]
+    return found
 
 
 def _test(link: list[int], value: float, nodes: Nodes, schema: Schema) -> dict[str, Any]:

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.contract import LEARN, Bags, Floats, Learner, Program, Schema
-from models.contributions import no_sums, room_for_sums
 from models.gradient import committee
 from models.gradient.bins import MOMENTS, lay_out, no_bins, refit, transfer
 from models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
-from models.gradient.contributions import contributions
 from models.gradient.description import describe_bins, describe_trees
 from models.gradient.learner_state import (
     BUFFERED,
@@ -247,25 +245,12 @@ class StochasticGradientTree(Learner):
         n_trees, n_outputs = shape_of(self.schema, self._task)
         self._layout, _ = lay_out(self.schema, self._effective["n_bins"], n_outputs)
         size = int(self._layout.size[0])
-        self._sums = no_sums(n_outputs + 1)
         self._scratch = scratch_for(self.schema, self._effective["n_stages"], n_trees)
         m = max(4, *self.schema.n_values, 4)
         self._search = Search(np.zeros((m, size)), np.zeros((m, n_outputs)), np.zeros(m, np.int32))
 
     def run(self, program: Program, slab: Any, out: Floats) -> None:
         self._run(program, slab, out, False)
-
-    @property
-    def tells_why(self) -> bool:
-        """Of rows. A bag is predicted by one of its instances, and another one may be it after any step."""
-        return self.schema.task != "multi-instance"
-
-    def contributions(self, slab: Any, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions; see `models.gradient.contributions`."""
-        n_values, task = self._layout.n_values, self._task
-        if len(self._sums.stale) < len(self._nodes.links):
-            self._sums = room_for_sums(self._sums, len(self._nodes.links))
-        return contributions(self._nodes, self._roots, n_values, self._learned, task, self._sums, slab, rows, about)
 
     def fit(self, x: ArrayLike | Bags, y: ArrayLike, w: ArrayLike | None = None) -> None:
         """Learn a training set in several passes; what is left of a warm-up ends with the first."""
@@ -278,7 +263,7 @@ class StochasticGradientTree(Learner):
             status = committee.run(
                 program.op, program.row, program.y, program.w, slab, out, progress, self._nodes, self._roots,
                 self._bins, self._layout, self._growth, self._learned, self._watch, self._task, self._chosen,
-                self._scratch, self._search, replay, self._sums.stale,
+                self._scratch, self._search, replay,
             )  # fmt: skip
             if status == GROW:
                 self._make_room(int(progress[NEED_NODES]), int(progress[NEED_BLOCKS]))
@@ -294,8 +279,6 @@ class StochasticGradientTree(Learner):
 
     def _make_room(self, n_nodes: int, n_blocks: int) -> None:
         self._nodes = make_room(self._nodes, n_nodes, n_blocks)
-        if len(self._sums.stale):
-            self._sums = room_for_sums(self._sums, len(self._nodes.links))
 
     def _begin(self, out: Floats) -> None:
         """End the warm-up: bins and scales from the buffer, and the trees learn it if they replay it."""
@@ -354,7 +337,6 @@ class StochasticGradientTree(Learner):
         trees = np.repeat(drifted, roots.shape[1])
         replaced = np.flatnonzero(trees & (roots.ravel() >= 0))
         self._nodes, ids = without_trees(self._nodes, trees)
-        self._sums = no_sums(self._nodes.value.shape[1] + 1)
         self._roots = np.where(roots >= 0, ids[roots], -1).astype(np.int32)
         counts = self._nodes.counts
         n = len(replaced)
@@ -434,7 +416,6 @@ class StochasticGradientTree(Learner):
         if len(self._learned.target) != UNIT + 1:
             raise ValueError(f"target has {len(self._learned.target)} numbers, not {UNIT + 1}")
         self._watch = taken(self._watch, {})
-        self._sums = no_sums(self._nodes.value.shape[1] + 1)
         self._roots = np.array(state["roots"], np.int32)
         self._chosen = np.array(state["chosen"], np.int32)
         _number_trees(self._nodes, self._roots)

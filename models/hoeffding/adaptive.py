@@ -28,7 +28,6 @@ from models.hoeffding.mutable_tree import (
     NEXT,
     PARENT,
     TEST,
-    MutableNodes,
     MutableTree,
     has_room,
     next_node,
@@ -180,14 +179,6 @@ class HoeffdingAdaptiveTree(MutableTree):
             ) == GROW
         ):  # fmt: skip
             self._grow(int(progress[NEED_ROWS]), int(progress[NEED_MAPPED]))
-
-    def _leaves(self, nodes: MutableNodes, slab: Floats, rows: NDArray[np.int32]) -> NDArray[np.int64]:
-        leaves = np.zeros(len(rows), np.int64)
-        _predicting(
-            nodes.links, nodes.test, nodes.child_of_value, self._windows, self._watch.early, self._layout.n_values,
-            self._settings.binary_splits, slab, rows, leaves,
-        )  # fmt: skip
-        return leaves
 
     def state(self) -> HoeffdingAdaptiveTreeState:
         used = self._used()
@@ -392,18 +383,3 @@ def _run(op, row, y, w, slab, out, progress, nodes, windows, random, known, cach
             progress[NEXT] = i
             return GROW
     return DONE
-
-
-@kernel
-def _predicting(links, test, child_of_value, windows, early, n_values, binary, slab, rows, leaves):
-    """Write the leaf that predicts each of these rows: where alternate trees predict early, one of theirs."""
-    for i in range(len(rows)):
-        node = np.int32(0)
-        while links[node, TEST] >= 0:
-            child = links[node, ALTERNATE]
-            if not (child >= 0 and early and errs_less(windows, child, node)):
-                child = next_node(links, test, child_of_value, n_values, binary, slab, rows[i], node)
-                if child < 0:
-                    child = links[node, DEFAULT]
-            node = child
-        leaves[i] = node

@@ -76,22 +76,6 @@ def lay_out_subsets(schema: Schema, n_bins: int, features: NDArray[np.int32]) ->
     )
 
 
-def every_feature(schema: Schema, n_bins: int) -> FeatureSubsets:
-    """Of a tree whose nodes look at all of them."""
-    layout = lay_out(schema, n_bins)[0]
-    d = schema.n_features
-    return FeatureSubsets(
-        np.arange(d, dtype=np.int32)[None],
-        layout.n_values[None],
-        layout.offset[None],
-        layout.cached[None],
-        layout.code[None],
-        layout.bins,
-        np.zeros((1, d)),
-        np.zeros(d, np.int64),
-    )
-
-
 def widest(schema: Schema, n_bins: int, s: int) -> tuple[int, int]:
     """Room for a block of any `s` features, and for its row of the cache."""
     blocks, rows = (int(np.sort(widths)[len(widths) - s :].sum()) for widths in _widths(schema, n_bins))

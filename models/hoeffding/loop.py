@@ -12,9 +12,7 @@ import numpy as np
 
 from models.blocks import observe_bins, score_bins
 from models.contract import PREDICT
-from models.contributions import Sums, touch
 from models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
-from models.hoeffding.contributions import Told
 from models.hoeffding.feature_subsets import FeatureSubsets, gather, know, layout_at, name_test
 from models.hoeffding.growth import may_grow, rank_leaves, try_split
 from models.hoeffding.nodes import (
@@ -25,7 +23,6 @@ from models.hoeffding.nodes import (
     N_NODES,
     NB_CORRECT,
     NEXT,
-    PARENT,
     SEEN,
     TEST,
     WAITING,
@@ -46,7 +43,6 @@ class TreeValues(NamedTuple):
     progress : (5,) int64, see models.hoeffding.nodes; between programs, that of the beginning of one.
     joint, post, found : scratch.
     chosen : NO_SUBSETS where leaves look at all features.
-    told : what is kept for reasons.
     """
 
     progress: Any
@@ -59,7 +55,6 @@ class TreeValues(NamedTuple):
     layout: Any
     settings: Any
     chosen: Any
-    told: Any
 
 
 @kernel
@@ -84,7 +79,6 @@ new_frame, values_of = framed(
         layout=Layout(_codes, _offsets, _offsets, _offsets, _integers),
         settings=Settings(*(NUMBER,) * 4, *(INTEGER,) * 5, BOOLEAN, *(INTEGER,) * 2),
         chosen=_subsets,
-        told=Told(Sums(_marks, _table, _codes), _subsets, _table, *(_numbers,) * 3),
     ),
     _fill,
 )
@@ -116,7 +110,6 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
         links, test, weights, leaf, stats, child_of_value, counts = nodes
         n_values = layout.n_values
         cached, fresh = cache
-        stale = values.told.sums.stale
         n_classes = weights.shape[1]
         # What observers work on: the whole row, or the values that a leaf looks at, gathered into a row of their own.
         here = layout
@@ -198,7 +191,6 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
                 if try_branch(end, int(slab[r, links[end, TEST]]), nodes, progress) == GROW:
                     progress[NEXT] = i
                     return GROW
-                touch(links, PARENT, stale, end)
                 node = counts[N_NODES] - 1
                 if settings.max_active_leaves >= 0:
                     rank_leaves(nodes, fresh, settings)
@@ -213,7 +205,6 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
                 leaf[node, MC_CORRECT] += w[i] if majority == c else 0.0
                 leaf[node, NB_CORRECT] += w[i] if (best if best >= 0 else majority) == c else 0.0
             weights[node, c] += w[i]
-            touch(links, PARENT, stale, node)
             leaf[node, SEEN] += w[i]
             if block >= 0:
                 if subsets and know(chosen, node, known):

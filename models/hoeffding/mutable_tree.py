@@ -17,9 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Schema
-from models.contributions import add_up, climb
-from models.hoeffding.contributions import add_naive_bayes
-from models.hoeffding.feature_subsets import every_feature
 from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, SEEN, enlarge
 from models.hoeffding.parameters import NBA, bins_of, settings_of
 from models.hoeffding.split import branch
@@ -131,29 +128,6 @@ class MutableTree(Learner):
             old.counts,
         )
         self._cache = Cache(enlarge(self._cache.rows, n_rows), enlarge(self._cache.fresh, n_rows))
-
-    @property
-    def tells_why(self) -> bool:
-        return True
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        nodes = self._used()
-        sums, leaves = np.zeros_like(nodes.weights), self._leaves(nodes, slab, rows)
-        out = np.zeros((len(rows), self.schema.n_features + 1))
-        add_up(nodes.links, TEST, PARENT, ALTERNATE, nodes.weights, sums)
-        climb(nodes.links, TEST, PARENT, ALTERNATE, sums, leaves, about, out)
-        add_naive_bayes(
-            self._settings, leaves, leaves, nodes.leaf, nodes.weights, nodes.stats, self._known.n_seen,
-            every_feature(self.schema, bins_of(self._parameters)), slab, rows, about, out,
-        )  # fmt: skip
-        return out
-
-    def _leaves(self, nodes: MutableNodes, slab: Floats, rows: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The leaf that predicts each of these rows."""
-        leaves = np.zeros(len(rows), np.int64)
-        n_values, binary = self._layout.n_values, self._settings.binary_splits
-        _leaves_of(nodes.links, nodes.test, nodes.child_of_value, n_values, binary, slab, rows, leaves)
-        return leaves
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
@@ -485,13 +459,3 @@ def split_node(node, feature, value, nodes, fresh, layout, settings, post, progr
     links[node, N_MAP] = n_map
     nodes.test[node] = 0.0 if mapped else value
     return SPLIT
-
-
-@kernel
-def _leaves_of(links, test, child_of_value, n_values, binary, slab, rows, leaves):
-    """Write the leaf of each of these rows."""
-    for i in range(len(rows)):
-        end = route(links, test, child_of_value, n_values, binary, slab, rows[i], 0)
-        if links[end, TEST] >= 0:
-            end = route_known(links, test, child_of_value, n_values, binary, slab, rows[i], end)
-        leaves[i] = end

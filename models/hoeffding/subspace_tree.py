@@ -67,8 +67,6 @@ class SubspaceTree(HoeffdingTree):
         super()._grow(n_nodes, n_blocks, n_mapped)
         if self._per_leaf and len(self._chosen.features) < len(self._nodes.links):
             self._choose(self._chosen.features)
-            if len(self._told.sums.stale):
-                self._told = self._told._replace(looks=self._chosen)
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats = UNWATCHED) -> None:
         if errors is UNWATCHED:

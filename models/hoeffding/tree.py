@@ -20,10 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
-from models.contributions import room_for_sums
 from models.frames import Frame
-from models.hoeffding.contributions import nothing_told, scratch_to_tell
-from models.hoeffding.feature_subsets import NO_SUBSETS, FeatureSubsets, every_feature
+from models.hoeffding.feature_subsets import NO_SUBSETS, FeatureSubsets
 from models.hoeffding.loop import TreeValues, new_frame, run_binned, run_gaussian, watch_binned, watch_gaussian
 from models.hoeffding.nodes import (
     BLOCK,
@@ -49,8 +47,7 @@ from models.hoeffding.nodes import (
     Nodes,
     enlarge,
 )
-from models.hoeffding.parameters import MC, NBA, bins_of, settings_of
-from models.hoeffding.telling import tell_bayes, tell_every, tell_way
+from models.hoeffding.parameters import NBA, bins_of, settings_of
 from models.kernel import GROW
 from models.layout import Layout, Paths
 from models.likelihood import scratch_of
@@ -187,7 +184,6 @@ class HoeffdingTree(Learner):
         self._joint = scratch_of(self.schema)
         self._post = np.zeros((max(2, *self.schema.n_values, 2) + 1, k))
         self._found = np.zeros(4)
-        self._told = nothing_told(k)
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats = UNWATCHED) -> None:
         """As Learner.run. errors : (n,) float64 where the tree is watched; a LEARN of a class within the schema, of
@@ -206,34 +202,8 @@ class HoeffdingTree(Learner):
     def _values(self) -> TreeValues:
         return TreeValues(
             self._progress, self._joint, self._post, self._found, self._nodes, self._known, self._cache, self._layout,
-            self._settings, self._chosen, self._told,
+            self._settings, self._chosen,
         )  # fmt: skip
-
-    @property
-    def tells_why(self) -> bool:
-        return True
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        words, n = self.asked(len(rows)), len(rows)
-        places, out = np.empty((2, n), np.int64), np.empty((n, self.schema.n_features + 1))
-        tell_way(words, slab, rows, about, places, out)
-        if self._settings.leaf_prediction != MC:
-            tell_bayes(words, slab, rows, about, places, out)
-        return out
-
-    tell_every: ClassVar[Any] = staticmethod(tell_every)  # of an ensemble's trees
-
-    def asked(self, n: int) -> Any:
-        """The words of a frame with room to tell of n instances."""
-        if not len(self._told.sums.stale):
-            self._told = scratch_to_tell(
-                room_for_sums(self._told.sums, len(self._nodes.links)),
-                every_feature(self.schema, bins_of(self._parameters)) if self._chosen is NO_SUBSETS else self._chosen,
-            )
-            self._frame = None
-        if self._frame is None:
-            self._frame = new_frame(self._values())
-        return self._frame.words
 
     def _grow(self, n_nodes: int, n_blocks: int, n_mapped: int) -> None:
         """Room for so many nodes, blocks and entries of child_of_value; capacities double."""
@@ -249,8 +219,6 @@ class HoeffdingTree(Learner):
             old.counts,
         )
         self._cache = Cache(enlarge(self._cache.rows, n_blocks), enlarge(self._cache.fresh, n_blocks))
-        if len(self._told.sums.stale):
-            self._told = self._told._replace(sums=room_for_sums(self._told.sums, len(self._nodes.links)))
         self._frame = None
 
     def resize(self, schema: Schema) -> None:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from models.contract import LARGEST_TARGET, PREDICT, Floats, Learner, Program, Schema
 from models.kernel import kernel
 from models.layout import Layout
-from models.mondrian.contributions import contribute
 from models.mondrian.description import describe
 from models.mondrian.nodes import (
     FEATURE,
@@ -193,16 +192,6 @@ class MondrianForest(Learner):
             _run(*piece, slab, self._trees, self._settings, tree, tree + 1, at, planes)
 
         share(threads, m, one)
-
-    @property
-    def tells_why(self) -> bool:
-        return True
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions; see `models.mondrian.contributions`."""
-        out = np.empty((len(rows), self.schema.n_features + 1))
-        contribute(slab, rows, about, self._trees, self._settings, out)
-        return out
 
     @property
     def most_nodes(self) -> int:

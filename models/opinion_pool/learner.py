@@ -3,7 +3,6 @@
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
 from models.layout import Layout
 from models.opinion_pool import entries
-from models.opinion_pool.contributions import add_opinions, add_shares, to_pooled
 from models.opinion_pool.members import frozen, going_on, members, rule, seen
 from models.opinion_pool.pooling import (
     ERROR,
@@ -27,7 +25,6 @@ from models.opinion_pool.pooling import (
     mark,
     pool_classes,
     pool_values,
-    set_floors,
     take_up,
 )
 from models.opinion_pool.resting import Resting
@@ -131,7 +128,6 @@ class OpinionPool(Learner):
         self._place, self._marks = np.zeros(0, np.int32), np.zeros((0, 1))
         self._p, self._floors, self._g, self._h = np.zeros(k), np.zeros(k), np.zeros(m), np.zeros(m)
         self._logs, self._factor = np.zeros((m, k)), np.zeros((m, m))
-        self._n_voted = 0
 
     @property
     def members(self) -> dict[str, Learner]:
@@ -206,7 +202,6 @@ class OpinionPool(Learner):
                 keep(self._row, self._kind, self._source, n_ops, votes, n_classes == 0, kept[j])
 
         share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
-        self._n_voted = 0 if chunk.op.any() else n_ops
         floor, rate = self._parameters["floor"], self._parameters["rate"]
         repeats = self._repeats if kept else np.zeros_like(self._repeats)
         learned = self._weights, self._sizes, self._quality, self._counts, self._resting.awake, repeats
@@ -231,71 +226,6 @@ class OpinionPool(Learner):
             if mark(program.op, program.row, start, n, votes, j == 0, self._marks):
                 break
         return self._marks
-
-    # Reasons
-
-    @property
-    def tells_why(self) -> bool:
-        """Where a member does."""
-        return any(member.tells_why for member in self._members.values())
-
-    def _shares(self) -> Floats:
-        """Of the members in a prediction."""
-        if self._rule == LEADER:
-            error = np.where(self._quality[:, WEIGHT] > 0.0, self._quality[:, ERROR], np.inf)
-            rate = error / np.where(self._quality[:, WEIGHT] > 0.0, self._quality[:, WEIGHT], 1.0)
-            return np.asarray(np.arange(len(rate)) == rate.argmin(), np.float64)
-        total = self._weights.sum()
-        return self._weights / total if total > 0.0 else np.zeros_like(self._weights)
-
-    def _awake(self, weights: Floats) -> list[tuple[int, Learner, View, float]]:
-        """The members that do not rest: their places, they, what they see, and their weights."""
-        members = zip(range(len(weights)), self._members.values(), self._views.views, weights.tolist(), strict=True)
-        return list(compress(members, self._resting.awake.tolist()))
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions: those of the members that say, by their weights; of a logarithmic pool by their log
-        probabilities. What the others say is no feature's."""
-        if self._rule == LOGARITHMIC:
-            length = max(1, SCRATCH // (16 * (self.schema.n_features + 2) * self.schema.n_outputs))
-            parts = [slice(start, start + length) for start in range(0, len(rows), length)]
-            told = [self._logarithmic_contributions(slab[rows[part]], about[part]) for part in parts]
-            return told[0] if len(told) == 1 else np.concatenate([np.zeros((0, self.schema.n_features + 1)), *told])
-        mean = np.zeros((len(rows), self.schema.n_features + 1))
-        known = np.zeros(len(rows), np.bool_)
-        for _, member, view, weight in self._awake(self._shares()):
-            if member.tells_why:
-                add_shares(self._views.contributions(member, view, slab, rows, about), weight, mean, known)
-        mean[~known, -1] = np.nan
-        return mean
-
-    def _logarithmic_contributions(self, x: Floats, about: NDArray[np.int64]) -> Floats:
-        """Members are asked about all classes: the probability of one depends on what is said of the others."""
-        (n, d), k = x.shape, self.schema.n_outputs
-        rows = np.arange(n, dtype=np.int32)
-        program = Program(np.full(n, PREDICT, np.int8), rows, np.full(n, np.nan), np.ones(n))
-        voted = self._have_voted(x)
-        of_rows, of_classes = np.repeat(rows, k), np.tile(np.arange(k), n)
-        scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
-        set_floors(self._parameters["floor"], self._class_counts, self._floors)
-        for j, member, view, weight in self._awake(self._weights):
-            votes = self._planes[j, :n] if voted else np.zeros((n, k))
-            if not voted:
-                member.run(program, self._views.now(view, x), votes)
-            if member.tells_why:
-                found = self._views.contributions(member, view, x, of_rows, of_classes)
-            else:
-                found = np.full((n * k, d + 1), np.nan)
-            add_opinions(found, votes, weight, self._floors, scores, known, told)
-        out = np.zeros((n, d + 1))
-        to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), np.zeros(d + 2), out)
-        return out
-
-    def _have_voted(self, x: Floats) -> bool:
-        """Whether the planes hold the members' votes on just these instances, and nothing was learned since: a model is
-        asked when it has predicted."""
-        n = self._n_voted
-        return n == len(x) > 0 and self._slab[:n].tobytes() == x.tobytes()
 
     def warm_up(self) -> None:
         for member in self._members.values():
@@ -324,7 +254,6 @@ class OpinionPool(Learner):
                 self._members[name].restore({field: array.copy() for field, array in arrays.items()})
             if self._frozen:  # what they see, too
                 self._views.restore(before._views.state())
-            self._n_voted = 0
 
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
@@ -353,7 +282,6 @@ class OpinionPool(Learner):
         self._views.restore(state)
         for name, member in self._members.items():
             restore(member, of_member(state, name), f"member {name}")
-        self._n_voted = 0
 
     @property
     def incomparable(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import LEARN, Floats, Learner, Program, Schema
-from models.entry import REGRESSION
+from models.contract import LEARN, Floats, Program, Schema
 from models.kernel import kernel
 
 PRIOR = 20.0  # labels
@@ -129,31 +128,6 @@ class Views:
         columns = np.array([self._features.index(f) for f in view.nominal(self.schema)], np.int64)
         most = [most if n else 0 for n, most in zip(self.schema.n_values, view.most(self.schema), strict=True)]
         look(rows, np.array(most, np.int64), means, columns, seen)
-
-    def now(self, view: View, x: Floats) -> Floats:
-        """Instances as a member sees them now."""
-        if view == ALL:
-            return x
-        n = len(x)
-        means, seen = np.zeros((n, len(self._features))), np.zeros((n, view.schema(self.schema).n_features))
-        nothing = np.zeros(n)
-        classes = self.schema.task != REGRESSION
-        self._follow(np.arange(n, dtype=np.int32), nothing, nothing, np.zeros(n, np.bool_), classes, x, means)
-        self._look(view, x, means, seen)
-        return seen
-
-    def contributions(
-        self, member: Learner, view: View, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]
-    ) -> Floats:
-        """As Learner.contributions, of a member: those of a mean target are its feature's."""
-        if view == ALL:
-            return member.contributions(slab, rows, about)
-        d = self.schema.n_features
-        found = member.contributions(self.now(view, slab[rows]), np.arange(len(rows), dtype=np.int32), about)
-        told = np.concatenate([found[:, :d], found[:, -1:]], axis=1)
-        for j, f in enumerate(view.nominal(self.schema)):
-            told[:, f] += found[:, d + j]
-        return told
 
     def described(self, view: View, part: Any) -> Any:
         """What a member describes: a mean target's column by the number of its feature, and "target_mean", true."""

@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Schema
-from models.contributions import no_sums, room_for_sums
 from models.frames import Frame
 from models.layout import Layout, Paths
 from models.observers import check_growth
-from models.regression.contributions import AskedTree, add_models, frame_of, room_for_terms, tell_every, tell_way
-from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MEAN_LEAF, MODEL_ERROR, SEEN, N
+from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MODEL_ERROR, SEEN, N
 from models.regression.nodes import (
     BLOCK,
     DEFAULT,
@@ -84,54 +82,15 @@ class RegressionTree(Learner):
         """What follows from the schema and is not state."""
         self._layout, width = lay_out(self.schema, self._parameters["n_bins"])
         d = self.schema.n_features
-        self._sums = no_sums(2)
-        self._terms = room_for_terms(0, 0, d)
         self._progress = np.zeros(1, np.int64)
-        # Of the program, and for reasons; None where an array has been replaced since.
-        self._running: Frame | None = None
-        self._frame: Frame | None = None
+        self._running: Frame | None = None  # of the program; None where an array has been replaced since
         self._scratch = Scratch(
             np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(4), np.zeros(width), np.zeros((2, d), np.int64)
         )
 
-    @property
-    def tells_why(self) -> bool:
-        return True
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        words, n = self.asked(len(rows)), len(rows)
-        leaves, out = np.empty(n, np.int64), np.empty((n, self.schema.n_features + 1))
-        tell_way(words, slab, rows, about, leaves, out)
-        if self._growth.leaf_prediction != MEAN_LEAF:
-            add_models(words, slab, rows, leaves, out)
-        return out
-
-    tell_every: ClassVar[Any] = staticmethod(tell_every)  # of an ensemble's trees
-
-    def asked(self, n: int) -> Any:
-        """The words of a frame with room to tell of n instances."""
-        if self._frame is None or len(self._terms.owner) < min(n, len(self._nodes.blocks)):
-            self._frame = self._ask(n)
-        return self._frame.words
-
-    def _ask(self, n: int) -> Frame:
-        """What n instances are asked about."""
-        nodes = self._nodes
-        if len(self._sums.stale) < len(nodes.links):
-            self._sums = room_for_sums(self._sums, len(nodes.links))
-            self._running = None
-        self._terms = room_for_terms(min(n, len(nodes.blocks)), len(nodes.blocks), self.schema.n_features)
-        asked = AskedTree(
-            nodes.links, nodes.test, nodes.blocks, self._layout, nodes.scales, self._growth.leaf_prediction,
-            self._sums, self._terms, self._scratch.z,
-        )  # fmt: skip
-        return frame_of(asked)
-
     def _make_room(self, more_nodes: int, more_blocks: int) -> None:
         self._nodes = make_room(self._nodes, more_nodes, more_blocks)
-        if len(self._sums.stale):
-            self._sums = room_for_sums(self._sums, len(self._nodes.links))
-        self._frame = self._running = None
+        self._running = None
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
-from models.contributions import touch
 from models.kernel import DONE, GROW, kernel
 from models.regression.base import RegressionTree
 from models.regression.leaf import (
@@ -34,10 +33,8 @@ from models.regression.leaf import (
 from models.regression.nodes import (
     BLOCK,
     DEPTH,
-    FREE_NODE,
     LEFT,
     N_LIVE,
-    N_NODES,
     OTHER,
     PARENT,
     RIGHT,
@@ -75,7 +72,7 @@ class FramedTree(RegressionTree):
             if self._running is None:
                 values = FimtValues(
                     self._progress, self._nodes, self._chosen, self._layout, self._growth, self._drift, self._subset,
-                    self._scratch, self._sums.stale,
+                    self._scratch,
                 )  # fmt: skip
                 self._running = new_frame(values)
             if run_program(op, row, y, w, slab, out, errors, self._running.words) != GROW:
@@ -358,8 +355,7 @@ def run_program(op, row, y, w, slab, out, errors, frame):
 
     errors : (n,) float64, of each LEARN of a target that could teach, of whatever weight, how far the tree was off
     before it; NaN where it knew nothing. Or (0,): nobody asks.
-    frame : the words of `new_frame` of FimtValues. Places are taken again where trees change, which is rare: then all
-    are stale.
+    frame : the words of `new_frame` of FimtValues.
 
     GROW: the next operation may need more capacity than there is; nothing of it has happened. DONE: progress is that of
     a next program.
@@ -367,10 +363,10 @@ def run_program(op, row, y, w, slab, out, errors, frame):
     """
     values = values_of(frame)
     progress, nodes, chosen, layout, growth = values.progress, values.nodes, values.chosen, values.layout, values.growth
-    drift, subset, scratch, stale = values.drift, values.subset, values.scratch, values.stale
+    drift, subset, scratch = values.drift, values.subset, values.scratch
     told = len(errors) > 0
     m = chosen.shape[1]
-    links, test, blocks, counts = nodes.links, nodes.test, nodes.blocks, nodes.counts
+    links, test, blocks = nodes.links, nodes.test, nodes.blocks
     n_values, weight, offset, bins = layout
     z = scratch.z
     # The leaf of the row predicted last, and its inputs in z, while nothing was learned since.
@@ -420,16 +416,10 @@ def run_program(op, row, y, w, slab, out, errors, frame):
             observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, above, w[i])
         if told:
             errors[i] = abs(error) if knew else np.nan
-        touch(links, PARENT, stale, leaf)
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
             try_split(leaf, nodes, layout, growth, drift.room, scratch)
-            if links[leaf, TEST] >= 0 and len(stale) > 0:
-                stale[links[leaf, LEFT]] = stale[links[leaf, RIGHT]] = 1
         if drift.detect:
-            n_live, n_nodes, free = counts[N_LIVE], counts[N_NODES], counts[FREE_NODE]
             _adapt(nodes, layout, growth, drift, scratch, leaf, error, slab, r, y[i], w[i])
-            if counts[N_LIVE] != n_live or counts[N_NODES] != n_nodes or counts[FREE_NODE] != free:
-                stale[:] = 1
         widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
     progress[0] = 0
     return DONE

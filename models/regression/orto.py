@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 from models.contract import PREDICT, Floats, Program, Schema
 from models.kernel import DONE, GROW, kernel
 from models.regression.base import RegressionTree
-from models.regression.contributions import add_up_options, climb_options, room_for_terms
 from models.regression.leaf import (
     EVALUATED,
-    MEAN,
     MEAN_LEAF,
     SEEN,
     N,
@@ -37,9 +35,7 @@ from models.regression.leaf import (
 from models.regression.nodes import (
     BLOCK,
     DEPTH,
-    LEAF,
     N_LIVE,
-    N_NODES,
     N_OTHER,
     OTHER,
     PARENT,
@@ -156,45 +152,6 @@ min_branch_fraction, max_nodes, max_depth
             ) == GROW
         ):  # fmt: skip
             self._make_room(more, more)
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        links, mass = self._nodes.links[: int(self._nodes.counts[N_NODES])], self._mass()
-        share, sums, n = self._shares(links), np.zeros_like(mass), 2 * self._options.max_trees + 1
-        out = np.zeros((len(rows), self.schema.n_features + 1))
-        add_up_options(links, mass, share, sums)
-        climb_options(
-            links, self._nodes.test, self._nodes.blocks, self._layout, self._nodes.scales,
-            self._growth.leaf_prediction, sums, share, slab, rows, np.zeros(n, np.int64), np.zeros(n),
-            self._scratch.z, room_for_terms(len(links), len(self._nodes.blocks), self.schema.n_features), out,
-        )  # fmt: skip
-        return out
-
-    def _mass(self) -> Floats:
-        """Sum of the targets and weight of each leaf, (n, 2), 0 of other nodes."""
-        links = self._nodes.links[: int(self._nodes.counts[N_NODES])]
-        mass, leaf = np.zeros((len(links), 2)), np.flatnonzero(links[:, TEST] == LEAF)
-        own = self._nodes.blocks[links[leaf, BLOCK]]
-        mass[leaf, 1] = own[:, N]
-        mass[leaf, 0] = own[:, MEAN] * own[:, N]
-        return mass
-
-    def _shares(self, links: NDArray[np.int32]) -> Floats:
-        """How much each option counts among those of its option node; 1 of nodes that are no options."""
-        share, further = np.ones(len(links)), set(links[:, OTHER].tolist())
-        for head in np.flatnonzero(links[:, OTHER] >= 0).tolist():
-            if head in further:
-                continue
-            options = [head]
-            while links[options[-1], OTHER] >= 0:
-                options.append(int(links[options[-1], OTHER]))
-            loss = self._nodes.monitor[options, LOSS]
-            counts = np.ones(len(options))
-            if self._options.prediction == WEIGHTED:
-                counts = np.clip(loss, LEAST_LOSS, GREATEST_LOSS) ** -2.0
-            elif self._options.prediction == BEST_PATH:
-                counts = np.asarray(np.arange(len(options)) == loss.argmin(), np.float64)
-            share[options] = counts / counts.sum()
-        return share
 
     def describe(self) -> list[dict[str, Any]]:
         """As RegressionTree.describe. A node with a further option names it under "option"; that has the node as its

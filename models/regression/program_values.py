@@ -53,7 +53,6 @@ class FimtValues(NamedTuple):
 
     progress : (1,) int64, the next operation; between programs 0.
     chosen : (n_nodes, m) int32, the features that a leaf observes; with m = 0 all. subset : room for them.
-    stale : of models.contributions.Sums.
     """
 
     progress: Any
@@ -64,7 +63,6 @@ class FimtValues(NamedTuple):
     drift: Any
     subset: Any
     scratch: Any
-    stale: Any
 
 
 @kernel
@@ -85,7 +83,6 @@ new_frame, values_of = framed(
         drift=Drift(BOOLEAN, *(NUMBER,) * 4, INTEGER),
         subset=Subset(_codes, _integers, _table, _places),
         scratch=Scratch(*(_numbers,) * 5, _places),
-        stale=array_of(np.uint8, 1),
     ),
     _fill,
 )

@@ -21,7 +21,7 @@ from models.shrubs.description import describe
 from models.shrubs.members import CROSS_ENTROPY, MSE
 from models.shrubs.shrubs import PackedShrubs, Settings, Shrubs
 from models.shrubs.trees import Packed
-from models.shrubs.window import FILLED, LEARNED, MEMBERS, PackedWindow
+from models.shrubs.window import FILLED, MEMBERS, PackedWindow
 from models.threads import WORTH_A_THREAD, share
 
 LOSSES = {"mse": MSE, "cross-entropy": CROSS_ENTROPY}
@@ -192,19 +192,6 @@ class ShrubEnsemble(Learner):
 
     def _run_window(self, piece: Program, slab: Floats, votes: Floats, k: int) -> None:
         self._windows[k].run(piece, slab, votes[k], True)
-
-    @property
-    def tells_why(self) -> bool:
-        return True
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions; see `models.shrubs.contributions`."""
-        out = np.zeros((len(rows), self.schema.n_features + 1))
-        for shrubs, weight in zip(self._windows, self._blend.weights.tolist(), strict=True):
-            shrubs.contribute(slab, rows, about, weight, out)
-        if not self._windows[0].counts[LEARNED]:
-            out[:, -1] = np.nan
-        return out
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)

@@ -40,7 +40,6 @@ class Members(NamedTuple):
     labels : (n,), products with the label.
     together, alone : as gram and labels, weights of the items summed there; empty where all items judge all members.
     leaves : (n,) int32, of each member for the instance that was predicted last.
-    grown : (n,) int64, by slot, how many labels had been learned when its tree grew; 0 after a restore.
     matrix, target, gradient, heavy, order, row, sums, partial, shadow : scratch.
     """
 
@@ -53,7 +52,6 @@ class Members(NamedTuple):
     together: Floats
     alone: Floats
     leaves: NDArray[np.int32]
-    grown: NDArray[np.int64]
     matrix: Floats
     target: Floats
     gradient: Floats
@@ -79,7 +77,6 @@ def room_for_members(n_trees: int, size: int, n_outputs: int, out_of_bag: bool) 
         np.zeros((judging, judging)),
         np.zeros(judging),
         np.zeros(slots, np.int32),
-        np.zeros(slots, np.int64),
         np.zeros((slots, fours)),
         np.zeros(fours),
         np.zeros(fours),

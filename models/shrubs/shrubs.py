@@ -16,7 +16,6 @@ from models.contract import PREDICT, Floats, Program, Schema
 from models.kernel import kernel
 from models.randomness import seeded, uniform
 from models.shrubs.cart import Scratch, grow, room_to_grow
-from models.shrubs.contributions import Fallen, contribute, nothing_fallen
 from models.shrubs.members import (
     Members,
     descend,
@@ -128,7 +127,6 @@ class Shrubs:
         self.trees: Trees = room_for_trees(settings.n_trees + 1, n_nodes, k)
         self.members: Members = room_for_members(settings.n_trees, self.size, k, settings.train_share < 1.0)
         self.scratch: Scratch = room_to_grow(d, self.size, n_nodes, k)
-        self.fallen: Fallen | None = None  # of no ensemble that nobody asks for reasons
 
     def run(self, program: Program, slab: Floats, out: Floats, aloud: bool) -> None:
         """Execute a program. out : (capacity, n_outputs), by row; or, `aloud`, (n, n_outputs), by operation: what is
@@ -188,18 +186,6 @@ class Shrubs:
             members.judged[:m, :n] = np.unpackbits(rest.judged, count=m * n).reshape(m, n)
         _say_again(self.window, self.trees, members, self.n_values, n, m)
 
-    def contribute(
-        self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64], share: float, out: Floats
-    ) -> None:
-        """Add what features do to this window's vote, which counts `share`. Mutates out."""
-        if self.fallen is None:
-            slots, n_nodes = self.trees.tests.shape[:2]
-            self.fallen = nothing_fallen(slots, self.size, n_nodes, self.schema.n_outputs)
-        contribute(
-            slab, rows, about, share, self.counts, self.members.slots, self.members.grown, self.members.weights,
-            self.n_values, self.settings.classes, out, *self.window, *self.trees, *self.fallen,
-        )  # fmt: skip
-
     def size_of_trees(self) -> tuple[int, int]:
         """Nodes and leaves of all members."""
         sizes = self.trees.sizes[self.members.slots[: int(self.counts[MEMBERS])]]
@@ -235,7 +221,6 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
     n = counts[FILLED]
     m = counts[MEMBERS] + 1
     slot = enter(members, m)
-    members.grown[slot] = counts[LEARNED]
     n_chosen = n
     if settings.train_share < 1.0:
         n_chosen = 0

@@ -14,7 +14,6 @@ from models.kernel import GROW
 from models.layout import Layout, Paths
 from models.regression.observers import lay_out as lay_out_values
 from models.soft.choice import Pool, pool_of
-from models.soft.contributions import contributions
 from models.soft.forest import (
     BLOCK,
     DEPTH,
@@ -112,11 +111,6 @@ class Models:
         ):  # fmt: skip
             self.forest = make_room(self.forest, *(int(n) for n in self._room))
 
-    def contributions(self, model: int, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions, of one of the models."""
-        settings = self.settings[model]
-        return contributions(self.forest, self._encoding, settings, model, int(settings[S_DEPTH]), slab, rows, about)
-
     def resize(self, old: Schema, new: Schema) -> None:
         observers.check_growth(old, new)
         self.forest = transfer(self.forest, old, new, bool(self.settings[0, S_GROWS]))
@@ -157,14 +151,6 @@ class SoftModel(Learner):
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         self._models.run(program, slab, out)
-
-    @property
-    def tells_why(self) -> bool:
-        return True
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions; see `models.soft.contributions`."""
-        return self._models.contributions(0, slab, rows, about)
 
     def resize(self, schema: Schema) -> None:
         self._models.resize(self.schema, schema)

@@ -125,17 +125,6 @@ class ModelPool(Learner):
                 learner.run(program, slab, predicted)
         account(pool, w)
 
-    @property
-    def tells_why(self) -> bool:
-        """Where the candidates do."""
-        return self._models is not None or self._best.tells_why
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions, of the candidate that predicts."""
-        if self._models is not None:
-            return self._models.contributions(int(self._pool.state[BEST]), slab, rows, about)
-        return self._best.contributions(slab, rows, about)
-
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
         if self._models is not None:

@@ -22,7 +22,6 @@ from models.description import moved
 from models.draws import key
 from models.layout import Layout, Paths
 from models.observers import check_growth
-from models.streaming_forest.contributions import contribute
 from models.streaming_forest.description import depth_of, describe_tree
 from models.streaming_forest.false_roots import (
     LEAVES,
@@ -262,16 +261,6 @@ class StreamingDecisionForest(Learner):
             vote(self._forest, self._n_values, slab, rows, first, last, self._settings.majority, out)
 
         self._each(vote_on, len(rows), self._threads_for(len(rows)))
-
-    @property
-    def tells_why(self) -> bool:
-        return True
-
-    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions; see `models.streaming_forest.contributions`."""
-        out = np.empty((len(rows), self.schema.n_features + 1))
-        contribute(self._forest, self._n_values, slab, rows, about, self._settings.majority, out)
-        return out
 
     def _take_in(self, x: Floats, y: Floats, w: Floats) -> None:
         """Put labels into the ring. x : (n, d), a copy."""

@@ -328,40 +328,6 @@ class NaiveTree:
                 return said
             node, birth, above = node.child(x, self.n_values), node.time, here
 
-    def contributions(self, x, about):
-        """What each feature changed on the way down, and the value of the root.
-
-        With aggregation: the mean over all prunings, by their weights, as a recursion over those that go on below.
-        """
-        said = self.hierarchy(x) if self.classes and not self.aggregation else None
-
-        def value(node, depth):
-            return self.says(node).get(about, 0.0) if said is None else said[depth].get(about, 0.0)
-
-        def below(node, depth):
-            if not node.children:
-                return [0.0] * len(x)
-            child = node.child(x, self.n_values)
-            added = below(child, depth + 1)
-            added[node.test[0]] += value(child, depth + 1) - value(node, depth)
-            goes_on = 1.0 - node.stop() if self.aggregation else 1.0
-            return [goes_on * one for one in added]
-
-        return below(self.root, 0), value(self.root, 0)
-
-    def by_prunings(self, x, about):
-        """As `contributions`, by the sum over all prunings, of a small tree."""
-        total, added, begin = 0.0, [0.0] * len(x), self.says(self.root).get(about, 0.0)
-        for prior, own, ends in self.root.prunings():
-            weight, node = prior * math.exp(own), self.root
-            total += weight
-            while node not in ends:
-                child = node.child(x, self.n_values)
-                change = self.says(child).get(about, 0.0) - self.says(node).get(about, 0.0)
-                added[node.test[0]] += weight * change
-                node = child
-        return [one / total for one in added], begin
-
 
 def mixed(own, below, more, further):
     """log((e^(own + more) + e^(below + further)) / (e^own + e^below))"""
@@ -413,15 +379,6 @@ class NaiveForest:
             for y, value in said.items():
                 row[int(y)] += value * vote / sum(votes)
         return row
-
-    def contributions(self, x, about):
-        """The mean of the trees', as they vote, and behind it that of their roots' values."""
-        votes = [tree.vote() if self.classes else 1.0 for tree in self.trees]
-        mean = [0.0] * (len(x) + 1)
-        for tree, vote in zip(self.trees, votes, strict=True):
-            added, begin = tree.contributions(self.read(x), float(about))
-            mean = [a + b * vote / sum(votes) for a, b in zip(mean, [*added, begin], strict=True)]
-        return mean
 
     def learn(self, x, y, w):
         for tree in self.trees:

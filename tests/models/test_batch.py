@@ -22,7 +22,6 @@ from models.batch.process import PROCESSES, FitError, Processes
 from models.contract import Schema
 from models.registry import REGISTRY, create, validate
 from tests.models.contract.worlds import bits, rows
-from tests.models.naive_contributions import by_score
 from tests.processes import fitters, gone, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -389,66 +388,3 @@ def test_the_description_says_what_is_predicted(method, task):
                 assert (shares @ votes).argmax() == predicted.argmax()
             else:
                 assert shares @ votes == pytest.approx(predicted)
-
-
-def change_of(node, by_id, row, added, weight):
-    """A tree's answer to a row, by recursion, with the changes on the way added up by feature."""
-    if "children" not in node:
-        return node["value"]
-    value = row[node["feature"]]
-    first, second = node["children"]
-    there = value == node["equals"] if "equals" in node else value <= node.get("threshold", np.inf)
-    assert not node.get("known") or node["default"] == second
-    child = by_id[node["default"] if np.isnan(value) else first if there else second]
-    for c, (after, before) in enumerate(zip(child["value"], node["value"], strict=True)):
-        added[node["feature"]][c] += weight * (after - before)
-    return change_of(child, by_id, row, added, weight)
-
-
-def expected_of(method, trees, weights, base, by_id, row, about, n_classes):
-    """What features add, and where it begins: by the trees as they are described."""
-    scored = np.zeros((6, max(2, n_classes)))
-    for root, weight in zip(trees, weights, strict=True):
-        added = np.zeros((6, len(root["value"])))
-        added[5] = weight * np.array(root["value"])
-        change_of(root, by_id, row, added, weight)
-        first = root.get("class", int(n_classes == 2)) if "stage" in root else 0
-        scored[:, first : first + added.shape[1]] += added
-    if "stage" in trees[0] and n_classes == 2:
-        scored[5, 1] += base[0]
-    else:
-        scored[5, : len(base)] += base
-    if n_classes > 1 and ("stage" in trees[0] or method == "adaboost"):
-        features, begin = by_score(scored.tolist(), about)
-        return [*features, begin]
-    return scored[:, about]
-
-
-@every_method
-@pytest.mark.parametrize("n_classes", [2, 3, 1])
-def test_contributions_equal_their_twin_and_add_up(method, n_classes):
-    task = "classification" if n_classes > 1 else "regression"
-    x, y, _ = world(400, task, n_classes)
-    x[:, 1] -= 1.7e9  # described thresholds are sums, which would be rounded
-    learner = create(method, Schema((0, 0, 4, 0, 2), n_classes, task), **METHODS[method], window=300)
-    row, asked = np.arange(30, dtype=np.int32), x[350:380]
-    learner.learn_many(x[:10], y[:10])
-    early = learner.contributions(asked, row, np.full(30, 0 if n_classes > 1 else -1))
-    assert not early[:, :-1].any()
-    np.testing.assert_allclose(early[:, -1], learner.predict_many(asked)[:, 0])
-    learner.fit(x[10:], y[10:])
-    said, nodes, state = learner.predict_many(asked), learner.describe(), learner.state()
-    by_id = {node["id"]: node for node in nodes}
-    trees = [node for node in nodes if node.get("part") == "tree"]
-    for about in range(n_classes):
-        told = learner.contributions(asked, row, np.full(30, about if n_classes > 1 else -1))
-        np.testing.assert_allclose(told.sum(axis=1), said[:, about], rtol=1e-9, atol=1e-12)
-        assert (abs(told[:, :-1]).max(axis=0) > 0.0).sum() >= 2
-        for r in range(30):
-            given = by_id, asked[r], about, n_classes
-            if method == "adaboost" and n_classes == 1:  # one of the trees says the median
-                each = [expected_of(method, [tree], [1.0], [0.0], *given) for tree in trees]
-                assert any(np.allclose(told[r], one, atol=1e-9) for one in each)
-                continue
-            expected = expected_of(method, trees, state.model_weight, state.model_base, *given)
-            np.testing.assert_allclose(told[r], expected, rtol=1e-7, atol=1e-9)

@@ -66,11 +66,6 @@ def test_equal_to_the_twin(task, weights, parameters):
         theirs[i] = naive.predict(stream.x[i])
         naive.learn(stream.x[i], y[i], stream.w[i])
     np.testing.assert_allclose(ours, theirs, atol=1e-9)
-    rows = np.arange(20, dtype=np.int32)
-    for c in range(3) if classes else (0,):
-        told = learner.contributions(stream.x, rows, np.full(20, c if classes else -1))
-        np.testing.assert_allclose(told, [naive.contributions(x, c) for x in stream.x[:20]], atol=1e-9)
-        np.testing.assert_allclose(told.sum(axis=1), learner.predict_many(stream.x[:20])[:, c], rtol=1e-9, atol=1e-12)
     for tree in range(3):
         nodes, expected = nodes_of(learner, tree), naive_nodes_of(naive.trees[tree])
         assert [(node[:2], node[3]) for node in nodes] == [(node[:2], node[3]) for node in expected]
@@ -126,10 +121,6 @@ def test_prediction_is_the_sum_over_all_prunings(seed):
             for label, p in tree.says(end).items():
                 expected[label] += weight * p
         np.testing.assert_allclose(learner.predict_many(point[None])[0], expected / weights.sum(), atol=1e-12)
-        for c in range(3):
-            told = learner.contributions(point[None], np.zeros(1, np.int32), np.array([c]))[0]
-            added, begin = tree.by_prunings(point.tolist(), c)
-            np.testing.assert_allclose(told, [*added, begin], atol=1e-12)
 
 
 @pytest.mark.parametrize("max_nodes", [31, 100_001])

@@ -10,6 +10,7 @@ from models.opinion_pool import resting
 from models.opinion_pool.entries import MEMBERS
 from models.opinion_pool.members import members
 from models.registry import adapted, create, exchanged, kept, validate
+from models.shapley import contributions
 from tests.models.naive_opinion_pool import NaivePool
 
 CLASSES = {"tree": "hoeffding-tree", "bayes": "naive-bayes", "last": "last-label", "most": "majority-class"}
@@ -135,8 +136,8 @@ def test_what_a_mean_target_adds_is_its_features():
         for rule in ("linear", "logarithmic"):
             pool = create("opinion-pool", Schema((0, 40), 2, "classification"), members=given, pool=rule)
             pool.learn_many(x, y)
-            about = np.ones(200, np.int64)
-            found = pool.contributions(x, np.arange(200, dtype=np.int32), about)
+            rows = np.arange(200, dtype=np.int32)
+            found = contributions(pool, x, rows, np.ones(200, np.int64), rows.astype(np.uint64))
             assert found.shape == (200, 3)
             assert np.abs(found[:, 1]).mean() > 5 * np.abs(found[:, 0]).mean()
     nodes = pool.describe()

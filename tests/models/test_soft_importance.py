@@ -10,10 +10,17 @@ from models.importance import importance
 from models.registry import create
 from tests.models.naive_soft import SoftTwin
 from tests.models.streams_of_instances import mixed
-from tests.models.test_soft_contributions import WORLDS
 from tests.models.test_soft_trees import node_of, tree, twin
 
 SOFT = ("soft-hoeffding-tree", "soft-tree")
+
+WORLDS = [
+    ({"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3}, {}),
+    ({"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3}, {"alpha": 1.0, "learning_rate": 0.01}),
+    ({"n_values": (0, 3, 0), "n_classes": 2, "missing": 0.4}, {"alpha": 0.0, "gamma": 0.5}),
+    ({"n_values": (0, 0), "n_classes": 2, "missing": 0.0}, {"gamma": 0.2}),
+    ({"n_values": (0, 4), "n_classes": 12, "weights": "fractions"}, {"alpha": 0.2}),
+]
 
 
 def told(learner):

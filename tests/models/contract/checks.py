@@ -95,38 +95,6 @@ def test_predict_changes_nothing(name, task, case):
     assert bits(learner) == bits(twin)
 
 
-def test_contributions_change_nothing_and_are_those_of_each_row_alone(name, task, case):
-    x, y = rows(1200, task)
-    learner, twin = make(name, task, case), make(name, task, case)
-    if not learner.tells_why:
-        pytest.skip("it does not say what features add")
-
-    def told(one, some):
-        out = predict(one, some)
-        about = out.argmax(axis=1) if task == "classification" else np.full(len(some), -1)
-        return one.contributions(some, np.arange(len(some), dtype=np.int32), about)
-
-    nothing = told(learner, x[:5])
-    assert np.isnan(nothing[:, -1]).all()
-    assert not nothing[:, :-1].any()
-    learn(learner, x[:1000], y[:1000])
-    learn(twin, x[:1000], y[:1000])
-    known = bits(learner)
-    together = told(learner, x[:60])
-    assert np.all(np.isfinite(together))
-    assert bits(learner) == known
-    assert together.tobytes() == b"".join(told(learner, x[i : i + 1]).tobytes() for i in range(60))
-    resumed = make(name, task, case)
-    restore(resumed, learner.state()._asdict())
-    assert told(resumed, x[:60]).tobytes() == together.tobytes()
-    resumed.resize(schema_of(task, (0, 0, 16, 0, 2), K + 5))
-    np.testing.assert_allclose(told(resumed, x[:60]), together, rtol=1e-9, atol=1e-12)
-    learn(learner, x[1000:], y[1000:])
-    learn(twin, x[1000:], y[1000:])
-    assert bits(learner) == bits(twin)
-    assert predict(learner, x).tobytes() == predict(twin, x).tobytes()
-
-
 def test_save_restore_continue(name, task, case):
     x, y = rows(2000, task)
     whole = make(name, task, case)
