@@ -44,8 +44,8 @@ MOA = {
 def changing(kind: str, at: int, after: int, seed: int) -> Stream:
     """`at` instances of one concept, then `after` of another."""
     module, first, second = STREAMS[kind]
-    one = module.generate(at, 2 * seed, function=first)
-    two = module.generate(after, 2 * seed + 1, function=second)
+    one = module.source(2 * seed, function=first).take(at)
+    two = module.source(2 * seed + 1, function=second).take(after)
     return one._replace(x=np.vstack([one.x, two.x]), y=np.concatenate([one.y, two.y]))
 
 

@@ -40,8 +40,8 @@ def part_of(number: int, size: int, regression: bool, changing: bool) -> Stream:
     """The instances of one part; if `changing`, the concept depends on its number."""
     turn = number if changing else 0
     if regression:
-        return friedman.generate(size, 100 + number, function=(0, 1, 2)[turn % 3])
-    return agrawal.generate(size, 100 + number, function=(0, 3, 1, 6)[turn % 4])
+        return friedman.source(100 + number, function=(0, 1, 2)[turn % 3]).take(size)
+    return agrawal.source(100 + number, function=(0, 3, 1, 6)[turn % 4]).take(size)
 
 
 def allowed(learner: Learner | WatchedTree) -> int:

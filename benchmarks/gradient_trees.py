@@ -70,7 +70,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def tables(folder: Path, rows: int | None, shuffle: int | None) -> dict[str, Table]:
     found = {name: read(folder / f"{name}.csv.gz", nominal) for name, nominal in NOMINAL.items()}
-    stream = agrawal.generate(100_000, 1)
+    stream = agrawal.source(1).take(100_000)
     schema = Schema(stream.n_values, stream.n_classes, "classification")
     found["agrawal"] = Table(schema, stream.x, stream.y.astype(np.float64))
     found |= {name: read(folder / f"{name}.csv.gz", task="regression") for name in REGRESSIONS}

@@ -158,7 +158,7 @@ def main() -> None:
         print(f"compile, {state}: " + ", ".join(f"{part} {value:.2f} s" for part, value in seconds.items()))
     generators = {"agrawal": agrawal, "led": led, "random_rbf": random_rbf}
     for name, module in generators.items():
-        floor, results = measure(module.generate(options.n, 1), options.rounds)
+        floor, results = measure(module.source(1).take(options.n), options.rounds)
         report["streams"][name] = {
             "floor_instances_per_second": options.n / floor,
             **{

@@ -380,7 +380,7 @@ def main() -> None:
     print(f"thousand/s, % or MAE{heads}")
     with tempfile.TemporaryDirectory() as temporary:
         for kind in streams:
-            stream = STREAMS[kind].generate(options.n, 1)
+            stream = STREAMS[kind].source(1).take(options.n)
             files = Path(temporary) / f"{kind}.arff", Path(temporary) / f"{kind}.npz"
             if "moa" in peers:
                 write_arff(files[0], stream)

@@ -172,7 +172,7 @@ def goals(data: dict[str, Table], seeds: int) -> None:
 
 def speed(data: dict[str, Table], rounds: int) -> None:
     header(["instances/s", "best splits", "random splits", "default", "the authors' program, elsewhere", "ratio"])
-    stream = agrawal.generate(20_000, 1)
+    stream = agrawal.source(1).take(20_000)
     schema = Schema(stream.n_values, stream.n_classes, "classification")
     data = {name: data[name] for name in ("elec", "weather")}
     data["agrawal"] = Table(schema, stream.x, stream.y.astype(np.float64))

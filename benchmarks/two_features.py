@@ -63,7 +63,7 @@ def main() -> None:
     for kind, module in STREAMS.items():
         found: dict[str, list[float]] = {who: [] for who in (*OURS, *MOA)}
         for seed in map(int, options.seeds.split(",")):
-            stream = module.generate(options.n, seed)
+            stream = module.source(seed).take(options.n)
             with tempfile.TemporaryDirectory() as temporary:
                 path = Path(temporary) / "stream.arff"
                 write_arff(path, stream)

@@ -131,7 +131,7 @@ def files(names: tuple[str, ...], options: Options) -> dict[str, Source]:
 
 
 def friedman_of(seed: int, longest: int) -> Table:
-    made = friedman.generate(longest, seed)
+    made = friedman.source(seed).take(longest)
     return Table(Schema((0,) * made.x.shape[1], 1, "regression"), made.x, made.y)
 
 

@@ -1,8 +1,8 @@
 """Seeded generators of the field's synthetic streams, each with the concept as a parameter.
 
-Each module has `source(seed, **parameters) -> Source`, a stream that goes on, and `generate(n, seed, **parameters) ->
-Stream`, its first n instances. Same seed and parameters give the same bits, however the instances are taken: all at
-once or in pieces. `registry` lists the modules by name, `concept_drift` turns one stream into another.
+Each module has `source(seed, **parameters) -> Source`, a stream that goes on. Same seed and parameters give the same
+bits, however the instances are taken: all at once or in pieces. `registry` lists the modules by name, `concept_drift`
+turns one stream into another.
 """
 
 from collections.abc import Callable

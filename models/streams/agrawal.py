@@ -6,23 +6,17 @@ clips a perturbed house value at 135,000, a tenth of the largest one and below m
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models.kernel import kernel
 from models.randomness import below, seeded, uniform
-from models.streams import Source, Stream
+from models.streams import Source
 
 NAMES = ("salary", "commission", "age", "elevel", "car", "zipcode", "hvalue", "hyears", "loan")
 N_VALUES = (0, 0, 0, 5, 20, 9, 0, 0, 0)
 SALARY, COMMISSION, AGE, ELEVEL, CAR, ZIPCODE, HVALUE, HYEARS, LOAN = range(9)
 N_FUNCTIONS = 10
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n applicants of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, function: int = 0, perturbation: float = 0.05) -> Source:

@@ -6,22 +6,16 @@ Mining and Knowledge Discovery 23, 2011.
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models.kernel import kernel
 from models.randomness import normal, seeded, uniform
-from models.streams import Source, Stream, numbered
+from models.streams import Source, numbered
 
 N_FEATURES = 10
 # rows are functions: the features of the sine (two), of the square, and of the lines of slope 10 and 5
 PARTS = np.array([[0, 1, 2, 3, 4], [3, 4, 1, 0, 2], [1, 4, 3, 2, 0]])
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n instances of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, function: int = 0, noise: float = 1.0) -> Source:

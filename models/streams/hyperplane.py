@@ -6,18 +6,12 @@ Unlike MOA's, the plane moves by default.
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models.kernel import kernel
 from models.randomness import seeded, uniform
-from models.streams import Source, Stream, numbered
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n points of `source`."""
-    return source(seed, **parameters).take(n)
+from models.streams import Source, numbered
 
 
 def source(

@@ -6,13 +6,12 @@ how many segments have changed places with features that mean nothing, as in MOA
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models.kernel import kernel
 from models.randomness import below, seeded, uniform
-from models.streams import Source, Stream
+from models.streams import Source
 
 N_SEGMENTS = 7
 # rows are digits: upper, upper left, upper right, middle, lower left, lower right, lower segment
@@ -22,11 +21,6 @@ SEGMENTS = np.array(
     )],
     dtype=np.float64,
 )  # fmt: skip
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n digits of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, noise: float = 0.1, n_irrelevant: int = 17, n_swapped: int = 0) -> Source:

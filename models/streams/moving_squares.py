@@ -6,23 +6,17 @@ those of the published data set, which has the classes in a fixed order; here ea
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models.kernel import kernel
 from models.randomness import below, seeded, uniform
-from models.streams import Source, Stream, numbered
+from models.streams import Source, numbered
 
 N_CLASSES = 4
 SIDE = 0.05
 DISTANCE = 0.08  # between the left edges of two neighbours
 REACH = 1.0 - (N_CLASSES - 1) * DISTANCE - SIDE  # how far the left edge of the first square goes
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n points of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, speed: float = 0.00025) -> Source:

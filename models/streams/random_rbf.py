@@ -6,19 +6,13 @@ centroid moves by `speed` along its direction and turns back at the walls.
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.kernel import kernel
 from models.randomness import below, normal, seeded, uniform
-from models.streams import Source, Stream, numbered
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n points of `source`."""
-    return source(seed, **parameters).take(n)
+from models.streams import Source, numbered
 
 
 def source(

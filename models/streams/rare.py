@@ -6,19 +6,13 @@ finds all of class 1 without many of class 0. Own; the mixture of kinds is to be
 """
 
 from functools import partial
-from typing import Any
 
 from models.kernel import kernel
 from models.randomness import normal, seeded, uniform
-from models.streams import Source, Stream, numbered
+from models.streams import Source, numbered
 
 N_FEATURES = 8
 N_FUNCTIONS = 2
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n instances of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, ratio: float = 0.002, shift: float = 2.5, function: int = 0) -> Source:

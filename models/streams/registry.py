@@ -13,17 +13,17 @@ from models.streams import Source
 
 
 class Entry(NamedTuple):
-    """A stream.
-
-    module : where its `source` and `generate` are.
-    """
+    """A stream. Its `source` stands in the module of its name."""
 
     name: str
-    module: str
-    tasks: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     paper: str
     text: str
+    tasks: tuple[str, ...] = (CLASSIFICATION,)
+
+    @property
+    def module(self) -> str:
+        return f"models.streams.{self.name.replace('-', '_')}"
 
     def source(self, seed: int = 0, **parameters: Any) -> Source:
         """Open the stream (and import numba). ValueError where parameters do not fit together."""
@@ -47,8 +47,6 @@ class Drift(NamedTuple):
 _ENTRIES = (
     Entry(
         name="agrawal",
-        module="models.streams.agrawal",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("function", int, 0, 0, 9, text="class function"),
             Parameter("perturbation", float, 0.05, 0.0, 1.0, text="share of its range that a value is moved by"),
@@ -58,7 +56,6 @@ _ENTRIES = (
     ),
     Entry(
         name="friedman",
-        module="models.streams.friedman",
         tasks=(REGRESSION,),
         parameters=(
             Parameter("function", int, 0, 0, 2, text="0 Friedman's; 1 and 2 give the features other parts"),
@@ -69,8 +66,6 @@ _ENTRIES = (
     ),
     Entry(
         name="hyperplane",
-        module="models.streams.hyperplane",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("n_features", int, 10, 1, 10_000, text="numeric features, all relevant"),
             Parameter("n_drift", int, 2, 0, 10_000, text="weights of the plane that move"),
@@ -83,8 +78,6 @@ _ENTRIES = (
     ),
     Entry(
         name="led",
-        module="models.streams.led",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("noise", float, 0.1, 0.0, 1.0, text="probability that a segment is inverted"),
             Parameter("n_irrelevant", int, 17, 0, 10_000, text="features that are fair coins"),
@@ -95,8 +88,6 @@ _ENTRIES = (
     ),
     Entry(
         name="moving-squares",
-        module="models.streams.moving_squares",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("speed", float, 0.00025, 0.0, 1.0, text="distance that the squares move at each instance"),
         ),
@@ -106,8 +97,6 @@ _ENTRIES = (
     ),
     Entry(
         name="random-rbf",
-        module="models.streams.random_rbf",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("n_features", int, 10, 1, 10_000, text="numeric features"),
             Parameter("n_classes", int, 4, 2, 1000, text="classes"),
@@ -119,8 +108,6 @@ _ENTRIES = (
     ),
     Entry(
         name="rare",
-        module="models.streams.rare",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("ratio", float, 0.002, 0.0, 1.0, text="probability of class 1"),
             Parameter("shift", float, 2.5, 0.0, 1000.0, text="of two of its features, in standard deviations"),
@@ -131,8 +118,6 @@ _ENTRIES = (
     ),
     Entry(
         name="sea",
-        module="models.streams.sea",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("function", int, 0, 0, 3, text="concept: a threshold of 8, 9, 7 or 9.5"),
             Parameter("noise", float, 0.1, 0.0, 1.0, text="probability that the class is inverted"),
@@ -142,8 +127,6 @@ _ENTRIES = (
     ),
     Entry(
         name="sine",
-        module="models.streams.sine",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("function", int, 0, 0, 3, text="0 SINE1, 1 its reverse, 2 SINE2, 3 its reverse"),
             Parameter("n_irrelevant", int, 2, 0, 10_000, text="numeric features that mean nothing"),
@@ -153,16 +136,12 @@ _ENTRIES = (
     ),
     Entry(
         name="stagger",
-        module="models.streams.stagger",
-        tasks=(CLASSIFICATION,),
         parameters=(Parameter("function", int, 0, 0, 2, text="0 small and red, 1 green or circle, 2 medium or large"),),
         paper="J. Schlimmer and R. Granger: Incremental learning from noisy data. Machine Learning 1, 1986.",
         text="Size, colour and shape, and one of three rules; no noise.",
     ),
     Entry(
         name="transient-chessboard",
-        module="models.streams.transient_chessboard",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("size", int, 8, 2, 1000, text="fields along a side, and classes"),
             Parameter("alone", int, 250, 1, 1_000_000_000, text="instances of a field that is shown alone"),
@@ -174,8 +153,6 @@ _ENTRIES = (
     ),
     Entry(
         name="waveform",
-        module="models.streams.waveform",
-        tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("n_irrelevant", int, 0, 0, 10_000, text="features that mean nothing: 19 for the usual 40"),
         ),

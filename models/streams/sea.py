@@ -6,18 +6,12 @@ MOA's SEAGenerator.
 """
 
 from functools import partial
-from typing import Any
 
 from models.kernel import kernel
 from models.randomness import seeded, uniform
-from models.streams import Source, Stream, numbered
+from models.streams import Source, numbered
 
 THRESHOLDS = (8.0, 9.0, 7.0, 9.5)
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n points of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, function: int = 0, noise: float = 0.1) -> Source:

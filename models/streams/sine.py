@@ -6,20 +6,14 @@ features. Class 0 is the paper's positive class, as in MOA's SineGenerator. No n
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models.kernel import kernel
 from models.randomness import seeded, uniform
-from models.streams import Source, Stream, numbered
+from models.streams import Source, numbered
 
 N_FUNCTIONS = 4
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n points of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, function: int = 0, n_irrelevant: int = 2) -> Source:

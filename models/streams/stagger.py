@@ -6,20 +6,14 @@ concept. No noise.
 """
 
 from functools import partial
-from typing import Any
 
 from models.kernel import kernel
 from models.randomness import below, seeded
-from models.streams import Source, Stream
+from models.streams import Source
 
 NAMES = ("size", "colour", "shape")
 SMALL, RED, GREEN, CIRCLE = 0.0, 0.0, 2.0, 0.0
 N_FUNCTIONS = 3
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n objects of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, function: int = 0) -> Source:

@@ -6,20 +6,14 @@ fields loses what is true when the whole board comes again. Numbers and classes 
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models.kernel import kernel
 from models.randomness import below, seeded, uniform
-from models.streams import Source, Stream, numbered
+from models.streams import Source, numbered
 
 GROUP = 4  # fields that are shown alone before the whole board is
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n points of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, size: int = 8, alone: int = 250, together: int = 1000) -> Source:

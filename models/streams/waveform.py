@@ -5,23 +5,17 @@ noise alone. Order of waves and classes as in MOA's WaveformGenerator. Bayes rat
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models.kernel import kernel
 from models.randomness import below, normal, seeded, uniform
-from models.streams import Source, Stream, numbered
+from models.streams import Source, numbered
 
 N_POINTS = 21
 PEAKS = (6, 14, 10)
 WAVES = np.maximum(6.0 - np.abs(np.arange(N_POINTS) - np.array(PEAKS)[:, None]), 0.0)  # (3, 21)
 PAIRS = np.array([[0, 1], [0, 2], [1, 2]])  # rows are classes
-
-
-def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
-    """The first n waves of `source`."""
-    return source(seed, **parameters).take(n)
 
 
 def source(seed: int = 0, *, n_irrelevant: int = 0) -> Source:

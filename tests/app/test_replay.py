@@ -111,7 +111,7 @@ def test_what_is_published_gives_the_evaluation_bit_for_bit(mixed, delay, inside
 
 
 def test_synthetic_streams_can_be_published():
-    stream = agrawal.generate(500, 3)
+    stream = agrawal.source(3).take(500)
     kinds = {n: "nominal" if v else "numeric" for n, v in zip(stream.names, stream.n_values, strict=True)}
     spec = build({"name": "a", "task": "classification", "champion": "naive-bayes", "features": kinds})
     rows = list(rows_of_arrays(spec, stream.x, stream.y, prefix="a", size=200))

@@ -117,7 +117,7 @@ def test_equals_twin_anywhere(seed, n, n_values, n_classes, missing, weights, de
 
 def turning(n, seed):
     """Agrawal's functions, another one every quarter."""
-    parts = [agrawal.generate(n // 4, seed, function=function) for function in (0, 3, 1, 0)]
+    parts = [agrawal.source(seed, function=function).take(n // 4) for function in (0, 3, 1, 0)]
     schema = Schema(parts[0].n_values, 2, "classification")
     return Stream(schema, np.vstack([p.x for p in parts]), np.concatenate([p.y for p in parts]), np.ones(n))
 

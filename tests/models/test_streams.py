@@ -35,7 +35,6 @@ MODULES = [
     agrawal, friedman, hyperplane, led, moving_squares, random_rbf, rare, sea, sine, stagger,
     transient_chessboard, waveform,
 ]  # fmt: skip
-GENERATORS = [module.generate for module in MODULES]
 TWINS = [
     (friedman, [{}, {"function": 1, "noise": 0.2}, {"function": 2}]),
     (hyperplane, [{}, {"n_features": 3, "n_drift": 3, "speed": 0.05, "turn": 0.3, "noise": 0.2}, {"speed": 0.0}]),
@@ -72,9 +71,9 @@ def test_draws_are_xoshiro(seed):
     assert [int(draw(state)) for _ in range(100)] == [next(twin) for _ in range(100)]
 
 
-@pytest.mark.parametrize("generate", GENERATORS)
-def test_same_seed_same_bits_and_prefixes_agree(generate):
-    long, again, short, other = generate(500, 3), generate(500, 3), generate(200, 3), generate(500, 4)
+@pytest.mark.parametrize("module", MODULES)
+def test_same_seed_same_bits_and_prefixes_agree(module):
+    long, again, short, other = (module.source(seed).take(n) for seed, n in ((3, 500), (3, 500), (3, 200), (4, 500)))
     assert long.x.tobytes() == again.x.tobytes()
     assert long.y.tobytes() == again.y.tobytes()
     assert long.x[:200].tobytes() == short.x.tobytes()
@@ -86,7 +85,7 @@ def test_same_seed_same_bits_and_prefixes_agree(generate):
 @settings(max_examples=10, deadline=None)
 @given(cuts=st.lists(st.integers(0, 300), max_size=5))
 def test_pieces_are_the_whole(module, cuts):
-    source, whole = module.source(5), module.generate(300, 5)
+    source, whole = module.source(5), module.source(5).take(300)
     pieces = [source.take(n) for n in np.diff([0, *sorted(cuts), 300])]
     assert b"".join(part.x.tobytes() for part in pieces) == whole.x.tobytes()
     assert b"".join(part.y.tobytes() for part in pieces) == whole.y.tobytes()
@@ -98,7 +97,7 @@ def test_pieces_are_the_whole(module, cuts):
 def test_streams_are_the_twins(module, parameters):
     name = module.__name__.rpartition(".")[2]
     for seed in (0, 9):
-        stream = module.generate(1500, seed, **parameters)
+        stream = module.source(seed, **parameters).take(1500)
         x, y = rows(getattr(naive_streams, name)(seed, **parameters), 1500)
         if module in (rare, waveform):  # a logarithm of the standard library may differ in the last bit
             assert stream.x == pytest.approx(x, rel=1e-12, abs=1e-12)
@@ -107,9 +106,9 @@ def test_streams_are_the_twins(module, parameters):
         assert stream.y == pytest.approx(y, rel=1e-12) if module is friedman else stream.y.tobytes() == y.tobytes()
 
 
-@pytest.mark.parametrize("generate", GENERATORS)
-def test_shapes_and_codes(generate):
-    stream = generate(3000)
+@pytest.mark.parametrize("module", MODULES)
+def test_shapes_and_codes(module):
+    stream = module.source().take(3000)
     assert stream.x.shape == (3000, len(stream.names)) == (len(stream.y), len(stream.n_values))
     assert stream.n_classes == 0 or set(stream.y) == set(range(stream.n_classes))
     for j, n_values in enumerate(stream.n_values):
@@ -173,7 +172,7 @@ def test_agrawal_functions_equal_the_twin(function, salary, commission, age, ele
 
 
 def test_agrawal_distributions():
-    x = agrawal.generate(20000, 1, perturbation=0.0).x
+    x = agrawal.source(1, perturbation=0.0).take(20000).x
     salary, commission, age, hvalue = x[:, 0], x[:, 1], x[:, 2], x[:, 6]
     assert salary.mean() == pytest.approx(85000, rel=0.02)
     assert np.all((commission == 0) == (salary >= 75000))
@@ -181,7 +180,7 @@ def test_agrawal_distributions():
     ratio = hvalue / ((9 - x[:, 5]) * 100000)
     assert ratio.min() >= 0.5
     assert ratio.max() < 1.5
-    moved = agrawal.generate(20000, 1, perturbation=0.05)
+    moved = agrawal.source(1, perturbation=0.05).take(20000)
     assert moved.x[:, 0].min() >= 20000
     assert np.all(moved.x[:, 2] == np.rint(moved.x[:, 2]))
     wrong = [agrawal.classify(0, row) != label for row, label in zip(moved.x[:5000], moved.y, strict=False)]
@@ -190,13 +189,13 @@ def test_agrawal_distributions():
 
 def test_agrawal_refuses_unknown_functions():
     with pytest.raises(ValueError, match=r"0 \.\. 9, not 10"):
-        agrawal.generate(1, function=10)
+        agrawal.source(function=10).take(1)
 
 
 def test_rbf_centroids_move():
     options = {"n_features": 2, "n_centroids": 1, "n_classes": 1}
-    still = random_rbf.generate(4000, 5, speed=0.0, **options).x
-    moving = random_rbf.generate(4000, 5, speed=0.001, **options).x
+    still = random_rbf.source(5, speed=0.0, **options).take(4000).x
+    moving = random_rbf.source(5, speed=0.001, **options).take(4000).x
     assert np.abs(still[:2000].mean(axis=0) - still[2000:].mean(axis=0)).max() < 0.05
     # 1,000 instances move the centroid by a distance of 1 along its direction, unless it turned back
     blocks = moving.reshape(40, 100, 2).mean(axis=1)
@@ -263,7 +262,7 @@ def test_the_registry_says_what_sources_take(entry):
     assert entry.paper
     assert entry.text
     opened = open_source(entry.name, 4)
-    assert bits(opened.take(50)) == bits(module.generate(50, 4))
+    assert bits(opened.take(50)) == bits(module.source(4).take(50))
     assert (opened.n_classes == 0) == (entry.tasks == ("regression",))
 
 
