@@ -195,10 +195,10 @@ class HoeffdingAdaptiveTree(MutableTree):
         """As MutableTree.describe. A node with an alternate tree names its root under "alternate"; that has the node as
         its parent, and neither its weight nor its value are part of the node's. Nodes that are watched: "error_rate".
         """
-        described = self._described(0)
+        described = self._described_below(0)
         for node in described:  # which grows
             if "alternate" in node:
-                beside = self._described(node["alternate"])
+                beside = self._described_below(node["alternate"])
                 down = node["depth"] + 1 - beside[0]["depth"]
                 described += [other | {"depth": other["depth"] + down} for other in beside]
         return described

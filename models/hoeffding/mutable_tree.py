@@ -10,20 +10,20 @@ bytes. Invariants:
   arrays hold follows from what was learned, never from their capacity.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Learner, Schema
-from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, SEEN, enlarge
-from models.hoeffding.parameters import NBA, bins_of, settings_of
+from models.contract import Floats, Schema
+from models.hoeffding.base import ClassificationTree
+from models.hoeffding.nodes import SEEN
+from models.hoeffding.parameters import bins_of, settings_of
 from models.hoeffding.split import branch
 from models.kernel import DONE, GROW, kernel
 from models.layout import Layout, Paths
 from models.likelihood import scratch_of
-from models.observers import Cache, Known, check_growth, know_nothing, lay_out, transfer
+from models.observers import Cache, know_nothing, lay_out
 
 # Columns of MutableNodes.links.
 TEST, MAP, N_MAP, DEFAULT, PARENT, DEPTH, ALTERNATE = range(7)
@@ -76,8 +76,8 @@ class Scratch(NamedTuple):
     found: Floats
 
 
-class MutableTree(Learner):
-    """Base class of trees that replace subtrees: arrays and their room, parameters, description."""
+class MutableTree(ClassificationTree):
+    """Base class of trees that replace subtrees: fresh arrays, scratch, which nodes there are."""
 
     layout: ClassVar[Layout] = Layout(
         rows={"links test weights leaf stats windows": "rows", "child_of_value": "mapped"},
@@ -116,50 +116,14 @@ class MutableTree(Learner):
         self._scratch = Scratch(scratch_of(self.schema), np.zeros((branches + 1, k)), np.zeros(4))
 
     def _grow(self, n_rows: int, n_mapped: int) -> None:
-        """Room for so many rows and entries of child_of_value; capacities double."""
-        old = self._nodes
-        self._nodes = MutableNodes(
-            enlarge(old.links, n_rows),
-            enlarge(old.test, n_rows),
-            enlarge(old.weights, n_rows),
-            enlarge(old.leaf, n_rows),
-            enlarge(old.stats, n_rows),
-            enlarge(old.child_of_value, n_mapped),
-            old.counts,
-        )
-        self._cache = Cache(enlarge(self._cache.rows, n_rows), enlarge(self._cache.fresh, n_rows))
-
-    def resize(self, schema: Schema) -> None:
-        check_growth(self.schema, schema)
-        old = self._nodes
-        stats, self._known = transfer(old.stats, self._known, self.schema, schema, bins_of(self._parameters))
-        weights = np.zeros((len(old.weights), schema.n_outputs))
-        weights[:, : self.schema.n_outputs] = old.weights
-        self._nodes = old._replace(weights=weights, stats=stats)
-        self.schema = schema
-        self._prepare()
+        """Room for so many rows and entries of child_of_value."""
+        self._enlarge(n_rows, n_rows, n_mapped)
 
     def _used(self) -> MutableNodes:
         """The nodes without the room to grow."""
-        nodes = self._nodes
-        n_rows, n_mapped = int(nodes.counts[N_ROWS]), int(nodes.counts[N_MAPPED])
-        return MutableNodes(
-            nodes.links[:n_rows],
-            nodes.test[:n_rows],
-            nodes.weights[:n_rows],
-            nodes.leaf[:n_rows],
-            nodes.stats[:n_rows],
-            nodes.child_of_value[:n_mapped],
-            nodes.counts,
-        )
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        fields = {
-            name: np.array(state[name], dtype=array.dtype, order="C") for name, array in self._nodes._asdict().items()
-        }
-        self._nodes = MutableNodes(**fields)
-        self._known = Known(np.array(state["values"], np.uint8), np.array(state["n_values"], np.int64))
-        self._prepare()
+        n_rows, n_mapped = int(self._nodes.counts[N_ROWS]), int(self._nodes.counts[N_MAPPED])
+        nodes: MutableNodes = self._without_room(n_rows, n_rows, n_mapped)
+        return nodes
 
     def describe(self) -> list[dict[str, Any]]:
         """Nodes, root first, parents before children. Inner nodes: "feature", and "threshold" (numeric), "equals"
@@ -168,29 +132,23 @@ class MutableTree(Learner):
         "weight" is what passed through since the node is there. "value" is the weight of each class: of a leaf with
         what it inherited, of an inner node the sum over the leaves below.
         """
-        return self._described(0)
+        return self._described_below(0)
 
-    def _described(self, root: int) -> list[dict[str, Any]]:
+    def _described_below(self, root: int) -> list[dict[str, Any]]:
         nodes = self._used()
         order = self._reached(root)
-        seen = nodes.leaf[:, SEEN].copy()
+        seen = nodes.leaf[:, SEEN]
         weights = np.where(nodes.links[:, [TEST]] < 0, nodes.weights, 0.0)
         for i in reversed(order[1:]):
             weights[nodes.links[i, PARENT]] += weights[i]
         described = []
         for i in order:
             link = nodes.links[i].tolist()
-            node: dict[str, Any] = {
-                "id": i,
-                "parent": None if link[PARENT] < 0 else link[PARENT],
-                "depth": link[DEPTH],
-                "weight": float(seen[i]),
-                "value": weights[i].tolist(),
-            }
+            node = self._described(i, link[PARENT], link[DEPTH], seen[i], weights[i])
             if link[TEST] == LEAF:
                 node["predictor"] = self._predictor(i)
             else:
-                node |= self._test(link, float(nodes.test[i]))
+                node |= self._test(link[TEST], link[DEFAULT], float(nodes.test[i]), self._children(i))
             described.append(node | self._more(i))
         return described
 
@@ -210,21 +168,6 @@ class MutableTree(Learner):
         for node in order:  # which grows
             order += [child for child in self._children(node) if child >= 0]
         return order
-
-    def _predictor(self, node: int) -> str:
-        if self._settings.leaf_prediction != NBA:
-            return str(self._parameters["leaf_prediction"])
-        leaf = self._nodes.leaf[node]
-        return "mc" if leaf[MC_CORRECT] > leaf[NB_CORRECT] else "nb"
-
-    def _test(self, link: list[int], value: float) -> dict[str, Any]:
-        test: dict[str, Any] = {"feature": link[TEST], "default": link[DEFAULT]}
-        children = self._nodes.child_of_value[link[MAP] : link[MAP] + link[N_MAP]].tolist()
-        if self.schema.n_values[link[TEST]] == 0:
-            return test | {"threshold": value, "children": children}
-        if self._settings.binary_splits:
-            return test | {"equals": int(value), "children": children}
-        return test | {"children": {v: child for v, child in enumerate(children) if child >= 0}}
 
     def size(self) -> dict[str, int]:
         links = self._nodes.links

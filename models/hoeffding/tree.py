@@ -13,14 +13,13 @@ models.hoeffding.loop. Invariants:
 - whatever is kept for speed (models.observers.Cache) follows from state alone.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.contract import Floats, Learner, Program, Schema
+from models.contract import Floats, Program, Schema
 from models.frames import Frame
+from models.hoeffding.base import ClassificationTree
 from models.hoeffding.feature_subsets import NO_SUBSETS, FeatureSubsets
 from models.hoeffding.loop import TreeValues, new_frame, run_binned, run_gaussian, watch_binned, watch_gaussian
 from models.hoeffding.nodes import (
@@ -30,13 +29,11 @@ from models.hoeffding.nodes import (
     DEPTH,
     FIRST,
     MAP,
-    MC_CORRECT,
     N_BLOCKS,
     N_LEAVES,
     N_MAP,
     N_MAPPED,
     N_NODES,
-    NB_CORRECT,
     NEED_BLOCKS,
     NEED_MAPPED,
     NEED_NODES,
@@ -45,26 +42,22 @@ from models.hoeffding.nodes import (
     TEST,
     HoeffdingTreeState,
     Nodes,
-    enlarge,
 )
-from models.hoeffding.parameters import NBA, bins_of, settings_of
+from models.hoeffding.parameters import bins_of, settings_of
 from models.kernel import GROW
 from models.layout import Layout, Paths
 from models.likelihood import scratch_of
 from models.observers import (
     Cache,
-    Known,
-    check_growth,
     know_nothing,
     lay_out,
-    transfer,
 )
 
 UNWATCHED = np.zeros(0)
 FIRST_ROOM = 16  # leaves, once there are two
 
 
-class HoeffdingTree(Learner):
+class HoeffdingTree(ClassificationTree):
     """Very fast decision tree (VFDT) with numeric and nominal features and naive Bayes in the leaves.
 
     Missing values (NaN) are left out by the observers; at a test they go to the child that was heaviest when the node
@@ -206,57 +199,12 @@ class HoeffdingTree(Learner):
         )  # fmt: skip
 
     def _grow(self, n_nodes: int, n_blocks: int, n_mapped: int) -> None:
-        """Room for so many nodes, blocks and entries of child_of_value; capacities double."""
-        n_nodes, n_blocks = max(n_nodes, 2 * FIRST_ROOM), max(n_blocks, FIRST_ROOM)
-        old = self._nodes
-        self._nodes = Nodes(
-            enlarge(old.links, n_nodes),
-            enlarge(old.test, n_nodes),
-            enlarge(old.weights, n_nodes),
-            enlarge(old.leaf, n_nodes),
-            enlarge(old.stats, n_blocks),
-            enlarge(old.child_of_value, n_mapped),
-            old.counts,
-        )
-        self._cache = Cache(enlarge(self._cache.rows, n_blocks), enlarge(self._cache.fresh, n_blocks))
+        self._enlarge(max(n_nodes, 2 * FIRST_ROOM), max(n_blocks, FIRST_ROOM), n_mapped)
         self._frame = None
 
-    def resize(self, schema: Schema) -> None:
-        check_growth(self.schema, schema)
-        old = self._nodes
-        stats, self._known = self._transfer(schema)
-        weights = np.zeros((len(old.weights), schema.n_outputs))
-        weights[:, : self.schema.n_outputs] = old.weights
-        self._nodes = old._replace(weights=weights, stats=stats)
-        self.schema = schema
-        self._prepare()
-
-    def _transfer(self, schema: Schema) -> tuple[Floats, Known]:
-        """The statistics of all leaves, and what is known, in a larger schema."""
-        return transfer(self._nodes.stats, self._known, self.schema, schema, bins_of(self._parameters))
-
     def state(self) -> HoeffdingTreeState:
-        nodes = self._nodes
-        n_nodes, n_blocks, n_mapped = (int(nodes.counts[i]) for i in (N_NODES, N_BLOCKS, N_MAPPED))
-        return HoeffdingTreeState(
-            nodes.links[:n_nodes],
-            nodes.test[:n_nodes],
-            nodes.weights[:n_nodes],
-            nodes.leaf[:n_nodes],
-            nodes.stats[:n_blocks],
-            nodes.child_of_value[:n_mapped],
-            self._known.values,
-            self._known.n_seen,
-            nodes.counts,
-        )
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        fields = {
-            name: np.array(state[name], dtype=array.dtype, order="C") for name, array in self._nodes._asdict().items()
-        }
-        self._nodes = Nodes(**fields)
-        self._known = Known(np.array(state["values"], np.uint8), np.array(state["n_values"], np.int64))
-        self._prepare()
+        nodes = self._without_room(*(int(self._nodes.counts[i]) for i in (N_NODES, N_BLOCKS, N_MAPPED)))
+        return HoeffdingTreeState(**nodes._asdict(), values=self._known.values, n_values=self._known.n_seen)
 
     def describe(self) -> list[dict[str, Any]]:
         """Nodes, root first, parents before children. Inner nodes: "feature", and "threshold" (numeric), "equals"
@@ -274,38 +222,22 @@ class HoeffdingTree(Learner):
             weights[links[i, PARENT]] += weights[i]
         nodes = []
         for i, link in enumerate(links.tolist()):
-            node: dict[str, Any] = {
-                "id": i,
-                "parent": None if link[PARENT] < 0 else link[PARENT],
-                "depth": link[DEPTH],
-                "weight": float(seen[i]),
-                "value": weights[i].tolist(),
-            }
-            if link[TEST] < 0:
+            node = self._described(i, link[PARENT], link[DEPTH], seen[i], weights[i])
+            if link[TEST] >= 0:
+                node |= self._test(link[TEST], link[DEFAULT], float(state.test[i]), self._children(link))
+            elif link[BLOCK] >= 0:
                 node["predictor"] = self._predictor(i)
-                if link[BLOCK] < 0:
-                    node["active"] = False
             else:
-                node |= self._test(link, float(state.test[i]))
+                node |= {"predictor": "mc", "active": False}
             nodes.append(node)
         return nodes
 
-    def _predictor(self, node: int) -> str:
-        if self._nodes.links[node, BLOCK] < 0:
-            return "mc"
-        if self._settings.leaf_prediction != NBA:
-            return str(self._parameters["leaf_prediction"])
-        leaf = self._nodes.leaf[node]
-        return "mc" if leaf[MC_CORRECT] > leaf[NB_CORRECT] else "nb"
-
-    def _test(self, link: list[int], value: float) -> dict[str, Any]:
-        test: dict[str, Any] = {"feature": link[TEST], "default": link[DEFAULT]}
-        if link[N_MAP]:
-            children = self._nodes.child_of_value[link[MAP] : link[MAP] + link[N_MAP]].tolist()
-            return test | {"children": {v: child for v, child in enumerate(children) if child >= 0}}
-        if self.schema.n_values[link[TEST]]:
-            return test | {"equals": int(value), "children": [link[FIRST], link[FIRST] + 1]}
-        return test | {"threshold": value, "children": [link[FIRST], link[FIRST] + 1]}
+    def _children(self, link: list[int]) -> list[int]:
+        """Children by branch, -1 for none."""
+        if not link[N_MAP]:
+            return [link[FIRST], link[FIRST] + 1]
+        children: list[int] = self._nodes.child_of_value[link[MAP] : link[MAP] + link[N_MAP]].tolist()
+        return children
 
     def size(self) -> dict[str, int]:
         counts = self._nodes.counts

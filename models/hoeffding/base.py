@@ -1,0 +1,81 @@
+"""What trees of this family have in common: their arrays, room for more, a larger schema, and nodes for people."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats, Learner, Schema
+from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, enlarge
+from models.hoeffding.parameters import NBA, Settings, bins_of
+from models.observers import Cache, Known, check_growth, transfer
+
+
+class ClassificationTree(Learner):
+    """Base class of trees whose arrays are named as in models.hoeffding.nodes.Nodes; what stands in the columns of
+    `links`, and which rows of `stats` are whose, is a subclass's matter."""
+
+    _nodes: Any
+    _known: Known
+    _settings: Settings
+    _cache: Cache
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """What follows from the schema and the size of the arrays, and is not state."""
+
+    def _enlarge(self, n_nodes: int, n_blocks: int, n_mapped: int) -> None:
+        """Room for so many nodes, blocks and entries of child_of_value; capacities double."""
+        lengths = {"stats": n_blocks, "child_of_value": n_mapped, "counts": 0}
+        arrays = self._nodes._asdict().items()
+        self._nodes = type(self._nodes)(*(enlarge(array, lengths.get(name, n_nodes)) for name, array in arrays))
+        self._cache = Cache(enlarge(self._cache.rows, n_blocks), enlarge(self._cache.fresh, n_blocks))
+
+    def _without_room(self, n_nodes: int, n_blocks: int, n_mapped: int) -> Any:
+        """The nodes without the room to grow."""
+        lengths = {"stats": n_blocks, "child_of_value": n_mapped, "counts": None}
+        arrays = self._nodes._asdict().items()
+        return type(self._nodes)(*(array[: lengths.get(name, n_nodes)] for name, array in arrays))
+
+    def resize(self, schema: Schema) -> None:
+        check_growth(self.schema, schema)
+        old = self._nodes
+        stats, self._known = self._transfer(schema)
+        weights = np.zeros((len(old.weights), schema.n_outputs))
+        weights[:, : self.schema.n_outputs] = old.weights
+        self._nodes = old._replace(weights=weights, stats=stats)
+        self.schema = schema
+        self._prepare()
+
+    def _transfer(self, schema: Schema) -> tuple[Floats, Known]:
+        """The statistics of all nodes that have some, and what is known, in a larger schema."""
+        return transfer(self._nodes.stats, self._known, self.schema, schema, bins_of(self._parameters))
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        arrays = self._nodes._asdict().items()
+        self._nodes = type(self._nodes)(*(np.array(state[name], dtype=like.dtype, order="C") for name, like in arrays))
+        self._known = Known(np.array(state["values"], np.uint8), np.array(state["n_values"], np.int64))
+        self._prepare()
+
+    def _described(self, i: int, parent: int, depth: int, weight: float, value: Floats) -> dict[str, Any]:
+        """A node for people, before it is said what it tests or predicts. parent : -1 for none."""
+        above = None if parent < 0 else parent
+        return {"id": i, "parent": above, "depth": depth, "weight": float(weight), "value": value.tolist()}
+
+    def _predictor(self, node: int) -> str:
+        """What a leaf predicts by."""
+        if self._settings.leaf_prediction != NBA:
+            return str(self._parameters["leaf_prediction"])
+        leaf = self._nodes.leaf[node]
+        return "mc" if leaf[MC_CORRECT] > leaf[NB_CORRECT] else "nb"
+
+    def _test(self, feature: int, default: int, value: float, children: list[int]) -> dict[str, Any]:
+        """What an inner node tests. children : by branch, -1 for none."""
+        test: dict[str, Any] = {"feature": feature, "default": default}
+        if self.schema.n_values[feature] == 0:
+            return test | {"threshold": value, "children": children}
+        if self._settings.binary_splits:
+            return test | {"equals": int(value), "children": children}
+        return test | {"children": {v: child for v, child in enumerate(children) if child >= 0}}
