@@ -385,7 +385,36 @@ def test_lists_of_nothing_take_no_time_and_no_room() -> None:
     )  # fmt: skip
     content = record(("id", "string"), ("bag", {"type": "array", "items": record(name="I")}))
     found, _ = features(mapped, codec_of(mapped, content), [HEAD + b"\x027" + whole(2**62) + b"\0"])
-    assert found.rejected[0].reason == r.MALFORMED
+    assert found.rejected[0].reason == r.WRONG_TYPE
+
+
+def test_types_of_nothing_take_no_time_and_no_room() -> None:
+    """Each holds the one before ten times: 10^9 nulls, of a schema of a few hundred bytes, in no byte of a record."""
+    known = [record(("v", "null"), name="T0")]
+    for i in range(1, 10):
+        known.append(record(*((f"f{j}", known[-1] if j == 0 else f"T{i - 1}") for j in range(10)), name=f"T{i}"))
+    x = record(("n0", "int"), ("t", known[-1]), name="X")
+    content = record(("id", "string"), ("x", x), ("o", {"type": "map", "values": "T9"}))
+    assert reason(HEAD + b"\x027" + b"\2" + b"\2\2k\0", content, record={}) is None
+    feature = {"a": {"type": "numeric", "from": "o.k.f0.v"}, "n0": "numeric"}
+    found, _ = features(
+        spec_of(features=feature, record={"x": ""}),
+        codec_of(
+            spec_of(features=feature, record={"x": ""}),
+            record(("id", "string"), ("n0", "int"), ("t", x), ("o", {"type": "map", "values": "T9"})),
+        ),
+        [HEAD + b"\x027" + b"\4" + b"\2" + b"\2\2k\0"],
+    )
+    np.testing.assert_array_equal(found.x, [[math.nan, 2.0]])
+
+
+def test_decimals_of_an_enormous_scale_make_a_schema_unusable() -> None:
+    """Ten to its power would take minutes, and 400 MB."""
+    number = {"type": "bytes", "logicalType": "decimal", "precision": 10**9, "scale": 10**9}
+    content = record(("id", "string"), ("x", record(("n0", number), name="X")))
+    assert reason(HEAD + b"\x027" + b"\2\7", content, record={}) == r.UNUSABLE_SCHEMA
+    number |= {"scale": 1000}
+    assert reason(HEAD + b"\x027" + b"\2\7", content, record={}) is None
 
 
 @pytest.mark.parametrize(

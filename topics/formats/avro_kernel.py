@@ -1,8 +1,8 @@
 """Walks a block of Avro records by the program of their schema (`avro_program`), and fills columns at once.
 
-The kernel is speculation. It takes a record only where nothing about it is unusual, and leaves all others to the
-function that `avro_reader` makes for the schema, which is the truth about values and reasons: what the kernel takes, it
-takes with the bits that the reader would give. Each read is checked against the end of its record. Every turn of a list
+The kernel is speculation. It takes a record only where nothing about it is unusual, and leaves all others to
+`avro_reader`, which is the truth about values and reasons: what the kernel takes, it takes with the bits that the
+reader would give. Each read is checked against the end of its record. Every turn of a list
 takes at least a byte of it, so a walk ends.
 
 `avro_block` imports this module, and with it numba, when the first block is read.

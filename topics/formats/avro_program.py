@@ -1,5 +1,5 @@
-"""The program by which `avro_kernel` reads the records of one schema: what `avro_reader` writes as Python, as lines of
-numbers.
+"""The program by which `avro_kernel` reads the records of one schema: the way of `avro_reader` through its types, as
+lines of numbers.
 
 A program is made from the types of a schema and from what the stream maps. Where a record may hold what only the reader
 can tell (a value of a wrong type, a type that contains itself, names of a map), the line is UNUSUAL, which leaves the

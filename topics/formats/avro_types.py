@@ -1,9 +1,9 @@
 """Avro's types, from a schema's text: parsed by fastavro, then held as small objects with names resolved.
 
-Bytes are read here a value at a time (`Type.value`) or passed over (`Type.skip`); what a stream maps is read by
-functions that `avro_reader` makes of these types. A count or a length that a record claims is bounded by the bytes that
-the record has: each value takes at least one byte, or takes none and is not counted out. Types may contain themselves;
-how deep a record goes is bounded.
+Bytes are read here a value at a time (`Type.value`) or passed over (`Type.skip`); what a stream maps is looked up by
+these types in `avro_reader`. A count or a length that a record claims is bounded by the bytes that the record has: each
+value takes at least one byte, or takes none and is not looked at. Types may contain themselves; how deep a record goes
+is bounded. fastavro's own reader has no such bounds, and looks at what nobody maps.
 """
 
 import json
@@ -23,8 +23,9 @@ RECORD, ENUM, FIXED, ARRAY, MAP, UNION = "record", "enum", "fixed", "array", "ma
 
 _float, _double = Struct("<f").unpack_from, Struct("<d").unpack_from
 
-Skip = Callable[[bytes, int, int], int]
-Value = Callable[[bytes, int, int], tuple[Any, int]]
+MAX_SCALE = 1000  # of a decimal
+
+Value = Callable[[bytes, int], tuple[Any, int]]  # the value at a place, and where it ends
 
 
 class MalformedError(ValueError):
@@ -71,17 +72,48 @@ def length(v: bytes, p: int) -> tuple[int, int]:
     return n, p
 
 
+def text(v: bytes, p: int) -> tuple[str, int]:
+    n, p = length(v, p)
+    return v[p : p + n].decode(), p + n
+
+
+def _bytes(v: bytes, p: int) -> tuple[bytes, int]:
+    n, p = length(v, p)
+    return v[p : p + n], p + n
+
+
+def boolean(v: bytes, p: int) -> tuple[bool, int]:
+    if v[p] > 1:
+        raise MalformedError("a boolean that is neither 0 nor 1")
+    return v[p] == 1, p + 1
+
+
+_READ: dict[str, Value] = {
+    NULL: lambda v, p: (None, p),
+    BOOLEAN: boolean,
+    INT: long,
+    LONG: long,
+    FLOAT: lambda v, p: (_float(v, p)[0], p + 4),
+    DOUBLE: lambda v, p: (_double(v, p)[0], p + 8),
+    BYTES: _bytes,
+    STRING: text,
+}
+
+
 class Type:
     """A type of a schema.
 
     kind : one of the constants above. logical : its logical type, or None. name : full name of a record, enum or fixed.
-    fields : of a record, (name, type). symbols : of an enum. size : of a fixed. item : of an array or a map. branches :
-    of a union. scale : of a decimal. empty : whether its values take no bytes.
+    fields : of a record, (name, type); `taking` are those that take bytes, `blank` the others. symbols : of an enum.
+    size : of a fixed. item : of an array or a map. branches : of a union. scale : of a decimal. empty : whether its
+    values take no bytes.
     """
 
     def __init__(self, kind: str, logical: str | None = None, name: str = "") -> None:
         self.kind, self.logical, self.name = kind, logical, name
         self.fields: list[tuple[str, Type]] = []
+        self.taking: list[tuple[str, Type]] = []
+        self.blank: dict[str, Type] = {}
         self.symbols: list[str] = []
         self.size = 0
         self.scale = 0
@@ -97,6 +129,17 @@ class Type:
         article = "an" if self.kind[0] in "aei" else "a"
         return f"{article} {self.kind}" + (f" ({self.logical})" if self.logical else "")
 
+    def plain(self, v: bytes, p: int) -> tuple[Any, int]:
+        """The value at p that has no others in it, and where it ends; logical types are left alone."""
+        if self.kind == ENUM:
+            i, p = long(v, p)
+            if not 0 <= i < len(self.symbols):
+                raise MalformedError(f"symbol {i} of an enum of {len(self.symbols)}")
+            return self.symbols[i], p
+        if self.kind == FIXED:
+            return v[p : p + self.size], p + self.size
+        return _READ[self.kind](v, p)
+
     def skip(self, v: bytes, p: int, depth: int) -> int:
         """Where the value at p ends. It may be said to end behind the bytes there are."""
         kind = self.kind
@@ -110,82 +153,59 @@ class Type:
         if kind == DOUBLE:
             return p + 8
         if kind == UNION:
-            branch, p = self._branch(v, p)
-            return branch.skip(v, p, depth + 1)
+            i, p = self.branch(v, p)
+            return self.branches[i].skip(v, p, depth + 1)
         if kind == RECORD:
-            for _, inner in self.fields:
+            for _, inner in self.taking:
                 p = inner.skip(v, p, depth + 1)
             return p
         if kind in (ARRAY, MAP):
-            while True:
-                n, p = self._block(v, p)
-                if n == 0:
-                    return p
-                if kind == ARRAY and self.item.empty:
-                    continue
-                for _ in range(n):
-                    if kind == MAP:
-                        size, p = length(v, p)
-                        p += size
-                    p = self.item.skip(v, p, depth + 1)
+
+            def item(v: bytes, p: int) -> int:
+                if kind == MAP:
+                    n, p = length(v, p)
+                    p += n
+                return self.item.skip(v, p, depth + 1)
+
+            return self.each(v, p, item)
         if kind == BOOLEAN:
             return boolean(v, p)[1]
         return p + {NULL: 0, FLOAT: 4, FIXED: self.size}[kind]
 
-    def _branch(self, v: bytes, p: int) -> tuple["Type", int]:
+    def branch(self, v: bytes, p: int) -> tuple[int, int]:
+        """Which branch of a union the value at p is of, and where that begins."""
         i, p = long(v, p)
         if not 0 <= i < len(self.branches):
             raise MalformedError(f"branch {i} of a union of {len(self.branches)}")
-        return self.branches[i], p
+        return i, p
 
     def value(self, v: bytes, p: int, depth: int) -> tuple[Any, int]:
-        """The value at p in Python's types (a record and a map as dict), and where it ends; logical types are left
-        alone."""
-        kind = self.kind
+        """The value at p in Python's types (a map and a record as dict, without fields that take no bytes), and where
+        it ends; logical types are left alone."""
         if depth > MAX_DEPTH:
             raise TooDeepError
-        if kind == UNION:
-            branch, p = self._branch(v, p)
-            return branch.value(v, p, depth + 1)
-        if kind == NULL:
-            return None, p
-        if kind in (INT, LONG):
-            return long(v, p)
-        if kind == BOOLEAN:
-            return boolean(v, p)
-        if kind == DOUBLE:
-            return _double(v, p)[0], p + 8
-        if kind == FLOAT:
-            return _float(v, p)[0], p + 4
-        if kind in (STRING, BYTES):
-            n, p = length(v, p)
-            data = v[p : p + n]
-            return (data.decode() if kind == STRING else data), p + n
-        if kind == FIXED:
-            return v[p : p + self.size], p + self.size
-        if kind == ENUM:
-            i, p = long(v, p)
-            return self.symbol(i), p
-        if kind == RECORD:
+        if self.kind == UNION:
+            i, p = self.branch(v, p)
+            return self.branches[i].value(v, p, depth + 1)
+        if self.kind == RECORD:
             record = {}
-            for name, inner in self.fields:
+            for name, inner in self.taking:
                 record[name], p = inner.value(v, p, depth + 1)
             return record, p
-        found: Any = [] if kind == ARRAY else {}
-        while True:
-            n, p = self._block(v, p)
-            if n == 0:
-                return found, p
-            if kind == ARRAY and self.item.empty:
-                raise MalformedError("a list of values that take no bytes")
-            for _ in range(n):
-                if kind == ARRAY:
-                    one, p = self.item.value(v, p, depth + 1)
-                    found.append(one)
-                else:
-                    size, p = length(v, p)
-                    name = v[p : p + size].decode()
-                    found[name], p = self.item.value(v, p + size, depth + 1)
+        if self.kind not in (ARRAY, MAP):
+            return self.plain(v, p)
+        names, found = list[str](), list[Any]()
+
+        def item(v: bytes, p: int) -> int:
+            if self.kind == MAP:
+                name, p = text(v, p)
+                names.append(name)
+            one, p = self.item.value(v, p, depth + 1)
+            found.append(one)
+            return p
+
+        p = self.each(v, p, item)
+        return (dict(zip(names, found, strict=True)) if self.kind == MAP else found), p
 
     def _block(self, v: bytes, p: int) -> tuple[int, int]:
         """How many items the block at p of a list or map has, and where they begin. 0 ends the list."""
@@ -197,29 +217,26 @@ class Type:
             raise MalformedError(f"{n} items in {max(0, len(v) - p)} bytes")
         return n, p
 
-    def items(self, v: bytes, p: int, read: Callable[[bytes, int], tuple[Any, int]]) -> tuple[list[Any], int]:
-        """The list at p, each item as `read` gives it, and where the list ends."""
-        found: list[Any] = []
+    def each(self, v: bytes, p: int, item: Callable[[bytes, int], int]) -> int:
+        """Where the list or map at p ends. item : passes over one at a place. Values that take no bytes are none."""
         while True:
             n, p = self._block(v, p)
             if n == 0:
-                return found, p
-            if self.item.empty:
-                raise MalformedError("a list of values that take no bytes")
-            for _ in range(n):
-                one, p = read(v, p)
-                found.append(one)
+                return p
+            for _ in range(0 if self.kind == ARRAY and self.item.empty else n):
+                p = item(v, p)
 
-    def symbol(self, i: int) -> str:
-        if not 0 <= i < len(self.symbols):
-            raise MalformedError(f"symbol {i} of an enum of {len(self.symbols)}")
-        return self.symbols[i]
-
-
-def boolean(v: bytes, p: int) -> tuple[bool, int]:
-    if v[p] > 1:
-        raise MalformedError("a boolean that is neither 0 nor 1")
-    return v[p] == 1, p + 1
+    def names(self) -> list[str]:
+        """Names of fields, some levels deep."""
+        names, left = list[str](), [(self, 0)]
+        while left and len(names) < 1000:
+            schema, depth = left.pop()
+            if depth < 6:
+                names += [name for name, _ in schema.fields]
+                left += [(inner, depth + 1) for _, inner in schema.fields]
+                left += [(inner, depth + 1) for inner in schema.branches]
+                left += [(schema.item, depth + 1)] if schema.kind in (ARRAY, MAP) else []
+        return names
 
 
 def parse(schema: Schema) -> Type:
@@ -261,6 +278,13 @@ def _text(name: Any) -> str:
     return name
 
 
+def _scale(schema: Any) -> int:
+    scale = int(schema.get("scale", 0))
+    if scale > MAX_SCALE:
+        raise UnusableError(f"it has a decimal with {scale} digits behind its point, at most {MAX_SCALE:,}")
+    return scale
+
+
 class _Builder:
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
@@ -279,7 +303,9 @@ class _Builder:
         if kind in ("error", "record"):
             made = self._made[schema["name"]] = Type(RECORD, name=schema["name"])
             made.fields = [(_text(field["name"]), self.build(field["type"])) for field in schema["fields"]]
-            made.empty = all(inner.empty for _, inner in made.fields)
+            made.taking = [field for field in made.fields if not field[1].empty]
+            made.blank = {name: inner for name, inner in made.fields if inner.empty}
+            made.empty = not made.taking
             return made
         if kind == ENUM:
             made = self._made[schema["name"]] = Type(ENUM, name=schema["name"])
@@ -287,7 +313,7 @@ class _Builder:
             return made
         if kind == FIXED:
             made = self._made[schema["name"]] = Type(FIXED, schema.get("logicalType"), schema["name"])
-            made.size, made.scale = int(schema["size"]), int(schema.get("scale", 0))
+            made.size, made.scale = int(schema["size"]), _scale(schema)
             made.empty = made.size == 0
             if made.size < 0:
                 raise UnusableError("it has a fixed of less than no bytes")
@@ -302,6 +328,6 @@ class _Builder:
 
     def _primitive(self, kind: str, schema: Any) -> Type:
         made = Type(kind, schema.get("logicalType"))
-        made.scale = int(schema.get("scale", 0)) if isinstance(schema, dict) else 0
+        made.scale = _scale(schema)
         made.empty = kind == NULL
         return made

@@ -112,7 +112,7 @@ class Records(list[Any]):
 class _Reader:
     """What features and labels have in common: bytes to tuples, and tuples to columns."""
 
-    few = 24  # records; fewer are sooner read one by one than as a block
+    few = 3  # records; fewer are sooner read one by one than as a block
 
     def __init__(self, mapping: Mapping, shape: Shape, schemas: Schemas, way: Way) -> None:
         self.max_bytes = mapping.max_bytes
