@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from app.dataset.rows import rows_of_arrays
 from app.replay import Schedule, Timeline
 from app.stream_file.spec import Spec, build
 from benchmarks.codec import best
 from benchmarks.record import printed
-from benchmarks.written import tell
+from benchmarks.written import rows_of_arrays, tell
 from topics.codecs import CODECS, REGISTERED, JsonCodec
 from topics.names import FEATURES
 from topics.records import RawBatch

@@ -1,12 +1,19 @@
 """Schemas by which the records of a stream can be written, in every format of a registry: for what measures or tests
-all of them."""
+all of them. And rows for such a stream."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from app.dataset.data import BLOCK, Floats
+from app.dataset.rows import numbers
+from app.stream_file.spec import Spec
 from topics import records as r
 from topics.codecs import REGISTERED, Formats
-from topics.records import Mapping, Path
+from topics.records import BOOLEAN, CLASSIFICATION, NUMERIC, VALUES, Mapping, Path, Rows
 from topics.schemas import AVRO, JSON, PROTOBUF, Schema, Schemas, Written
 
 _TYPES = {r.NUMERIC: "number", r.NOMINAL: "text", r.BOOLEAN: "truth"}
@@ -80,3 +87,23 @@ def _protobuf(tree: dict[str, Any]) -> Schema:
 
 
 _MADE = {"avro": _avro, "json-schema": _json_schema, "protobuf": _protobuf}
+
+
+def rows_of_arrays(spec: Spec, x: Floats, y: NDArray[Any], prefix: str = "", size: int = BLOCK) -> Iterator[Rows]:
+    """Instances from arrays, such as models.streams makes them; codes of nominal values and classes as texts."""
+    kinds = [feature.type for feature in spec.features.values()]
+    for first in range(0, len(x), size):
+        part, labels = x[first : first + size], y[first : first + size].tolist()
+        features = [
+            numbers(part[:, j]) if kind == NUMERIC else _coded(part[:, j].tolist(), kind)
+            for j, kind in enumerate(kinds)
+        ]
+        coded = _coded(labels, CLASSIFICATION) if spec.task not in VALUES else numbers(np.array(labels))
+        ids = [f"{prefix}{i}" for i in range(first, first + len(part))]
+        yield Rows(first, ids, features, [None if text == "null" else text for text in coded])
+
+
+def _coded(codes: list[float], kind: str) -> list[str]:
+    if kind == BOOLEAN:
+        return ["null" if code != code else "true" if code else "false" for code in codes]
+    return ["null" if code != code else f'"{int(code)}"' for code in codes]

@@ -115,11 +115,6 @@ class Calibration:
         other.restore(self._state._asdict() | {"ring": other.state().ring})
         return other
 
-    @property
-    def temperature(self) -> float:
-        """1 where probabilities stay; above it they become less sure."""
-        return float(np.exp(-self._state.scaling[POWER]))
-
     def metrics(self) -> dict[str, float]:
         """`calibration_error` over the whole stream; nothing before the first label."""
         return _error(self._state.bins)

@@ -7,16 +7,13 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from app.dataset.column import texts
 from app.dataset.data import BLOCK, Block, DataFile, Floats
 from app.stream_file.spec import Spec
-from topics.records import BOOLEAN, CLASSIFICATION, NUMERIC, VALUES, Rows
+from topics.records import BOOLEAN, NUMERIC, VALUES, Rows
 
 # Numbers one per line, each as JSON writes them.
 _JSON_NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\n)*")
@@ -98,26 +95,6 @@ def _as_bags(
     sizes = [b - a for a, b in pairwise([*starts, stop])]
     names, labels = [prefix + ids[i] for i in starts], [y[i] for i in starts]
     return Rows(first, names, [column[:stop] for column in features], labels, sizes)
-
-
-def rows_of_arrays(spec: Spec, x: Floats, y: NDArray[Any], prefix: str = "", size: int = BLOCK) -> Iterator[Rows]:
-    """Instances from arrays, such as models.streams makes them; codes of nominal values and classes as texts."""
-    kinds = [feature.type for feature in spec.features.values()]
-    for first in range(0, len(x), size):
-        part, labels = x[first : first + size], y[first : first + size].tolist()
-        features = [
-            numbers(part[:, j]) if kind == NUMERIC else _coded(part[:, j].tolist(), kind)
-            for j, kind in enumerate(kinds)
-        ]
-        coded = _coded(labels, CLASSIFICATION) if spec.task not in VALUES else numbers(np.array(labels))
-        ids = [f"{prefix}{i}" for i in range(first, first + len(part))]
-        yield Rows(first, ids, features, [None if text == "null" else text for text in coded])
-
-
-def _coded(codes: list[float], kind: str) -> list[str]:
-    if kind == BOOLEAN:
-        return ["null" if code != code else "true" if code else "false" for code in codes]
-    return ["null" if code != code else f'"{int(code)}"' for code in codes]
 
 
 def _column(file: DataFile, block: Block, at: int, name: str, kind: str) -> list[str]:

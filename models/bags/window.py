@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.contract import Bags, Floats, Learner, Program, Schema, indices
+from models.contract import Bags, Floats, Learner, Program, Schema
 from models.kernel import kernel
 from models.layout import Layout
 
@@ -219,10 +219,3 @@ class WindowLearner(Learner):
 
     def _window_arrays(self) -> dict[str, NDArray[Any]]:
         return {f"window_{name}": array for name, array in self._window._asdict().items()}
-
-
-def training_set(bags: Bags, y: ArrayLike, w: ArrayLike) -> TrainingSet:
-    """Bags as a training set."""
-    whole = bags.x[indices(bags.start, bags.size)]
-    number = np.repeat(np.arange(len(bags.size)), bags.size)
-    return TrainingSet(whole, number, bags.size.copy(), (np.asarray(y) == 1.0).astype(np.uint8), np.asarray(w, float))

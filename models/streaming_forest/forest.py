@@ -352,12 +352,6 @@ class StreamingDecisionForest(Learner):
             keys[tree] = key(self.seed, int(self._serials[tree]), purpose)
         self._place(tree, tree + 1, int(self._numbers[LEARNED]))
 
-    def set_trees(self, n_trees: int) -> None:
-        """Drop the weakest trees, or add fresh ones, which are grown on the window with the next batch, until there are
-        `n_trees` >= 1; the rest goes on as it was."""
-        self._restore(self.state()._asdict(), n_trees)
-        self._parameters["n_trees"] = n_trees
-
     # The contract
 
     def resize(self, schema: Schema) -> None:
@@ -374,10 +368,9 @@ class StreamingDecisionForest(Learner):
         )  # fmt: skip
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """As Learner.restore. A state of more trees loses its weakest, to one of fewer fresh ones are added."""
-        self._restore(state, len(self._serials))
-
-    def _restore(self, state: Mapping[str, NDArray[Any]], n_trees: int) -> None:
+        """As Learner.restore. A state of more trees loses its weakest, to one of fewer fresh ones are added, which are
+        grown on the window with the next batch; the rest goes on as it was."""
+        n_trees = len(self._serials)
         self._columns = np.array(state["columns"], np.float64, order="C")
         self._y, self._w = np.array(state["y"], np.int64), np.array(state["w"], np.float64)
         self._numbers = np.array(state["numbers"], np.int64)

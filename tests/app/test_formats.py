@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from aiokafka.structs import TopicPartition
 
-from app.dataset.rows import rows_of_arrays
 from app.errors import SpecError
 from app.kafka.connection import Connection
 from app.kafka.reading import Bounds
@@ -25,6 +24,7 @@ from app.state.loading import Loaded
 from app.state.proof import Proof, SentRecords
 from app.stream_file.spec import build
 from app.worker import tail as tail_of_outputs
+from benchmarks.written import rows_of_arrays
 from topics import codecs
 from topics import records as r
 from topics.codecs import Formats, JsonCodec

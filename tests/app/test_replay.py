@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from app import replay
 from app.cli import cli
 from app.dataset.data import DataFile
-from app.dataset.rows import numbers, rows_of_arrays, rows_of_file
+from app.dataset.rows import numbers, rows_of_file
 from app.errors import BrokerError, DataError, SpecError
 from app.evaluation.evaluate import evaluate, spec_for
 from app.kafka.connection import Connection
@@ -31,6 +31,7 @@ from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.replay import FUTURE_MS, Messages, Schedule, Timeline, plan, publish
 from app.stream_file.spec import build, loads
+from benchmarks.written import rows_of_arrays
 from models.streams import agrawal
 from topics.formats.json_rows import Renderer, Template, quoted
 from topics.records import RawBatch, Rows

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.dataset.rows import rows_of_arrays
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.replay import Messages, Schedule, Timeline
 from app.stream_file.spec import Spec, build
-from benchmarks.written import tell
+from benchmarks.written import rows_of_arrays, tell
 from topics.codecs import CODECS, REGISTERED
 from topics.names import FEATURES, LABELS
 from topics.records import RawBatch

@@ -9,8 +9,8 @@ from models.bags.diverse_density import QuickDiverseDensity
 from models.bags.likelihood import bag_loss, gradient_of, loss_of
 from models.bags.miti import CRITERIA, MITI
 from models.bags.optimise import optimise_scale
-from models.bags.window import training_set
-from models.contract import Bags, Schema
+from models.bags.window import TrainingSet
+from models.contract import Bags, Schema, indices
 from tests.models.naive_bags import MITITwin, loss, probability
 
 N_VALUES = (0, 3, 0, 0)
@@ -72,7 +72,9 @@ def test_miti_is_its_twin(criterion, missing, ties, k):
 
 def training(n=40, seed=0):
     bags, y = world(n, seed)
-    return training_set(bags, y, np.random.default_rng(seed).choice([0.5, 1.0, 2.0], n)), bags, y
+    whole, number = bags.x[indices(bags.start, bags.size)], np.repeat(np.arange(n), bags.size)
+    w = np.random.default_rng(seed).choice([0.5, 1.0, 2.0], n)
+    return TrainingSet(whole, number, bags.size.copy(), (y == 1.0).astype(np.uint8), w), bags, y
 
 
 def test_likelihood_is_the_twins_where_that_can_be_computed():

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from models.calibration import Calibration
+from models.calibration import POWER, Calibration
 from models.contract import PREDICT
 from models.restoring import restore
 from tests.models.naive_calibration import NaiveCalibration
@@ -48,7 +48,7 @@ def test_it_says_and_scores_what_the_twin_does(scales, delay, fading):
             assert calibration.metrics() == pytest.approx(twin.metrics(), abs=1e-9)
             recent = twin.metrics(fading=fading) if fading else twin.metrics(window=100)
             assert calibration.windowed() == pytest.approx(recent, abs=1e-9)
-            assert calibration.temperature == pytest.approx(np.exp(-twin.power))
+            assert calibration.state().scaling[POWER] == pytest.approx(twin.power)
 
 
 def test_the_bits_do_not_depend_on_where_programs_end_nor_on_restoring():

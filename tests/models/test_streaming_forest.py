@@ -125,15 +125,19 @@ def test_threads_do_not_matter(monkeypatch):
 
 
 def test_trees_are_added_and_dropped():
+    def of_trees(n_trees, before):
+        learner = create(FOREST, SCHEMA, n_trees=n_trees, batch_size=50, window=150, replaced="never")
+        learner.restore(before.state()._asdict())
+        return learner
+
     x, y = stream(600)
     learner = create(FOREST, SCHEMA, n_trees=4, batch_size=50, window=150, replaced="never")
     learner.learn_many(x[:300], y[:300])
     quality = learner.state().quality.copy()
     worst = int(quality[:, 0].argmin())
-    learner.set_trees(3)
+    learner = of_trees(3, learner)
     assert learner.state().serials.tolist() == [serial for serial in range(4) if serial != worst]
-    learner.set_trees(5)
-    assert learner.parameters()["n_trees"] == 5
+    learner = of_trees(5, learner)
     assert learner.state().serials.tolist()[3:] == [4, 5]
     assert learner.state().sizes[3:, NODES].tolist() == [1, 1]
     learner.learn_many(x[300:350], y[300:350])

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.dataset.rows import rows_of_arrays
 from app.errors import SpecError
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.replay import Schedule, Timeline
 from app.stream_file.spec import build
+from benchmarks.written import rows_of_arrays
 from topics import records as r
 from topics.records import RawBatch
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dataset.rows import rows_of_arrays
 from app.errors import SpecError
 from app.replay import Schedule, Timeline
 from app.stream_file.spec import build
+from benchmarks.written import rows_of_arrays
 from topics import records as r
 from topics.paths import Index, dotted, parse
 from topics.records import RawBatch

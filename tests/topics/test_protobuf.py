@@ -387,7 +387,7 @@ def test_the_bytes_of_a_prediction() -> None:
 
 
 def test_replays_write_times_and_enums() -> None:
-    from app.dataset.rows import rows_of_arrays
+    from benchmarks.written import rows_of_arrays
 
     text = """syntax = "proto3"; import "google/protobuf/timestamp.proto";
     message R { string id = 1; X x = 2; google.protobuf.Timestamp ts = 3; }

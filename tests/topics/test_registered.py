@@ -458,7 +458,7 @@ def test_what_is_no_prediction_is_a_value_error(name: str, value: bytes | None, 
 
 
 def test_a_replay_writes_by_the_schema_of_the_topic(name: str, kit: Kit) -> None:
-    from app.dataset.rows import rows_of_arrays
+    from benchmarks.written import rows_of_arrays
 
     spec = spec_of(features={"n0": "numeric", "c": "nominal"}, record={})
     codec, schemas = codec_of(name, spec), Schemas()
