@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.record import printed
 from topics.codecs import JsonCodec
+from topics.prediction_columns import PredictionColumns
 from topics.records import Feature, Mapping, RawBatch
 from topics.vocabulary import Vocabulary
 
@@ -90,13 +91,19 @@ def main() -> None:
     for title, cost in (
         (
             "encode_predictions, 2 classes",
-            best(lambda: codec.encode_predictions(ids, p, classes, "hoeffding-tree", offsets, offsets), repeat, n),
+            best(
+                lambda: codec.encode_predictions(
+                    PredictionColumns(ids, p, classes, "hoeffding-tree", offsets, offsets)
+                ),
+                repeat,
+                n,
+            ),
         ),
         (
             "encode_predictions, y only",
             best(
                 lambda: codec.encode_predictions(
-                    ids, p, classes, "hoeffding-tree", offsets, offsets, probabilities=False
+                    PredictionColumns(ids, p, classes, "hoeffding-tree", offsets, offsets, probabilities=False)
                 ),
                 repeat,
                 n,
@@ -106,7 +113,7 @@ def main() -> None:
             "encode_predictions, 1 challenger",
             best(
                 lambda: codec.encode_predictions(
-                    ids, p, classes, "hoeffding-tree", offsets, offsets, challengers={"nb": p}
+                    PredictionColumns(ids, p, classes, "hoeffding-tree", offsets, offsets, challengers={"nb": p})
                 ),
                 repeat,
                 n,

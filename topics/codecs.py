@@ -9,14 +9,14 @@ Metrics and drift records are JSON in every stream (`topics.reports`).
 """
 
 from collections.abc import Callable, Sequence
-from collections.abc import Mapping as MappingOf
 from typing import Any, NamedTuple, Protocol
 
 from topics.formats.json import JsonCodec
 from topics.headers import Wanted
 from topics.names import FEATURES
 from topics.places import IndexBits
-from topics.records import Features, Floats, Labels, Mapping, Place, RawBatch, Rows
+from topics.prediction_columns import PredictionColumns
+from topics.records import Features, Labels, Mapping, Place, RawBatch, Rows
 from topics.schemas import Key, Schema, Schemas
 from topics.vocabulary import Vocabulary
 
@@ -63,17 +63,13 @@ class Codec(Protocol):
     def writer(self, labels_inside: bool = False) -> "RecordWriter":
         """What writes the records that this codec reads. labels_inside : whether labels go into the feature records."""
 
-    # A prediction record an id. p, challengers : (n, k) class probabilities (k may exceed the known classes), or (n, 1)
-    # values. further : the names in `Mapping.further` -> n next offsets. said : where `Mapping.says_more`,
-    # (n, 2) lower and upper end of an interval, NaN where there is none, or (n, k) 1 for each class in a set, else 0.
-    # decided : role of a model ("champion" for p) -> (n,) codes of the classes that y names, NaN for the likeliest one.
-    # Where `Mapping.says_alerts`, 1 for an alert, else 0, NaN where that was not decided; of the champion alone.
-    # reasons : where `Mapping.says_why`, of each prediction features to numbers, the largest first, or None.
-    encode_predictions: "EncodePredictions"
     # Of a format that sends several predictions as one record: these, and the bytes that a record may have -> records.
     join_predictions: Callable[[Sequence[bytes], int], list[bytes]] | None
 
-    def pack_predictions(self, room: int, **columns: Any) -> list[bytes] | None:
+    def encode_predictions(self, columns: PredictionColumns, /) -> Any:
+        """A prediction record an id: a sequence of bytes, list or Slices."""
+
+    def pack_predictions(self, room: int, columns: PredictionColumns) -> list[bytes] | None:
         """`join_predictions` of what `encode_predictions` makes of these columns, at once. None where it cannot be, or
         the format has neither."""
 
@@ -99,25 +95,6 @@ class RecordWriter(Protocol):
 
     def labels(self, ids: Sequence[str], y: Sequence[str], times: Sequence[int]) -> list[bytes]:
         """A record each. y : JSON texts."""
-
-
-class EncodePredictions(Protocol):
-    def __call__(
-        self,
-        ids: Sequence[str],
-        p: Floats,
-        classes: Vocabulary | None,
-        model: str,
-        offsets: Sequence[int],
-        label_offsets: Sequence[int],
-        *,
-        probabilities: bool = True,
-        challengers: MappingOf[str, Floats] | None = None,
-        further: MappingOf[str, Sequence[int]] | None = None,
-        said: Floats | None = None,
-        reasons: Sequence[Any] | None = None,
-        decided: MappingOf[str, Floats] | None = None,
-    ) -> Any: ...  # a sequence of bytes: list, or Slices
 
 
 def _json(mapping: Mapping, schemas: Schemas) -> Codec:

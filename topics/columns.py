@@ -24,6 +24,7 @@ from topics.headers import header_of
 from topics.names import FEATURES, HEADER_UNREAD
 from topics.paths import dotted
 from topics.places import IndexBits
+from topics.prediction_columns import PredictionColumns
 from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
 from topics.schemas import Key, Schema
 from topics.slices import Coded, Slices, Texts
@@ -192,7 +193,7 @@ class ColumnDecoder:
         """Records as they are: each is an instance."""
         return batch
 
-    def pack_predictions(self, room: int, **columns: Any) -> list[bytes] | None:
+    def pack_predictions(self, room: int, columns: PredictionColumns) -> list[bytes] | None:
         """None: each prediction is a record."""
         return None
 

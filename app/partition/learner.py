@@ -458,12 +458,12 @@ class PartitionLearner(RestorableState):
 
     def encode(self, outcome: Outcome, start: int = 0) -> Sequence[bytes]:
         """The prediction records of an outcome, from number `start` on, as the stream file asks for them."""
-        parts = [self.codec.encode_predictions(**part) for part in columns_of(self, outcome, start)]
+        parts = [self.codec.encode_predictions(part) for part in columns_of(self, outcome, start)]
         return chained(parts)[0]  # type: ignore[no-any-return]
 
     def pack(self, outcome: Outcome, start: int, room: int) -> list[bytes] | None:
         """The same as records of many predictions, of at most `room` bytes each. None where they cannot be made so."""
-        made = [self.codec.pack_predictions(room, **part) for part in columns_of(self, outcome, start)]
+        made = [self.codec.pack_predictions(room, part) for part in columns_of(self, outcome, start)]
         return None if None in made else [one for records in made for one in records or ()]
 
     @property

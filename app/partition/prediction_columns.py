@@ -1,15 +1,14 @@
 """What the prediction records of an outcome say, as columns for a codec."""
 
-from typing import Any
-
 from app.partition.outcome import Outcome
 from app.partition.reasons import named
 from app.partition.state import PartitionState
 from topics.names import CHAMPION, FEATURES, INPUTS, LABELS, place_field
 from topics.places import index_of, offset_of
+from topics.prediction_columns import PredictionColumns
 
 
-def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[dict[str, Any]]:
+def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[PredictionColumns]:
     """The columns of the predictions, for each lineup of models."""
     places = {FEATURES: outcome.offsets[start:]} | {r: found[start:] for r, found in outcome.next_offsets.items()}
     offsets = {role: offset_of(found, learner.bits[role]) for role, found in places.items()}
@@ -25,23 +24,20 @@ def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[di
         at = slice(max(lineup.start, start), max(stop, start))
         part = slice(at.start - start, at.stop - start)
         roles = [role for role in lineup.roles if role != CHAMPION] if learner.spec.predictions.challengers else []
-        columns = {
-            "ids": outcome.ids[at],
-            "p": outcome.p[CHAMPION][at],
-            "classes": learner.classes,
-            "model": lineup.model,
-            "offsets": offsets[FEATURES][part],
-            "label_offsets": offsets[LABELS][part],
-            "probabilities": learner.spec.predictions.probabilities,
-            "challengers": {role: outcome.p[role][at] for role in roles} or None,
-            "further": {name: column[part] for name, column in further.items()} or None,
-        }
-        if outcome.decided:
-            told = (CHAMPION, *roles)
-            columns["decided"] = {role: outcome.decided[role][at, 0] for role in told if role in outcome.decided}
-        if outcome.said is not None:
-            columns["said"] = outcome.said[at]
-        if outcome.reasons is not None:
-            columns["reasons"] = named(outcome.reasons[at], list(learner.spec.features))
+        told = (CHAMPION, *roles)
+        columns = PredictionColumns(
+            ids=outcome.ids[at],
+            p=outcome.p[CHAMPION][at],
+            classes=learner.classes,
+            model=lineup.model,
+            offsets=offsets[FEATURES][part],
+            label_offsets=offsets[LABELS][part],
+            probabilities=learner.spec.predictions.probabilities,
+            challengers={role: outcome.p[role][at] for role in roles} or None,
+            further={name: column[part] for name, column in further.items()} or None,
+            said=None if outcome.said is None else outcome.said[at],
+            reasons=None if outcome.reasons is None else named(outcome.reasons[at], list(learner.spec.features)),
+            decided={role: outcome.decided[role][at, 0] for role in told if role in outcome.decided},
+        )
         found.append(columns)
     return found

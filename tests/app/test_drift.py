@@ -13,6 +13,7 @@ from app.stream_file.spec import Spec, build
 from app.stream_file.spec_parts import PACE
 from models.registry import create
 from tests.chaos.load import FEATURES, LABELS, Generator
+from topics.prediction_columns import PredictionColumns
 from topics.records import RawBatch
 
 N, CHANGE, DELAY = 5000, 2500, 3
@@ -254,14 +255,16 @@ def test_predictions_of_who_knew_nothing_are_null_and_say_nothing_of_the_model(t
     n_unknown = 92  # the very first label never comes
     assert np.flatnonzero(unknown).tolist() == list(range(n_unknown))
     written = learner.codec.encode_predictions(
-        ids=["0", "1"],
-        p=predicted[[0, 200]],
-        classes=learner.classes,
-        model="m",
-        offsets=[0, 1],
-        label_offsets=[0, 0],
-        probabilities=True,
-        challengers=None,
+        PredictionColumns(
+            ids=["0", "1"],
+            p=predicted[[0, 200]],
+            classes=learner.classes,
+            model="m",
+            offsets=[0, 1],
+            label_offsets=[0, 0],
+            probabilities=True,
+            challengers=None,
+        )
     )
     null, known = map(json.loads, written)
     assert null["y"] is None

@@ -30,6 +30,7 @@ from topics import records as r
 from topics.codecs import Formats, JsonCodec
 from topics.columns import ColumnDecoder, no_record
 from topics.headers import inside
+from topics.prediction_columns import PredictionColumns
 from topics.records import Place, RawBatch
 from topics.vocabulary import Vocabulary
 
@@ -80,8 +81,8 @@ class PackCodec(ColumnDecoder):
         super().__init__(mapping, Reader(inside(mapping)), Reader(inside(mapping)))
         self._json = JsonCodec(mapping)
 
-    def encode_predictions(self, *args, **named):
-        return [PACK([json.loads(value)]) for value in self._json.encode_predictions(*args, **named)]
+    def encode_predictions(self, columns):
+        return [PACK([json.loads(value)]) for value in self._json.encode_predictions(columns)]
 
     def writer(self, labels_inside=False):
         plain = self._json.writer(labels_inside)
@@ -192,10 +193,10 @@ def fold(spec, features, labels):
     merge.buffers["features"].add(features)
     merge.buffers["labels"].add(labels)
     outcome = learner.step(merge.release(EVERYTHING))
-    values = learner.codec.encode_predictions(
+    values = learner.codec.encode_predictions(PredictionColumns(
         outcome.ids, outcome.p["champion"], learner.classes, "hoeffding-tree", outcome.offsets.tolist(),
         outcome.next_offsets["labels"].tolist(), challengers={"nb": outcome.p["nb"]},
-    )  # fmt: skip
+    ))  # fmt: skip
     return outcome, values, learner
 
 

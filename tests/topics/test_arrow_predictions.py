@@ -16,6 +16,7 @@ from topics.formats.arrow import ArrowCodec
 from topics.formats.arrow_columns import written
 from topics.formats.json import JsonCodec
 from topics.places import BITS, place_of
+from topics.prediction_columns import PredictionColumns
 from topics.slices import Texts
 
 
@@ -57,14 +58,11 @@ def test_predictions_are_joined_and_split(task, challengers):
         named["said"] = np.array([[1.0, 0.0, 1.0], [0, 0, 0], [1, 1, 1]])
         if classes is None:
             named["said"] = np.array([[0.5, 2.5], [np.nan, np.nan], [-1.0, 1.0]])
-    values = codec.encode_predictions(
+    columns = PredictionColumns(
         ["a", "b", "ü"], p, classes, "m", [1, 1, 2], [0, 0, 3], further={"index": [0, 1, 0], "label_index": [2, 3, 0]},
         **named,
     )  # fmt: skip
-    packed = codec.pack_predictions(
-        10**6, ids=["a", "b", "ü"], p=p, classes=classes, model="m", offsets=[1, 1, 2], label_offsets=[0, 0, 3],
-        further={"index": [0, 1, 0], "label_index": [2, 3, 0]}, **named,
-    )  # fmt: skip
+    values, packed = codec.encode_predictions(columns), codec.pack_predictions(10**6, columns)
     assert [row for record in packed for row in codec.split_predictions(record)] == values
     records = codec.join_predictions(values, 10**6)
     assert pa.ipc.open_stream(packed[0]).read_all().equals(pa.ipc.open_stream(records[0]).read_all())
@@ -83,7 +81,9 @@ def test_predictions_are_joined_and_split(task, challengers):
     if classes is not None:
         assert whole["p"][0] == [("up", 0.1), ("1", 0.7), ("true", 0.2)]
     assert codec.read_place(values[1]).places(codec.index_bits) == (place_of(1, 1, BITS), place_of(0, 3, BITS))
-    fewer = codec.encode_predictions(["d"], p[:1], classes, "other", [3], [0], challengers={"more": p[:1]})
+    fewer = codec.encode_predictions(
+        PredictionColumns(["d"], p[:1], classes, "other", [3], [0], challengers={"more": p[:1]})
+    )
     several = codec.join_predictions([*values, *fewer, *values], 10**6)
     assert len(several) == 3  # the models were others
     assert [row for record in several for row in codec.split_predictions(record)] == [*values, *fewer, *values]
@@ -124,15 +124,17 @@ def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilitie
             "decided": {role: rng.choice([0.0, 1.0, np.nan], n) for role in columns["decided"]},
         }
     room = int(rng.choice([100, 3000, 10**6]))
-    packed = codec.pack_predictions(room, **columns)
-    assert [row for record in packed for row in codec.split_predictions(record)] == codec.encode_predictions(**columns)
-    assert codec.pack_predictions(10**6, **{**columns, "ids": ["x" * 6000] * n}) is None or n == 0
+    packed = codec.pack_predictions(room, PredictionColumns(**columns))
+    assert [row for record in packed for row in codec.split_predictions(record)] == codec.encode_predictions(
+        PredictionColumns(**columns)
+    )
+    assert codec.pack_predictions(10**6, PredictionColumns(**{**columns, "ids": ["x" * 6000] * n})) is None or n == 0
     edges = np.cumsum([2, *(len(one) + int(seed % 2) for one in columns["ids"])])
     data = b"ab" + b"".join(one.encode() + b"-" * int(seed % 2) for one in columns["ids"])
     texts = Texts(data, edges[:-1], edges[1:] - seed % 2)
     for name in ("offsets", "label_offsets"):
         columns[name] = np.array(columns[name], np.int64)
-    assert codec.pack_predictions(room, **{**columns, "ids": texts}) == packed
+    assert codec.pack_predictions(room, PredictionColumns(**{**columns, "ids": texts})) == packed
 
 
 @pytest.mark.parametrize("deep", [False, True])

@@ -11,6 +11,7 @@ import pytest
 from topics.formats.cells import view
 from topics.formats.json_predictions import PredictionWriter
 from topics.formats.json_shortest import LONGEST, real
+from topics.prediction_columns import PredictionColumns
 from topics.slices import Slices, Texts
 from topics.vocabulary import Vocabulary
 
@@ -54,7 +55,7 @@ def both(n: int, k: int, ids: list[str] | None = None, p: Any = None, **options:
     for few in (0, 1 << 60):
         writer = PredictionWriter()
         writer.few = few
-        found.append(writer.write(ids, p, classes, 'a "model"', offsets, label_offsets, **options))
+        found.append(writer.write(PredictionColumns(ids, p, classes, 'a "model"', offsets, label_offsets, **options)))
     assert list(found[0]) == found[1]
     return found[0]
 

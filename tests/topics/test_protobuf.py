@@ -14,6 +14,7 @@ from topics import records as r
 from topics.codecs import CODECS, JsonCodec
 from topics.formats.protobuf_predictions import PREDICTION
 from topics.formats.protobuf_types import Messages, class_of, head_of
+from topics.prediction_columns import PredictionColumns
 from topics.schemas import PROTOBUF, Schema, Schemas, UnusableError, Written
 
 HEAD = b"\0\0\0\0\1"
@@ -376,7 +377,9 @@ def test_the_bytes_of_a_prediction() -> None:
     for value in ("a", 7):
         classes.code(value)
     (value,) = codec.encode_predictions(
-        ["i1"], np.array([[0.25, 0.75]]), classes, "m", [300], [0], challengers={"c": np.array([[1.0, 0.0]])}
+        PredictionColumns(
+            ["i1"], np.array([[0.25, 0.75]]), classes, "m", [300], [0], challengers={"c": np.array([[1.0, 0.0]])}
+        )
     )
     shares = "4a0c0a016111{}4a0c0a013711{}"
     quarter, half, one, zero = (np.float64(x).tobytes().hex() for x in (0.25, 0.75, 1.0, 0.0))

@@ -23,6 +23,7 @@ from topics.formats import avro_predictions, json_schema, protobuf_predictions
 from topics.formats.framing import HEADER
 from topics.formats.protobuf_types import Messages, class_of
 from topics.places import IndexBits
+from topics.prediction_columns import PredictionColumns
 from topics.records import RawBatch, Unknown
 from topics.schemas import AVRO, JSON, PROTOBUF, NotToldError, Schema, Schemas, UnusableError, Written
 
@@ -296,7 +297,7 @@ def test_predictions_are_those_of_json(name: str, kit: Kit, task: str, asked: bo
     one, json_codec = written(name, spec), JsonCodec(spec.mapping())
     decided = {"champion": np.where(np.arange(50) % 3 > 0, np.arange(50) % 6.0, np.nan), "nb": np.full(50, 2.0)}
     options = {"probabilities": asked, "challengers": more, "decided": decided if classes is not None else None}
-    values, others = (codec.encode_predictions(*args, **options) for codec in (one, json_codec))
+    values, others = (codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (one, json_codec))
     assert classes is None or [json.loads(other)["y"] for other in others[1:3]] == [3, True]
     for value, other in zip(values, others, strict=True):
         told = normal(json.loads(other))
@@ -329,15 +330,17 @@ def test_intervals_sets_and_reasons_are_those_of_json_by_a_schema_of_their_own(
     assert one.prediction != kit.prediction
     options = {"challengers": {"nb": p}, "said": said if more else None}
     options |= {"reasons": [WHY[i % 3] for i in range(50)] if why else None}
-    values, others = (codec.encode_predictions(*args, **options) for codec in (one, json_codec))
+    values, others = (codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (one, json_codec))
     for value, other in zip(values, others, strict=True):
         told = normal(json.loads(other))
         assert normal(one.read_prediction(value)) == told
         assert normal(kit.read(value[5:], 2 if why else 1)) == told
         assert one.read_place(value) == json_codec.read_place(other)
     # What was written before they were asked for is read by the same codec.
-    before = written(name, spec_of(task=task)).encode_predictions(*args)
-    assert normal(one.read_prediction(before[0])) == normal(json.loads(json_codec.encode_predictions(*args)[0]))
+    before = written(name, spec_of(task=task)).encode_predictions(PredictionColumns(*args))
+    assert normal(one.read_prediction(before[0])) == normal(
+        json.loads(json_codec.encode_predictions(PredictionColumns(*args))[0])
+    )
 
 
 def test_alerts_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit) -> None:
@@ -352,7 +355,7 @@ def test_alerts_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit) 
     other_scores = rng.random((50, 1))
     challengers = {"nb": p, "forest": other_scores, "undecided": p}
     options = {"challengers": challengers, "decided": {"champion": said, "nb": 1.0 - said, "forest": said[::-1]}}
-    values, others = (codec.encode_predictions(*args, **options) for codec in (one, json_codec))
+    values, others = (codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (one, json_codec))
     for i, (value, other) in enumerate(zip(values, others, strict=True)):
         told = normal(json.loads(other))
         assert told.get("alert") == (None if i % 3 == 2 or i == 7 else i % 3 == 1)
@@ -366,7 +369,7 @@ def test_alerts_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit) 
         assert normal(written(name, spec_of(**plain), 78).read_prediction(value)) == told
     before, options = written(name, spec_of(**plain)), {"challengers": challengers}
     for value, other in zip(
-        *(codec.encode_predictions(*args, **options) for codec in (before, json_codec)), strict=True
+        *(codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (before, json_codec)), strict=True
     ):
         told = normal(json.loads(other))
         assert normal(one.read_prediction(value)) == normal(before.read_prediction(value)) == told
@@ -388,7 +391,7 @@ def test_predictions_of_shared_learning_say_how_much_was_learned(name: str, kit:
         options: dict[str, Any] = {"further": {"learned_offset": ats}, "challengers": {"nb": p}}
         options |= {"said": np.tile([1.0, 0.0, 0.0][:width], (n, 1))} if more == 1 else {}
         options |= {"reasons": [WHY[i % 3] for i in range(n)]} if more == 2 else {}
-        values, others = (codec.encode_predictions(*args, **options) for codec in (one, json_codec))
+        values, others = (codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (one, json_codec))
         for value, other, at in zip(values, others, ats.tolist(), strict=True):
             told = normal(json.loads(other))
             assert (told["learned_offset"], told["p"] is None) == (at, width == 3)
@@ -418,14 +421,14 @@ def test_a_prediction_without_a_class_and_a_huge_one(name: str) -> None:
     spec = spec_of()
     one, classes = written(name, spec), spec.class_vocabulary()
     assert classes is not None
-    (value,) = one.encode_predictions(["1"], np.zeros((1, 0)), classes, "m", [1], [2])
+    (value,) = one.encode_predictions(PredictionColumns(["1"], np.zeros((1, 0)), classes, "m", [1], [2]))
     assert one.read_prediction(value) == {"offset": 1, "label_offset": 2, "id": "1", "model": "m", "y": None, "p": None}
     large = build({**STREAM, "max_class_bytes": 1024, "max_classes": 1000}, "s").class_vocabulary()
     assert large is not None
     for i in range(1000):
         large.code(f"{i:03d}" + "x" * 1000)
     p = np.full((2, 1000), 0.001)
-    values = one.encode_predictions(["1", "2"], p, large, "m", [1, 2], [2, 2], challengers={"nb": p})
+    values = one.encode_predictions(PredictionColumns(["1", "2"], p, large, "m", [1, 2], [2, 2], challengers={"nb": p}))
     for value in values:
         read = one.read_prediction(value)
         assert (read["p"], read["challengers"]["nb"]["p"]) == (None, None)
@@ -433,7 +436,7 @@ def test_a_prediction_without_a_class_and_a_huge_one(name: str) -> None:
         assert len(value) < 5000
     codec = written(name, spec_of(predictions={"coverage": 0.9, "probabilities": False}))
     (value,) = codec.encode_predictions(
-        ["1"], p[:1], large, "m", [1], [2], probabilities=False, said=np.ones((1, 1000))
+        PredictionColumns(["1"], p[:1], large, "m", [1], [2], probabilities=False, said=np.ones((1, 1000)))
     )
     assert len(value) < 5000
     assert codec.read_prediction(value).get("set") is None
@@ -443,7 +446,9 @@ def test_predictions_need_the_id_of_their_schema(name: str, kit: Kit) -> None:
     codec = CODECS[name](spec_of().mapping(), Schemas())
     assert codec.prediction == kit.prediction
     with pytest.raises(NotToldError, match="schema of predictions"):
-        codec.encode_predictions(["1"], np.zeros((1, 0)), spec_of().class_vocabulary(), "m", [1], [2])
+        codec.encode_predictions(
+            PredictionColumns(["1"], np.zeros((1, 0)), spec_of().class_vocabulary(), "m", [1], [2])
+        )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ record of the topic holds at most as many rows as fit it.
 Within a worker, and where they are read back, predictions are single all the same: the JSON texts of their rows.
 """
 
-from collections.abc import Mapping as Columns
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain, groupby
@@ -25,6 +24,7 @@ from topics.formats.json_predictions import PredictionWriter, place_reader
 from topics.formats.json_text import read_object
 from topics.formats.predictions import alerts, members, named
 from topics.names import CHAMPION
+from topics.prediction_columns import PredictionColumns
 from topics.records import VALUES, Floats, Mapping
 from topics.slices import Texts
 from topics.vocabulary import Vocabulary
@@ -64,32 +64,16 @@ class Predictions:
         self.read = read_object
         self._y = pa.float64() if mapping.task in VALUES else pa.string()
 
-    def encode(
-        self, ids: Sequence[str], p: Floats, classes: Vocabulary | None, *args: Any, **named: Any
-    ) -> Sequence[bytes]:
+    def encode(self, given: PredictionColumns) -> Sequence[bytes]:
         """The rows, as in `Codec`."""
-        known: Any = None if classes is None else _Texts(classes)
-        return self._write(ids, p, known, *args, **named)
+        known: Any = None if given.classes is None else _Texts(given.classes)
+        return self._write(given._replace(classes=known))
 
-    def pack(
-        self,
-        room: int,
-        ids: Sequence[str],
-        p: Floats,
-        classes: Vocabulary | None,
-        model: str,
-        offsets: Sequence[int],
-        label_offsets: Sequence[int],
-        *,
-        probabilities: bool = True,
-        challengers: Columns[str, Floats] | None = None,
-        further: Columns[str, Sequence[int]] | None = None,
-        said: Floats | None = None,
-        reasons: Sequence[Any] | None = None,
-        decided: Columns[str, Floats] | None = None,
-    ) -> list[bytes] | None:
+    def pack(self, room: int, given: PredictionColumns) -> list[bytes] | None:
         """Records of predictions without their texts in between: what `join` makes of `encode`. None where a row might
         be so large that it has to be looked at by itself."""
+        ids, p, classes, challengers = given.ids, given.p, given.classes, given.challengers
+        said, reasons, told = given.said, given.reasons, given.decided or {}
         texts = [] if classes is None else classes.texts
         width = sum(map(len, texts)) * 4 + 24 * len(texts) + 200
         width += max((sum(map(len, one)) * 4 + 24 * len(one) for one in reasons or () if one), default=0)
@@ -97,14 +81,13 @@ class Predictions:
         width = width * (1 + len(challengers or ())) + 4 * longest_id
         if width > MOST_ROW_BYTES:
             return None
-        told = decided or {}
-        opinion = partial(_opinion, texts=None if classes is None else texts, probabilities=probabilities)
+        opinion = partial(_opinion, texts=None if classes is None else texts, probabilities=given.probabilities)
         columns = {
             "id": _strings(ids),
             **opinion(p, told.get(CHAMPION)),
-            "model": pa.repeat(pa.scalar(model), len(ids)),
+            "model": pa.repeat(pa.scalar(given.model), len(ids)),
         }
-        places = {"offset": offsets, "label_offset": label_offsets, **(further or {})}
+        places = {"offset": given.offsets, "label_offset": given.label_offsets, **(given.further or {})}
         columns |= {name: pa.array(found, pa.int64()) for name, found in places.items()}
         if said is not None and classes is None:
             ends = zip(("lower", "upper"), said.T, strict=True)

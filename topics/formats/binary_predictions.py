@@ -15,6 +15,7 @@ from topics.formats.json_predictions import MAX_BYTES
 from topics.formats.predictions import alerts, members, opinions
 from topics.formats.registered import written_by
 from topics.names import CHAMPION
+from topics.prediction_columns import PredictionColumns
 from topics.records import Floats
 from topics.schemas import Schemas
 from topics.vocabulary import Scalar, Vocabulary
@@ -96,26 +97,12 @@ class BinaryWriter:
         """Whether a score is an alert, behind what else may be said; None where nothing is decided."""
         raise NotImplementedError
 
-    def write(
-        self,
-        ids: Sequence[str],
-        p: Floats,
-        classes: Vocabulary | None,
-        model: str,
-        offsets: Sequence[int],
-        label_offsets: Sequence[int],
-        *,
-        probabilities: bool = True,
-        challengers: Mapping[str, Floats] | None = None,
-        further: Mapping[str, Sequence[int]] | None = None,
-        said: Floats | None = None,
-        reasons: Sequence[Any] | None = None,
-        decided: Mapping[str, Floats] | None = None,
-    ) -> list[bytes]:
-        """One record an id, as in `Codec`. further : of the logs of `self.further`, no others."""
-        assert tuple(further or ()) == self.further
-        before, name = written_by(self._schemas, "predictions")[0], self.model(model)
-        told = decided or {}
+    def write(self, columns: PredictionColumns) -> list[bytes]:
+        """One record an id, as in `Codec`. columns.further : of the logs of `self.further`, no others."""
+        p, classes, probabilities, challengers = columns.p, columns.classes, columns.probabilities, columns.challengers
+        further, told = columns.further or {}, columns.decided or {}
+        assert tuple(further) == self.further
+        before, name = written_by(self._schemas, "predictions")[0], self.model(columns.model)
         says_alerts = classes is None and CHAMPION in told
         y, shares = self._outputs(p, classes, probabilities, told.get(CHAMPION))
         others: Iterable[bytes] = repeat(self.nothing)
@@ -127,31 +114,24 @@ class BinaryWriter:
                     part = map(bytes.__add__, part, map(self.challenger_alert, alerts(out, told.get(role))))
                 each.append(zip(own, part, strict=False))
             names = tuple(challengers)
-            others = [self.challengers(names, said) for _, *said in zip(ids, *each, strict=False)]
-        places = map(self.place, map(int, offsets), map(int, label_offsets))
-        for role, found in (further or {}).items():
+            others = [self.challengers(names, said) for _, *said in zip(columns.ids, *each, strict=False)]
+        places = map(self.place, map(int, columns.offsets), map(int, columns.label_offsets))
+        for role, found in further.items():
             places = map(bytes.__add__, places, map(self.further_place, repeat(role), map(int, found)))
-        more = self._more(said, classes, reasons)
+        more = self._more(columns.said, classes, columns.reasons)
         if says_alerts:
             more = map(self.alert, alerts(p, told[CHAMPION]))
-        rows = zip(places, ids, y, shares, others, more, strict=False)
+        rows = zip(places, columns.ids, y, shares, others, more, strict=False)
         made = [
             b"".join((before, at, self.id(one), name, answer, share, other, more))
             for at, one, answer, share, other, more in rows
         ]
-        long = probabilities or (said is not None and said.any())
+        long = probabilities or (columns.said is not None and columns.said.any())
         if long and classes is not None and max(map(len, made), default=0) > MAX_BYTES:
             large = [i for i, value in enumerate(made) if len(value) > MAX_BYTES]
-            args = [ids[i] for i in large], p[large], classes, model
-            where = [offsets[i] for i in large], [label_offsets[i] for i in large]
-            besides = {role: [found[i] for i in large] for role, found in (further or {}).items()}
-            left = {role: output[large] for role, output in (challengers or {}).items()} or None
-            few = {role: codes[large] for role, codes in told.items()} or None
-            silent = None if said is None else np.zeros_like(said[large])
-            why = None if reasons is None else [reasons[i] for i in large]
-            options: dict[str, Any] = {"challengers": left, "said": silent, "reasons": why, "decided": few}
-            short = self.write(*args, *where, probabilities=False, further=besides, **options)
-            for i, value in zip(large, short, strict=True):
+            few = columns.take(large)
+            silent = None if few.said is None else np.zeros_like(few.said)
+            for i, value in zip(large, self.write(few._replace(probabilities=False, said=silent)), strict=True):
                 made[i] = value
         return made
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from topics.formats.predictions import alerts, members, opinions
 from topics.names import CHAMPION
+from topics.prediction_columns import PredictionColumns
 from topics.records import Floats, Place, place_type
 from topics.slices import of_texts
 from topics.vocabulary import Vocabulary
@@ -80,35 +81,21 @@ class PredictionWriter:
         self._encode = msgspec.json.Encoder().encode
         self._structs: dict[str, tuple[tuple[str, ...], Any]] = {}
 
-    def write(
-        self,
-        ids: Sequence[str],
-        p: Floats,
-        classes: Vocabulary | None,
-        model: str,
-        offsets: Sequence[int],
-        label_offsets: Sequence[int],
-        *,
-        probabilities: bool = True,
-        challengers: Mapping[str, Floats] | None = None,
-        further: Mapping[str, Sequence[int]] | None = None,
-        said: Floats | None = None,
-        reasons: Sequence[Any] | None = None,
-        decided: Mapping[str, Floats] | None = None,
-    ) -> Sequence[bytes]:
-        """One record an id. offsets, label_offsets, and the values of further : n ints (or arrays of them). The rest as
-        in `Codec`."""
+    def write(self, given: PredictionColumns) -> Sequence[bytes]:
+        """One record an id, as in `Codec`. given.offsets, label_offsets, and the values of further : n ints (or arrays
+        of them)."""
+        ids, p, classes, model, probabilities = given.ids, given.p, given.classes, given.model, given.probabilities
+        challengers, said, reasons = given.challengers, given.said, given.reasons
+        at = {"offset": given.offsets, "label_offset": given.label_offsets, **(given.further or {})}
+        told = given.decided or {}
         if len(ids) >= self.few and not challengers and said is None and reasons is None:
-            at = {"offset": offsets, "label_offset": label_offsets, **(further or {})}
-            mine = (decided or {}).get(CHAMPION)
+            mine = told.get(CHAMPION)
             at_once: Sequence[bytes] | None = self._at_once(ids, p, classes, model, probabilities, at, mine)
             if at_once is not None:
                 return at_once
-        told = decided or {}
         y, shares = self._outputs(p, classes, probabilities, told.get(CHAMPION))
-        places = (offsets, label_offsets, *(further or {}).values())
-        columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), *map(_ints, places)]
-        names = tuple(further or ())
+        columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), *map(_ints, at.values())]
+        names = tuple(given.further or ())
         if said is not None and classes is None:
             columns += said.T.tolist()
             names += ("lower", "upper")

@@ -18,6 +18,7 @@ from topics.formats.json_schema_types import JsonSchema
 from topics.formats.registered import FURTHER, Predictions, RegisteredCodec, prediction_of, written_by
 from topics.formats.slots import Problem, Slot, of_features, of_labels
 from topics.headers import Wanted, inside
+from topics.prediction_columns import PredictionColumns
 from topics.records import Mapping, Place, RawBatch
 from topics.schemas import JSON, NotToldError, Schema, Schemas
 
@@ -144,9 +145,9 @@ class JsonSchemaCodec(RegisteredCodec):
         self.headers = Wanted(True, True)  # the schema may be named there
         self._schemas = schemas
 
-    def _encode_predictions(self, *args: Any, **options: Any) -> list[bytes]:
+    def _encode_predictions(self, columns: PredictionColumns) -> list[bytes]:
         before = written_by(self._schemas, "predictions")[0]
-        return [before + value for value in self._plain.encode_predictions(*args, **options)]
+        return [before + value for value in self._plain.encode_predictions(columns)]
 
     def read_place(self, value: bytes | None) -> Place:
         return self._plain.read_place(body_of(value))
