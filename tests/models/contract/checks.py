@@ -257,9 +257,9 @@ def test_nothing_is_known_before_the_first_label(name, task, case):
 
 def test_memory_is_bounded(name, task, case):
     learner = make(name, task, case._replace(parameters={**case.parameters, **case.bounded}))
-    x, y = rows(4500, task, seed=4)
+    x, y = rows(6000, task, seed=4)
     reached = []
-    for a in range(0, len(x), 300):
+    for a in range(0, 4500, 300):
         learn(learner, x[a : a + 300], y[a : a + 300])
         reached.append(learner.n_bytes)
         check(learner, learner.state()._asdict())

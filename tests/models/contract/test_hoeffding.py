@@ -31,7 +31,7 @@ CASES = {
         for more in (
             {},
             {"leaf_prediction": "nb", "binary_splits": True, "split_criterion": "gini", "max_depth": 4},
-            {"leaf_prediction": "mc", "observer": "histogram", "n_bins": 8, "split_criterion": "hellinger"},
+            {"observer": "histogram", "n_bins": 8, "split_criterion": "hellinger"},
         )
     ],
 }

@@ -7,7 +7,7 @@ CASES = {
     "fimt-dd": [
         Case({"grace_period": 50, "delta": 0.1, "tie_threshold": 0.2, "n_bins": 8, **more}, {"max_nodes": 15})
         for more in (
-            {"drift_threshold": 2.0},
+            {},
             {"leaf_prediction": "mean", "drift_detection": False, "max_depth": 4},
         )
     ],
