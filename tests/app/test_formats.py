@@ -35,7 +35,6 @@ from topics.records import Place, RawBatch
 from topics.vocabulary import Vocabulary
 
 PACK, UNPACK = msgspec.msgpack.encode, msgspec.msgpack.decode
-TYPES = {r.NUMERIC: (int, float), r.BOOLEAN: (bool,), r.NOMINAL: (str, int, float, bool)}
 
 
 def at(record, path):

@@ -113,21 +113,6 @@ def test_they_hold_the_share_asked_for_whatever_the_spread(task, delay):
         assert abs(conformal.windowed()["coverage"] - 0.9) < worst
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_a_coverage_that_500_scores_have_no_quantile_for_is_held_all_the_same(task):
-    program, out = world(task, 6000, 9)
-    conformal, twin = Conformal(task, out.shape[1], 0.999), NaiveConformal(task == "regression", 0.999)
-    said, twins = arrays_for(conformal, out), {}
-    conformal.run(program, out, said)
-    for op, r, y, w in zip(*program[:4], strict=True):
-        if op == PREDICT:
-            twins[int(r)] = twin.say(out[r].tolist())
-        elif w > 0:
-            twin.learn(out[r].tolist(), twins[int(r)], y, w)
-    assert conformal.metrics() == pytest.approx(twin.metrics(), rel=1e-9)
-    assert conformal.metrics()["coverage"] == pytest.approx(0.999, abs=0.001)
-
-
 def test_where_nothing_is_said_nothing_is_left_of_the_row_before():
     """Rows of the pending store come again, and what stands there is part of a state."""
     out = np.full((200, 3), [0.8, 0.2, 0.0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.contract import Schema
-from models.mondrian.nodes import FEATURE, LEFT, ODDS, THRESHOLD, TIME, VALUES, WEIGHT
+from models.mondrian.nodes import FEATURE, LEFT, THRESHOLD, TIME, WEIGHT
 from models.registry import create
 from tests.models.naive_mondrian import NaiveForest, NaiveTree
 from tests.models.streams_of_instances import Stream, interleave, mixed
@@ -121,46 +121,6 @@ def test_prediction_is_the_sum_over_all_prunings(seed):
             for label, p in tree.says(end).items():
                 expected[label] += weight * p
         np.testing.assert_allclose(learner.predict_many(point[None])[0], expected / weights.sum(), atol=1e-12)
-
-
-@pytest.mark.parametrize("max_nodes", [31, 100_001])
-def test_boxes_and_links_are_sound(max_nodes):
-    stream = mixed(1500, 5)
-    learner = learner_of(stream.schema, n_trees=2, max_nodes=max_nodes)
-    learner.learn_many(stream.x, stream.y)
-    state = learner.state()
-    numeric = [f for f, k in enumerate(stream.schema.n_values) if not k]
-    trees = zip(state.tests, state.nodes, state.boxes, state.seen, state.pairs, state.counts, strict=True)
-    for tests, nodes, box, seen, pairs, (n, learned, _) in trees:
-        links = tests.view(np.uint32)
-        assert learned == 1500
-        assert n <= max_nodes
-        assert nodes[0, WEIGHT] == 1500.0
-        reached = 0
-        waiting = [0]
-        while waiting:
-            node = waiting.pop()
-            reached += 1
-            assert nodes[node, WEIGHT] == pytest.approx(nodes[node, VALUES:].sum(), rel=1e-12)
-            feature, left = int(links[node, FEATURE]), int(links[node, LEFT])
-            if left == 0:
-                assert nodes[node, TIME] == np.inf
-                continue
-            both = [left, left + 1]
-            closable = nodes[node, ODDS] if (links[both, LEFT] == 0).all() else -1.0
-            assert pairs[(left - 1) // 2].tolist() == [node, closable]
-            assert (nodes[both, TIME] >= nodes[node, TIME]).all()
-            assert nodes[both, WEIGHT].sum() <= nodes[node, WEIGHT]
-            if max_nodes > 1500:
-                assert nodes[both, WEIGHT].sum() == nodes[node, WEIGHT]
-                assert (seen[left] | seen[left + 1] == seen[node]).all()
-                np.testing.assert_array_equal(np.fmin(*box[both]), box[node])
-            if feature in numeric:
-                f = numeric.index(feature)
-                assert not -box[left, 2 * f + 1] > tests[node, THRESHOLD]
-                assert not box[left + 1, 2 * f] <= tests[node, THRESHOLD]
-            waiting += both
-        assert reached == n
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

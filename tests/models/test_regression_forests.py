@@ -6,7 +6,6 @@ import pytest
 from models.contract import LEARN, Schema
 from models.ensemble import chunks
 from models.registry import create
-from tests.models.naive_drift import NaiveAdwin, NaiveScale
 from tests.models.naive_regression_forests import RegressionForestTwin
 from tests.models.streams_of_instances import interleave, mixed
 
@@ -80,40 +79,3 @@ def test_members_that_know_nothing_have_no_vote():
     assert learner.predict_many([[0.0]])[0, 0] == pytest.approx(1000.0)
     learner.set_members(40)
     assert learner.predict_many([[0.0]])[0, 0] == pytest.approx(1000.0)
-
-
-def test_windows_over_residuals_are_adwin():
-    from models.ensemble.windows import DRIFT, STABLE, ResidualWindows
-
-    rng = np.random.default_rng(1)
-    errors = np.abs(rng.normal(size=3000)) * np.where(np.arange(3000) % 1000 < 500, 0.1, 0.4)
-    errors[2000:] *= 1e-3  # the scale is another one, and both windows begin anew
-    windows, naive, found, scale = ResidualWindows(2, 0.05, 0.05), NaiveAdwin(0.05), [], NaiveScale()
-
-    class Everything:
-        ordinal = np.arange(3000)
-
-    at, reached, events = np.zeros((3, 2), np.int64)
-    both = np.stack([np.zeros(3000), errors])  # the first member is another one's
-    while at[1] < 3000:
-        windows.first_events(1, 2, Everything, both, at, 3000, reached, events)
-        at[1] = reached[1]
-        if events[1] != STABLE:
-            assert events[1] == DRIFT  # both agree, and the drift comes first
-            found.append(at[1] - 1)
-    assert not any(array.any() for array in windows.state(0).values())
-    expected = []
-    anew = []
-    for i, error in enumerate(errors.tolist()):
-        changed, value = scale.take(error)
-        if changed:
-            naive = NaiveAdwin(0.05)
-            anew.append(i)
-        if value is None:
-            continue
-        before = [*naive.values, value]
-        if naive.update(value) == 2 and np.mean(naive.values) > np.mean(before):
-            expected.append(i)
-    assert len(anew) == 1
-    assert found == expected
-    assert len(found) >= 3

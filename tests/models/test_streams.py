@@ -187,6 +187,13 @@ def test_agrawal_distributions():
     assert 0.02 < np.mean(wrong) < 0.1  # perturbation is the noise of this stream
 
 
+@pytest.mark.parametrize("function", range(10))
+def test_agrawal_labels_follow_the_function_before_perturbation(function):
+    stream = agrawal.generate(3000, 2, function=function, perturbation=0.0)
+    assert [agrawal.classify(function, row) for row in stream.x] == stream.y.tolist()
+    assert set(stream.y) == {0.0, 1.0}
+
+
 def test_agrawal_refuses_unknown_functions():
     with pytest.raises(ValueError, match=r"0 \.\. 9, not 10"):
         agrawal.source(function=10).take(1)

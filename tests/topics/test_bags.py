@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
-from tests.topics.test_codecs import NOMINALS, NUMBERS, ODD, TIMES, optional, raw
+from tests.topics.test_codecs import raw
 from topics import records as r
 from topics.codecs import JsonCodec
 from topics.records import Feature, Features, Mapping
@@ -86,14 +85,3 @@ def test_a_bag_that_is_refused_leaves_no_trace() -> None:
     assert [bad.position for bad in found.rejected] == [0, 3]
     assert vocabularies[1].values == ["q", "p"]
     assert found.x[:, 1].tolist() == [0.0, 1.0, 0.0]
-
-
-INSTANCE = st.one_of(
-    optional({"a": st.integers(0, 5), "c": st.sampled_from(["red", "blue", "green"])}),
-    optional({"a": NUMBERS, "c": NOMINALS, "deep": st.one_of(optional({"n": st.booleans(), "d": NOMINALS}), ODD)}),
-)
-BAG = st.one_of(st.lists(INSTANCE, min_size=1, max_size=3), st.lists(st.one_of(INSTANCE, ODD), max_size=4), ODD)
-RECORD = st.fixed_dictionaries(
-    {"id": st.one_of(st.sampled_from(["a", "b"]), ODD), "molecule": st.one_of(optional({"shapes": BAG}), ODD)},
-    optional={"ts": TIMES, "y": st.one_of(st.sampled_from(CLASSES), ODD)},
-)

@@ -349,80 +349,8 @@ def test_field_names_that_are_no_identifiers() -> None:
     assert bad.detail.startswith("x.total amount: ")
 
 
-# Batches, fuzz, and the oracle ----------------------------------------------------------------------------------------
-
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-3, 3),
-    st.sampled_from(
-        [0.5, -0.0, 1.0, 2.0, 10**400, 2**64, 1e16, 10**16, 1e11, 1.7e12, 1.7e9, 1e15, 2**53, float(2**53)]
-    ),
-    st.sampled_from(["", "1", "1.0", "true", "red", "blue", "v" * 1025, "2024-01-01", "2024-01-01T00:00:00+02:00"]),
-)
-ODD = st.one_of(SCALARS, st.just([]), st.just({}), st.just([1]))
-IDS = st.one_of(st.integers(0, 5), st.sampled_from(["a", "b"]), st.sampled_from(["a", "b"]), ODD)
-TIMES = st.one_of(st.none(), st.integers(0, 2_000_000_000_000), SCALARS)
-
-
 def optional(fields: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=fields)
-
-
-NUMBERS = st.one_of(st.integers(-5, 5), st.floats(allow_nan=False, allow_infinity=False), st.none(), ODD)
-NOMINALS = st.one_of(st.sampled_from(["red", "blue"]), SCALARS)
-OBJECTS = st.one_of(
-    st.fixed_dictionaries(
-        {"id": IDS, "x": optional({"a": NUMBERS, "b": NUMBERS, "c": NOMINALS})},
-        optional={
-            "ts": TIMES,
-            "y": NOMINALS,
-            "customer": st.one_of(
-                optional({"age": NUMBERS, "of": st.one_of(optional({"kind": NOMINALS}), ODD), "new": ODD}), ODD
-            ),
-        },
-    ),
-    optional({"id": IDS, "x": ODD, "ts": TIMES, "y": NOMINALS, "a": NUMBERS, "b": NUMBERS, "customer": ODD}),
-    ODD,
-)
-INFINITE = (b"1e999", b"-1e999")
-# Mostly clean records, so that whole batches go the fast way too.
-CLEAN = st.fixed_dictionaries(
-    {"id": st.sampled_from(["a", "b"]), "x": optional({"a": st.floats(-9, 9), "c": st.sampled_from(["red", "blue"])})},
-    optional={"y": st.sampled_from(["UP", "DOWN"]), "ts": st.integers(0, 10**12)},
-)
-VALUES = st.one_of(
-    CLEAN.map(lambda o: json.dumps(o).encode()),
-    OBJECTS.map(lambda o: json.dumps(o).encode()),
-    st.tuples(OBJECTS, st.sampled_from(INFINITE)).map(
-        lambda pair: json.dumps(pair[0]).encode().replace(b"0.5", pair[1])
-    ),
-    st.tuples(OBJECTS, st.integers(0, 80)).map(lambda pair: json.dumps(pair[0]).encode()[: pair[1]]),
-    st.sampled_from([None, b"", b"\xff", b"null"]),
-)
-KEYS = st.sampled_from([b"k", b"l", None, b"", b"\xff"])
-RECORDS = st.lists(st.tuples(VALUES, KEYS), max_size=8)
-
-
-def one_by_one(decode: Any, batch: RawBatch) -> Any:
-    """What n batches of 1 give, as one result."""
-    parts = [decode(batch.part(i, i + 1)) for i in range(len(batch))]
-    first = parts[0]
-    position: list[int] = [i for i, part in enumerate(parts) if not part.rejected]
-    joined: dict[str, Any] = {
-        "position": None if len(position) == len(parts) else position,
-        "ids": [v for part in parts for v in part.ids],
-        "rejected": [bad._replace(position=i) for i, part in enumerate(parts) for bad in part.rejected],
-        "times": None if all(p.times is None for p in parts) else [v for part in parts for v in part.times],
-    }
-    if isinstance(first, Features):
-        joined["x"] = np.concatenate([part.x for part in parts])
-        kept = [part for part in parts if not part.rejected]
-        ys = [v for part in kept for v in (part.y or [math.nan])]
-        joined["y"] = ys
-    else:
-        joined["y"] = [v for part in parts for v in part.y]
-    return type(first)(**joined)
 
 
 def test_what_would_make_predictions_too_large_is_rejected() -> None:

@@ -296,32 +296,3 @@ def test_mistakes_are_sentences():
     ):
         with pytest.raises(SpecError, match=re.escape(said)):
             build({**STREAM, "record": record}, "s")
-
-
-SCHEMAS = st.sampled_from(
-    [None, {}, [], 1, schema(a=("bytes", DECIMAL, {"scale": "2"})), schema(a=("bytes", DECIMAL, {"scale": "9999"})),
-     schema(a=("bytes", DECIMAL, {"scale": None})), schema(id=("bytes", DECIMAL, {"scale": "0"}), c=("int64", "x", 1)),
-     {"type": "struct", "fields": {"field": "a"}}, {"type": "struct", "fields": [1, {"field": "after"}]},
-     {"fields": [{"field": "after", **schema(a=("struct", VARIABLE, None))}]}]
-)  # fmt: skip
-SCALARS = st.sampled_from(
-    [None, 1, 1.5, -0.0, 1e300, 10**30, "", "AQ==", "x", True, [], {}, {"scale": 2, "value": "AQ=="}]
-)
-ROWS = st.one_of(SCALARS, st.dictionaries(st.sampled_from(["id", "a", "c", "after"]), SCALARS))
-CHANGES = st.dictionaries(st.sampled_from(["op", "after", "before", "ts_ms", "payload", "schema"]),
-                          st.one_of(SCALARS, ROWS, st.sampled_from(["c", "r", "u", "d", "t"])))  # fmt: skip
-MADE = st.one_of(
-    st.none(),
-    st.tuples(SCHEMAS, st.one_of(CHANGES, ROWS)).map(lambda both: dict(zip(("schema", "payload"), both, strict=True))),
-    CHANGES,
-    st.builds(change, st.sampled_from(["c", "r", "u", "d"]), ROWS),
-    st.builds(lambda data, more: {**EVENT, "data": data, **more}, ROWS, CHANGES),
-    ROWS,
-)
-ABOUT = st.lists(
-    st.tuples(
-        st.sampled_from(["ce_specversion", "ce_id", "ce_time", "content-type"]),
-        st.sampled_from([None, b"", b"1.0", b"\xff", b"2024-01-01", b"application/cloudevents+json"]),
-    ),
-    max_size=4,
-)
