@@ -105,7 +105,7 @@ def _follow(state: State, paths: Paths, lengths: Lengths) -> None:
         start, size, children = (_numbers(state, place).astype(np.int64) for place in (first, number, name))
         here = np.flatnonzero((tested >= 0) & (size != 0))
         _within(number, np.append(size[here], size[here].sum()), 0, len(children))
-        _within(first, start[here], 0, len(children) - size[here])
+        _within(first, np.append(start[here], start[here] + size[here]), 0, len(children))
         owners = np.repeat(here, size[here])
         ends = np.cumsum(size[here])
         places = np.arange(len(owners)) + np.repeat(start[here] - ends + size[here], size[here])
@@ -129,11 +129,10 @@ def _numbers(state: State, place: Column) -> NDArray[Any]:
     return state[place] if isinstance(place, str) else state[place[0]][..., place[1]]
 
 
-def _within(place: Column, values: NDArray[Any], low: int, high: Any) -> None:
+def _within(place: Column, values: NDArray[Any], low: int, high: int) -> None:
     wrong = ~((values >= low) & (values <= high))
     if wrong.any():
-        told = high if np.ndim(high) == 0 else "what there is"
-        _refuse(place, f"has numbers outside {low} .. {told}, {values[wrong].flat[0]}")
+        _refuse(place, f"has numbers outside {low} .. {high}, {values[wrong].flat[0]}")
 
 
 def _refuse(place: Column, what: str) -> NoReturn:

@@ -116,7 +116,7 @@ class MITI(WindowLearner):
     name = "miti"
     layout: ClassVar[Layout] = WindowLearner.layout._replace(
         rows={**WindowLearner.layout.rows, "feature threshold left right parent value weight": "nodes"},
-        places={**WindowLearner.layout.places, "feature": "features"},
+        places={"feature": "features"},
         bounded={**WindowLearner.layout.bounded, "n_nodes": "nodes"},
         paths=(Paths("feature", ("left", "right")),),
     )

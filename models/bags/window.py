@@ -143,7 +143,6 @@ class WindowLearner(Learner):
 
     layout: ClassVar[Layout] = Layout(
         rows={"window_x": "room", "window_size": "=bags"},
-        places={("window_at", FIRST): "bags"},
         bounded={"window_size": "room", ("window_at", N_ROWS): "room", ("window_at", N_BAGS): "bags"},
     )
 
