@@ -1,12 +1,13 @@
 """The table of every learner on every data set: which cells it has, what stands in them, what it says is missing."""
 
 import json
+from functools import partial
 
 import pytest
 
 from app.dataset.data import DataFile
 from app.evaluation.evaluate import evaluate, problem_for, spec_for
-from benchmarks import accuracy
+from benchmarks import accuracy, record
 from models.registry import REGISTRY
 
 GENERATED = ";".join(accuracy.GENERATED)
@@ -84,13 +85,14 @@ def test_a_run_that_takes_too_long_or_fails_says_so(monkeypatch):
 
 def test_the_command_writes_the_table(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(accuracy, "OUT", tmp_path / "docs.md")
+    monkeypatch.setattr(accuracy, "write", partial(record.write, folder=tmp_path))
     names = ["--models", "naive-bayes,last-label", "--sets", "agrawal", "--limit", "300", "--jobs", "1", "--seeds", "1"]
-    accuracy.main([*names, "--out", str(tmp_path / "a.md"), "--json", str(tmp_path / "a.json")])
+    accuracy.main([*names, "--out", str(tmp_path / "a.md")])
     text = (tmp_path / "a.md").read_text(encoding="utf-8")
     assert "What `auto` is" not in text
     assert capsys.readouterr().out == text + "\n"
     assert not (tmp_path / "docs.md").exists()  # that is for the whole table
-    results = json.loads((tmp_path / "a.json").read_text())
+    results = json.loads((tmp_path / "accuracy.json").read_text())["figures"]
     file = accuracy.SyntheticFile(accuracy.GENERATED["agrawal"])
     for model in ("naive-bayes", "last-label"):
         spec, goal, n = spec_for(file, model, {}, limit=300)
