@@ -22,7 +22,7 @@ AVAILABLE = shutil.which("prometheus") is not None and shutil.which("promtool") 
 
 
 class Prometheus:
-    """Scrapes `targets` each second, with the rules evaluated each second and alerts that fire after two.
+    """Scrapes `targets` twice a second, with the rules evaluated as often and alerts that fire after a second.
 
     folder : holds its configuration, data and log.
     """
@@ -31,14 +31,14 @@ class Prometheus:
         folder.mkdir(parents=True)
         self.url, self.log = f"http://127.0.0.1:{(port := free_port())}", folder / "prometheus.log"
         config = yaml.safe_load((FOLDER / "prometheus.yaml").read_text(encoding="utf-8"))
-        config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
         (job,) = config["scrape_configs"]
         del job["dns_sd_configs"]
         job["static_configs"] = [{"targets": targets}]
         (folder / "prometheus.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
         for name in config["rule_files"]:
             text = (FOLDER / name).read_text(encoding="utf-8")
-            (folder / name).write_text(re.sub(r"^( +for:) \d+m$", r"\1 2s", text, flags=re.MULTILINE), encoding="utf-8")
+            (folder / name).write_text(re.sub(r"^( +for:) \d+m$", r"\1 1s", text, flags=re.MULTILINE), encoding="utf-8")
         command = ["prometheus", f"--config.file={folder / 'prometheus.yaml'}", "--log.level=warn"]
         command += [f"--web.listen-address=127.0.0.1:{port}", f"--storage.tsdb.path={folder / 'data'}"]
         with self.log.open("wb") as log:

@@ -69,7 +69,8 @@ class LocalRegistry:
     def __enter__(self) -> "LocalRegistry":
         self._log: IO[bytes] = (self._folder / "registry.log").open("wb")
         command = [
-            find_java(), "-Xmx512m", f"-Dquarkus.http.port={self.port}", "-Dquarkus.http.host=127.0.0.1",
+            find_java(), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            f"-Dquarkus.http.port={self.port}", "-Dquarkus.http.host=127.0.0.1",
             "-jar", str(self._files / f"{NAME}-runner.jar"),
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, cwd=self._folder)
