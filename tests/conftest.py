@@ -40,14 +40,22 @@ if not os.access(ROOT / "models", os.W_OK):
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"riparian-numba-{os.getuid()}"))
 
 
+# Files with a broker that take longest, so that none of them is left when all others are done.
+LONGEST = (
+    *("test_registry", "test_secured", "test_ui", "test_rekey", "test_chaos", "test_demo", "test_acls"),
+    *("test_shared_learning", "test_misbehaviour", "test_control", "test_bench", "test_outages", "test_crash_points"),
+)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """First and in turn: files of the learners' contract, which compute all the time and compile most kernels, and
-    those that need a broker, which wait more than they compute. What comes last is short, but for the test of all
-    kernels together, which are compiled by then."""
+    those that need a broker, which wait more than they compute, the longest of these first. What comes last is short,
+    but for the test of all kernels together, which are compiled by then."""
     last = "test_kernels.py"
     contract = dict.fromkeys(item.path for item in items if item.path.parent.name == "contract")
     broker = dict.fromkeys(item.path for item in items if item.get_closest_marker("broker"))
+    broker = sorted(broker, key=lambda path: LONGEST.index(path.stem) if path.stem in LONGEST else len(LONGEST))
     first = [path for pair in zip_longest(contract, broker) for path in pair if path and path.name != last]
     place = {path: i for i, path in enumerate(first)}
     items.sort(key=lambda item: (item.path.name == last, place.get(item.path, len(place))))
