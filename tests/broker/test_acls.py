@@ -18,10 +18,12 @@ from app.kafka.acls import CREATE, GROUP, READ, RIGHTS, TOPIC, Right, needed
 from app.kafka.connection import Connection
 from app.kafka.lag import lag
 from app.state.transfer import versions
+from app.stream_file.spec import Spec
 from tests.broker.harness import (
     PATIENCE,
     Sent,
     Worker,
+    administer,
     create_topics,
     instances,
     send,
@@ -68,16 +70,16 @@ class Lists:
     def clear(self) -> None:
         self._delete(ANY, None, ANY, PRINCIPAL, None, ANY, ANY)
 
-    def _delete(self, *given: Any) -> None:
-        async def ask() -> None:
-            client = self.master.admin()
-            await client.start()
-            try:
-                await client._send_request(DeleteAclsRequest(*given))
-            finally:
-                await client.close()
+    def only(self, spec: Spec, command: str) -> list[Right]:
+        """Exactly what is listed for a command on topics that are there."""
+        self.clear()
+        wanted = [right for right in needed(spec, command) if right.operation != CREATE]
+        until(lambda: self.lacks(wanted) == set(wanted))
+        self.grant(wanted, wanted)
+        return wanted
 
-        asyncio.run(ask())
+    def _delete(self, *given: Any) -> None:
+        administer(self.master.bootstrap_servers, lambda client: client._send_request(DeleteAclsRequest(*given)))
 
 
 @pytest.fixture
@@ -142,10 +144,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
     assert list(commands) == list(RIGHTS)
     tried: set[Right] = set()
     for name, words in commands.items():
-        lists.clear()
-        wanted = [right for right in needed(spec, name) if right.operation != CREATE]
-        until(lambda wanted=wanted: lists.lacks(wanted) == set(wanted))
-        lists.grant(wanted, wanted)
+        wanted = lists.only(spec, name)
         if name == "ui":
             with Ui(tmp_path, None, path, options=("--kafka-config", str(config))) as page:
                 until(lambda page=page: page.status(spec.name)["progress"] is None)
@@ -237,9 +236,6 @@ def test_what_is_listed_suffices_to_copy_topics_and_for_those_who_write_them(
         "import": ("import", path, tmp_path / "state", "--partition", 0, "--replace"),
     }
     for name, words in commands.items():
-        lists.clear()
-        wanted = [right for right in needed(spec, name) if right.operation != CREATE]
-        until(lambda wanted=wanted: lists.lacks(wanted) == set(wanted))
-        lists.grant(wanted, wanted)
+        lists.only(spec, name)
         code, said = run(*words, *option)
         assert code == 0, f"{name}: {said}"

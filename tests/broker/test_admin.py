@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import GroupLoadInProgressError
 from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import TopicPartition
-from click.testing import CliRunner
 
-from app.cli import cli
 from app.errors import BrokerError, TopicError
 from app.kafka import admin, creating, timestamps
 from app.kafka.connection import Connection
@@ -26,7 +24,7 @@ from app.kafka.lag import lag
 from app.kafka.ports import free_port
 from app.state.changelog import ensure_changelog
 from app.stream_file.spec import load
-from tests.broker.harness import stream_file
+from tests.broker.harness import administer, invoke, make_topics, riparian, stream_file
 from topics.names import TIMESTAMP_AFTER, changelog_topic, default_topics, group_id
 
 pytestmark = pytest.mark.broker
@@ -45,46 +43,28 @@ def names_of(spec: Any) -> set[str]:
     return set(spec.topics) - {None}
 
 
-async def create(broker: str, **partitions: int) -> None:
-    client = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await client.start()
-    try:
-        answer = await client.create_topics([NewTopic(name, n, 1) for name, n in partitions.items()])
-        assert all(code == 0 for _, code, *_ in answer.topic_errors)
-        while not set(partitions) <= set(await client.list_topics()):  # known a moment after they are made
-            await asyncio.sleep(0.02)
-    finally:
-        await client.close()
+async def grow(client: AIOKafkaAdminClient, topics: list[str], n: int) -> None:
+    await client.create_partitions({topic: NewPartitions(n) for topic in topics})
+    while {len(t["partitions"]) for t in await client.describe_topics() if t["topic"] in topics} != {n}:
+        await asyncio.sleep(0.02)
 
 
-async def grow(broker: str, topics: list[str], n: int) -> None:
-    client = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await client.start()
-    try:
-        await client.create_partitions({topic: NewPartitions(n) for topic in topics})
-        while {len(t["partitions"]) for t in await client.describe_topics() if t["topic"] in topics} != {n}:
-            await asyncio.sleep(0.02)
-    finally:
-        await client.close()
+def listed(broker: str) -> set[str]:
+    return set(administer(broker, lambda client: client.list_topics()))
 
 
-async def listed(broker: str) -> list[str]:
-    client = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await client.start()
-    try:
-        return await client.list_topics()
-    finally:
-        await client.close()
+def configs(broker: str, topic: str) -> dict[str, str]:
+    where = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+    answers = administer(broker, lambda client: client.describe_configs(where))
+    return {row[0]: row[1] for row in answers[0].resources[0][4]}
 
 
-async def configs(broker: str, topic: str) -> dict[str, str]:
-    client = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await client.start()
-    try:
-        answers = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-        return {row[0]: row[1] for row in answers[0].resources[0][4]}
-    finally:
-        await client.close()
+def ensure(broker: str, spec: Any) -> admin.TopicsReport:
+    return asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+
+
+def lags(broker: str, spec: Any) -> Any:
+    return asyncio.run(lag(spec, Connection(broker)))
 
 
 def test_missing_topics_are_made_as_the_stream_file_says(broker: str, topic_name: str) -> None:
@@ -94,24 +74,24 @@ def test_missing_topics_are_made_as_the_stream_file_says(broker: str, topic_name
     before = asyncio.run(admin.check_topics(spec, Connection(broker)))
     assert (before.partitions, set(before.missing)) == ({}, names)
 
-    made = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+    made = ensure(broker, spec)
     assert made.partitions == dict.fromkeys(names, 3)
     assert set(made.created) == names
     assert made.missing == ()
 
-    again = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+    again = ensure(broker, spec)
     assert (again.partitions, again.created) == (made.partitions, ())
 
-    of_features = asyncio.run(configs(broker, spec.topics.features))
+    of_features = configs(broker, spec.topics.features)
     assert of_features["retention.ms"] == "3600000"
     assert of_features["cleanup.policy"] == "delete"
     assert of_features["message.timestamp.type"] == "CreateTime"
     inputs = [spec.topics.features, spec.topics.labels]
-    assert [asyncio.run(configs(broker, name))[TIMESTAMP_AFTER] for name in inputs] == ["60000"] * 2
+    assert [configs(broker, name)[TIMESTAMP_AFTER] for name in inputs] == ["60000"] * 2
     assert asyncio.run(timestamps.warnings(Connection(broker), inputs)) == []
     # A worker's clock must not keep it from writing.
-    assert asyncio.run(configs(broker, spec.topics.predictions))[TIMESTAMP_AFTER] != "60000"
-    of_dead = asyncio.run(configs(broker, spec.topics.deadletters))
+    assert configs(broker, spec.topics.predictions)[TIMESTAMP_AFTER] != "60000"
+    of_dead = configs(broker, spec.topics.deadletters)
     assert int(of_dead["max.message.bytes"]) == creating.DEADLETTER_BYTES > int(of_features["max.message.bytes"])
 
 
@@ -121,112 +101,79 @@ def test_a_broker_that_does_not_know_how_to_refuse_the_future_makes_topics_all_t
     for module in (admin, creating):
         monkeypatch.setattr(module, "TIMESTAMP_AFTER", "message.timestamp.unheard.of.max.ms")
     spec = stream(topic_name)
-    made = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+    made = ensure(broker, spec)
     assert set(made.created) == set(made.partitions) == names_of(spec)
-    assert asyncio.run(configs(broker, spec.topics.labels))["retention.ms"] == "-1"
+    assert configs(broker, spec.topics.labels)["retention.ms"] == "-1"
 
 
 def test_topics_that_somebody_else_creates_are_missed_with_the_commands(broker: str, topic_name: str) -> None:
     given = {"partitions": 2, "retention": 3600.0, "min_insync_replicas": 1}
     ours = stream(f"{topic_name}-ours", **given)
-    asyncio.run(admin.ensure_topics(ours, Connection(broker)))
+    ensure(broker, ours)
     asyncio.run(ensure_changelog(ours, Connection(broker)))
 
     theirs = stream(f"{topic_name}-theirs", **given, create_topics="never")
     state = changelog_topic(theirs.name)
     with pytest.raises(TopicError, match="says create_topics: never") as error:
-        asyncio.run(admin.ensure_topics(theirs, Connection(broker)))
+        ensure(broker, theirs)
     said, *lines = str(error.value).splitlines()
     assert all(name in said for name in names_of(theirs))
     with pytest.raises(TopicError, match=f"The topic {state} of the stream"):
         asyncio.run(ensure_changelog(theirs, Connection(broker)))
-    assert not {*theirs.topics, state} & set(asyncio.run(listed(broker)))
+    assert not {*theirs.topics, state} & set(listed(broker))
 
     for line in lines:
-        asyncio.run(_create(broker, shlex.split(line)))
-    assert asyncio.run(admin.ensure_topics(theirs, Connection(broker))).missing == ()
+        _create(broker, shlex.split(line))
+    assert ensure(broker, theirs).missing == ()
     asyncio.run(ensure_changelog(theirs, Connection(broker)))
     both = zip((*ours.topics, changelog_topic(ours.name)), (*theirs.topics, state), strict=True)
     for one, other in (pair for pair in both if None not in pair):
-        assert asyncio.run(configs(broker, one)) == asyncio.run(configs(broker, other))
+        assert configs(broker, one) == configs(broker, other)
 
 
-async def _create(broker: str, words: list[str]) -> None:
+def _create(broker: str, words: list[str]) -> None:
     """What kafka-topics.sh does with these words."""
     assert words[:5] == ["kafka-topics.sh", "--bootstrap-server", broker, "--create", "--if-not-exists"]
     pairs = list(zip(words[5::2], words[6::2], strict=True))
     given, own = dict(pairs), dict(value.split("=") for name, value in pairs if name == "--config")
-    client = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await client.start()
-    try:
-        new = NewTopic(
-            given["--topic"], int(given["--partitions"]), int(given["--replication-factor"]), topic_configs=own
+    assert given["--replication-factor"] == "1"
+    make_topics(broker, {given["--topic"]: int(given["--partitions"])}, **own)
+
+
+def test_check_warns_of_topics_that_take_records_of_the_future(broker: str, tmp_path: Path, topic_name: str) -> None:
+    for i, (changes, how) in enumerate(
+        (
+            ({}, "up to 1h ahead"),
+            ({"message_timestamp_after_max_ms": str(2**63 - 1)}, "with any time ahead"),
+            ({"message_timestamp_after_max_ms": "60001"}, "up to 60001ms ahead"),
+            ({"message_timestamp_after_max_ms": "60000"}, None),
+            ({"message_timestamp_type": "LogAppendTime"}, None),
         )
-        await client.create_topics([new])
-        while given["--topic"] not in await client.list_topics():  # known a moment after it was made
-            await asyncio.sleep(0.02)
-    finally:
-        await client.close()
-
-
-async def _stamped(broker: str, name: str, **changes: str) -> None:
-    client = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await client.start()
-    try:
-        changed = {key.replace("_", "."): value for key, value in changes.items()}
-        await client.create_topics([NewTopic(name, 1, 1, topic_configs=changed)])
-    finally:
-        await client.close()
-
-
-@pytest.mark.parametrize(
-    ("changes", "how"),
-    [
-        ({}, "up to 1h ahead"),
-        ({"message_timestamp_after_max_ms": str(2**63 - 1)}, "with any time ahead"),
-        ({"message_timestamp_after_max_ms": "60001"}, "up to 60001ms ahead"),
-        ({"message_timestamp_after_max_ms": "60000"}, None),
-        ({"message_timestamp_type": "LogAppendTime"}, None),
-    ],
-)
-def test_check_warns_of_topics_that_take_records_of_the_future(
-    broker: str, tmp_path: Path, topic_name: str, changes: dict[str, str], how: str | None
-) -> None:
-    path, spec = stream_file(tmp_path, topic_name)
-    asyncio.run(_stamped(broker, spec.topics.features, **changes))
-    asyncio.run(admin.ensure_topics(spec, Connection(broker)))
-    shown = CliRunner().invoke(cli, ["check", str(path), "--broker", broker]).output
-    found = json.loads(CliRunner().invoke(cli, ["check", str(path), "--broker", broker, "--json"]).output)["warnings"]
-    if how is None:
-        assert (found, "warning" in shown) == ([], False)
-        return
-    cure = f"--entity-name {topic_name}.features --add-config message.timestamp.after.max.ms=60000"
-    assert [(how in sentence, cure in sentence) for sentence in found] == [(True, True)]
-    assert f"warning: {found[0]}\n" in shown
-
-
-def test_without_retention_records_are_kept_for_ever(broker: str, topic_name: str) -> None:
-    spec = stream(topic_name)
-    asyncio.run(admin.ensure_topics(spec, Connection(broker)))
-    assert asyncio.run(configs(broker, spec.topics.features))["retention.ms"] == "-1"
-
-
-def test_a_stream_whose_labels_come_along_has_no_labels_topic(broker: str, topic_name: str) -> None:
-    spec = stream(topic_name, topics=default_topics(topic_name)._replace(labels=None))
-    made = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
-    assert set(made.created) == {name for name in spec.topics if name is not None}
-    assert (
-        f"{topic_name}.labels" not in asyncio.run(admin.check_topics(stream(topic_name), Connection(broker))).partitions
-    )
+    ):
+        path, spec = stream_file(tmp_path, f"{topic_name}-{i}")
+        make_topics(broker, {spec.topics.features: 1}, **changes)
+        ensure(broker, spec)
+        shown = riparian("check", path, "--broker", broker)
+        found = json.loads(riparian("check", path, "--broker", broker, "--json"))["warnings"]
+        if how is None:
+            assert (found, "warning" in shown) == ([], False)
+            continue
+        cure = f"--entity-name {spec.name}.features --add-config message.timestamp.after.max.ms=60000"
+        assert [(how in sentence, cure in sentence) for sentence in found] == [(True, True)]
+        assert f"warning: {found[0]}\n" in invoke("check", path, "--broker", broker).output
 
 
 def test_topics_that_are_there_are_used_and_only_the_others_made(broker: str, topic_name: str) -> None:
+    """Without retention they keep records for ever; a stream whose labels come along has no topic of them."""
     theirs = f"{topic_name}-orders"
-    asyncio.run(create(broker, **{theirs: 2}))
-    spec = stream(topic_name, partitions=2, topics=default_topics(topic_name)._replace(features=theirs))
-    made = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
-    assert theirs not in made.created
+    make_topics(broker, {theirs: 2})
+    spec = stream(topic_name, partitions=2, topics=default_topics(topic_name)._replace(features=theirs, labels=None))
+    made = ensure(broker, spec)
+    assert set(made.created) == names_of(spec) - {theirs}
     assert made.partitions[theirs] == 2
+    assert configs(broker, spec.topics.predictions)["retention.ms"] == "-1"
+    found = asyncio.run(admin.check_topics(stream(topic_name, partitions=2), Connection(broker)))
+    assert f"{topic_name}.labels" not in found.partitions
 
 
 def test_four_workers_that_create_at_once_agree(broker: str, topic_name: str) -> None:
@@ -272,12 +219,12 @@ def test_unequal_partitions_say_which_topic_has_how_many_and_create_nothing(
 ) -> None:
     spec = stream(topic_name, partitions=wanted)
     theirs = {f"{topic_name}.{role}": n for role, n in present.items()}
-    asyncio.run(create(broker, **theirs))
+    make_topics(broker, theirs)
     with pytest.raises(TopicError, match=sentence.replace("S", topic_name)):
-        asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+        ensure(broker, spec)
     with pytest.raises(TopicError, match=r"Expected \d partition"):
         asyncio.run(admin.check_topics(spec, Connection(broker)))
-    assert {name for name in asyncio.run(listed(broker)) if name.startswith(topic_name)} == set(theirs)
+    assert {name for name in listed(broker) if name.startswith(topic_name)} == set(theirs)
 
 
 @pytest.mark.parametrize("said", [1, 4])
@@ -289,13 +236,14 @@ def test_check_and_worker_say_the_same_of_topics_that_got_partitions(
     file = tmp_path / "stream.yaml"
     file.write_text(STREAM.format(name=topic_name))
     declared = load(file)
-    asyncio.run(admin.ensure_topics(declared, Connection(broker)))
+    ensure(broker, declared)
     asyncio.run(ensure_changelog(declared, Connection(broker)))
-    asyncio.run(grow(broker, list(admin.stream_topics(declared).values()), 4))
+    topics = list(admin.stream_topics(declared).values())
+    administer(broker, lambda client: grow(client, topics, 4))
     file.write_text(STREAM.format(name=topic_name) + f"partitions: {said}\n")
     sentences = set()
     for command in ("check", "worker"):
-        found = CliRunner().invoke(cli, [command, str(file), "--broker", broker])
+        found = invoke(command, file, "--broker", broker)
         assert isinstance(found.exception, TopicError), found.output
         sentences.add(str(found.exception))
     (sentence,) = sentences
@@ -309,12 +257,12 @@ def test_check_and_worker_say_the_same_of_topics_that_got_partitions(
     # The cure: another stream on the same inputs.
     cured = f"{STREAM.format(name=topic_name + '-2')}partitions: 4\n"
     file.write_text(cured + f"topics: {{features: {topic_name}.features, labels: {topic_name}.labels}}\n")
-    assert CliRunner().invoke(cli, ["check", str(file), "--broker", broker]).exit_code == 0
+    riparian("check", file, "--broker", broker)
 
 
 def test_a_refused_topic_is_one_sentence(broker: str, topic_name: str) -> None:
     with pytest.raises(TopicError, match=r'refuses to create the topic ".*" with 1 partition and replication 3 \(.*1'):
-        asyncio.run(admin.ensure_topics(stream(topic_name, replication=3), Connection(broker)))
+        ensure(broker, stream(topic_name, replication=3))
 
 
 async def fill(broker: str, topic: str, partition: int, n_records: int) -> None:
@@ -339,10 +287,10 @@ async def commit(broker: str, group: str, offsets: dict[TopicPartition, int]) ->
 
 def test_lag_is_what_the_group_has_not_committed(broker: str, topic_name: str) -> None:
     spec = stream(topic_name, partitions=2)
-    asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+    ensure(broker, spec)
     asyncio.run(fill(broker, spec.topics.features, 1, 7))
 
-    fresh = asyncio.run(lag(spec, Connection(broker)))
+    fresh = lags(broker, spec)
     assert (fresh.group, fresh.workers) == (f"riparian-{topic_name}", 0)
     assert [(row.topic, row.partition) for row in fresh.rows] == [
         (topic, k) for topic in (spec.topics.features, spec.topics.labels) for k in (0, 1)
@@ -351,7 +299,7 @@ def test_lag_is_what_the_group_has_not_committed(broker: str, topic_name: str) -
     assert all(row.committed is None and row.lag is None for row in fresh.rows)
 
     asyncio.run(commit(broker, fresh.group, {TopicPartition(spec.topics.features, 1): 5}))
-    row = asyncio.run(lag(spec, Connection(broker))).rows[1]
+    row = lags(broker, spec).rows[1]
     assert (row.start, row.end, row.committed, row.lag) == (0, 7, 5, 2)
 
 
@@ -361,7 +309,7 @@ def test_a_group_that_is_loading_is_asked_again(
 ) -> None:
     """As in the first moments of a broker: the client takes its answer for a group that has committed nothing."""
     spec = stream(topic_name)
-    asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+    ensure(broker, spec)
     asyncio.run(commit(broker, spec.group, {TopicPartition(spec.topics.features, 0): 5}))
     asked, real = list[int](), AIOKafkaAdminClient._send_request
 
@@ -376,13 +324,13 @@ def test_a_group_that_is_loading_is_asked_again(
         return answer
 
     monkeypatch.setattr(AIOKafkaAdminClient, "_send_request", loading)
-    assert asyncio.run(lag(spec, Connection(broker))).rows[0].committed == 5
+    assert lags(broker, spec).rows[0].committed == 5
     assert len(asked) == 3
 
 
 def test_lag_of_a_stream_without_topics_names_them(broker: str, topic_name: str) -> None:
     with pytest.raises(TopicError, match=rf"{topic_name}\.features and {topic_name}\.labels .* found none"):
-        asyncio.run(lag(stream(topic_name), Connection(broker)))
+        lags(broker, stream(topic_name))
 
 
 def test_an_absent_broker_is_tried_again_and_then_one_sentence() -> None:
@@ -439,37 +387,30 @@ champion: {{model: majority-class}}
 
 
 def test_the_command_lag_prints_a_table_and_json(broker: str, topic_name: str, tmp_path: Path) -> None:
-    from app.cli.lag import command
-    from app.stream_file import spec
-
-    file = tmp_path / "stream.yaml"
+    file, other, absent = (tmp_path / f"{name}.yaml" for name in ("stream", "other", "absent"))
     file.write_text(STREAM.format(name=topic_name))
-    declared = spec.load(file)
-    asyncio.run(admin.ensure_topics(declared, Connection(broker)))
+    declared = load(file)
+    ensure(broker, declared)
     asyncio.run(fill(broker, declared.topics.features, 0, 3))
-    arguments = [str(file), "--broker", broker]
+    arguments = ["lag", file, "--broker", broker]
 
-    shown = CliRunner().invoke(command, arguments)
-    assert shown.exit_code == 0, shown.output
-    assert "No worker has processed anything yet" in shown.output.replace("\n", " ")
-    found = json.loads(CliRunner().invoke(command, [*arguments, "--json"]).output)
+    assert "No worker has processed anything yet" in riparian(*arguments).replace("\n", " ")
+    found = json.loads(riparian(*arguments, "--json"))
     assert (found["lag"], found["partitions"][0]["end"]) == (None, 3)
 
     group = group_id(topic_name)
     offsets = {TopicPartition(topic, 0): 0 for topic in (declared.topics.features, declared.topics.labels)}
     asyncio.run(commit(broker, group, offsets))
-    assert "3 records behind" in CliRunner().invoke(command, arguments).output
-    found = json.loads(CliRunner().invoke(command, [*arguments, "--json"]).output)
+    assert "3 records behind" in riparian(*arguments)
+    found = json.loads(riparian(*arguments, "--json"))
     assert (found["stream"], found["group"], found["lag"]) == (topic_name, group, 3)
     assert found["partitions"][0] == {
         **{"topic": declared.topics.features, "partition": 0, "start": 0, "end": 3},
         **{"processed": 0, "committed": 0, "lag": 3},
     }
 
-    other = tmp_path / "other.yaml"
     other.write_text(STREAM.format(name=f"{topic_name}-2"))
-    asyncio.run(admin.ensure_topics(spec.load(other), Connection(broker)))
-    absent = tmp_path / "absent.yaml"
-    both = CliRunner().invoke(command, [str(other), str(absent), *arguments, "--json"])
+    ensure(broker, load(other))
+    both = invoke("lag", other, absent, file, "--broker", broker, "--json")
     assert (both.exit_code, str(both.exception).startswith(f"{absent}: ")) == (1, True), both.output
     assert [json.loads(line)["stream"] for line in both.stdout.splitlines()] == [f"{topic_name}-2", topic_name]

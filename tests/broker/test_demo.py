@@ -131,8 +131,8 @@ def test_the_demo_ends_with_the_figures_of_evaluate_and_leaves_nothing(folder: P
     assert not (folder / ".riparian" / "demo" / "broker" / "kafka").exists()
 
 
-def test_run_again_and_told_to_terminate_it_stops_everything(folder: Path, start: Start) -> None:
-    demo = start("--rate", "100", "--no-page")
+def test_run_again_and_told_to_terminate_it_stops_everything(start: Start, broker: str) -> None:
+    demo = start("--broker", broker, "--rate", "100", "--no-page")
     demo.wait_for(r"sent, [1-9]\d* predicted")
     demo.process.send_signal(signal.SIGTERM)
     output = demo.finish()

@@ -8,48 +8,32 @@ import pytest
 
 from app.cli.explain import lines
 from app.errors import StateError
-from app.kafka.connection import Connection
 from app.page.predictions import explained
-from app.state.audit import audit
 from models.contract import PREDICT, Program
 from models.decision import Threshold
-from tests.broker.harness import (
-    Worker,
-    create_topics,
-    instances,
-    predictions,
-    riparian,
-    send,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.harness import instances, send
 
 pytestmark = pytest.mark.broker
 N = 3000
 
 
-def test_a_prediction_its_label_and_its_path(broker, tmp_path, topic_name):
-    path, spec = stream_file(
-        tmp_path, topic_name, champion={"model": "hoeffding-tree", "grace_period": 50, "leaf_prediction": "mc"},
+def test_a_prediction_its_label_and_its_path(stream):
+    s = stream(
+        champion={"model": "hoeffding-tree", "grace_period": 50, "leaf_prediction": "mc"},
         partitions=2, predictions={"challengers": True, "reasons": 2},
     )  # fmt: skip
-    create_topics(spec, broker)
     features, labels = instances(N, delay=20)
     for start in range(0, N, 1000):  # a checkpoint and a worker in between: two of them are kept
-        with Worker(path, broker, tmp_path) as worker:
-            for partition in (0, 1):
-                send(broker, spec.topics.features, features[start : start + 1000], partition=partition)
-                # The last one's label does not come.
-                stop = min(start + 1000, N - 1)
-                send(broker, spec.topics.labels, labels[start:stop], partition=partition)
-            wait_for_state(broker, spec, start + 1000, stop, worker=worker)
-            assert worker.stop() == 0
-    connection = Connection(broker)
-    sent = {partition: {one["id"]: one for one in predictions(broker, spec, partition)} for partition in (0, 1)}
+        stop = min(start + 1000, N - 1)  # the last one's label does not come
+        for partition in (0, 1):
+            send(s.broker, s.spec.topics.features, features[start : start + 1000], partition=partition)
+            send(s.broker, s.spec.topics.labels, labels[start:stop], partition=partition)
+        s.run(start + 1000, stop)
+    sent = {partition: {one["id"]: one for one in s.predictions(partition)} for partition in (0, 1)}
     split = 0
     for i in (0, 1500, 2400, N - 1):
         id_ = f"{i:07d}"
-        found = asyncio.run(explained(spec, connection, id_))
+        found = asyncio.run(explained(s.spec, s.connection, id_))
         one = sent[found["partition"]][id_]
         champion = found["said"][0]
         assert (champion["y"], champion["p"], found["offset"]) == (one["y"], one["p"], one["offset"])
@@ -78,47 +62,41 @@ def test_a_prediction_its_label_and_its_path(broker, tmp_path, topic_name):
         assert any(id_ in line for line in lines(found))
     assert split >= 2
     with pytest.raises(StateError, match=r"has the id .nobody., in 6,0\d\d records"):
-        asyncio.run(explained(spec, connection, "nobody"))
+        asyncio.run(explained(s.spec, s.connection, "nobody"))
     for options, code, said in (
         ((), 0, "made again from checkpoint"), (("--json",), 0, '"folded"'), (("--last", "1h"), 0, "  label "),
         (("--last", "soon"), 2, "expected a duration"),
     ):  # fmt: skip
-        shown = riparian("explain", path, "--id", "0001500", "--broker", broker, *options, code=code)
-        assert said in shown
+        assert said in s.riparian("explain", "--id", "0001500", *options, code=code)
 
 
-def test_an_anomaly_without_labels(broker, tmp_path, topic_name):
+def test_an_anomaly_without_labels(stream):
     forest = {"model": "online-isolation-forest", "n_trees": 10, "window": 200, "leaf_size": 8}
-    path, spec = stream_file(
-        tmp_path, topic_name, task="anomaly", champion="half-space-trees", challengers={"forest": forest},
-        topics={"labels": None}, record={"y": None}, predictions={"challengers": True}, decision={"alert_rate": 0.1},
-        metrics={"every": "200ms"},
+    s = stream(
+        task="anomaly", champion="half-space-trees", challengers={"forest": forest}, topics={"labels": None},
+        record={"y": None}, predictions={"challengers": True}, decision={"alert_rate": 0.1}, metrics={"every": "200ms"},
     )  # fmt: skip
-    create_topics(spec, broker)
     features, _ = instances(400)
     record = json.loads(features[350].value)
     record["x"] |= {"a": 7.5, "b": -3.0}
     features[350] = features[350]._replace(value=json.dumps(record).encode())
-    for start, stop in (
-        (0, 300),
-        (300, 400),
-    ):  # killed between, so the threshold comes from its state, or is made again
-        with Worker(path, broker, tmp_path) as worker:
-            send(broker, spec.topics.features, features[start:stop])
-            wait_for_state(broker, spec, stop, 0, worker=worker)
+    for start, stop in ((0, 300), (300, 400)):  # killed between: the threshold is of its state, or is made again
+        with s.worker(place="w") as worker:
+            send(s.broker, s.spec.topics.features, features[start:stop])
+            s.reach(stop, 0, worker)
             worker.kill()
-    sent = predictions(broker, spec)
+    sent = s.predictions()
     alone, decided = Threshold("alert_rate", 0.1, scores=True), np.zeros((400, 2))
     every = Program(np.full(400, PREDICT, np.int8), np.arange(400, dtype=np.int32), np.full(400, np.nan), np.ones(400))
     alone.run(every, np.array([one["y"] for one in sent], float)[:, None], decided, 1)
     assert [one["alert"] for one in sent] == [None if np.isnan(one) else one == 1.0 for one in decided[:, 0]]
     assert sent[350]["alert"] is True
     assert sum(one["alert"] is None for one in sent) == 250 + 10
-    assert asyncio.run(audit(spec, Connection(broker), 0)).plain()["holds"]
+    s.holds()
     scores = [[one["y"] for one in sent], [one["challengers"]["forest"]["y"] for one in sent]]
     assert scores[0].index(max(scores[0][250:])) == 350
     assert sorted(scores[1][9:], reverse=True).index(scores[1][350]) < 100
-    found = asyncio.run(explained(spec, Connection(broker), record["id"]))
+    found = asyncio.run(explained(s.spec, s.connection, record["id"]))
     assert found["why"] is not None, found["why_not"]
     assert found["why"]["same"]
     assert found["label"] is None

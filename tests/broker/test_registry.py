@@ -265,41 +265,6 @@ def test_shared_learning_has_a_schema_of_predictions_of_its_own(codec, registry,
     assert found[0] == found[2] != found[1]
 
 
-def test_partitions_that_learn_one_model_name_their_place_in_its_log(registered):
-    """The next owner and an audit go on by what is read back of records in Avro."""
-    s = registered({"predictions": "avro"}, **SHARED)
-    s.riparian("check", "--register")
-    features, labels = instances(800)
-
-    def come(begin, end):
-        for p in range(2):
-            s.give((features[begin + p : end : 2], labels[begin + p : end : 2]), partition=p)
-
-    def learned():
-        with suppress(Exception):  # a chunk is on its way
-            return [stored(s.broker, s.spec, p).sharing.n for p in range(2)]
-
-    come(0, 300)
-    with s.worker(place="w") as worker:
-        for p in range(2):
-            s.predicted(150, worker, partition=p)
-        worker.kill()
-    come(300, 500)
-    with s.worker(place="w") as worker:
-        until(lambda: learned() == [500, 500], worker)
-        come(500, 800)
-        until(lambda: learned() == [800, 800], worker)
-        assert worker.stop() == 0, worker.output[-3000:]
-    s.riparian("audit")
-    read_prediction = s.spec.make_codec().read_prediction
-    sent = [[read_prediction(one.value) for one in s.read("predictions", p)] for p in range(2)]
-    assert [[one["offset"] for one in of_one] for of_one in sent] == [list(range(400))] * 2
-    for of_one in sent:
-        places = [one["learned_offset"] for one in of_one]
-        assert places == sorted(places)
-        assert places[-1] > places[0]
-
-
 def test_rows_with_schemas_are_copied_by_the_ids_in_them(codec, registry, registered, stream):
     """Topics of other partitions than the stream's, without keys; one record's schema is known to nobody."""
     wire, (broker, _, name) = WIRES[codec], stream.args
