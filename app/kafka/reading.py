@@ -1,7 +1,6 @@
 """Reads partitions from an offset to their present end, with a consumer of its own: all at once, or in pieces."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,8 +14,6 @@ from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
     from app.kafka.connection import Consumer
-
-log = logging.getLogger(__name__)
 
 # Input topics are read so by everybody, and end where the first open transaction begins. Without transactions it is the
 # same as reading everything. What a partition's owner writes (outputs, changelog) is read to its very end: see outputs.

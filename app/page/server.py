@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import gzip
 import ipaddress
-import logging
 import mimetypes
 import socket
 import ssl
@@ -31,8 +30,6 @@ from app.page.lines import Steps, answered
 from app.page.models import ModelPages
 from app.page.view import DAY_MS, StreamView, as_json
 from app.page.watch import DAYS, Watch, now_ms
-
-log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000

@@ -343,8 +343,3 @@ def _listed_classes(prediction: dict[str, Any]) -> dict[str, Any]:
 
 def _text(data: bytes | None) -> str | None:
     return None if data is None else data[:200].decode("utf-8", "backslashreplace")
-
-
-def listing(differences: Sequence[Difference]) -> list[dict[str, Any]]:
-    """JSON-serialisable."""
-    return [one.plain() for one in differences]

@@ -8,7 +8,6 @@ then it is waited until the copiers have come so far, and only then the log is a
 
 import asyncio
 import contextlib
-import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,6 @@ from app.worker import copy_claims
 
 if TYPE_CHECKING:
     from app.kafka.connection import Admin, Consumer
-
-log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.02  # between two looks at what was copied
 KEPT_SECONDS = 0.02  # that one partition's look serves the others

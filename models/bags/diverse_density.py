@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from models.bags.likelihood import bag_loss, distance, loss_of
 from models.bags.optimise import optimise_scale
-from models.bags.window import FULL, TrainingSet, WindowLearner, add, is_due
+from models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
 from models.contract import PREDICT, Bags, Floats, Program, Schema
+from models.joined import joined, prefixed
 from models.kernel import kernel
 
 TOLERANCE = 1e-6
@@ -43,19 +44,7 @@ class Point(NamedTuple):
     deviation: Floats
 
 
-class QuickDiverseDensityState(NamedTuple):
-    """The window (`models.bags.window.Window`) and the point."""
-
-    window_x: Floats
-    window_size: NDArray[np.int64]
-    window_y: Floats
-    window_w: Floats
-    window_at: NDArray[np.int64]
-    status: NDArray[np.int64]
-    target: Floats
-    scale: Floats
-    mean: Floats
-    deviation: Floats
+QuickDiverseDensityState = joined("QuickDiverseDensityState", prefixed("window_", Window), Point._fields)
 
 
 class QuickDiverseDensity(WindowLearner):
@@ -95,44 +84,28 @@ class QuickDiverseDensity(WindowLearner):
     """
 
     name = "quick-diverse-density"
+    state_type = QuickDiverseDensityState
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
         d = schema.n_features
-        self._point = Point(np.zeros(1, np.int64), np.zeros(d), np.zeros(d), np.zeros(d), np.ones(d))
-        self._prepare()
-
-    def _prepare(self) -> None:
-        self._n_values = np.array(self.schema.n_values, np.int64)
+        self._model = Point(np.zeros(1, np.int64), np.zeros(d), np.zeros(d), np.zeros(d), np.ones(d))
 
     def _run(self, i: int, program: Program, slab: Bags, out: Floats) -> int:
         stopped: int = _run(
-            i, program, slab, out, self._window, self._point, self._n_values, self.max_instances, self.refit_every
+            i, program, slab, out, self._window, self._model, self._n_values, self.max_instances, self.refit_every
         )
         return stopped
 
     def _fit(self, training: TrainingSet) -> None:
         p = self._parameters
         start = p["scale"] / np.sqrt(max(1, self.schema.n_features))
-        search(training, self._n_values, start, p["max_iterations"], p["max_steps"], p["cap"], self._point)
-
-    def resize(self, schema: Schema) -> None:
-        super().resize(schema)
-        self._prepare()
-
-    def _model(self) -> dict[str, NDArray[Any]]:
-        return self._point._asdict()
-
-    def _take(self, model: dict[str, NDArray[Any]]) -> None:
-        self._point = Point(**model)
-
-    def state(self) -> QuickDiverseDensityState:
-        return QuickDiverseDensityState(**self._window_arrays(), **self._model())
+        search(training, self._n_values, start, p["max_iterations"], p["max_steps"], p["cap"], self._model)
 
     def describe(self) -> list[dict[str, Any]]:
         """The weight of the window's bags by class, and one part a feature: the point's value as it is in the records,
         and the scale (0: the feature is ignored)."""
-        point, bags = self._point, self._window.bags()
+        point, bags = self._model, self._window.bags()
         y, w = self._window.y[bags], self._window.w[bags]
         weight, positive = float(w.sum()), float(w[y == 1.0].sum())
         root = {"id": 0, "parent": None, "depth": 0, "weight": weight, "value": [weight - positive, positive]}

@@ -22,8 +22,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.bags.window import FULL, TrainingSet, WindowLearner, add, is_due
+from models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
 from models.contract import PREDICT, Bags, Floats, Program, Schema
+from models.joined import joined, prefixed
 from models.kernel import kernel
 from models.layout import Layout, Paths
 
@@ -59,22 +60,7 @@ class Tree(NamedTuple):
         return cls(np.zeros(1, np.int64), links[0], np.zeros(m), links[1], links[2], links[3], np.zeros(m), np.zeros(m))
 
 
-class MITIState(NamedTuple):
-    """The window (`models.bags.window.Window`) and the tree."""
-
-    window_x: Floats
-    window_size: NDArray[np.int64]
-    window_y: Floats
-    window_w: Floats
-    window_at: NDArray[np.int64]
-    n_nodes: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    threshold: Floats
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    parent: NDArray[np.int32]
-    value: Floats
-    weight: Floats
+MITIState = joined("MITIState", prefixed("window_", Window), Tree._fields)
 
 
 class MITI(WindowLearner):
@@ -114,6 +100,7 @@ class MITI(WindowLearner):
     """
 
     name = "miti"
+    state_type = MITIState
     layout: ClassVar[Layout] = WindowLearner.layout._replace(
         rows={**WindowLearner.layout.rows, "feature threshold left right parent value weight": "nodes"},
         places={"feature": "features"},
@@ -123,43 +110,26 @@ class MITI(WindowLearner):
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
-        self._tree = Tree.empty(0)
-        self._prepare()
-
-    def _prepare(self) -> None:
-        self._n_values = np.array(self.schema.n_values, np.int64)
+        self._model = Tree.empty(0)
 
     def _run(self, i: int, program: Program, slab: Bags, out: Floats) -> int:
         stopped: int = _run(
-            i, program, slab, out, self._window, self._tree, self._n_values, self.max_instances, self.refit_every
+            i, program, slab, out, self._window, self._model, self._n_values, self.max_instances, self.refit_every
         )
         return stopped
 
     def _fit(self, training: TrainingSet) -> None:
         n, d = training.x.shape
         order = np.empty((d + 1, n), np.int32)
-        self._tree = Tree.empty(2 * len(self._window.x) - 1)
+        self._model = Tree.empty(2 * len(self._window.x) - 1)
         p = self._parameters
         weight = (training.w / training.size ** p["size_exponent"])[training.bag]
-        grow(training, weight, self._n_values, p["k"], CRITERIA.index(p["split_criterion"]), order, self._tree)
-
-    def resize(self, schema: Schema) -> None:
-        super().resize(schema)
-        self._prepare()
-
-    def _model(self) -> dict[str, NDArray[Any]]:
-        return self._tree._asdict()
-
-    def _take(self, model: dict[str, NDArray[Any]]) -> None:
-        self._tree = Tree(**model)
-
-    def state(self) -> MITIState:
-        return MITIState(**self._window_arrays(), **self._model())
+        grow(training, weight, self._n_values, p["k"], CRITERIA.index(p["split_criterion"]), order, self._model)
 
     def describe(self) -> list[dict[str, Any]]:
         """Nodes of the tree. children : where values go that are up to `threshold`, or are the nominal value `equals`,
         and where the others go."""
-        tree, nodes = self._tree, list[dict[str, Any]]()
+        tree, nodes = self._model, list[dict[str, Any]]()
         n = int(tree.n_nodes[0])
         depth = np.zeros(n, int)
         for i in range(n):
@@ -179,7 +149,7 @@ class MITI(WindowLearner):
 
     def size(self) -> dict[str, int]:
         depth = max((node["depth"] for node in self.describe()), default=0)
-        n = int(self._tree.n_nodes[0])
+        n = int(self._model.n_nodes[0])
         return {"n_nodes": n, "n_leaves": (n + 1) // 2, "depth": depth}
 
 

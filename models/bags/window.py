@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.contract import Bags, Floats, Learner, Program, Schema
+from models.joined import copied
 from models.kernel import kernel
 from models.layout import Layout
 
@@ -141,6 +142,8 @@ class WindowLearner(Learner):
         Bags learned until the model is made anew (sooner while there are fewer).
     """
 
+    state_type: ClassVar[Any]  # of the window's fields, behind "window_", and those of `_model`
+    _model: Any  # a NamedTuple of arrays
     layout: ClassVar[Layout] = Layout(
         rows={"window_x": "room", "window_size": "=bags"},
         bounded={"window_size": "room", ("window_at", N_ROWS): "room", ("window_at", N_BAGS): "bags"},
@@ -151,6 +154,7 @@ class WindowLearner(Learner):
         p = self._parameters
         self.max_instances, self.refit_every = p["max_instances"], p["refit_every"]
         self._window = Window.empty(schema.n_features, p["window"])
+        self._n_values = np.array(schema.n_values, np.int64)
 
     @abstractmethod
     def _run(self, i: int, program: Program, slab: Bags, out: Floats) -> int:
@@ -159,10 +163,6 @@ class WindowLearner(Learner):
     @abstractmethod
     def _fit(self, training: TrainingSet) -> None:
         """Make a new model."""
-
-    @abstractmethod
-    def _model(self) -> dict[str, NDArray[Any]]:
-        """The model's live arrays."""
 
     def run(self, program: Program, slab: Bags, out: Floats) -> None:
         i = 0
@@ -204,17 +204,10 @@ class WindowLearner(Learner):
 
     def resize(self, schema: Schema) -> None:
         self.schema = schema
+        self._n_values = np.array(schema.n_values, np.int64)
+
+    def state(self) -> Any:
+        return self.state_type(*self._window, *self._model)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        def copy(name: str, like: NDArray[Any]) -> NDArray[Any]:
-            return np.array(state[name], dtype=like.dtype, order="C")
-
-        self._window = Window(*(copy(f"window_{name}", array) for name, array in self._window._asdict().items()))
-        self._take({name: copy(name, array) for name, array in self._model().items()})
-
-    @abstractmethod
-    def _take(self, model: dict[str, NDArray[Any]]) -> None:
-        """Take over the arrays of an earlier `_model()`."""
-
-    def _window_arrays(self) -> dict[str, NDArray[Any]]:
-        return {f"window_{name}": array for name, array in self._window._asdict().items()}
+        self._window, self._model = copied(state, self._window, "window_"), copied(state, self._model)

@@ -29,6 +29,7 @@ from models.drift.adwin import TOTAL, WIDTH, AdwinState, adwin_update
 from models.drift.contract import DRIFT
 from models.drift.scaling import bring, new_scale
 from models.entry import CLASSIFICATION
+from models.joined import copied, joined, prefixed
 from models.kernel import kernel
 from models.layout import Layout, Paths
 
@@ -80,36 +81,13 @@ class Watch(NamedTuple):
     level: NDArray[np.int8]
 
 
-class BatchState(NamedTuple):
-    """Fields of Labels, Forest and AdwinState, and Watch.scale."""
-
-    labels_x: Floats
-    labels_y: Floats
-    labels_w: Floats
-    labels_at: NDArray[np.int64]
-    labels_totals: Floats
-    model_column: NDArray[np.int32]
-    model_threshold: Floats
-    model_left: NDArray[np.int32]
-    model_right: NDArray[np.int32]
-    model_missing: NDArray[np.uint8]
-    model_cover: NDArray[np.float32]
-    model_values: Floats
-    model_root: NDArray[np.int32]
-    model_weight: Floats
-    model_group: NDArray[np.int32]
-    model_base: Floats
-    model_classes: NDArray[np.int64]
-    model_feature: NDArray[np.int32]
-    model_code: Floats
-    model_centre: Floats
-    model_kind: NDArray[np.int64]
-    errors_counts: NDArray[np.int64]
-    errors_sums: Floats
-    errors_filled: NDArray[np.int64]
-    errors_totals: Floats
-    errors_spreads: Floats
-    errors_spread: Floats
+BatchState = joined(
+    "BatchState",
+    prefixed("labels_", Labels),
+    prefixed("model_", Forest),
+    prefixed("errors_", AdwinState),
+    ("errors_spread",),  # Watch.scale
+)
 
 
 class WindowLearner(Learner):
@@ -261,19 +239,14 @@ class WindowLearner(Learner):
         self.schema = schema
         self._joint = np.zeros(schema.n_outputs)
 
-    def state(self) -> BatchState:
-        arrays: list[Any] = [*self._labels, *self._model, *self._watch.adwin, self._watch.scale]
-        return BatchState(*arrays)
+    def state(self) -> Any:
+        return BatchState(*self._labels, *self._model, *self._watch.adwin, self._watch.scale)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        def copies(prefix: str, like: Any) -> list[NDArray[Any]]:
-            fields = zip(like._fields, like, strict=True)
-            return [np.array(state[f"{prefix}_{field}"], dtype=a.dtype, order="C") for field, a in fields]
-
-        self._labels = Labels(*copies("labels", self._labels))
+        self._labels = copied(state, self._labels, "labels_")
         scale = np.array(state["errors_spread"], dtype=np.float64)
         if scale.shape == self._watch.scale.shape:  # otherwise older, on another scale: ADWIN begins anew
-            self._watch = self._watch._replace(adwin=AdwinState(*copies("errors", self._watch.adwin)), scale=scale)
+            self._watch = self._watch._replace(adwin=copied(state, self._watch.adwin, "errors_"), scale=scale)
         model = {field: np.array(state[f"model_{field}"], dtype=dtype, order="C") for field, dtype in FIELDS.items()}
         self._take(Forest(**model))
         self._fit = self._begin() if self._labels.at[READY] else None

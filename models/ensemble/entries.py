@@ -131,8 +131,3 @@ ENTRIES = (
         text="AdaBoost on a stream: a tree learns more of what those before it got wrong.",
     ),
 )
-
-
-def find(name: str) -> Entry:
-    """The entry called `name`."""
-    return next(entry for entry in ENTRIES if entry.name == name)

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.contract import LEARN, Bags, Floats, Learner, Program, Schema
 from models.gradient import committee
-from models.gradient.bins import MOMENTS, lay_out, no_bins, refit, transfer
+from models.gradient.bins import MOMENTS, Bins, lay_out, no_bins, refit, transfer
 from models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
 from models.gradient.description import describe_bins, describe_trees
 from models.gradient.learner_state import (
@@ -25,6 +25,8 @@ from models.gradient.learner_state import (
     SQUARES,
     UNIT,
     WEIGHT,
+    LearnerState,
+    Watch,
     choose,
     new_learner_state,
     no_watch,
@@ -60,45 +62,23 @@ from models.gradient.tree import (
     used,
     without_trees,
 )
+from models.joined import copied, joined
 from models.kernel import GROW
 from models.layout import Layout, Paths
 from models.observers import check_growth
 from models.randomness import seeded
 
-
-class SgtState(NamedTuple):
-    """Everything the learner knows: arrays of Nodes, Bins, LearnerState and Watch, and
-
-    roots : (stages, trees) int32, -1 where there is none yet.
-    chosen : (stages, m) int32, features a stage looks at.
-    """
-
-    links: NDArray[np.int32]
-    test: Floats
-    meta: Floats
-    value: Floats
-    slope: Floats
-    curvature: Floats
-    totals: Floats
-    stats: Floats
-    nodes: NDArray[np.int64]
-    roots: NDArray[np.int32]
-    chosen: NDArray[np.int32]
-    edges: Floats
-    n_edges: NDArray[np.int64]
-    pace: Floats
-    ranges: Floats
-    counts: NDArray[np.int64]
-    known: Floats
-    target: Floats
-    scales: Floats
-    buffer: Floats
-    rng: NDArray[np.uint64]
-    watch_counts: NDArray[np.int64]
-    watch_sums: Floats
-    watch_filled: NDArray[np.int64]
-    watch_totals: Floats
-    watch_spreads: Floats
+# Everything the learner knows: arrays of Nodes, whose counts are `nodes`, Bins, LearnerState and Watch, and
+# roots : (stages, trees) int32, -1 where there is none yet.
+# chosen : (stages, m) int32, features a stage looks at.
+SgtState = joined(
+    "SgtState",
+    Nodes._fields[:-1],
+    ("nodes", "roots", "chosen"),
+    Bins._fields,
+    LearnerState._fields,
+    Watch._fields,
+)
 
 
 class StochasticGradientTree(Learner):
@@ -386,36 +366,19 @@ class StochasticGradientTree(Learner):
         self.schema = schema
         self._prepare()
 
-    def state(self) -> SgtState:
+    def state(self) -> Any:
         nodes = used(self._nodes)
         counts = nodes.pop("counts")
-        return SgtState(
-            **nodes,
-            nodes=counts,
-            roots=self._roots,
-            chosen=self._chosen,
-            **self._bins._asdict(),
-            **self._learned._asdict(),
-            **self._watch._asdict(),
-        )
+        return SgtState(*nodes.values(), counts, self._roots, self._chosen, *self._bins, *self._learned, *self._watch)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        def taken(kind: Any, rename: Mapping[str, str]) -> Any:
-            return type(kind)(
-                **{
-                    name: np.array(state[rename.get(name, name)], dtype=array.dtype, order="C")
-                    for name, array in kind._asdict().items()
-                }
-            )
-
-        self._nodes = taken(self._nodes, {"counts": "nodes"})
-        self._bins = taken(self._bins, {})
-        self._learned = taken(self._learned, {})
+        self._nodes = copied({**state, "counts": state["nodes"]}, self._nodes)
+        self._bins, self._learned = copied(state, self._bins), copied(state, self._learned)
         if len(self._learned.target) == UNIT:  # stored before detectors had a unit of their own
             self._learned = self._learned._replace(target=np.append(self._learned.target, self._learned.target[SPREAD]))
         if len(self._learned.target) != UNIT + 1:
             raise ValueError(f"target has {len(self._learned.target)} numbers, not {UNIT + 1}")
-        self._watch = taken(self._watch, {})
+        self._watch = copied(state, self._watch)
         self._roots = np.array(state["roots"], np.int32)
         self._chosen = np.array(state["chosen"], np.int32)
         _number_trees(self._nodes, self._roots)

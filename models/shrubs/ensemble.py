@@ -8,12 +8,13 @@ they know nothing of each other. Then their votes are blended in the program's o
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
+from models.joined import joined
 from models.layout import Layout
 from models.observers import check_growth
 from models.shrubs.blend import Blend, blend_votes, even
@@ -30,44 +31,24 @@ SHORTEST = 2
 PIECE = 4096  # operations whose votes are held at once
 
 
-class ShrubEnsembleState(NamedTuple):
-    """Everything the ensemble knows: of each window its fields one after the other, the longest window first.
-
-    b: items in all windows; m: members of all windows, the oldest of each first.
-
-    x : (b, numeric features) float64, the windows, as models.shrubs.window.PackedWindow.
-    codes : (b, nominal features) uint8, uint16 or uint32, as there.
-    y : (b,) codes or float64, as there.
-    w : (b,) float64, or (0,) where all are 1: the windows, models.shrubs.window.PackedWindow.
-    features, tests, classes, shares : the trees, models.shrubs.trees.Packed.
-    weights, n_nodes, gram, labels, together, alone, judged : models.shrubs.shrubs.PackedShrubs.
-    counts : (windows, 4) int64.
-    random : (windows, 4) uint64.
-    seen : (n_outputs,) uint8, alike in all windows.
-    blend : (windows,), weights of models.shrubs.blend.Blend.
-    errors : (windows, windows), as there.
-    """
-
-    x: Floats
-    codes: NDArray[np.unsignedinteger]
-    y: NDArray[np.generic]
-    w: Floats
-    features: NDArray[np.signedinteger]
-    tests: Floats
-    classes: NDArray[np.signedinteger]
-    shares: Floats
-    weights: Floats
-    n_nodes: NDArray[np.int32]
-    gram: Floats
-    labels: Floats
-    together: Floats
-    alone: Floats
-    judged: NDArray[np.uint8]
-    counts: NDArray[np.int64]
-    random: NDArray[np.uint64]
-    seen: NDArray[np.uint8]
-    blend: Floats
-    errors: Floats
+# Everything the ensemble knows: of each window its fields one after the other, the longest window first.
+#
+# b: items in all windows; m: members of all windows, the oldest of each first.
+#
+# x : (b, numeric features) float64, the windows, as models.shrubs.window.PackedWindow.
+# codes : (b, nominal features) uint8, uint16 or uint32, as there.
+# y : (b,) codes or float64, as there.
+# w : (b,) float64, or (0,) where all are 1: the windows, models.shrubs.window.PackedWindow.
+# features, tests, classes, shares : the trees, models.shrubs.trees.Packed.
+# weights, n_nodes, gram, labels, together, alone, judged : models.shrubs.shrubs.PackedShrubs.
+# counts : (windows, 4) int64.
+# random : (windows, 4) uint64.
+# seen : (n_outputs,) uint8, alike in all windows.
+# blend : (windows,), weights of models.shrubs.blend.Blend.
+# errors : (windows, windows), as there.
+ShrubEnsembleState = joined(
+    "ShrubEnsembleState", PackedWindow._fields, Packed._fields, PackedShrubs._fields, ("blend", "errors")
+)
 
 
 class ShrubEnsemble(Learner):
@@ -199,7 +180,7 @@ class ShrubEnsemble(Learner):
         for shrubs in self._windows:
             shrubs.resize(schema)
 
-    def state(self) -> ShrubEnsembleState:
+    def state(self) -> Any:
         parts = [
             window._asdict() | trees._asdict() | rest._asdict()
             for window, trees, rest in (shrubs.pack() for shrubs in self._windows)

@@ -1,0 +1,24 @@
+"""States of several parts: the type that has the arrays of all of them, and a part read back from it."""
+
+from collections import namedtuple
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def joined(name: str, *fields: Iterable[str]) -> Any:
+    """A NamedTuple of the fields of several parts, in their order."""
+    return namedtuple(name, [field for part in fields for field in part])
+
+
+def prefixed(prefix: str, kind: Any) -> list[str]:
+    """The fields of a NamedTuple, each behind `prefix`."""
+    return [prefix + field for field in kind._fields]
+
+
+def copied(state: Mapping[str, NDArray[Any]], like: Any, prefix: str = "") -> Any:
+    """The part of a state that `like` is, of the same types: copies of the arrays under its fields behind `prefix`."""
+    fields = zip(like._fields, like, strict=True)
+    return type(like)(*(np.array(state[prefix + field], array.dtype, order="C") for field, array in fields))
