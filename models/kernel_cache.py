@@ -11,9 +11,9 @@ compiled. And numba's index of a kernel's variants has no lock of its own: two p
 the same file, and the index then leads to the other variant's machine code.
 
 A start loads twenty kernels, and would spend more than twice the time on what numba gets ready to compile others: its
-typing and lowering of all of Python and NumPy, the bitcode of each kernel, the modules of all that was inlined. All
-that comes when a kernel is compiled that is not in the cache. Private parts of numba are overridden for it;
-tests/models/test_kernel_cache.py checks that they are still there.
+typing and lowering of all of Python and NumPy, the modules of all that was inlined. All that comes when a kernel is
+compiled that is not in the cache. Private parts of numba are overridden for it; tests/models/test_kernel_cache.py
+checks that they are still there.
 """
 
 import fcntl
@@ -36,6 +36,9 @@ from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime import _nrt_python
+from numba.core.sigutils import normalize_signature
+
+from models.kernel_compiler import Library, compiling, depth, without_wrapper
 
 PATIENCE_SECONDS = 120.0  # how long a process waits for another one's kernel: that one may have been stopped
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,8 +106,8 @@ def folder_of(source: str) -> str:
 # what is kept of a kernel --------------------------------------------------------------------------------------------
 
 
-class _Loaded(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """Machine code from the cache, with the bitcode for kernels that are compiled with this one inside."""
+class _Loaded(Library):
+    """From the cache: machine code of what Python calls, or the bitcode of an inner kernel."""
 
     _bitcode: bytes
     _shared_module: Any
@@ -113,9 +116,13 @@ class _Loaded(codegen.JITCodeLibrary):  # type: ignore[misc]
     def _unserialize(cls, made: Any, state: Any) -> "_Loaded":
         name, machine_code, bitcode, symbols = state
         library = cls(made, name)
+        library._bitcode = bitcode
+        if bitcode:
+            library._finalized = True
+            return library
+        library.called = True
         library.enable_object_caching()
         library._set_compiled_object(machine_code)
-        library._bitcode = bitcode
         library._finalize_final_module()
         made._engine._defined_symbols.update(symbols)
         return library
@@ -123,7 +130,6 @@ class _Loaded(codegen.JITCodeLibrary):  # type: ignore[misc]
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:
             self._shared_module = codegen.ll.parse_bitcode(self._bitcode)
-            self._codegen._engine._load_defined_symbols(self._shared_module)
         return self._shared_module
 
 
@@ -152,15 +158,17 @@ def _rebuilt(context: Any, kept: Any) -> Any:
     code, descriptor, signature, notes, named = kept
     _helpers()
     own, *inlined = (_environment(*each) for each in named)
+    set_now = () if code[2] else inlined  # those of an inner kernel have their place in what calls it
     symbols = descriptor.llvm_func_name, descriptor.llvm_cpython_wrapper_name, *(name for _, name in named)
     made = context.codegen()
     made._library_class = _Loaded
     try:
-        return CompileResult._rebuild(
-            context, (*code, symbols), descriptor, own, signature, False, (), notes, (), inlined
+        found = CompileResult._rebuild(
+            context, (*code, symbols), descriptor, own, signature, False, (), notes, (), set_now
         )
     finally:
-        del made._library_class
+        made._library_class = Library
+    return found._replace(referenced_envs=inlined)
 
 
 @cache
@@ -187,7 +195,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         kept = None
         if self._enabled:
             with suppress(OSError):
-                kept = self._cache_file.load(self._index_key(sig, target_context.codegen()))
+                kept = self._cache_file.load(self._key(sig, target_context.codegen()))
         if kept is not None:
             return _rebuilt(target_context, kept)
         _without_blas()  # it is compiled now
@@ -199,7 +207,10 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         if kept is not None:
             with suppress(OSError):  # it may not be written, or is full: the next process compiles it again
                 os.makedirs(self._cache_path, exist_ok=True)
-                self._cache_file.save(self._index_key(sig, data.codegen), kept)
+                self._cache_file.save(self._key(sig, data.codegen), kept)
+
+    def _key(self, sig: Any, made: Any) -> tuple[Any, bool]:
+        return self._index_key(sig, made), depth() > 1
 
 
 @cache
@@ -246,27 +257,43 @@ def _alone(path: Path) -> Iterator[bool]:
 
 def kept(dispatcher: Any, folder: str) -> Any:
     """Keep a kernel in `folder`, and let no other process compile, load or save it at the same time."""
-    compile_one, function = dispatcher.compile, dispatcher.py_func
+    compile_one, add, function = dispatcher.compile, dispatcher.add_overload, dispatcher.py_func
     own = dispatcher._cache = KernelCache(function, folder)
     dispatcher._compilation_chain_init_hook = _no_extensions
+    dispatcher._compiler._customize_flags = without_wrapper
     name = f"{function.__module__}.{function.__qualname__}-{function.__code__.co_firstlineno}.lock"
+    # By signature, as Python calls it and as it is within others.
+    called, inner = dict[Any, Any](), dict[Any, Any]()
     inside = False
+
+    def add_one(found: Any) -> None:
+        if found.library.called:
+            add(found)
+        else:
+            dispatcher.overloads[tuple(found.signature.args)] = found
 
     def compile_alone(sig: Any) -> Any:
         nonlocal inside
         # Threads first, then processes: a thread that waits for the file lets no other one of its process hold it.
-        with global_compiler_lock:
-            if inside or sig in dispatcher.overloads:
-                return compile_one(sig)
-            with _alone(Path(folder) / name) as alone:
-                inside = True
-                if not alone:
+        with global_compiler_lock, compiling(), ExitStack() as stack:
+            have, arguments = inner if depth() > 1 else called, tuple(normalize_signature(sig)[0])
+            if arguments in have:
+                dispatcher.overloads[arguments] = have[arguments]
+                return have[arguments].entry_point
+            dispatcher.overloads.pop(arguments, None)
+            if not inside:
+                if not stack.enter_context(_alone(Path(folder) / name)):
                     own.disable()
-                try:
-                    return compile_one(sig)
-                finally:
-                    inside = False
-                    own.enable()
+                inside = True
+                stack.callback(leave)
+            found = compile_one(sig)
+            have[arguments] = dispatcher.overloads[arguments]
+            return found
 
-    dispatcher.compile = compile_alone
+    def leave() -> None:
+        nonlocal inside
+        inside = False
+        own.enable()
+
+    dispatcher.compile, dispatcher.add_overload = compile_alone, add_one
     return dispatcher

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 from numba.core import caching, codegen, compiler, environment
-from numba.core.dispatcher import Dispatcher
+from numba.core.cpu import CPUContext
+from numba.core.dispatcher import Dispatcher, _FunctionCompiler
+from numba.core.registry import cpu_target
 
 from models import kernel_cache
 from tests.conftest import jit
@@ -167,12 +169,16 @@ def both(x):
     for i in range(len(x)):
         y[i] = x[i] + 1
     return inner(y) + inner(x)
+
+@kernel
+def twice(x):
+    return 2 * inner(x)
 """
 
 CALLS = """
-from inner import inner, both, np, sys
+from inner import inner, both, twice, np, sys
 
-for kernel in (inner, both):
+for kernel in (inner, both, twice):
     if kernel.__name__ in sys.argv[1:]:
         print(kernel(np.arange(4.0)), sum(kernel.stats.cache_misses.values()))
 loaded = "numba.np.arraymath" in sys.modules, "numba.cpython.unicode" in sys.modules
@@ -193,9 +199,36 @@ def test_a_kernel_from_the_cache_waits_for_nothing_that_compiles_kernels(tmp_pat
 
     assert call("inner") == [(3, 1), (1, 1)]
     assert call("inner") == [(3, 0), (0, 0)]
-    # One that is compiled with it inside takes its bitcode; and what both make is what they would make by themselves.
+    # What both make is what they would make by themselves.
     assert call("inner", "both") == [(3, 0), (8, 1), (1, 1)]
     assert call("both") == call("both", "neither") == [(8, 0), (0, 0)]
+    # One that is compiled with it inside takes its bitcode from the cache.
+    assert call("twice") == [(6, 1), (1, 1)]
+    assert call("inner", "both", "twice") == [(3, 0), (8, 0), (6, 0), (0, 0)]
+
+
+NESTED = """
+from inner import both, half, inner, np, twice
+
+for kernel in (both, inner, twice, both):
+    print(kernel(np.arange(4.0)), *(sum(one.stats.cache_misses.values()) for one in (both, twice, inner, half)))
+"""
+
+
+@jit
+def test_a_kernel_within_others_is_compiled_once_for_them_and_once_for_python(tmp_path):
+    (tmp_path / "inner.py").write_text(INNER)
+    (tmp_path / "nested.py").write_text(NESTED)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": str(ROOT)}
+
+    def call():
+        command = [sys.executable, str(tmp_path / "nested.py")]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+        return [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+
+    # Of each call the result, and how often `both`, `twice`, `inner` and `half` have been compiled by then.
+    assert call() == [(8, 1, 0, 1, 1), (3, 1, 0, 2, 1), (6, 1, 1, 2, 1), (8, 1, 1, 2, 1)]
+    assert call() == [(8, 0, 0, 0, 0), (3, 0, 0, 0, 0), (6, 0, 0, 0, 0), (8, 0, 0, 0, 0)]
 
 
 @jit
@@ -221,6 +254,16 @@ def test_private_parts_of_numba_are_still_there():
     assert codegen.JITCPUCodegen._library_class is library
     assert parameters(Dispatcher._compilation_chain_init_hook) == ["self"]
     assert parameters(codegen.JitEngine._load_defined_symbols) == ["self", "mod"]
+    for name in ("_optimize_functions", "_optimize_final_module", "_finalize_dynamic_globals"):
+        assert hasattr(library, name)
+    assert parameters(library._verify_declare_only_symbols) == ["self"]
+    assert parameters(library.serialize_using_object_code) == ["self"]
+    assert (
+        parameters(CPUContext.create_cpython_wrapper)[1] == parameters(CPUContext.create_cfunc_wrapper)[1] == "library"
+    )
+    assert parameters(CPUContext.get_executable) == ["self", "library", "fndesc", "env"]
+    assert type(cpu_target.target_context) is CPUContext
+    assert parameters(_FunctionCompiler._customize_flags) == ["self", "flags"]
     assert parameters(environment._rebuild_env) == ["modname", "consts", "env_name"]
     assert parameters(caching.IndexDataCacheFile) == ["cache_path", "filename_base", "source_stamp"]
     for name in ("load_overload", "save_overload", "_index_key"):
