@@ -9,11 +9,13 @@ Private parts of numba are overridden for it; tests/models/test_kernel_cache.py 
 """
 
 import gc
+import itertools
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core import codegen
+from numba.core import bytecode, codegen
 from numba.core.cpu import CPUContext
 from numba.core.environment import lookup_environment
 from numba.core.registry import cpu_target
@@ -123,3 +125,8 @@ def without_wrapper(flags: Any) -> Any:
     if _depth > 1:
         flags.no_cpython_wrapper = True
     return flags
+
+
+# numba numbers functions by process, and names them by it in machine code. What was compiled by several processes is
+# loaded by one, which would take one variant of a kernel for another that has its name and number.
+bytecode.FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(6)))

@@ -2,12 +2,13 @@
 
 import fcntl
 import inspect
+import itertools
 import os
 import subprocess
 import sys
 
 import pytest
-from numba.core import caching, codegen, compiler, environment
+from numba.core import bytecode, caching, codegen, compiler, environment
 from numba.core.cpu import CPUContext
 from numba.core.dispatcher import Dispatcher, _FunctionCompiler
 from numba.core.registry import cpu_target
@@ -137,6 +138,44 @@ def test_processes_compile_each_variant_once_and_mix_up_none(start):
     assert told(start("1234")) == [(factor, 10 * factor, 0) for factor in (1, 2, 3, 4)]
 
 
+SAME_NAMES = """
+import sys
+from models.kernel import kernel
+
+def scaled(factor):
+    @kernel
+    def fibonacci(n):
+        if n < 2:
+            return n * factor
+        return fibonacci(n - 1) + fibonacci(n - 2)
+
+    return fibonacci
+
+single, double = scaled(1), scaled(2)
+
+@kernel
+def one(n):
+    return single(n)
+
+@kernel
+def two(n):
+    return double(n)
+
+for factor in map(int, sys.argv[1]):
+    run = (one, two)[factor - 1]
+    print(factor, run(10), sum(run.stats.cache_misses.values()))
+"""
+
+
+@jit
+def test_variants_of_a_kernel_from_several_processes_are_told_apart_in_one(start, tmp_path):
+    """numba numbers what it compiles in a process, and names machine code by it: these are the first of each."""
+    (tmp_path / "variants.py").write_text(SAME_NAMES)
+    assert told(start("1")) == [(1, 55, 1)]
+    assert told(start("2")) == [(2, 110, 1)]
+    assert told(start("12")) == [(1, 55, 0), (2, 110, 0)]
+
+
 @jit
 def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_for_ever(start, tmp_path):
     assert told(start("1")) == [(1, 10, 1)]
@@ -264,6 +303,7 @@ def test_private_parts_of_numba_are_still_there():
     assert parameters(CPUContext.get_executable) == ["self", "library", "fndesc", "env"]
     assert type(cpu_target.target_context) is CPUContext
     assert parameters(_FunctionCompiler._customize_flags) == ["self", "flags"]
+    assert type(bytecode.FunctionIdentity._unique_ids) is itertools.count
     assert parameters(environment._rebuild_env) == ["modname", "consts", "env_name"]
     assert parameters(caching.IndexDataCacheFile) == ["cache_path", "filename_base", "source_stamp"]
     for name in ("load_overload", "save_overload", "_index_key"):
