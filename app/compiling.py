@@ -1,10 +1,21 @@
-"""Tells when this process compiles kernels. The first start after an installation waits for that, up to a minute, and
-the user is told why (app.cli.progress)."""
+"""Kernels that have to be compiled: told to whoever waits, and compiled by several processes at once.
 
+The first start after an installation waits for that, and the user is told why (app.cli.progress).
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
 from collections.abc import Callable
+from multiprocessing import connection
 from typing import Any
 
 SENTENCE = "compiling kernels, which are kept: the next start is quicker"
+MOST_PROCESSES = 8  # each takes some 300 MB
+LOOK_SECONDS = 0.1
 
 
 def watch(told: Callable[[int], None]) -> Callable[[], None]:
@@ -22,3 +33,77 @@ def watch(told: Callable[[int], None]) -> Callable[[], None]:
     listener = Listener()
     event.register("numba:compile", listener)
     return lambda: event.unregister("numba:compile", listener)
+
+
+def call(function: Callable[[], None], told: Callable[[int, int], None] | None = None) -> None:
+    """Call a function, of which kernels that it lacks are compiled before by processes of their own.
+
+    Parameters
+    ----------
+    function : of a module, or a partial of one. What it has made is good for nothing: it may have been called with
+        kernels that do nothing.
+    told : called now and then with how many kernels are done, and of how many; of 0 until that is known.
+    """
+    from models.kernel_cache import NotCompiledError, compile_none
+
+    try:
+        with compile_none():
+            function()
+    except NotCompiledError:
+        _compile(function, told or (lambda done, total: None))
+        function()  # what they have left is compiled here
+
+
+def _compile(function: Callable[[], None], told: Callable[[int, int], None]) -> None:
+    context = multiprocessing.get_context("spawn")  # app/evaluation/pool.py says why
+    taken, done, total = (context.Value("q", 0) for _ in range(3))
+    processes = [
+        context.Process(target=_work, args=(function, taken, done, total)) for _ in range(min(_cores(), MOST_PROCESSES))
+    ]
+    try:
+        for process in processes:
+            process.start()
+        while any(process.is_alive() for process in processes):
+            told(done.value, total.value)
+            time.sleep(LOOK_SECONDS)
+    finally:
+        for process in processes:
+            if process.pid is not None:
+                process.terminate()
+                process.join()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _work(function: Callable[[], None], taken: Any, done: Any, total: Any) -> None:
+    """In a process: all find the same kernels, and each takes the next one that nobody has taken."""
+    from models.kernel_cache import kernels_of
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    found = kernels_of(function)
+    lacking = [not kernel._cache.has(sig, kernel.targetctx) for kernel, sig in found]
+    with total.get_lock():
+        total.value = total.value or sum(lacking)  # as it was before any was compiled
+    while (i := _next(taken)) < len(found):
+        kernel, sig = found[i]
+        if not kernel._cache.has(sig, kernel.targetctx):
+            kernel.compile(sig)
+            _next(done)
+
+
+def _next(counter: Any) -> int:
+    with counter.get_lock():
+        found: int = counter.value
+        counter.value += 1
+    return found
+
+
+def end_with_parent() -> None:
+    """In a thread of a process: end it when its parent ends, however that does."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)

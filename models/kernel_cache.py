@@ -22,8 +22,8 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from re import compile as pattern
@@ -41,6 +41,7 @@ from numba.core.sigutils import normalize_signature
 from models.kernel_compiler import Library, compiling, depth, without_wrapper
 
 PATIENCE_SECONDS = 120.0  # how long a process waits for another one's kernel: that one may have been stopped
+MOST_CALLS = 50  # of a kernel that does nothing: whoever calls it until it has done something waits in vain
 ROOT = Path(__file__).resolve().parents[1]
 NAMES_ALL = (
     b"models.registry"  # it names every learner; no kernel is made of it, and it would tie each to all the others
@@ -209,6 +210,12 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
                 os.makedirs(self._cache_path, exist_ok=True)
                 self._cache_file.save(self._key(sig, data.codegen), kept)
 
+    def has(self, sig: Any, target_context: Any) -> bool:
+        """Whether a variant that Python calls is there."""
+        with suppress(OSError):
+            return (self._index_key(sig, target_context.codegen()), False) in self._cache_file._load_index()
+        return False
+
     def _key(self, sig: Any, made: Any) -> tuple[Any, bool]:
         return self._index_key(sig, made), depth() > 1
 
@@ -231,6 +238,81 @@ def _no_blas() -> None:
 
 def _no_extensions() -> None:
     """Kernels know numpy alone: libraries that extend numba are looked for when one is compiled, and not before."""
+
+
+# what is not there yet -----------------------------------------------------------------------------------------------
+
+
+class NotCompiledError(Exception):
+    """A kernel was called that is not in the cache."""
+
+
+# Called before each kernel that Python calls; what to call in its place, if anything.
+_instead: Callable[[Any, tuple[Any, ...]], Callable[..., Any] | None] | None = None
+_looking = False  # whether `kernels_of` is called
+
+
+def compile_none() -> AbstractContextManager[None]:
+    """Meanwhile a kernel that would have to be compiled raises NotCompiledError when it is called."""
+
+    def refuse(kernel: Any, sig: tuple[Any, ...]) -> None:
+        if not kernel._cache.has(sig, kernel.targetctx):
+            raise NotCompiledError
+
+    return _before_each(refuse)
+
+
+def kernels_of(call: Callable[[], None]) -> list[tuple[Any, tuple[Any, ...]]]:
+    """The kernels that `call` calls, each with its signature. For a process that has called none yet and ends then:
+    they run in Python, and where that does not go, do nothing and give 0; what `call` has made is good for nothing."""
+    found: dict[tuple[Any, tuple[Any, ...]], int] = {}  # how often each did nothing
+    inside = False
+
+    def note(kernel: Any, sig: tuple[Any, ...]) -> Callable[..., Any]:
+        def interpret(*arguments: Any) -> Any:
+            nonlocal inside
+            if inside:
+                return kernel.py_func(*arguments)
+            inside = True
+            try:
+                return kernel.py_func(*arguments)
+            except Exception:
+                found[kernel, sig] += 1
+                if found[kernel, sig] > MOST_CALLS:
+                    raise NotCompiledError from None
+                return 0
+            finally:
+                inside = False
+
+        if not inside:
+            found.setdefault((kernel, sig), 0)
+        return interpret
+
+    global _looking
+    _looking = True
+    try:
+        with _before_each(note), one_part():
+            call()
+    finally:
+        _looking = False
+    return list(found)
+
+
+@contextmanager
+def one_part() -> Iterator[None]:
+    """A part of what `kernels_of` calls: what goes wrong there, for lack of kernels, leaves the others alone."""
+    with suppress(*((Exception,) if _looking else ())):
+        yield
+
+
+@contextmanager
+def _before_each(do: Callable[[Any, tuple[Any, ...]], Callable[..., Any] | None]) -> Iterator[None]:
+    global _instead
+    before, _instead = _instead, do
+    try:
+        yield
+    finally:
+        _instead = before
 
 
 # one process at a time -----------------------------------------------------------------------------------------------
@@ -258,6 +340,7 @@ def _alone(path: Path) -> Iterator[bool]:
 def kept(dispatcher: Any, folder: str) -> Any:
     """Keep a kernel in `folder`, and let no other process compile, load or save it at the same time."""
     compile_one, add, function = dispatcher.compile, dispatcher.add_overload, dispatcher.py_func
+    compile_for_arguments = dispatcher._compile_for_args
     own = dispatcher._cache = KernelCache(function, folder)
     dispatcher._compilation_chain_init_hook = _no_extensions
     dispatcher._compiler._customize_flags = without_wrapper
@@ -295,5 +378,12 @@ def kept(dispatcher: Any, folder: str) -> Any:
         inside = False
         own.enable()
 
-    dispatcher.compile, dispatcher.add_overload = compile_alone, add_one
+    def compile_for(*arguments: Any) -> Any:
+        if _instead is not None:
+            other = _instead(dispatcher, tuple(map(dispatcher.typeof_pyval, arguments)))
+            if other is not None:
+                return other
+        return compile_for_arguments(*arguments)
+
+    dispatcher.compile, dispatcher.add_overload, dispatcher._compile_for_args = compile_alone, add_one, compile_for
     return dispatcher

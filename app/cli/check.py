@@ -89,7 +89,9 @@ def command(
             check_apart([*known.values(), spec], [*known, file])
             known[file] = spec
             if compiling:
-                _compile(spec)
+                from app.cli.kernels import make_ready
+
+                make_ready(spec)
             found = _look(spec, connections[place], user, asked=asked, register=register)
             if as_json:
                 said |= found.summary(spec, register)
@@ -157,17 +159,6 @@ class Found(NamedTuple):
         refused = [sentence for _, changes in (self.states or {}).values() for sentence in changes.refused]
         if refused:
             raise StateError(f"no worker can go on with the state of {spec.name}: {refused[0]}")
-
-
-def _compile(spec: "Spec") -> None:
-    from app.cli.progress import progress
-    from app.kafka import record_batches, written_batches
-    from app.partition.learner import PartitionLearner
-
-    with progress(f"stream {spec.name}", only_compiling=True):
-        PartitionLearner(spec).warm_up()
-        record_batches.warm_up()
-        written_batches.warm_up()
 
 
 def _look(spec: "Spec", connection: Connection, user: str, *, asked: bool, register: bool) -> Found:

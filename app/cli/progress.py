@@ -14,6 +14,7 @@ from app.cli.saying import say
 from app.compiling import SENTENCE, watch
 
 SLOW_SECONDS = 2.0  # of compiling, or of work without a known end, until it is said
+AGAIN_SECONDS = 5.0  # between two lines that tell how far it is
 PAUSE_SECONDS = 1.0  # between two kernels, at most, or else it has ended
 LOOK_SECONDS = 0.2
 
@@ -24,6 +25,7 @@ class Work:
 
     def __init__(self, what: str, shown: Callable[[], tuple[Any, Any]]) -> None:
         self._here = self._elsewhere = 0  # kernels being compiled, in this process and in others
+        self._kernels = 0, 0  # done, and how many there are, where that is known
         self._what, self._shown = what, shown
 
     def __call__(self, done: int, total: int | None = None) -> None:
@@ -38,11 +40,21 @@ class Work:
         """So many kernels are being compiled by other processes."""
         self._elsewhere = n
 
+    def kernels(self, done: int, total: int) -> None:
+        """Other processes have compiled so many kernels, of so many; of none, while they look for them."""
+        self._kernels = done, total
+        self._elsewhere = int(done < total or not total)
+
+    def compiling(self) -> str:
+        """How far it is."""
+        done, total = self._kernels
+        return f"compiling kernel {min(done + 1, total)} of {total}" if total else "compiling kernels"
+
     def watch(self, ended: threading.Event, late: bool) -> None:
         """Say that kernels are being compiled, once that has taken `SLOW_SECONDS`. late : begin the bar then, too."""
         began = time.monotonic()
         since = last = 0.0
-        said = was_slow = False
+        was_slow, line, next_line = False, "", 0.0
         while not ended.wait(LOOK_SECONDS):
             now = time.monotonic()
             if self._here + self._elsewhere > 0:
@@ -55,12 +67,15 @@ class Work:
                 continue
             bars, bar = self._shown()
             if bars.console.is_terminal:
-                bars.update(bar, description=f"{self._what}: compiling kernels" if slow else self._what)
+                bars.update(bar, description=f"{self._what}: {self.compiling()}" if slow else self._what)
                 if due:
                     bars.start()
-            elif slow and not said:
-                said = True
+            elif slow and not line:
+                line, next_line = SENTENCE, now + AGAIN_SECONDS
                 say(f"{SENTENCE} …")
+            elif slow and now > next_line and self._kernels[1] and line != self.compiling():
+                line, next_line = self.compiling(), now + AGAIN_SECONDS
+                say(line)
             was_slow = slow
 
 

@@ -121,23 +121,19 @@ def command(
                 tell(warning)
 
     from app import compiling
-    from app.cli.progress import progress
-    from app.kafka import record_batches, written_batches
+    from app.cli.kernels import make_ready
     from app.kafka.ports import listen
-    from app.partition.learner import PartitionLearner
     from app.worker.application import create_app
     from app.worker.host import Hosted, run
     from app.worker.metrics import Metrics
-    from app.worker.web import expose
+    from app.worker.web import Compiling, expose
 
     compiling.watch(lambda _: gc.enable())  # which leaves more behind than there is room for
-    for spec in specs:
-        with progress(f"stream {spec.name}", only_compiling=True):
-            PartitionLearner(spec).warm_up()
-            record_batches.warm_up()
-            written_batches.warm_up()
     chosen = context.get_parameter_source("web_port") is not ParameterSource.DEFAULT
     web = listen(web_host, web_port, or_next=not chosen) if web_port else None
+    with Compiling(web, [spec.name for spec in specs]) as told:
+        for spec in specs:
+            make_ready(spec, told)
     port = None if web is None else web.getsockname()[1]
     hosted: list[tuple[Any, Engine, Metrics]] = []
     for spec, connection in zip(specs, connections, strict=True):

@@ -5,7 +5,6 @@ ever. Ctrl-C reaches the parent only, which ends the others; where the parent is
 """
 
 import multiprocessing
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +12,9 @@ from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import connection
 from typing import Any, TypeVar
 
-from app.compiling import watch
+from app.compiling import end_with_parent, watch
 from app.errors import RiparianError
 
 LOOK_SECONDS = 0.2  # between two looks at the progress
@@ -97,14 +95,7 @@ def _begin(done: Any, compiling: Any) -> None:
     global _done
     _done = done
     watch(partial(_add, compiling))
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 @contextmanager

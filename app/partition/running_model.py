@@ -23,6 +23,7 @@ from app.partition.sharing import LearnedRows
 from app.stream_file.lineup import place_of
 from app.stream_file.spec import Spec
 from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
+from models.kernel_cache import one_part
 from models.registry import adapted, create, kept, kept_on
 from models.restoring import restore
 from topics.records import ANOMALY, MULTI_INSTANCE
@@ -132,7 +133,8 @@ class RunningModel:
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
-        self.model.warm_up()
+        with one_part():
+            self.model.warm_up()
         if self._asked_why is not None:
             zero = np.zeros((1, self._known(self.schema).n_features))
             slab = Bags.of([1], zero) if self._task == MULTI_INSTANCE else zero

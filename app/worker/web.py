@@ -1,6 +1,9 @@
 """The pages of a worker's web server: `/metrics`; `/health`, whether its partitions are alive; `/ready`, whether it has
-them."""
+them. And what it answers before it runs, while its kernels are compiled."""
 
+import json
+import socket
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +16,69 @@ from app.worker.metrics import Metrics
 from topics.names import place_field
 
 STATUSES = ("failed", "recovering", "ok")  # the worst first
+
+
+class Compiling:
+    """Answers `/health` and `/ready` while kernels are compiled: a worker that compiles is alive, and not ready.
+
+    Parameters
+    ----------
+    listening : socket, optional
+        That of the web server, which stays open.
+    streams : names.
+    """
+
+    def __init__(self, listening: socket.socket | None, streams: Sequence[str]) -> None:
+        self._listening, self._streams = listening, streams
+        self._kernels = 0, 0
+        self._server: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """So many kernels are done, of so many. The first call begins to answer: most starts compile nothing."""
+        self._kernels = done, total
+        if self._server is None and self._listening is not None:
+            self._server = _server(self._listening, self.answer)
+            threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
+
+    def __enter__(self) -> "Compiling":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+
+    def answer(self, path: str) -> tuple[int, dict[str, Any]]:
+        done, total = self._kernels
+        if path == "/health":
+            body: dict[str, Any] = {"status": "compiling", "version": __version__}
+            if len(self._streams) == 1:
+                body |= {"stream": self._streams[0], "partitions": {}}
+            return 200, body | {"kernels": {"compiled": done, "of": total}}
+        return 503, {"status": "compiling"}
+
+
+def _server(listening: socket.socket, answer: Any) -> Any:
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 5.0
+
+        def do_GET(self) -> None:
+            status, body = answer(self.path)
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: the web server of a worker that runs writes no lines, either."""
+
+    server = ThreadingHTTPServer(listening.getsockname()[:2], Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listening
+    return server
 
 
 def health(engine: Engine) -> tuple[int, dict[str, Any]]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
+from models.kernel_cache import one_part
 from models.layout import Layout
 from models.opinion_pool import entries
 from models.opinion_pool.members import frozen, going_on, members, rule, seen
@@ -229,7 +230,8 @@ class OpinionPool(Learner):
 
     def warm_up(self) -> None:
         for member in self._members.values():
-            member.warm_up()
+            with one_part():
+                member.warm_up()
         twin, k = type(self)(self.schema, seed=self.seed, **self.parameters()), self.schema.n_outputs
         ops = np.array([PREDICT, LEARN], np.int8)
         votes = [np.full((1, k), np.nan) for _ in self._members]  # as a worker keeps them

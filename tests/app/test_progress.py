@@ -74,6 +74,21 @@ def test_a_terminal_shows_that_kernels_compile(at_once, monkeypatch, capsys):
     assert compiling.SENTENCE not in said
 
 
+def test_how_many_kernels_are_compiled_is_shown_and_said(at_once, monkeypatch, capsys):
+    monkeypatch.setattr(module, "AGAIN_SECONDS", 0.0)
+    with progress("work", only_compiling=True) as work:
+        work.kernels(0, 0)
+        time.sleep(0.1)
+        work.kernels(11, 40)
+        time.sleep(0.1)
+    assert capsys.readouterr().err.splitlines()[-1].endswith("compiling kernel 12 of 40")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress("work", only_compiling=True) as work:
+        work.kernels(39, 40)
+        time.sleep(0.3)
+    assert "work: compiling kernel 40 of 40" in capsys.readouterr().err
+
+
 def test_other_processes_tell_that_they_compile(at_once, monkeypatch, capsys):
     monkeypatch.setattr(pool_module, "LOOK_SECONDS", 0.01)
     with progress("work") as told, Pool(1, told, told.elsewhere) as pool:
