@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from multiprocessing import connection
 from typing import Any
@@ -82,6 +83,7 @@ def _work(function: Callable[[], None], taken: Any, done: Any, total: Any) -> No
     from models.kernel_cache import kernels_of
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's
+    warnings.simplefilter("ignore")  # kernels that run in Python overflow as they do elsewhere, and that is said there
     threading.Thread(target=end_with_parent, daemon=True).start()
     found = kernels_of(function)
     lacking = [not kernel._cache.has(sig, kernel.targetctx) for kernel, sig in found]
