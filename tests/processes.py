@@ -25,6 +25,10 @@ def gone(pid: int) -> bool:
 def until(condition: Callable[[], object], why: Callable[[], object] = lambda: "it did not happen") -> None:
     """Ask again and again until it is so. why : what is said where it never is."""
     deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"{why()} in {PATIENCE:.0f} s"
-        time.sleep(0.02)
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
+        now = time.monotonic()
+        assert now < deadline, f"{why()} in {PATIENCE:.0f} s"
+        time.sleep(max(0.02, now - began))  # looking shall not be most of what the machine does
