@@ -189,7 +189,7 @@ def test_agrawal_distributions():
 
 @pytest.mark.parametrize("function", range(10))
 def test_agrawal_labels_follow_the_function_before_perturbation(function):
-    stream = agrawal.generate(3000, 2, function=function, perturbation=0.0)
+    stream = agrawal.source(2, function=function, perturbation=0.0).take(3000)
     assert [agrawal.classify(function, row) for row in stream.x] == stream.y.tolist()
     assert set(stream.y) == {0.0, 1.0}
 
