@@ -63,4 +63,7 @@ def sentence(price: Price, of: str) -> str:
     how = f"measured on {LEARNED:,} made-up instances" if price.measured else "estimated"
     each = "prediction" if of == "all" else "alert"
     amount = f"{price.microseconds:,.1f}" if price.microseconds < 100 else f"{price.microseconds:,.0f}"
-    return f"reasons: {amount} µs of CPU for each {each} ({how}), of {price.predictions:,} predictions more"
+    return (
+        f"reasons: {amount} µs of CPU for each {each} ({how}), of {price.predictions:,} predictions more; where a "
+        "label follows each prediction, calls of one instance each come on top (docs/reasons.md)"
+    )

@@ -1,9 +1,9 @@
 """Which features moved a prediction most, asked of the model that made it, when it made it. Pure.
 
 What each feature adds is its Shapley value (models/shapley.py), by permutations that the record's id draws. Models are
-asked as they are at that moment: programs are therefore run in pieces that predict only or learn only, which changes no
-bit (models/contract.py), and after each piece that predicts the model is asked. Nothing of this waits, or is state: it
-is written with the prediction.
+asked as they are at that moment: programs are therefore run in pieces that predict last, which changes no bit
+(models/contract.py), and after each piece the model is asked. Nothing of this waits, or is state: it is written with
+the prediction.
 
 Reasons of alerts alone are asked for once it is known which predictions are alerts. A program is decided when the
 models have run it, so `Ahead` decides it piece by piece beforehand, by copies of what decides.
@@ -29,8 +29,8 @@ def keys_of(ids: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def pieces(program: Program) -> Iterator[Program]:
-    """The same operations in pieces of one kind."""
-    ends = np.flatnonzero(np.diff(program.op)) + 1
+    """The same operations in pieces, each of which predicts last: behind it the model is what predicted."""
+    ends = np.flatnonzero((program.op[:-1] == PREDICT) & (program.op[1:] != PREDICT)) + 1
     for start, stop in zip([0, *ends.tolist()], [*ends.tolist(), len(program.op)], strict=True):
         if stop > start:
             yield program.part(start, stop)

@@ -219,7 +219,7 @@ class RunningModel:
         return self._own
 
     def _parts(self, piece: Program) -> Iterable[Program]:
-        """Where reasons are asked for, pieces that predict only, after each of which the model is asked."""
+        """Where reasons are asked for, pieces that predict last, after each of which the model is asked."""
         return [piece] if self.reasons is None else pieces(piece)
 
     def _ask_why(self, part: Program) -> None:

@@ -186,7 +186,7 @@ class ReasonsSpec(Part):
     of: Literal["all", "alerts"] = Field(
         default="all",
         description="`alerts`: of those predictions alone that name the class of `decision`, or of anomalies are "
-        "alerts. The others have none, and cost nothing for it.",
+        "alerts. The others have none, and are not asked about.",
     )
 
     def plain(self) -> Any:
