@@ -26,21 +26,17 @@ import numpy as np
 
 from models.contract import Floats, Schema
 from models.kernel import kernel
-from models.simd_classes import (
+from models.simd import (
     WIDEST,
-    add,
     add_exponents,
     counted,
     distances,
-    divide,
     halved,
-    load,
+    load_part,
     mantissas,
-    multiply,
     put,
     root,
-    spread,
-    subtract,
+    spread_to,
 )
 
 MOST = 2.0**60
@@ -133,27 +129,27 @@ def _sums(n: int) -> Any:
         one = np.uint64(1)
         two = np.uint64(2)
         # Products over the features, and exponents taken out of them: of n_vc + 1, n_c + V' and a.
-        counts = spread(1.0, n)
-        n_counts = spread(0.0, n)
-        below = spread(1.0, n)
-        n_below = spread(0.0, n)
-        above = spread(1.0, n)
-        n_above = spread(0.0, n)
-        squares = spread(0.0, n)
+        counts = spread_to(1.0, n)
+        n_counts = spread_to(0.0, n)
+        below = spread_to(1.0, n)
+        n_below = spread_to(0.0, n)
+        above = spread_to(1.0, n)
+        n_above = spread_to(0.0, n)
+        squares = spread_to(0.0, n)
         for f in range(len(n_values)):
             value = x[r, f]
             j = offset[f] + g
             if n_values[f] > 0:
                 if value >= 0.0 and value < n_values[f]:
-                    total = load(rows, block, j, n)
-                    below = multiply(below, total)
-                    counts = multiply(counts, load(rows, block, j + np.uint64(value) * k + k, n))
-                    squares = add(squares, subtract(total, total))  # NaN where it is infinite
+                    total = load_part(rows, block, j, n)
+                    below = below * total
+                    counts = counts * load_part(rows, block, j + np.uint64(value) * k + k, n)
+                    squares = squares + (total - total)  # NaN where it is infinite
             elif value - value == 0.0:
-                a = load(rows, block, j + k, n)
-                above = multiply(above, mantissas(a))
+                a = load_part(rows, block, j + k, n)
+                above = above * mantissas(a)
                 n_above = add_exponents(n_above, a)
-                squares = add(squares, distances(subtract(spread(value, n), load(rows, block, j, n)), a))
+                squares = squares + distances(value - load_part(rows, block, j, n), a)
             if f & 15 == 15:
                 n_counts = add_exponents(n_counts, counts)
                 counts = mantissas(counts)
@@ -161,13 +157,13 @@ def _sums(n: int) -> Any:
                 below = mantissas(below)
                 n_above = add_exponents(n_above, above)
                 above = mantissas(above)
-        weight = load(rows, block, g, n)
+        weight = load_part(rows, block, g, n)
         n_counts = add_exponents(add_exponents(n_counts, counts), weight)
         n_below = add_exponents(n_below, below)
         n_above = add_exponents(n_above, above)
-        prior = divide(multiply(mantissas(weight), root(mantissas(above), n_above)), mantissas(below))
-        put(multiply(mantissas(counts), prior), joint, zero, g)
-        put(subtract(add(counted(n_counts), halved(n_above)), counted(n_below)), joint, one, g)
+        prior = mantissas(weight) * root(mantissas(above), n_above) / mantissas(below)
+        put(mantissas(counts) * prior, joint, zero, g)
+        put(counted(n_counts) + halved(n_above) - counted(n_below), joint, one, g)
         put(squares, joint, two, g)
 
     return sums

@@ -18,7 +18,7 @@ ALLOWED = {
     "topics": {"topics", "numpy", "msgspec"},
 }
 # What numba makes code with, for types and instructions that are not numba's own.
-CODE = {f"models/{name}.py" for name in ("ahead", "frames", "simd", "simd_classes", "words")}
+CODE = {f"models/{name}.py" for name in ("ahead", "frames", "simd", "words")}
 # Libraries of the extras, each known to one module that is imported in a process of its own, or where they are there.
 EXTRAS = {
     "models/batch/fit.py": {"sklearn", "xgboost"},
