@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # does not have the locked files.
 LOCKED ?= 1
 
-.PHONY: help setup lock sbom test image-test fuzz chaos chaos-unguarded campaigns mutants check docs format demo bench bench-state bench-failover bench-fencing bench-endurance bench-floods bench-formats bench-partitions bench-frontier accuracy clean bench-peers bench-kafka-peers figure-forests figure-demo screenshots papers
+.PHONY: help setup lock sbom test image-test fuzz chaos chaos-unguarded campaigns mutants check docs format demo bench bench-state bench-failover bench-fencing bench-endurance bench-floods bench-formats bench-partitions bench-frontier bench-compile accuracy clean bench-peers bench-kafka-peers figure-forests figure-demo screenshots papers
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
@@ -26,7 +26,7 @@ help:
 	@echo "make lock    lock the dependencies anew, in supply/: the newest that are a week old"
 	@echo "make sbom    write dist/riparian.cdx.json, the bill of materials (CycloneDX)"
 	@echo "make bench   throughput and latency on a real Kafka: MODEL=name"
-	@echo "             (bench-peers, bench-kafka-peers, bench-state, bench-failover, bench-fencing, bench-floods, bench-formats, bench-partitions, bench-frontier: see docs/benchmarks.md)"
+	@echo "             (bench-peers, bench-kafka-peers, bench-state, bench-failover, bench-fencing, bench-floods, bench-formats, bench-partitions, bench-frontier, bench-compile: see docs/benchmarks.md)"
 	@echo "make accuracy  every learner on every data set, as docs/accuracy.md: DATA=folder of the public data sets"
 	@echo "               (BATCH=1: those that are refitted on a window, as docs/accuracy-batch.md)"
 	@echo "make figure-forests  accuracy of streaming forests against labels learned, as docs/forests.md: DATA=folder"
@@ -155,6 +155,9 @@ bench-endurance: setup
 
 bench-formats: setup
 	$(BIN)/python -m benchmarks.formats --rounds 8
+
+bench-compile: setup
+	$(BIN)/python -m benchmarks.compile_time $(if $(BESIDE),--beside $(BESIDE))
 
 bench-fencing: setup
 	$(BIN)/python -m benchmarks.fencing
