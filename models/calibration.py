@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program
+from models.joined import rewound
 from models.kernel import kernel
 from models.layout import Layout
 
@@ -153,11 +154,8 @@ class Calibration:
         """Take over copies of the arrays of an earlier `state()._asdict()`; windows as `Conformal.restore` does."""
         fresh = self._state
         arrays = {name: np.array(state[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields}
-        old, ring, n = arrays["ring"], fresh.ring.copy(), int(arrays["n"][0])
-        if len(old) != len(ring):
-            for i in range(max(0, n - min(len(old), len(ring))), n):
-                ring[i % len(ring)] = old[i % len(old)]
-            arrays["ring"] = ring
+        if len(arrays["ring"]) != len(fresh.ring):
+            arrays["ring"] = rewound(int(arrays["n"][0]), arrays["ring"], len(fresh.ring))
         if self.fading is None:
             arrays["recent"][:] = 0.0
         self._state = CalibrationState(**arrays)

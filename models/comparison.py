@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program
+from models.joined import copied
 from models.kernel import kernel
 
 SHORTEST = 1000  # labels of the shortest span; also those between two looks at the reach
@@ -206,10 +207,7 @@ class Comparison:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of the arrays of an earlier `state()._asdict()`."""
-        fresh = self._state
-        self._state = ComparisonState(
-            *(np.array(state[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields)
-        )
+        self._state = copied(state, self._state)
 
 
 def share(k: int, begun: int) -> float:

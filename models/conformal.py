@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program
+from models.joined import rewound
 from models.kernel import kernel
 from models.layout import Layout
 
@@ -199,11 +200,8 @@ class Conformal:
         """
         fresh = self._state
         arrays = {name: np.array(state[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields}
-        old, ring = arrays["ring"], fresh.ring.copy()
-        if len(old) != len(ring):
-            for i in range(max(0, int(arrays["n"][SAID]) - min(len(old), len(ring))), int(arrays["n"][SAID])):
-                ring[i % len(ring)] = old[i % len(old)]
-            arrays["ring"] = ring
+        if len(arrays["ring"]) != len(fresh.ring):
+            arrays["ring"] = rewound(int(arrays["n"][SAID]), arrays["ring"], len(fresh.ring))
         if self.fading is None:
             arrays["recent_sums"][:] = 0.0
         self._state = ConformalState(**arrays)

@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program
+from models.joined import copied
 from models.kernel import kernel
 
 PRECISION, RECALL, ALERT_RATE = "precision", "recall", "alert_rate"
@@ -166,9 +167,7 @@ class Threshold:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of the arrays of an earlier `state()._asdict()`, of the same target and class; another share
         than it had goes on with what is known."""
-        fresh = self._state
-        arrays = {name: np.array(state[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields}
-        self._state = ThresholdState(**arrays)
+        self._state = copied(state, self._state)
 
 
 def by_cost(program: Program, out: Floats, decided: Floats, costs: Floats) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program
+from models.joined import copied
 from models.kernel import kernel
 
 BINS = 20  # of equal width, from 0 to 1
@@ -95,7 +96,7 @@ class Estimation:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of the arrays of an earlier `state()._asdict()`."""
-        self._state = EstimationState(*(np.array(state[name], np.float64) for name in EstimationState._fields))
+        self._state = copied(state, self._state)
 
 
 @kernel

@@ -22,3 +22,11 @@ def copied(state: Mapping[str, NDArray[Any]], like: Any, prefix: str = "") -> An
     """The part of a state that `like` is, of the same types: copies of the arrays under its fields behind `prefix`."""
     fields = zip(like._fields, like, strict=True)
     return type(like)(*(np.array(state[prefix + field], array.dtype, order="C") for field, array in fields))
+
+
+def rewound(n: int, old: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    """The last of n rows that the ring `old` took, laid out for another length."""
+    ring = np.zeros((length, old.shape[1]))
+    for i in range(max(0, n - min(len(old), length)), n):
+        ring[i % length] = old[i % len(old)]
+    return ring

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from models import auroc
 from models.contract import PREDICT, Floats, Program
 from models.entry import ANOMALY, VALUES
+from models.joined import rewound
 from models.kernel import kernel
 from models.layout import Layout
 
@@ -295,7 +296,7 @@ class Prequential:
             arrays["ring"][:, R_ALERT] = 0.0
         if arrays["ring"].shape != fresh.ring.shape:
             for name in ("ring", "probabilities"):
-                arrays[name] = _rewind(int(arrays["n"][0]), arrays[name], len(fresh.ring))
+                arrays[name] = rewound(int(arrays["n"][0]), arrays[name], len(fresh.ring))
         if self.fading is None:
             arrays["recent_sums"][:], arrays["recent_confusion"][:], arrays["unit"][:] = 0.0, 0.0, 1.0
         self._state, self._known = PrequentialState(**arrays), None
@@ -361,14 +362,6 @@ def _grow(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     grown = np.zeros(shape, array.dtype)
     grown[tuple(slice(size) for size in array.shape)] = array
     return grown
-
-
-def _rewind(n: int, old: Floats, window: int) -> Floats:
-    """The last labels of the ring `old`, laid out for another length."""
-    ring = np.zeros((window, old.shape[1]))
-    for i in range(max(0, n - min(len(old), window)), n):
-        ring[i % window] = old[i % len(old)]
-    return ring
 
 
 @kernel

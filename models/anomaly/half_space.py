@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.draws import key, uniform_at
+from models.joined import copied
 from models.kernel import kernel
 
 # columns of a node: the last window in which it was met; its counts of the window before that, and of that one
@@ -145,8 +146,7 @@ class HalfSpaceTrees(Learner):
         return self._state
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        fresh = self._state._asdict()
-        self._take(HalfSpaceState(*(np.array(state[f], fresh[f].dtype, order="C") for f in HalfSpaceState._fields)))
+        self._take(copied(state, self._state))
 
     def describe(self) -> list[dict[str, Any]]:
         """The forest, and the range of each numeric feature that had one in the profiles that score."""

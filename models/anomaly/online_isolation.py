@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.draws import key, uniform_at
+from models.joined import copied
 from models.kernel import kernel
 from models.layout import Layout
 
@@ -130,10 +131,7 @@ class OnlineIsolationForest(Learner):
         return self._state
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        fresh = self._state._asdict()
-        self._state = OnlineIsolationState(
-            *(np.array(state[f], fresh[f].dtype, order="C") for f in OnlineIsolationState._fields)
-        )
+        self._state = copied(state, self._state)
 
     def describe(self) -> list[dict[str, Any]]:
         """The forest, and of each numeric feature the widest range that a tree has of it."""
