@@ -183,11 +183,6 @@ def changelog_topic(stream: str) -> str:
     return f"{group_id(stream)}-state-changelog"
 
 
-def default_topics(stream: str) -> Topics:
-    """The topics of a stream that names none of them."""
-    return Topics(*(topic_name(stream, role) for role in (*INPUTS, *OUTPUTS)))
-
-
 def check_topic_name(name: str) -> None:
     """ValueError with what is wrong where Kafka would refuse `name`."""
     if not name:

@@ -131,6 +131,12 @@ def _section(stream: Path) -> dict[str, str] | None:
 
 
 stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+grid_option = click.option(
+    "--grid",
+    multiple=True,
+    metavar="[NAME.]KEY=A,B,…",
+    help="Try every value, in all combinations with those of other --grid. Repeatable.",
+)
 partition_option = click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

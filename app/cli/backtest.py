@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, json_option, partition_option, stream_argument
+from app.cli import broker_option, grid_option, json_option, partition_option, stream_argument
 from app.cli.parsing import parse_grid, parse_model
 from app.kafka.connection import Connection
 
@@ -26,12 +26,7 @@ SHOWN = ("n", "accuracy", "kappa", "f1_macro", "log_loss", "auroc", "cost", "mae
     metavar="NAME[:KEY=VALUE,…]",
     help="A learner; `riparian models` lists them. Repeatable: side by side.  [default: those of the stream file]",
 )
-@click.option(
-    "--grid",
-    multiple=True,
-    metavar="[NAME.]KEY=A,B,…",
-    help="Try every value, in all combinations with those of other --grid. Repeatable.",
-)
+@grid_option
 @click.option(
     "--limit",
     type=click.IntRange(min=1),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from app.cli import grid_option
 from app.cli.parsing import (
     parse_delay,
     parse_grid,
@@ -52,12 +53,7 @@ OF_MODELS |= {
     metavar="[NAME.]KEY=VALUE",
     help="A parameter of every model that has it, or of NAME alone. Repeatable.",
 )
-@click.option(
-    "--grid",
-    multiple=True,
-    metavar="[NAME.]KEY=A,B,…",
-    help="Try every value, in all combinations with those of other --grid. Repeatable.",
-)
+@grid_option
 @click.option(
     "--search",
     type=click.IntRange(min=1),

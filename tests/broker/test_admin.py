@@ -25,9 +25,14 @@ from app.kafka.ports import free_port
 from app.state.changelog import ensure_changelog
 from app.stream_file.spec import load
 from tests.broker.harness import administer, invoke, make_topics, riparian, stream_file
-from topics.names import TIMESTAMP_AFTER, changelog_topic, default_topics, group_id
+from topics import names
+from topics.names import INPUTS, OUTPUTS, TIMESTAMP_AFTER, Topics, changelog_topic, group_id
 
 pytestmark = pytest.mark.broker
+
+
+def default_topics(name: str) -> Topics:
+    return Topics(*(names.topic_name(name, role) for role in (*INPUTS, *OUTPUTS)))
 
 
 def stream(name: str, **changes: Any) -> Any:

@@ -6,9 +6,9 @@ from topics import names
 
 
 def test_topics_of_a_stream() -> None:
-    assert names.default_topics("elec") == names.Topics(
-        "elec.features", "elec.labels", "elec.predictions", "elec.metrics", "elec.drift", "elec.deadletters"
-    )
+    assert [names.topic_name("elec", role) for role in (*names.INPUTS, *names.OUTPUTS)] == [
+        "elec.features", "elec.labels", "elec.predictions", "elec.metrics", "elec.drift", "elec.deadletters",
+    ]  # fmt: skip
     assert names.Topics._fields == (*names.INPUTS, *names.OUTPUTS, *names.STEERING, names.LEARNED)
 
 
