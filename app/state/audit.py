@@ -401,6 +401,17 @@ async def _all(reader: Reader) -> SentRecords:
     return found
 
 
+def sent_before(one: Version | None) -> int:
+    """The offset of the first prediction after a checkpoint; None: after the beginning."""
+    return 0 if one is None else int(one.manifest.outputs.get(PREDICTIONS, 0))
+
+
+def reach(inputs: Mapping[str, Reader], one: Version | None) -> bool:
+    """Whether input topics, by role, still hold all records after a checkpoint; None: after the beginning."""
+    meta = {} if one is None else one.manifest.meta
+    return all(reader.first <= meta.get(state_field(role, "offset"), 0) for role, reader in inputs.items())
+
+
 def _begin(
     spec: Spec,
     partition: int,
@@ -413,10 +424,7 @@ def _begin(
     """The checkpoint to begin at, None for the beginning; StateError where a fold from there cannot lead to `last`."""
 
     def reached(one: Version | None) -> bool:
-        meta = {} if one is None else one.manifest.meta
-        outputs = 0 if one is None else one.manifest.outputs.get(PREDICTIONS, 0)
-        there = all(reader.first <= meta.get(state_field(role, "offset"), 0) for role, reader in inputs.items())
-        return there and sent.first <= outputs
+        return sent.first <= sent_before(one) and reach(inputs, one)
 
     def leads(one: Version | None) -> bool:
         return (None if one is None else _start(spec, one)[0]) == origin and (one is not None or first)

@@ -10,12 +10,12 @@ from app.errors import StateError
 from app.kafka.connection import Connection
 from app.kafka.reading import Reader, reading
 from app.partition.learner import PartitionLearner
-from app.state.audit import _asking, _Audit, _restored, checkpoints
+from app.state.audit import _asking, _Audit, _quiet, _restored, checkpoints, reach, sent_before
 from app.state.finding import Found
 from app.state.proof import Proof, SentRecords
 from app.state.transfer import Version
 from app.stream_file.spec import Spec
-from topics.names import FEATURES, PREDICTIONS, state_field
+from topics.names import FEATURES, PREDICTIONS
 from topics.places import offset_of
 from topics.records import Features, RawBatch
 
@@ -42,10 +42,6 @@ class Moment(NamedTuple):
     offset: int
     n_folded: int
     same: bool
-
-
-def _quiet(done: int, total: int) -> None:
-    """Progress for nobody."""
 
 
 async def moment_of(
@@ -106,10 +102,7 @@ def _nearest(
     """The last checkpoint before a prediction from which one can fold; None for the beginning of the topics."""
 
     def reached(one: Version | None) -> bool:
-        meta = {} if one is None else one.manifest.meta
-        outputs = 0 if one is None else one.manifest.outputs.get(PREDICTIONS, 0)
-        there = all(reader.first <= meta.get(state_field(role, "offset"), 0) for role, reader in inputs.items())
-        return there and sent.first <= outputs <= found.position
+        return sent.first <= sent_before(one) <= found.position and reach(inputs, one)
 
     before = [one for one in kept if learner.place_in(one.manifest.meta, FEATURES) <= found.places[0] and reached(one)]
     if before:
