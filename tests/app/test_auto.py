@@ -36,6 +36,10 @@ REFIT = {"refit": {"model": "cart", "window": 100, "refit_every": 40, "ccp_alpha
 WIDE = [0] * 60 + [4] * 60
 
 
+def auto_of(**parameters: Any) -> Spec:
+    return build({**STREAM, "champion": {"model": "auto", **parameters}, "challengers": {}})
+
+
 def test_a_stream_without_a_champion_has_a_pool_and_what_to_hold_it_against() -> None:
     spec = build(STREAM)
     assert {role: name for role, (name, _) in spec.models().items()} == {
@@ -129,7 +133,7 @@ def of_codes(n: int, n_values: list[int], n_classes: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("n_values", [[0, 0, 4, 0, 2], [12, 30, 0, 3]], ids=["numeric", "nominal"])
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_members_at_their_bound_take_no_more_than_was_reckoned(task: str, n_values: list[int]) -> None:
+def test_members_take_no_more_than_was_reckoned(task: str, n_values: list[int]) -> None:
     n_classes = 3 if task == "classification" else 1
     x, y = of_codes(6000, n_values, n_classes) if n_values[0] else rows(6000, task)
     shape, schema = Shape(task, n_values, n_classes), Schema(tuple(n_values), n_classes, task)
@@ -149,18 +153,11 @@ def test_members_at_their_bound_take_no_more_than_was_reckoned(task: str, n_valu
         learner = create(name, schema, **{**parameters, **bound})
         learn(learner, x, y)
         assert takes / filled < learner.n_bytes <= takes, kind
-
-
-@pytest.mark.parametrize("n_values", [[0, 0, 4, 0, 2], [12, 30, 0, 3]], ids=["numeric", "nominal"])
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_members_of_fixed_size_take_no_more_than_was_reckoned(task: str, n_values: list[int]) -> None:
-    n_classes = 3 if task == "classification" else 1
-    x, y = of_codes(6000, n_values, n_classes) if n_values[0] else rows(6000, task)
     for step in (*auto.MEMBERS[task], *auto.MORE[task]):
-        if not step.share:
-            learner = create(step.model, Schema(tuple(n_values), n_classes, task), **step.parameters)
+        if not step.share:  # of fixed size
+            learner = create(step.model, schema, **step.parameters)
             learn(learner, x, y)
-            assert live_bytes(learner) <= costs.fixed_bytes(Shape(task, n_values, n_classes), step.kind), step.name
+            assert live_bytes(learner) <= costs.fixed_bytes(shape, step.kind), step.name
 
 
 def test_values_are_as_many_as_the_file_says() -> None:
@@ -249,43 +246,36 @@ def test_bytes_are_kept_whatever_values_come(task: str, named: bool) -> None:
     assert taken[1] > 2 * taken[0]
 
 
+TIGHT = {"max_bytes": 100_000, "max_microseconds": 1}
+
+
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("parameters", "message"),
     [
+        ({"max_byte": 5}, "champion: model 'auto' has no parameter 'max_byte': did you m"),
+        ({"max_bytes": 5}, "champion: parameter 'max_bytes' of model 'auto' is 5: give a"),
+        (TIGHT, "champion: max_bytes is 100,000, and a tree of 31 nodes takes 576,000: raise it"),
         (
-            {"champion": {"model": "auto", "max_byte": 5}},
-            "champion: model 'auto' has no parameter 'max_byte': did you m",
-        ),
-        (
-            {"champion": {"model": "auto", "max_bytes": 5}},
-            "champion: parameter 'max_bytes' of model 'auto' is 5: give a",
-        ),
-        ({"challengers": {"b": "auto"}}, 'challengers.b: expected a model, found "auto", which only a champion can be'),
-        (
-            {
-                "features": {f"f{i}": "numeric" for i in range(200)},
-                "champion": {"model": "auto", "max_bytes": 100_000, "max_microseconds": 1},
-            },
-            "champion: max_bytes is 100,000, and a tree of 31 nodes takes 576,000: raise it",
-        ),
-        (
-            {"champion": {"model": "auto", "max_microseconds": 1, "members": REFIT}},
+            {"max_microseconds": 1, "members": REFIT},
             "champion: model 'auto': members are of a pool, and within these bounds auto is a single tree: raise",
         ),
         (
-            {"champion": {"model": "auto", "members": {"more": "xgbost"}}},
+            {"members": {"more": "xgbost"}},
             "champion: member 'more' of model 'opinion-pool': unknown model 'xgbost': did you mean 'xgboost'?",
         ),
-        (
-            {"champion": {"model": "auto", "members": ["xgboost"]}},
-            "champion: parameter 'members' of model 'auto' is ['xgboost']: give a mapping",
-        ),
+        ({"members": ["xgboost"]}, "champion: parameter 'members' of model 'auto' is ['xgboost']: give a mapping"),
     ],
 )
-def test_mistakes_are_one_sentence(fields: Any, message: str) -> None:
+def test_mistakes_are_one_sentence(parameters: Any, message: str) -> None:
+    fields = {"features": {f"f{i}": "numeric" for i in range(200)}} if parameters is TIGHT else {}
     with pytest.raises(SpecError) as caught:
-        build({**STREAM, **fields})
+        build({**STREAM, **fields, "champion": {"model": "auto", **parameters}})
     assert message in str(caught.value)
+
+
+def test_only_a_champion_can_be_auto() -> None:
+    with pytest.raises(SpecError, match=r'challengers.b: expected a model, found "auto", which only a champion can be'):
+        build({**STREAM, "challengers": {"b": "auto"}})
 
 
 def fold(spec: Spec) -> PartitionLearner:
@@ -295,12 +285,12 @@ def fold(spec: Spec) -> PartitionLearner:
 
 
 def test_a_state_keeps_what_was_chosen_by_the_same_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 10}, "challengers": {}})
+    spec = auto_of(max_microseconds=10)
     before = fold(spec)
     cut = before.snapshot()
     later = Resolved("opinion-pool", {"members": {"bayes": {"model": "naive-bayes"}}}, 1, 1.0)
     monkeypatch.setattr(auto, "resolve", lambda *_: later)
-    newer = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 10}, "challengers": {}})
+    newer = auto_of(max_microseconds=10)
     assert newer.models() != spec.models()
     assert list(PartitionLearner(newer).roles["champion"].model.members) == ["bayes"]  # type: ignore[attr-defined]
     known = [None if v is None else v.state() for v in before.vocabularies]
@@ -312,18 +302,14 @@ def test_a_state_keeps_what_was_chosen_by_the_same_budget(monkeypatch: pytest.Mo
     assert learner.digest() == before.digest()
     assert learner.spec.models() == spec.models()
     assert learner.snapshot().meta["auto"] == {"max_microseconds": 10}
-    other = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 11}, "challengers": {}})
     with pytest.raises(StateError, match=r"champion was opinion-pool .*, is opinion-pool"):
-        PartitionLearner(other).restore(cut)
+        PartitionLearner(auto_of(max_microseconds=11)).restore(cut)
 
 
 def test_members_that_a_file_names_come_besides_those_chosen() -> None:
-    plain, more = (
-        build({**STREAM, "champion": "auto"}),
-        build({**STREAM, "champion": {"model": "auto", "members": REFIT}}),
-    )
-    found, resolved = (one.models()["champion"][1]["members"] for one in (plain, more)), more.resolved()
-    before, after = found
+    plain, more = auto_of(), auto_of(members=REFIT)
+    before, after = (one.models()["champion"][1]["members"] for one in (plain, more))
+    resolved = more.resolved()
     assert [*after] == [*before, "refit"]
     assert {name: after[name] for name in before} == before
     assert resolved is not None
@@ -337,9 +323,7 @@ def test_members_that_a_file_names_come_besides_those_chosen() -> None:
 
 def test_a_member_that_is_refitted_goes_on_after_a_restart_and_one_comes_and_goes() -> None:
     """A fit that was not done is repeated; the other members keep what they know."""
-    fields = {**STREAM, "challengers": {}}
-    plain = build({**fields, "champion": {"model": "auto", "max_microseconds": 10}})
-    more = build({**fields, "champion": {"model": "auto", "max_microseconds": 10, "members": REFIT}})
+    plain, more = auto_of(max_microseconds=10), auto_of(max_microseconds=10, members=REFIT)
     x, _ = of_codes(400, [0, 3, 2], 2)
     y = np.floor(2.0 * x[:, 0])
     whole = PartitionLearner(more)

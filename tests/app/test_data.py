@@ -23,6 +23,18 @@ def write(tmp_path):
     return write
 
 
+@pytest.fixture
+def cut(write, monkeypatch):
+    def cut(text, size):
+        """A file of that text, which comes in blocks of that size."""
+        file = DataFile(write(text))
+        blocks = file.blocks
+        monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
+        return file
+
+    return cut
+
+
 def columns(file, **options):
     blocks = list(file.blocks(range(len(file.names)), **options))
     return [[text for block in blocks for text in block.columns[j]] for j in range(len(file.names))]
@@ -125,20 +137,14 @@ def test_times_are_no_feature(write):
     types = file.types()
     assert (types.features, types.times) == ({"v": "numeric"}, ("at",))
     assert file.types(nominal=["at"]).features == {"at": "nominal", "v": "numeric"}
-    with pytest.raises(DataError, match=r"no feature left beside the target 'y'.*--date-parts"):
-        DataFile(write(TIMES, "times.csv")).types()
-    with pytest.raises(DataError, match=r"column 'at' of .* holds times: name the column to predict by --target"):
-        file.types(target="at")
 
 
 @pytest.mark.parametrize(
     "values", [["2026-01-04", "x"], ["1", "2026-01-04"], ["2026-01-04", "1"], ["12:30", "12:31"], ["?", ""]]
 )
 @pytest.mark.parametrize("size", [1, 10])
-def test_a_column_of_times_holds_nothing_else(write, values, size, monkeypatch):
-    file = DataFile(write("at,y\n" + "".join(f"{value},{i}\n" for i, value in enumerate(values))))
-    blocks = file.blocks
-    monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
+def test_a_column_of_times_holds_nothing_else(cut, values, size):
+    file = cut("at,y\n" + "".join(f"{value},{i}\n" for i, value in enumerate(values)), size)
     assert file.types(task="classification").times == ()
 
 
@@ -157,10 +163,9 @@ def test_hour_and_weekday_of_times(write):
 
 
 def test_errors_about_times(write):
-    with pytest.raises(DataError, match=r"no column 'at_hour' for a feature: --date-parts at makes it"):
-        DatedFile(DataFile(write(TIMES)), []).position("at_hour", "a feature")
-    with pytest.raises(DataError, match=r"no column 'on_hour' for a feature: its columns are at, y"):
-        DatedFile(DataFile(write(TIMES)), []).position("on_hour", "a feature")
+    for name, message in (("at_hour", "--date-parts at makes it"), ("on_hour", "its columns are at, y")):
+        with pytest.raises(DataError, match=f"no column '{name}' for a feature: {message}"):
+            DatedFile(DataFile(write(TIMES)), []).position(name, "a feature")
     with pytest.raises(DataError, match="no column 'when' for --date-parts"):
         DatedFile(DataFile(write(TIMES)), ["when"])
     with pytest.raises(DataError, match="has a column 'at_hour' already"):
@@ -185,12 +190,10 @@ def test_ids_are_refused_with_the_cure(write):
 
 
 @pytest.mark.parametrize("size", [100, 10_000])
-def test_a_column_of_numbers_with_a_stray_text_is_named(write, size, monkeypatch):
+def test_a_column_of_numbers_with_a_stray_text_is_named(cut, size):
     def types(n, **options):
-        file = DataFile(write("age,c,y\n" + "".join(f"{i},k{i % 3},{i % 2}\n" for i in range(n)) + "ERR,1,1\n"))
-        blocks = file.blocks
-        monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
-        return file.types(**options)
+        rows = "".join(f"{i},k{i % 3},{i % 2}\n" for i in range(n))
+        return cut(f"age,c,y\n{rows}ERR,1,1\n", size).types(**options)
 
     found = types(300)
     assert (found.features["age"], found.stray) == ("nominal", {"age": "ERR"})
@@ -206,15 +209,13 @@ def test_a_column_of_numbers_with_a_stray_text_is_named(write, size, monkeypatch
 
 @pytest.mark.parametrize("text", ["NA", "nan", "NaN", "null", "None", "N/A", "<NA>", " NULL "])
 @pytest.mark.parametrize("size", [1, 100])
-def test_what_others_write_for_a_missing_number_is_one(write, text, size, monkeypatch):
-    file = DataFile(write(f"a,at,c,y\n{text},{text},{text},1\n2.5,2026-11-21,DE,0\n" + f"3,{text},{text},1\n" * 3))
-    blocks = file.blocks
-    monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
+def test_what_others_write_for_a_missing_number_is_one(cut, text, size):
+    file = cut(f"a,at,c,y\n{text},{text},{text},1\n2.5,2026-11-21,DE,0\n" + f"3,{text},{text},1\n" * 3, size)
     found = file.types()
     assert found.features == {"a": "numeric", "c": "nominal"}
     assert (found.times, found.stray) == (("at",), {})
     assert found.n_values["c"] == 2  # among texts it is one of them: NA is Namibia
-    block = next(blocks([0, 2], None, 10))
+    block = next(DataFile(file.path).blocks([0, 2]))
     assert file.numbers(block, 0, "a").tolist()[1:3] == [2.5, 3.0]
     assert np.isnan(file.numbers(block, 0, "a")[0])
     assert texts(block.columns[1])[0] == text.strip()
@@ -228,11 +229,8 @@ def test_labels_of_numbers_may_have_such_a_text_as_a_class(write):
 
 
 @pytest.mark.parametrize("size", [1, 100])
-def test_such_texts_are_values_once_another_text_comes(write, size, monkeypatch):
-    file = DataFile(write("a,y\nNA,1\n2,0\nred,1\nNA,1\n"))
-    blocks = file.blocks
-    monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
-    column = file.look()[0]["a"]
+def test_such_texts_are_values_once_another_text_comes(cut, size):
+    column = cut("a,y\nNA,1\n2,0\nred,1\nNA,1\n", size).look()[0]["a"]
     assert (column.numeric, sorted(column.values), column.n) == (False, ["2", "NA", "red"], 4)
     assert column.share("NA") == 0.5
 
@@ -251,51 +249,44 @@ def test_ignored_columns_are_not_looked_at(write):
     file = DataFile(write("a,b,id\nx,1,u1\ny,2,u2\n"))
     types = file.types(ignore=["id"])
     assert (types.target, types.features) == ("b", {"a": "nominal"})
-    with pytest.raises(DataError, match=r"no column 'c' for --ignore"):
-        file.types(ignore=["c"])
-    with pytest.raises(DataError, match=r"column 'b' of .* would be the target and ignored"):
-        file.types(target="b", ignore=["b"])
-    with pytest.raises(DataError, match="no feature left"):
-        file.types(ignore=["a", "b"])
-    with pytest.raises(DataError, match="would be the target and ignored"):
-        file.types(ignore=["a", "b", "id"])
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "options", "message"),
     [
-        ("", "is empty: expected a header with column names"),
-        ("1,2,3\n4,5,6\n", r"begins with numbers \(1, 2, 3, …\): expected a header"),
-        ("a\n1\n", "has one column, 'a': expected features and a target"),
-        ("a|b|c\n1|2|3\n", "has one column, 'a|b|c': .* separated by commas, semicolons or tabs".replace("|", "[|]")),
-        ("\n1,2\n", "has a blank first line: expected features and a target"),
-        ('{"a": 1, "b": 2}\n', "holds JSON: expected CSV with a header"),
-        ("a,,c\n1,2,3\n", "column 2 of .* has no name"),
-        ("a,b,a\n1,2,3\n", "two columns called 'a': rename one"),
-        ("a,b\n1,2\n3\n4,5\n", "line 3 of .* has 1 cells, the header has 2: correct or remove the line"),
-        ("a,b\n1,2\n3,4,5\n", "line 3 of .* has 3 cells"),
-        ("a,b\n", "has a header and no rows"),
-        ("a,b\n1,?\n2,\n", "column 'b' of .* is empty: choose another target by --target"),
+        ("", {}, "is empty: expected a header with column names"),
+        ("1,2,3\n4,5,6\n", {}, r"begins with numbers \(1, 2, 3, …\): expected a header"),
+        ("a\n1\n", {}, "has one column, 'a': expected features and a target"),
+        (
+            "a|b|c\n1|2|3\n",
+            {},
+            r"has one column, 'a\|b\|c': .* by commas, semicolons or tabs",
+        ),
+        ("\n1,2\n", {}, "has a blank first line: expected features and a target"),
+        ('{"a": 1, "b": 2}\n', {}, "holds JSON: expected CSV with a header"),
+        ("a,,c\n1,2,3\n", {}, "column 2 of .* has no name"),
+        ("a,b,a\n1,2,3\n", {}, "two columns called 'a': rename one"),
+        ("a,b\n1,2\n3\n4,5\n", {}, "line 3 of .* has 1 cells, the header has 2: correct or remove the line"),
+        ("a,b\n1,2\n3,4,5\n", {}, "line 3 of .* has 3 cells"),
+        ("a,b\n", {}, "has a header and no rows"),
+        ("a,b\n1,?\n2,\n", {}, "column 'b' of .* is empty: choose another target by --target"),
+        (TIMES, {}, r"no feature left beside the target 'y'.*--date-parts"),
+        (TIMES, {"target": "at"}, r"column 'at' of .* holds times: name the column to predict by --target"),
+        (SMALL, {"ignore": ["z"]}, "no column 'z' for --ignore"),
+        (SMALL, {"ignore": ["b"], "target": "b"}, r"column 'b' of .* would be the target and ignored"),
+        (SMALL, {"ignore": ["a", "b"]}, "no feature left"),
+        (SMALL, {"ignore": ["a", "b", "c"]}, "would be the target and ignored"),
+        (SMALL, {"target": "z"}, "no column 'z' for the target: its columns are a, b, c"),
+        (SMALL, {"nominal": ["z"]}, "no column 'z' for a nominal feature"),
+        (SMALL, {"task": "regression"}, r"column 'c' of .* is not numeric: use --task classification"),
     ],
 )
-def test_errors_say_what_to_mend(write, text, message):
+def test_errors_say_what_to_mend(write, text, options, message):
     path = write(text)
     with pytest.raises(DataError, match=message) as caught:
-        DataFile(path).types()
+        DataFile(path).types(**options)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_errors_about_columns(write):
-    file = DataFile(write(SMALL))
-    with pytest.raises(DataError, match="no column 'z' for the target: its columns are a, b, c"):
-        file.types(target="z")
-    with pytest.raises(DataError, match="no column 'z' for a nominal feature"):
-        file.types(nominal=["z"])
-    with pytest.raises(DataError, match=r"column 'c' of .* is not numeric: use --task classification"):
-        file.types(task="regression")
-    with pytest.raises(DataError, match=r"column 'c' of .* would be the target and is a feature"):
-        file.target(None, ["a", "c"])
 
 
 @pytest.mark.parametrize("cell", ["abc", "inf", "1e999", "0x10"])
@@ -311,13 +302,14 @@ def test_errors_about_the_file(tmp_path, write):
         DataFile(tmp_path / "absent.csv")
     with pytest.raises(DataError, match="cannot be read"):
         DataFile(tmp_path)
-    (tmp_path / "latin.csv").write_bytes(b"a,b\n\xe9,1\n" * 5)
-    with pytest.raises(DataError, match="is not UTF-8 text"):
-        DataFile(tmp_path / "latin.csv").types()
     whole = gzip.compress(("a,b\n" + "1,2\n" * 5000).encode())
-    (tmp_path / "half.csv.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match="is damaged"):
-        DataFile(tmp_path / "half.csv.gz").types()
-    (tmp_path / "rotten.csv.gz").write_bytes(whole[:40] + b"\xff" * 20 + whole[60:])
-    with pytest.raises(DataError, match="is damaged"):
-        DataFile(tmp_path / "rotten.csv.gz").types()
+    for name, content, message in (
+        ("latin.csv", b"a,b\n\xe9,1\n" * 5, "is not UTF-8 text"),
+        ("half.csv.gz", whole[: len(whole) // 2], "is damaged"),
+        ("rotten.csv.gz", whole[:40] + b"\xff" * 20 + whole[60:], "is damaged"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=message):
+            DataFile(tmp_path / name).types()
+    with pytest.raises(DataError, match=r"column 'c' of .* would be the target and is a feature"):
+        DataFile(write(SMALL)).target(None, ["a", "c"])

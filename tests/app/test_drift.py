@@ -88,6 +88,17 @@ def fold(spec: Spec, data: tuple[RawBatch, RawBatch], limit: int, restart: int =
             assert learner.restore(cut) == []
 
 
+def folded_in_cuts(spec: Spec, data: tuple[RawBatch, RawBatch], whole: tuple[int, int], *cuts: tuple[int, int]):
+    """The learner of the whole and its events, which are those of all cuts."""
+    learner, events, predicted = fold(spec, data, *whole)
+    for cut in cuts:
+        other, found, same = fold(spec, data, *cut)
+        assert found == events
+        assert same.tobytes() == predicted.tobytes()
+        assert other.digest() == learner.digest()
+    return learner, events
+
+
 @pytest.mark.parametrize(
     ("task", "action", "more"),
     [
@@ -106,12 +117,7 @@ def test_events_states_and_actions_are_the_same_for_every_cut(task: str, action:
     delay, pool = 90 if "late" in task else DELAY, "pool" in task
     task = "regression" if "regression" in task else "classification"
     spec, data = stream(task, pool, on_drift=action, **more), records(task, delay=delay)
-    whole, events, predicted = fold(spec, data, N)
-    for limit, restart in ((700, 1), (64, 0), (64, 7)):
-        learner, found, same = fold(spec, data, limit, restart)
-        assert found == events
-        assert same.tobytes() == predicted.tobytes()
-        assert learner.digest() == whole.digest()
+    whole, events = folded_in_cuts(spec, data, (N, 0), (700, 1), (64, 0), (64, 7))
     assert events
     assert {event.level for event in events} <= {"warning", "drift", "improvement", None}
     assert sum(n for *_, n, _ in whole.drift.events()) == sum(event.level is not None for event in events)
@@ -140,14 +146,9 @@ def test_records_of_all_kinds_make_no_difference_to_the_cut() -> None:
         RawBatch(list(range(len(rows))), [int(r.time) for r in rows], [r.key for r in rows], [r.value for r in rows])
         for rows in ([record for role, record in made if role == wanted] for wanted in (FEATURES, LABELS))
     )
-    whole, events, predicted = fold(spec, data, 8192)
+    whole, events = folded_in_cuts(spec, data, (8192, 0), (60, 0), (333, 1), (60, 4))
     assert whole.roles["champion"].reactions[0] >= 2
     assert "replace-started" in {event.action for event in events}
-    for limit, restart in ((60, 0), (333, 1), (60, 4)):
-        learner, found, same = fold(spec, data, limit, restart)
-        assert found == events
-        assert same.tobytes() == predicted.tobytes()
-        assert learner.digest() == whole.digest()
 
 
 def labelled(data: tuple[RawBatch, RawBatch]):
@@ -254,18 +255,8 @@ def test_predictions_of_who_knew_nothing_are_null_and_say_nothing_of_the_model(t
     unknown = np.isnan(predicted[:, 0]) if task == "regression" else (predicted == 0.0).all(axis=1)
     n_unknown = 92  # the very first label never comes
     assert np.flatnonzero(unknown).tolist() == list(range(n_unknown))
-    written = learner.codec.encode_predictions(
-        PredictionColumns(
-            ids=["0", "1"],
-            p=predicted[[0, 200]],
-            classes=learner.classes,
-            model="m",
-            offsets=[0, 1],
-            label_offsets=[0, 0],
-            probabilities=True,
-            challengers=None,
-        )
-    )
+    columns = PredictionColumns(["0", "1"], predicted[[0, 200]], learner.classes, "m", [0, 1], [0, 0])
+    written = learner.codec.encode_predictions(columns)
     null, known = map(json.loads, written)
     assert null["y"] is None
     assert known["y"] is not None

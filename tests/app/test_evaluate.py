@@ -45,42 +45,37 @@ def mixed(tmp_path_factory):
     return path
 
 
-def naive(path, model, delay, task="classification", **parameters):
-    """One row at a time: predict; then learn the label that is due."""
-    with gzip.open(path, "rt") as file:
-        rows = list(csv.reader(file))[1:]
+def naive(path, model, delay, times=range(N), **parameters):
+    """Events in the order of time (that of rows, where no times are), features first on a tie: predict, or learn."""
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as file:
+        rows = [row[-4:] for row in csv.reader(file)][1:]
     codes = [{}, {}, {}, {}]
 
     def value(j, text):
         if text in ("", "?"):
             return np.nan
-        if j in (1, 3) and task == "classification":
-            return float(codes[j].setdefault(text, len(codes[j])))
-        return float(text)
+        return float(codes[j].setdefault(text, len(codes[j]))) if j in (1, 3) else float(text)
 
     x = np.array([[value(j, text) for j, text in enumerate(row[:3])] for row in rows])
     y = [value(3, row[3]) for row in rows]
-    learner = create(model, Schema((0, 4, 0), 2, task), **parameters)
-    twin = NaivePrequential(task)
-    predictions = []
-
-    def learn(i):
-        if i >= 0 and not np.isnan(y[i]):
+    learner = create(model, Schema((0, 4, 0), 2, "classification"), **parameters)
+    twin = NaivePrequential("classification")
+    predictions = {}
+    for _, is_label, i in sorted((t + k * delay, k, i) for i, t in enumerate(times) for k in (0, 1)):
+        if not is_label:
+            predictions[i] = learner.predict_many(x[i : i + 1])[0]
+        elif not np.isnan(y[i]):
             twin.score(int(y[i]), predictions[i].tolist())
             learner.learn_many(x[i : i + 1], np.array([y[i]]))
-
-    for i in range(len(rows) + delay):
-        if i < len(rows):
-            predictions.append(learner.predict_many(x[i : i + 1])[0])
-        learn(i - delay)
-    return np.array(predictions), twin.metrics()
+    return np.array([predictions[i] for i in range(len(rows))]), twin.metrics()
 
 
-def run(path, model, delay=0, **options):
-    file = DataFile(path)
+def run(source, model, delay=0, **options):
+    file = source if isinstance(source, SyntheticFile) else DataFile(source)
+    clock = options.get("clock")
     spec, goal, n = spec_for(file, model, options.pop("parameters", {}), label_delay=delay, **options)
     outcomes = []
-    result = evaluate(file, spec, goal, n, label_delay=delay, limit=options.get("limit"), on_outcome=outcomes.append)
+    result = evaluate(file, spec, goal, n, label_delay=delay, clock=clock, on_outcome=outcomes.append)
     p = [outcome.p["champion"] for outcome in outcomes]
     width = max(part.shape[1] for part in p)  # capacity of classes, which grows
     return result, np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in p])
@@ -310,60 +305,17 @@ def timed(mixed, tmp_path_factory):
     return folder, np.maximum.accumulate(times)
 
 
-def naive_timed(path, times, delay_ms, **parameters):
-    """Events in the order of time, features first on a tie."""
-    with open(path) as file:
-        rows = [row[1:] for row in csv.reader(file)][1:]
-    events = sorted([(t, 0, i) for i, t in enumerate(times)] + [(t + delay_ms, 1, i) for i, t in enumerate(times)])
-    codes = [{}, {}, {}, {}]
-    learner = create("hoeffding-tree", Schema((0, 4, 0), 2, "classification"), **parameters)
-    predictions, n = {}, 0
-
-    def value(j, text):
-        if text in ("", "?"):
-            return np.nan
-        return float(codes[j].setdefault(text, len(codes[j]))) if j in (1, 3) else float(text)
-
-    x = np.array([[value(j, text) for j, text in enumerate(row[:3])] for row in rows])
-    y = [value(3, row[3]) for row in rows]
-    for _, kind, i in events:
-        if kind == 0:
-            predictions[i] = learner.predict_many(x[i : i + 1])[0]
-        elif not np.isnan(y[i]):
-            learner.learn_many(x[i : i + 1], np.array([y[i]]))
-            n += 1
-    return np.array([predictions[i] for i in range(len(rows))]), n
-
-
 @pytest.mark.parametrize(("delay", "size"), [(0, 50), (0.001, 50), (0.05, 50), (1.2, 50), (1000.0, 50), (0.05, 1)])
 def test_delays_in_time_equal_a_naive_order_of_events(timed, delay, size, monkeypatch):
     folder, times = timed
     monkeypatch.setattr(module, "LARGEST_BATCH", size)
     parameters = {"grace_period": 30, "tie_threshold": 0.3}
-    expected, n = naive_timed(folder / "seconds.csv", times, round(delay * 1000), **parameters)
+    expected, metrics = naive(folder / "seconds.csv", "hoeffding-tree", round(delay * 1000), times, **parameters)
     for name in ("seconds", "iso"):
-        file = DataFile(folder / f"{name}.csv")
-        spec, goal, rows = spec_for(file, "hoeffding-tree", parameters, clock="at")
-        assert list(spec.features) == ["u", "colour", "v"]
-        outcomes = []
-        result = evaluate(file, spec, goal, rows, label_delay=delay, clock="at", on_outcome=outcomes.append)
-        found = np.concatenate([np.pad(p, ((0, 0), (0, 2 - p.shape[1]))) for p in (o.p["champion"] for o in outcomes)])
-        assert np.array_equal(found, expected)
-        assert (result["n"], result["label_delay"], result["clock"]) == (n, delay, "at")
+        result, predictions = run(folder / f"{name}.csv", "hoeffding-tree", delay, parameters=parameters, clock="at")
+        assert np.array_equal(predictions[:, :2], expected)
+        assert (result["n"], result["label_delay"], result["clock"]) == (metrics["n"], delay, "at")
         assert not {"expired", "evicted"} & set(result)
-
-
-def test_a_stream_files_horizon_holds_where_there_is_time(timed):
-    folder, _ = timed
-    file = DataFile(folder / "seconds.csv")
-    text = STREAM.replace("seed: 3", "join: {horizon: 100ms}")
-    for delay, expired in ((0.05, False), (0.2, True)):
-        spec, goal, n = spec_for(
-            file, "naive-bayes", {}, stream=loads(text.replace("max_values: 2", "max_values: 9")), clock="at"
-        )
-        result = evaluate(file, spec, goal, n, label_delay=delay, clock="at")
-        assert (result["n"] == 0) == expired
-        assert (result.get("expired", 0) > 500) == expired
 
 
 @pytest.mark.parametrize("more", [(), ("--model", "naive-bayes")])
@@ -373,36 +325,36 @@ def test_labels_later_than_the_horizon_are_told(timed, more):
     text = STREAM.replace("max_values: 2", "max_values: 9")
     for horizon, told in (("100ms", True), ("1s", False)):
         path.write_text(text.replace("seed: 3", f"join: {{horizon: {horizon}}}"))
-        done = invoke(
-            "evaluate", folder / "seconds.csv", "--stream", path, "--time", "at", "--label-delay", "200ms", *more
-        )
+        late = ("evaluate", folder / "seconds.csv", "--stream", path, "--time", "at", "--label-delay", "200ms", *more)
+        done = invoke(*late)
         assert ("labels come 200ms late, and instances wait for 100ms (join.horizon" in done.stderr) == told
         assert "instances expired" in done.stdout or not told
+        if more:
+            (result,) = json.loads(invoke(*late, "--json").stdout)["runs"]
+            assert (result["n"] == 0, result.get("expired", 0) > 500) == (told, told)
 
 
 def test_command_with_times(timed):
     path = timed[0] / "iso.csv"
-    given = ["evaluate", path, "--model", "naive-bayes", "--time", "at", "--label-delay"]
-    found = json.loads(invoke(*given, "50ms", "--json").stdout)
+    given = ["evaluate", path, "--model", "naive-bayes", "--label-delay", "50ms", "--time"]
+    assert list(spec_for(DataFile(path), "naive-bayes", {}, clock="at")[0].features) == ["u", "colour", "v"]
+    found = json.loads(invoke(*given, "at", "--json").stdout)
     assert (found["label_delay"], found["clock"]) == (0.05, "at")
-    assert "labels 50ms late" in invoke(*given, "50ms").stdout
-    for arguments, message in (
-        (["evaluate", path, "--model", "naive-bayes", "--time", "label"], "would be the target and the time"),
-        (["evaluate", path, "--model", "naive-bayes", "--time", "then"], "no column 'then' for the time of a row"),
-        (["evaluate", path, "--model", "naive-bayes", "--time", "colour"], "in column 'colour': expected a time"),
-    ):
-        assert message in str(invoke(*arguments).exception)
+    assert "labels 50ms late" in invoke(*given, "at").stdout
+    for column, message in {
+        "label": "would be the target and the time",
+        "then": "no column 'then' for the time of a row",
+        "colour": "in column 'colour': expected a time",
+    }.items():
+        assert message in str(invoke(*given, column).exception)
 
 
 def test_detectors_watch_the_errors_and_change_nothing_else():
     recipe = Recipe("stagger", 3000, 0, {}, [Drift(1500, 0, {"function": 2})])
     arguments = ["evaluate", "--generate", "stagger", "-n", 3000, "--drift", 1500, "--to", "function=2"]
     arguments += ["--model", "naive-bayes"]
-    outcomes = []
     file = SyntheticFile(recipe)
-    spec, goal, n = spec_for(file, "naive-bayes", {})
-    plain = evaluate(file, spec, goal, n, on_outcome=outcomes.append)
-    p = np.concatenate([np.pad(o.p["champion"], ((0, 0), (0, 2 - o.p["champion"].shape[1]))) for o in outcomes])
+    plain, p = run(file, "naive-bayes")
     codes, y = {}, []
     for block in file.blocks((3,)):
         y += [codes.setdefault(text, len(codes)) for text in block.columns[0]]

@@ -227,18 +227,23 @@ def read_back(monkeypatch: pytest.MonkeyPatch, loaded: Loaded, sent: list[bytes]
     return found
 
 
+def lived_as_recorded(made: World, seed: int) -> Lived:
+    """What a worker did, which is what the slow twin does by the order that its predictions record."""
+    lived = live(made, seed)
+    twin = one_by_one(made, recorded(lived.sent, lived.learner.offsets))
+    assert twin.sent == lived.sent
+    assert twin.learner.digest() == lived.learner.digest()
+    assert (twin.events, twin.letters) == (lived.events, lived.letters)
+    return lived
+
+
 seeds = st.integers(0, 10**6)
 
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.integers(10, 90))
 def test_a_worker_does_what_its_predictions_record(seed: int, n: int) -> None:
-    made = world(seed, n)
-    lived = live(made, seed)
-    twin = one_by_one(made, recorded(lived.sent, lived.learner.offsets))
-    assert twin.sent == lived.sent
-    assert twin.learner.digest() == lived.learner.digest()
-    assert (twin.events, twin.letters) == (lived.events, lived.letters)
+    lived = lived_as_recorded(world(seed, n), seed)
     assert [event.number for event in lived.events] == list(range(len(lived.events)))
 
 
@@ -247,19 +252,20 @@ def test_a_worker_does_what_its_predictions_record(seed: int, n: int) -> None:
 def test_the_next_owner_repeats_it_from_any_checkpoint_however_batches_are_cut(
     seed: int, other: int, n: int, data: st.DataObject
 ) -> None:
-    lived = live(world(seed, n), seed)
-    repeat(seed, n, lived, data.draw(st.sampled_from(lived.checkpoints)) if lived.checkpoints else None, other)
+    made = world(seed, n)
+    lived = live(made, seed)
+    repeat(made, lived, data.draw(st.sampled_from(lived.checkpoints)) if lived.checkpoints else None, other)
 
 
 def test_a_reset_before_anything_waits_repeats_from_a_checkpoint() -> None:
     """The first that waits in a store is number 0 there, and was another number before the restart."""
-    lived = live(world(393532, 76), 393532)
-    repeat(393532, 76, lived, lived.checkpoints[0], 0)
+    made = world(393532, 76)
+    lived = live(made, 393532)
+    repeat(made, lived, lived.checkpoints[0], 0)
 
 
-def repeat(seed: int, n: int, lived: Lived, version: Version | None, other: int) -> None:
+def repeat(made: World, lived: Lived, version: Version | None, other: int, limit: int = 30) -> None:
     """Fold again from a checkpoint, or from the beginning, and compare."""
-    made = world(seed, n)
     learner, n_sent, manifest = PartitionLearner(SPEC), 0, None
     if version is not None:
         learner, manifest, n_sent = restored(version), version.manifest, version.manifest.outputs["predictions"]
@@ -277,13 +283,13 @@ def repeat(seed: int, n: int, lived: Lived, version: Version | None, other: int)
         assert position.wanted == offset
     # In other pieces, and with other limits.
     rng = np.random.default_rng([other, 2])
-    merge, sent = Merge(learner.buffers(), found.script, limit=int(rng.integers(1, 30))), list[bytes]()
+    merge, sent = Merge(learner.buffers(), found.script, limit=int(rng.integers(1, limit))), list[bytes]()
     events, first = list[EventRecord](), learner.steering.n_events
     stops = {role: lived.learner.offsets[role] for role in merge.buffers}
     while any(buffer.next_offset < stops[role] for role, buffer in merge.buffers.items()) or merge.n_waiting:
         role = str(rng.choice(list(stops)))
         start = merge.buffers[role].next_offset
-        merge.buffers[role].add(made.piece(role, start, min(stops[role], start + int(rng.integers(1, 9)))))
+        merge.buffers[role].add(made.piece(role, start, min(stops[role], start + int(rng.integers(1, limit // 3 - 1)))))
         whole = all(buffer.next_offset == stops[role] for role, buffer in merge.buffers.items())
         outcome = learner.step(merge.release(EVERYTHING if whole else None))
         sent += learner.encode(outcome)
@@ -294,7 +300,7 @@ def repeat(seed: int, n: int, lived: Lived, version: Version | None, other: int)
             assert version.manifest.topics == ["s.features", "s.labels", "s.control"]
             learner = restored(version)
             left = found.script.part(int(np.searchsorted(found.script.offsets, learner.offsets[FEATURES])))
-            merge = Merge(learner.buffers(), left, limit=int(rng.integers(1, 30)))
+            merge = Merge(learner.buffers(), left, limit=int(rng.integers(1, limit)))
     assert sent == lived.sent[n_sent:]
     assert events == lived.events[first:]
     assert learner.digest() == lived.learner.digest()
@@ -343,23 +349,10 @@ def test_commands_come_between_trials_resets_and_the_votes_of_pools(
     labels = made.records[LABELS].values
     turned = [value.translate(bytes.maketrans(b"pq", b"qp")) for value in labels[700:]]  # type: ignore[union-attr]
     labels[700:] = turned
-    lived = live(made, seed)
-    twin = one_by_one(made, recorded(lived.sent, lived.learner.offsets))
-    assert twin.sent == lived.sent
-    assert twin.learner.digest() == lived.learner.digest()
-    assert twin.events == lived.events
+    lived = lived_as_recorded(made, seed)
     assert sum(role.reactions[reaction] for role in lived.learner.roles.values())
     for version in lived.checkpoints[:: max(1, len(lived.checkpoints) // 5)]:
-        learner, n_sent = restored(version), version.manifest.outputs["predictions"]
-        with pytest.MonkeyPatch.context() as patch:
-            found = read_back(patch, Loaded(learner, None, version.manifest, []), lived.sent)  # type: ignore[arg-type]
-        merge, sent = Merge(learner.buffers(), found.script, limit=77), list[bytes]()
-        for role, buffer in merge.buffers.items():
-            buffer.add(made.piece(role, buffer.next_offset, lived.learner.offsets[role]))
-        while merge.n_waiting:
-            sent += learner.encode(learner.step(merge.release(EVERYTHING)))
-        assert sent == lived.sent[n_sent:]
-        assert learner.digest() == lived.learner.digest()
+        repeat(made, lived, version, seed, limit=300)
 
 
 def test_a_command_in_another_place_is_found() -> None:

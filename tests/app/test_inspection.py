@@ -49,6 +49,14 @@ def orchard(n: int = 3000) -> list[dict[str, Any]]:
     return rows
 
 
+def learned(spec: Spec, partition: int, rows: list[dict[str, Any]]) -> PartitionLearner:
+    learner, offsets = PartitionLearner(spec, partition), np.arange(len(rows))
+    values: list[bytes | None] = [json.dumps(row).encode() for row in rows]
+    raw = RawBatch(offsets.tolist(), offsets.tolist(), [None] * len(values), values)
+    learner.step(Release({"features": Piece(raw, offsets, offsets)}, {}))
+    return learner
+
+
 @pytest.fixture(scope="module")
 def spec() -> Spec:
     return loads(STREAM)
@@ -56,12 +64,7 @@ def spec() -> Spec:
 
 @pytest.fixture(scope="module")
 def trained(spec: Spec) -> PartitionLearner:
-    learner = PartitionLearner(spec, 1)
-    values = [json.dumps(row).encode() for row in orchard()]
-    offsets = np.arange(len(values))
-    raw = RawBatch(offsets.tolist(), offsets.tolist(), [None] * len(values), list(values))
-    learner.step(Release({"features": Piece(raw, offsets, offsets)}, {}))
-    return learner
+    return learned(spec, 1, orchard())
 
 
 @pytest.fixture(scope="module")
@@ -221,15 +224,10 @@ champion:
 
 def test_alternate_trees_are_shown_beside_their_node() -> None:
     spec = loads(BESIDE)
-    learner = PartitionLearner(spec, 0)
     rows = orchard()
     for row in rows[1500:]:  # the fruit are turned round
         row["y"] = {"apple": "plum", "plum": "apple"}.get(row["y"], row["y"])
-    values = [json.dumps(row).encode() for row in rows]
-    offsets = np.arange(len(values))
-    raw = RawBatch(offsets.tolist(), offsets.tolist(), [None] * len(values), values)
-    learner.step(Release({"features": Piece(raw, offsets, offsets)}, {}))
-    state = loading.restore(spec, 0, items_of(learner.snapshot(), "orchard", 0, sequence=1))
+    state = loading.restore(spec, 0, items_of(learned(spec, 0, rows).snapshot(), "orchard", 0, sequence=1))
     nodes = json.loads(inspection.as_json(state, spec, "champion"))["nodes"]
     beside = [node["alternate"] for node in nodes if "alternate" in node]
     assert beside
