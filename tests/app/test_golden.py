@@ -120,6 +120,20 @@ def test_the_golden_tree_has_grown() -> None:
     assert learner.roles["champion"].model.size()["n_leaves"] > 2
 
 
+def goes_on(
+    learner: PartitionLearner,
+    beginning: PartitionLearner,
+    digests: dict[str, str],
+    newer: tuple[str, ...] = (),
+    turns: int = AFTER,
+) -> None:
+    """The learner of a golden state as it was, and after the rest, which today's code comes to from the beginning."""
+    assert learner.digest(newer) == digests["restored"]
+    for one in (learner, beginning):
+        fold(one, "classification", AFTER, turns)
+        assert one.digest(newer) == digests["continued"]
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("drift-*.json")), ids=lambda path: path.stem)
 def test_a_golden_state_of_models_that_answer_drift_is_read_and_goes_on_as_it_would_have(path: Path) -> None:
     digests = json.loads(path.read_text(encoding="utf-8"))
@@ -130,14 +144,9 @@ def test_a_golden_state_of_models_that_answer_drift_is_read_and_goes_on_as_it_wo
     own = {f"drift/trials/champion/{name}" for name in ("numbers", "recent")}
     fresh = {f"drift/trials/champion/model/{name}" for name in learner.roles["champion"].model.state()._fields}
     assert {name for name in arrays if name.startswith("drift/")} == {"drift/signals", *own, *fresh}
-    assert learner.digest(NEWER) == digests["restored"]
     assert counted(learner) == {"champion": [0, 0, 0], "reset": [1, 0, 0], "nb": [0, 0, 0]}
-    fold(learner, "classification", AFTER, TURNS)
-    assert learner.digest(NEWER) == digests["continued"]
+    goes_on(learner, PartitionLearner(watched(), PARTITION), digests, NEWER, TURNS)
     assert counted(learner)["champion"] == [0, 1, 0]
-    beginning = PartitionLearner(watched(), PARTITION)
-    fold(beginning, "classification", AFTER, TURNS)
-    assert beginning.digest(NEWER) == digests["continued"]
 
 
 @pytest.mark.parametrize("path", JUDGED, ids=lambda path: path.stem)
@@ -146,12 +155,7 @@ def test_a_golden_state_of_what_is_said_about_models_is_read_and_goes_on_as_it_w
     learner = portable.restore(judged(), portable.unpack(path.with_suffix(".bin").read_bytes(), path.stem))
     names = learner.snapshot().arrays
     assert all(any(name.startswith(newer) for name in names) for newer in NEWER if newer not in without)
-    assert learner.digest(without) == digests["restored"]
-    fold(learner, "classification", AFTER)
-    assert learner.digest(without) == digests["continued"]
-    beginning = PartitionLearner(judged(), PARTITION)
-    fold(beginning, "classification", AFTER)
-    assert beginning.digest(without) == digests["continued"]
+    goes_on(learner, PartitionLearner(judged(), PARTITION), digests, without)
 
 
 def test_a_golden_state_that_commands_have_changed_is_read_and_goes_on_as_it_would_have() -> None:
@@ -165,13 +169,9 @@ def test_a_golden_state_that_commands_have_changed_is_read_and_goes_on_as_it_wou
     }
     assert [name for name, role in learner.roles.items() if role.frozen] == ["hoeffding-tree"]
     assert (learner.steering.n_events, learner.roles["champion"].action) == (4, "reset")
-    assert learner.digest(LATEST) == digests["restored"]
-    fold(learner, "classification", AFTER)
-    assert learner.digest(LATEST) == digests["continued"]
     beginning = PartitionLearner(steered(), PARTITION)
     steer(beginning)
-    fold(beginning, "classification", AFTER)
-    assert beginning.digest(LATEST) == digests["continued"]
+    goes_on(learner, beginning, digests, LATEST)
 
 
 @pytest.mark.parametrize("by", [changed(), changed(APPLIED)], ids=["the file of before", "the one that was applied"])
@@ -185,13 +185,9 @@ def test_a_golden_state_whose_features_have_changed_is_read_and_goes_on_as_it_wo
     }
     assert (list(learner.spec.features), learner.spec.gone) == (["a", "c", "b"], {"c"})
     assert {one.signal for one in learner.drift.distances()} == {"a", "b", "prediction"}
-    assert learner.digest() == digests["restored"]
-    fold(learner, "classification", AFTER)
-    assert learner.digest() == digests["continued"]
     beginning = PartitionLearner(changed(), PARTITION)
     change(beginning)
-    fold(beginning, "classification", AFTER)
-    assert beginning.digest() == digests["continued"]
+    goes_on(learner, beginning, digests)
 
 
 def test_a_golden_state_with_thresholds_is_read_and_goes_on_as_it_would_have() -> None:
@@ -200,12 +196,7 @@ def test_a_golden_state_with_thresholds_is_read_and_goes_on_as_it_would_have() -
     assert all(
         role.decision and role.decision.threshold and role.decision.threshold.value for role in learner.roles.values()
     )
-    assert learner.digest() == digests["restored"]
-    fold(learner, "classification", AFTER)
-    assert learner.digest() == digests["continued"]
-    beginning = PartitionLearner(decided(), PARTITION)
-    fold(beginning, "classification", AFTER)
-    assert beginning.digest() == digests["continued"]
+    goes_on(learner, PartitionLearner(decided(), PARTITION), digests)
 
 
 def counted(learner: PartitionLearner) -> dict[str, list[int]]:

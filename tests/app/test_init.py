@@ -30,6 +30,12 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def drafted(path: Path, content: str, **known: Any) -> tuple[str, Spec]:
+    """The stream file of a data file of that content."""
+    path.write_text(content)
+    return write(of_file(DataFile(path), **known))
+
+
 def run(*arguments: object, **options: Any) -> Any:
     return CliRunner().invoke(cli, list(map(str, arguments)), **options)
 
@@ -111,10 +117,8 @@ def test_bounds_are_named_where_values_are_many(tmp_path: Path) -> None:
     assert [most_values(n) for n in (1, 10, 11, 250, 251, 500, 501, 5000)] == [
         None, None, 1000, 1000, 2000, 2000, 5000, 20_000,
     ]  # fmt: skip
-    path = tmp_path / "d.csv"
     rows = (f"c{i % 9},k{i % 12},m{i * 7 % 300},s{i * 7 % 1100},{i % 2}\n" for i in range(12_000))
-    path.write_text("few,some,many,most,label\n" + "".join(rows))
-    text, spec = write(of_file(DataFile(path)))
+    text, spec = drafted(tmp_path / "d.csv", "few,some,many,most,label\n" + "".join(rows))
     assert {name: feature.max_values for name, feature in spec.features.items()} == {
         "few": 1000, "some": 1000, "many": 2000,
     }  # fmt: skip
@@ -160,33 +164,33 @@ def test_names_and_values_that_yaml_would_take_otherwise_come_back(tmp_path: Pat
     refused = ['quo"te', "bell\x07"]
     odd = ["on", "1e5", "a: b", "#x", "ünï", 'quo"te', "{c}", "null", "a.b", "bell\x07", "y"]
     rows = "".join(",".join(f'"{(i * 7 + j) % 9}.5"' for j in range(len(odd))) + f",{i % 2}\n" for i in range(30))
-    path = tmp_path / "odd.csv"
-    path.write_text(",".join('"' + name.replace('"', '""') + '"' for name in odd) + ",label\n" + rows)
-    text, spec = write(of_file(DataFile(path), label="label"))
+    header = ",".join('"' + name.replace('"', '""') + '"' for name in odd)
+    text, spec = drafted(tmp_path / "odd.csv", f"{header},label\n{rows}", label="label")
     assert list(spec.features) == [name for name in odd if name not in refused]
     assert all(f"  # {quoted(name)}: numeric " in text for name in refused)
-    texts = tmp_path / "texts.csv"
-    texts.write_text("v,label\n" + "".join(f'{i % 3},"{("no", "12: 30", "it, is")[i % 3]}"\n' for i in range(30)))
-    text, spec = write(of_file(DataFile(texts)))
-    assert write(of_file(DataFile(texts)))[0].replace("# classes", "classes") != text
+    rows = "".join(f'{i % 3},"{("no", "12: 30", "it, is")[i % 3]}"\n' for i in range(30))
+    text, _ = drafted(tmp_path / "texts.csv", "v,label\n" + rows)
+    assert "# classes" in text
     (tmp_path / "closed.yaml").write_text(text.replace("# classes", "classes"))
     assert load(tmp_path / "closed.yaml").classes == ["no", "12: 30", "it, is"]
 
 
 def test_a_decision_is_proposed_where_a_class_is_rare(tmp_path: Path) -> None:
-    def drafted(n_rare: int) -> str:
-        path = tmp_path / f"rare-{n_rare}.csv"
+    def proposed(n_rare: int) -> str:
         labels = ["no: 1"] * n_rare + ["ok"] * (1000 - n_rare) + ["", "?"]
-        path.write_text("a,label\n" + "".join(f"{i % 99},{label}\n" for i, label in enumerate(labels)))
-        return write(of_file(DataFile(path)))[0]
+        rows = "".join(f"{i % 99},{label}\n" for i, label in enumerate(labels))
+        return drafted(tmp_path / "d.csv", "a,label\n" + rows)[0]
 
-    text = drafted(3)
+    text = proposed(3)
     assert '"no: 1" is 0.3 % of the labels' in text
     assert '# decision: {class: "no: 1", alert_rate: 0.006}' in text
     spec = loads(text.replace("# decision", "decision"))
     assert spec.decision is not None
     assert spec.decision.target == ("alert_rate", 0.006)
-    assert "decision" not in drafted(60)
+    assert "decision" not in proposed(60)
+    for n_classes, is_proposed in ((2, True), (6, True), (13, False), (60, False)):  # not for one of many classes
+        rows = "".join(f"{i % 7 / 4},k{i % (n_classes - 1)}\n" for i in range(999))
+        assert ("# decision" in drafted(tmp_path / "d.csv", f"x,label\n{rows}1,rare\n")[0]) == is_proposed
 
 
 def test_what_cannot_be_is_one_sentence(shop: Path) -> None:
@@ -319,19 +323,10 @@ def test_records_that_say_too_little_are_one_sentence() -> None:
     assert spec_of(plain, label="b", id_="@key").record.id == ("@key",)
 
 
-def test_no_decision_is_proposed_for_one_of_many_classes(tmp_path: Path) -> None:
-    path = tmp_path / "d.csv"
-    for n_classes, proposed in ((2, True), (6, True), (13, False), (60, False)):
-        rows = "".join(f"{i % 7 / 4},k{i % (n_classes - 1)}\n" for i in range(999))
-        path.write_text(f"x,label\n{rows}1,rare\n")
-        assert ("# decision" in write(of_file(DataFile(path)))[0]) == proposed
-
-
 def test_what_auto_is_for_anomalies_stands_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "d.csv"
-    path.write_text("x,label\n" + "".join(f"{i % 7 / 4},{int(i % 50 == 0)}\n" for i in range(200)))
-    assert "# half-space trees; `riparian models`" in write(of_file(DataFile(path), task="anomaly"))[0]
-    assert "# a pool of learners" in write(of_file(DataFile(path)))[0]
+    content = "x,label\n" + "".join(f"{i % 7 / 4},{int(i % 50 == 0)}\n" for i in range(200))
+    assert "# half-space trees; `riparian models`" in drafted(tmp_path / "d.csv", content, task="anomaly")[0]
+    assert "# a pool of learners" in drafted(tmp_path / "d.csv", content)[0]
 
 
 def test_anomalies_need_no_label_and_have_alerts(tmp_path: Path) -> None:
