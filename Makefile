@@ -76,7 +76,7 @@ sbom: setup
 unexport PYTHONDONTWRITEBYTECODE
 
 # A file is one process's, in order. More processes than cores: tests on a broker wait more than they compute.
-PYTEST_PROCESSES ?= 3
+PYTEST_PROCESSES ?= 5
 
 test: setup
 	$(BIN)/python -m pytest -n $(PYTEST_PROCESSES) --dist loadfile --no-loadscope-reorder

@@ -13,10 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import forkserver, shared
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# No test asserts a time: a busy machine is slow.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # Of tests that look at what numba compiles: for whoever runs some with the JIT off, to step through a kernel.
 jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="the JIT is off")
