@@ -36,7 +36,7 @@ from app.kafka.java import kafka_version
 from benchmarks import latency, memory, throughput
 from benchmarks.budget import STAGES
 from benchmarks.processes import Child, MeasureError, ended_by_signals
-from benchmarks.record import write
+from benchmarks.record import processor, write
 from benchmarks.workload import LABEL_DELAY_MS, NAMES, Backlog, delete, past, stream_file
 from models.auto import AUTO, PARAMETERS
 from models.entry import checked
@@ -57,13 +57,9 @@ Say = Callable[[str, int | None], Callable[[int], None]]
 
 
 def machine() -> dict[str, Any]:
-    model = platform.processor()
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
     return {
         "cores": n_cores(),
-        "cpu": model,
+        "cpu": processor(),
         "system": f"{platform.system()} {platform.release()}",
         "load_before": os.getloadavg()[0],
     }
