@@ -21,6 +21,7 @@ ALLOWED = {
 CODE = {f"models/{name}.py" for name in ("ahead", "frames", "simd", "words")}
 # Libraries of the extras, each known to one module that is imported in a process of its own, or where they are there.
 EXTRAS = {
+    "models/extras.py": {"packaging"},
     "models/batch/fit.py": {"sklearn", "xgboost"},
     "riparian/estimators.py": {"sklearn"},
     **{

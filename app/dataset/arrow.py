@@ -15,6 +15,7 @@ from typing import Any
 
 from app.dataset.data import BLOCK, Block, DataFile
 from app.errors import DataError
+from models.extras import installation
 
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -157,7 +158,7 @@ def _pyarrow(path: Path) -> Any:
         import pyarrow.parquet
     except ImportError:
         raise DataError(
-            f"{path} is a Parquet or Arrow file, for which pyarrow is missing: pip install 'riparian[arrow]'"
+            f"{path} is a Parquet or Arrow file, for which pyarrow is missing: {installation('arrow')}"
         ) from None
     return pyarrow
 

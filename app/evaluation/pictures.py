@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import DataError, RiparianError, SpecError
+from models.extras import installation
 
 FORMS = (".csv", ".svg", ".png")
 DPI = 120
@@ -18,7 +19,7 @@ def check(path: Path, option: str) -> None:
         raise SpecError(f"{option} is {str(path)!r}: name a file that ends in {', '.join(FORMS[:-1])} or {FORMS[-1]}")
     if path.suffix.lower() != ".csv" and importlib.util.find_spec("matplotlib") is None:
         raise RiparianError(
-            f"a picture such as {path.name} needs matplotlib, which is not installed: pip install 'riparian[plot]', or "
+            f"a picture such as {path.name} needs matplotlib, which is not installed: {installation('plot')}, or "
             "write it as .csv"
         )
 

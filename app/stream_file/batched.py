@@ -4,6 +4,7 @@ import importlib.util
 from typing import Any
 
 from app.stream_file.record_spec import KEY
+from models.extras import installation
 from topics import codecs, records
 from topics.headers import header_of
 from topics.names import FEATURES, LABELS, PREDICTIONS
@@ -19,7 +20,7 @@ def check_batched(spec: Any) -> None:
         if importlib.util.find_spec(package) is None:
             raise ValueError(
                 f"codec: expected the Python package {package} for {name}, found none; install it with "
-                f"pip install 'riparian[{name}]', or choose another codec"
+                f"{installation(name)}, or choose another codec"
             )
     if FEATURES in batched:
         _check_id("record", spec.record.id, batched[FEATURES])

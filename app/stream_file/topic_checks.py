@@ -8,6 +8,7 @@ from app.stream_file.codec_spec import TOPIC_NAME
 from app.stream_file.learning_spec import check_learning
 from app.stream_file.lineup import place_of
 from app.stream_file.spec_parts import ALERTS, REPLACE
+from models.extras import installation
 from topics import codecs
 from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
 from topics.records import ANOMALY
@@ -153,7 +154,7 @@ def check_registry(spec: Any) -> None:
             wanted = package.removeprefix("google.")
             raise ValueError(
                 f"codec: expected the Python package {wanted} for {name}, found none; install it with "
-                f"pip install 'riparian[{name}]', or choose another codec"
+                f"{installation(name)}, or choose another codec"
             )
     if spec.registry is None:
         raise ValueError(

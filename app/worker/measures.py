@@ -134,7 +134,7 @@ BY_CLASS = ("model", "scope", "class")
 
 METRICS: dict[str, Measure] = {
     INSTANCES: Measure(COUNTER, "Instances predicted, since the stream began."),
-    LABELS: Measure(COUNTER, "Records of the labels topic taken, since the stream began."),
+    LABELS: Measure(COUNTER, "Valid records of the labels topic, since the stream began."),
     PENDING["joined"]: Measure(COUNTER, "Instances that met their label and were learned, since the stream began."),
     WAITING: Measure(GAUGE, "Instances that wait for their label."),
     LABELS_WAITING: Measure(GAUGE, "Labels that wait for their instance."),
@@ -270,7 +270,11 @@ METRICS: dict[str, Measure] = {
     NODES: Measure(GAUGE, "Nodes of a model.", ("model",)),
     LEAVES: Measure(GAUGE, "Leaves of a model.", ("model",)),
     DEPTH: Measure(GAUGE, "Depth of a model.", ("model",)),
-    STATE: Measure(GAUGE, "Bytes of state by part: each model, and the pending store.", ("part",)),
+    STATE: Measure(
+        GAUGE,
+        "Bytes of state: each model, the pending store, and drift (detectors, models on trial).",
+        ("part",),
+    ),
     CHECKPOINT: Measure(HISTOGRAM, "From a checkpoint's snapshot to its offsets committed.", (), CHECKPOINT_SECONDS),
     CHECKPOINT_BYTES: Measure(COUNTER, "Bytes written to the changelog by checkpoints, compressed."),
     CHECKPOINT_AGE: Measure(GAUGE, "Age of the last checkpoint, or 0 when nothing happened since."),

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from typing import Any
 
 from models.entry import CLASSIFICATION
+from models.extras import installation
 
 DEFAULTS = {True: "river.tree.HoeffdingTreeClassifier", False: "river.tree.HoeffdingTreeRegressor"}
 EXTRAS = {"river": "river", "sklearn": "batch"}  # package -> the extra of ours that installs it
@@ -51,7 +52,7 @@ def _named(path: str) -> Any:
     except ModuleNotFoundError as error:
         package = (error.name or module).partition(".")[0]
         extra = EXTRAS.get(package)
-        cure = f"pip install 'riparian[{extra}]'" if extra and error.name == package else "install it, or mend the path"
+        cure = installation(extra) if extra and error.name == package else "install it, or mend the path"
         raise ValueError(f"{path} needs {error.name}, which is not there: {cure}") from None
     except AttributeError:
         raise ValueError(f"{module} has no {name!r}: mend import_path") from None

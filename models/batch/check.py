@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-CURE = "pip install 'riparian[batch]'"
+from models.extras import installation
 
 
 def sklearn_model(task: str, parameters: Mapping[str, Any]) -> None:
@@ -19,7 +19,7 @@ def xgboost_model(task: str, parameters: Mapping[str, Any]) -> None:
 
 def _there(module: str, library: str) -> None:
     if find_spec(module) is None:
-        raise ValueError(f"this model needs {library}, which is not installed: {CURE}")
+        raise ValueError(f"this model needs {library}, which is not installed: {installation('batch')}")
 
 
 def _lag(parameters: Mapping[str, Any]) -> None:

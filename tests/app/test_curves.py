@@ -89,7 +89,7 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     found = run(tmp_path / "c.png").exception
     assert isinstance(found, RiparianError)
-    assert "c.png needs matplotlib, which is not installed: pip install 'riparian[plot]'" in str(found)
+    assert "c.png needs matplotlib, which is not installed: pip install 'matplotlib<4,>=3.8'" in str(found)
     assert "there is no file absent.csv" in str(run(tmp_path / "c.csv").exception)
     with pytest.raises(DataError, match="cannot be written"):
         curves.write(tmp_path / "no" / "c.csv", [], ["mae"], "")

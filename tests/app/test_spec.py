@@ -321,6 +321,6 @@ def test_a_package_that_a_codec_needs_is_named(
 
     monkeypatch.setattr(importlib.util, "find_spec", find)
     text = f"name: s\ntask: classification\nfeatures: {{a: numeric}}\nchampion: naive-bayes\ncodec: {codec}\n"
-    said = f"the Python package {package} for {codec}, found none; install it with pip install 'riparian\\[{codec}\\]'"
+    said = f"the Python package {package} for {codec}, found none; install it with pip install '{package}<"
     with pytest.raises(SpecError, match=said):
         loads(text + "registry: {url: 'http://r:8081'}", "s.yaml")
