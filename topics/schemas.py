@@ -16,11 +16,18 @@ Key = int | str
 
 class Schema(NamedTuple):
     """A schema as a registry holds it. kind : AVRO, JSON or PROTOBUF. references : name -> what the text refers to by
-    that name, each of them before those that refer to it."""
+    that name, each of them before those that refer to it. flaw : why no record can be read by it, where that was seen
+    before its text was kept."""
 
     kind: str
     text: str
     references: tuple[tuple[str, "Schema"], ...] = ()
+    flaw: str = ""
+
+    @property
+    def size(self) -> int:
+        """Characters, with all that it refers to."""
+        return len(self.text) + sum(len(one.text) for _, one in self.references)
 
 
 class Written(NamedTuple):

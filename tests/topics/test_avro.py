@@ -388,24 +388,59 @@ def test_lists_of_nothing_take_no_time_and_no_room() -> None:
     assert found.rejected[0].reason == r.WRONG_TYPE
 
 
-def test_types_of_nothing_take_no_time_and_no_room() -> None:
-    """Each holds the one before ten times: 10^9 nulls, of a schema of a few hundred bytes, in no byte of a record."""
-    known = [record(("v", "null"), name="T0")]
-    for i in range(1, 10):
-        known.append(record(*((f"f{j}", known[-1] if j == 0 else f"T{i - 1}") for j in range(10)), name=f"T{i}"))
-    x = record(("n0", "int"), ("t", known[-1]), name="X")
-    content = record(("id", "string"), ("x", x), ("o", {"type": "map", "values": "T9"}))
-    assert reason(HEAD + b"\x027" + b"\2" + b"\2\2k\0", content, record={}) is None
-    feature = {"a": {"type": "numeric", "from": "o.k.f0.v"}, "n0": "numeric"}
-    found, _ = features(
-        spec_of(features=feature, record={"x": ""}),
-        codec_of(
-            spec_of(features=feature, record={"x": ""}),
-            record(("id", "string"), ("n0", "int"), ("t", x), ("o", {"type": "map", "values": "T9"})),
-        ),
-        [HEAD + b"\x027" + b"\4" + b"\2" + b"\2\2k\0"],
+def nested(leaf: Any, levels: int) -> Any:
+    """A type that has the one before twice, so many times over: 2^60 values in a few thousand bytes of schema."""
+    kind = leaf
+    for i in range(levels):
+        kind = record(("p", kind), ("q", kind["name"]), name=f"N{i}")
+    return kind
+
+
+@pytest.mark.parametrize(
+    "leaf", [record(("v", "null"), name="T"), record(name="T"), {"type": "fixed", "name": "T", "size": 0}]
+)
+@pytest.mark.parametrize("n", [1, 30])  # one by one, and as a block
+def test_types_of_nothing_take_no_time_and_no_room(leaf: Any, n: int) -> None:
+    """In a field that nobody maps, in lists and maps, in branches, and on the way to a feature."""
+    kind = nested(leaf, 60)
+    lists = {"type": "array", "items": "N59"}, {"type": "map", "values": "N59"}
+    x = record(("n0", "int"), ("t", kind), name="X")
+    content = record(
+        ("id", "string"), ("x", x), ("lists", {"type": "array", "items": lists[0]}), ("o", lists[1]),
+        ("u", ["null", "N59"]),
+    )  # fmt: skip
+    body = b"\x027" + b"\2" + (b"\2" + whole(2**62) + b"\0\0") + (b"\2\2k\0") + b"\2"
+    spec = spec_of(features={"n0": "numeric", "a": {"type": "numeric", "from": "o.k.p.q.v"}}, record={})
+    found, _ = features(spec, codec_of(spec, content), [HEAD + body] * n)
+    assert found.rejected == []
+    np.testing.assert_array_equal(found.x, [[1.0, math.nan]] * n)
+
+
+def test_a_record_of_one_value_costs_no_more_than_the_value() -> None:
+    """So steps are in proportion to bytes: a list of 100,000 of these took 21 s, one within the other 190 times."""
+    kind: Any = record(("v", "int"), name="C0")
+    for i in range(1, 60):
+        kind = record(("nothing", "null"), ("p", kind), name=f"C{i}")
+    assert avro_types.parse(schema(kind)).whole.kind == avro_types.INT
+    content = record(("id", "string"), ("x", record(("n0", "int"), name="X")), ("l", {"type": "array", "items": kind}))
+    body = b"\x027\2" + whole(3) + b"\2\4\6" + b"\0"
+    assert reason(HEAD + body, content, record={}) is None
+    itself = record(
+        ("id", "string"), ("x", record(("n0", "int"), name="X")), ("u", ["null", record(("r", "I"), name="I")])
     )
-    np.testing.assert_array_equal(found.x, [[math.nan, 2.0]])
+    assert reason(HEAD + b"\x027\2\0", itself, record={}) is None
+    assert reason(HEAD + b"\x027\2\2", itself, record={}) == r.TOO_DEEP
+
+
+@pytest.mark.parametrize("size", [2**31, 2**63, 2**64, 10**300, 1.5, True, "1"])
+@pytest.mark.parametrize("n", [1, 30])
+def test_fixed_of_an_enormous_size_make_a_schema_unusable(size: Any, n: int) -> None:
+    kinds = ["null", {"type": "fixed", "name": "F", "size": size}]
+    spec, content = spec_of(record={}), record(("id", "string"), ("x", record(("n0", "int"), name="X")), ("u", kinds))
+    schemas = Schemas()
+    schemas.known[1] = schema(content)
+    found, _ = features(spec, AvroCodec(spec.mapping(), schemas), [HEAD + b"\x027\2\0"] * n)
+    assert [x.reason for x in found.rejected] == [r.UNUSABLE_SCHEMA] * n
 
 
 def test_decimals_of_an_enormous_scale_make_a_schema_unusable() -> None:
@@ -415,11 +450,26 @@ def test_decimals_of_an_enormous_scale_make_a_schema_unusable() -> None:
     assert reason(HEAD + b"\x027" + b"\2\7", content, record={}) == r.UNUSABLE_SCHEMA
     number |= {"scale": 1000}
     assert reason(HEAD + b"\x027" + b"\2\7", content, record={}) is None
+    number |= {"scale": 2.5}
+    assert reason(HEAD + b"\x027" + b"\2\7", content, record={}) == r.UNUSABLE_SCHEMA
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '"nothing"', '{"type": "record"}', "[" * 100_000, '{"type":"fixed","name":"f","size":-1}', "7"],
+    [
+        "",
+        "{",
+        "[]",
+        '"nothing"',
+        '{"type": "record"}',
+        "[" * 100_000,
+        '{"type":"fixed","name":"f","size":-1}',
+        "7",
+        '{"type":"array","items":' * 120 + '"int"' + "}" * 120,
+        "[" + ",".join(['"int"'] * 100_001) + "]",
+        '{"type":"int","logicalType":["a"]}',
+        '{"type":"int","logicalType":"' + "x" * 900_000 + '"}',
+    ],
 )
 def test_a_schema_that_is_none_rejects_its_records(text: str) -> None:
     spec, schemas = spec_of(), Schemas()

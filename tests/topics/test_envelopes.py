@@ -203,6 +203,17 @@ def test_every_decimal_is_the_nearest_float(numbers):
     assert found.x[:, 0].tolist() == expected
 
 
+@pytest.mark.parametrize(("digits", "scale"), [(4000, 0), (7200, 0), (4000, -1000), (300_000, 0)])
+def test_decimals_of_more_digits_than_a_text_may_have_are_rejected(digits, scale):
+    """As ids, and as values of nominal features: Python makes no text of these, which ended the worker."""
+    kind = ("bytes", DECIMAL, {"scale": str(scale)})
+    record = {"schema": schema(id=kind, c=kind), "payload": {"id": unscaled(7), "c": unscaled(10**digits)}}
+    other = {**record, "payload": {"id": unscaled(10**digits), "c": unscaled(7)}}
+    found = decoded([record, other], envelope="connect", time=None)
+    assert found.ids == []
+    assert {x.reason for x in found.rejected} <= {r.NOT_FINITE, r.TOO_LONG, r.WRONG_TYPE, r.TOO_LARGE}
+
+
 EVENT = {"specversion": "1.0", "id": "e1", "time": "2024-01-01T00:00:00Z", "source": "/x", "type": "t"}
 CLOUD = {**STREAM, "record": {"x": "", "y": None, "envelope": "cloudevents"}}
 BINARY = [("ce_specversion", b"1.0"), ("ce_id", b"e2"), ("ce_time", b"2024-01-01T00:00:01Z"), ("ce_source", b"/x")]

@@ -91,6 +91,13 @@ def test_what_does_not_fit(content: Any, sentences: list[str]) -> None:
     assert said(content) == sentences
 
 
+def test_a_pointer_of_many_digits_leads_nowhere() -> None:
+    content = of(id={"$ref": "#/a/" + "1" * 5000}, x={"$ref": "#/a/0"}) | {"a": [of(a=NUMBER, c=TEXT, b=TEXT)]}
+    codec = CODECS["json-schema"](spec_of(record={"y": None}).mapping(), Schemas())
+    said = codec.problems("features", Schema(JSON, json.dumps(content)), "S")
+    assert "record.id" not in [one.slot.owner for one in said]
+
+
 def test_what_a_schema_refers_to_in_the_registry() -> None:
     base = {"$id": "http://shop/x.json", **of(a={"$ref": "#/definitions/n"}, c=TEXT, b={"$ref": "types.json#/b"})}
     base["definitions"] = {"n": NUMBER}
@@ -142,6 +149,15 @@ def test_times_and_bags_and_places_of_arrays() -> None:
         json.dumps({"$ref": "#/a0", **{f"a{i}": {"allOf": [{"$ref": f"#/a{i + 1}"}] * 2} for i in range(60)}}),
         json.dumps({"anyOf": [{"anyOf": [{"type": "object"}] * 20}] * 20}),
         json.dumps({"allOf": [{"anyOf": [{"type": "object"}] * 20}] * 20}),
+        # Each of these took from half a minute on: to look for a name or to follow a pointer, again and again, to copy
+        # what has to hold, and to look at the values of an enum.
+        json.dumps({"$defs": {f"d{i}": {} for i in range(20_000)}, "allOf": [{"$ref": f"#a{i}"} for i in range(9000)]}),
+        json.dumps({
+            "$defs": {"A": {"$ref": "#" + "/x" * 200_000}, "B": {"allOf": [{"$ref": "#/$defs/A"}] * 100}},
+            "allOf": [{"$ref": "#/$defs/B"}] * 100,
+        }),
+        json.dumps({"allOf": [{"anyOf": [{"title": "a"}] * 199}, *[{"title": "a"}] * 9000]}),
+        json.dumps({"$defs": {"E": {"enum": [*range(50_000)]}}, "allOf": [{"$ref": "#/$defs/E"}] * 9000}),
     ],
 )  # fmt: skip
 def test_a_schema_that_is_none_or_is_too_large_is_a_sentence(text: str) -> None:

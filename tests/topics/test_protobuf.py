@@ -12,6 +12,7 @@ from google.protobuf import descriptor_pb2, json_format
 from tests.topics.test_avro import features, labels, plain, same, spec_of
 from topics import records as r
 from topics.codecs import CODECS, JsonCodec
+from topics.formats.avro_types import whole
 from topics.formats.protobuf_predictions import PREDICTION
 from topics.formats.protobuf_types import Messages, class_of, head_of
 from topics.prediction_columns import PredictionColumns
@@ -318,6 +319,28 @@ def test_depth_and_size_are_bounded() -> None:
         assert found.rejected[0].reason in (r.MALFORMED, r.TOO_DEEP)
     many = HEAD + b"\0\x0a\1k" + b"\x1a\0" * 20_000
     assert features(spec, codec_of(spec, text), [many])[0].ids == ["k"]
+
+
+def test_messages_that_lead_to_many_others_are_unusable() -> None:
+    """Protobuf makes their classes one within the other, to the end of the stack."""
+    spec = spec_of(features={"a": "numeric"}, record={"x": "", "y": None})
+    ring = "".join(f"message M{i} {{ M{(i + 1) % 9000} next = 1; }}" for i in range(9000))
+    star = "message S {" + "".join(f"M{i} m{i} = {i + 2};" for i in range(0, 3000)) + "}"
+    row = "message R { string id = 1; repeated R next = 2; message I {} }"
+    codec = codec_of(spec, f'syntax = "proto3"; {row} {ring} {star}')
+    many = features(spec, codec, [HEAD + b"\2" + whole(i) + b"\x0a\1k" for i in range(300)])[0]
+    assert (many.ids, {x.reason for x in many.rejected}) == (["k"], {r.UNUSABLE_SCHEMA})
+    found, _ = features(spec, codec, [HEAD + b"\0\x0a\1k", HEAD + b"\2" + whole(9001) + b"\x0a\1k"])
+    assert found.ids == ["k"]
+    assert found.rejected[0].detail.startswith("it cannot be used: S leads to more than 2,000 messages")
+
+
+def test_places_of_no_message_are_refused_at_once() -> None:
+    """Each took 0.76 s where a schema had 30,000 messages: they were all listed again."""
+    spec = spec_of(features={"a": "numeric"}, record={"x": "", "y": None})
+    codec = codec_of(spec, 'syntax = "proto3";' + "".join(f"message M{i} {{}}" for i in range(30_000)))
+    found, _ = features(spec, codec, [HEAD + b"\2" + whole(30_000 + i) for i in range(3000)])
+    assert {x.reason for x in found.rejected} == {r.MALFORMED}
 
 
 @pytest.mark.parametrize(

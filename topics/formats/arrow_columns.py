@@ -4,7 +4,6 @@ Numbers come as float64 arrays, ids as slices of one text, nominal values and cl
 What a type cannot mean is known from the schema alone, so a batch that does not fit its stream file is refused as one.
 """
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from topics import records as r
 from topics.formats import slots as s
-from topics.formats.slots import Slot
+from topics.formats.slots import Slot, hint
 from topics.paths import Index, dotted
 from topics.records import Floats, Path
 from topics.slices import Coded, Texts
@@ -116,8 +115,7 @@ def fit(schema: Any, slots: Sequence[Slot]) -> Fit:
         if kind is None:
             if slot.owner in ("record.time", "record.y", "label.time"):
                 continue
-            close = difflib.get_close_matches(slot.path[-1], schema.names, n=1)
-            cure = f'did you mean "{close[0]}"?' if close else f"the batch has {_listed(schema.names)}"
+            cure = hint(slot.path[-1], schema.names) or f"the batch has {_listed(schema.names)}"
             return Fit(f'{slot.owner}: expected the column "{path}", found none; {cure}', {})
         if not pa.types.is_null(kind) and not _FITS[slot.kind](kind):
             said = _SAID.get(slot.kind, slot.kind.strip())

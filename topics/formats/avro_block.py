@@ -17,6 +17,8 @@ from topics.formats.tuples import Block, SchemaOf, Shape
 
 MOST_BYTES = 1 << 24  # of a block: its records are copied once
 MOST_HEADS = 8  # schemas in a block that have a walk each; records of further ones are the reader's
+MOST_PROGRAMS = 64  # that are kept
+MOST_SYMBOLS = 100_000  # of enums, in the programs that are kept
 
 _PADDING = bytes(8)
 _NOBODY = b"\1" + bytes(16)  # the head of no schema
@@ -52,6 +54,9 @@ class BlockReader:
         ends = lengths.cumsum()
         if not n or ends[-1] > MOST_BYTES:
             return None
+        if len(self._programs) >= MOST_PROGRAMS or len(self._symbols) > MOST_SYMBOLS:
+            self._programs.clear()
+            self._symbols.clear()
         bytes_ = b"".join([*values, _PADDING])
         data = np.frombuffer(bytes_, np.uint8)
         doubles, floats = view(data, "<f8"), view(data, "<f4")

@@ -58,6 +58,7 @@ class _Compiler:
         self._shape, self._symbols = shape, symbols
         self._columns = {i: column for column, i in enumerate(shape.numbers)}
         self._places = {i: place for place, i in enumerate(shape.others)}
+        self._begins: dict[Type, int] = {}  # enum -> of its symbols
         self._open: list[Type] = []  # types that are being written: one of them again contains itself
         self._choices = 0  # unions and lists around: what stands in them is not in every record
         self._counters = 0
@@ -109,7 +110,8 @@ class _Compiler:
             if rest:
                 below.setdefault(rest[0], []).append((rest[1:], i))
         for name, inner in schema.fields:
-            self.read(inner, below.get(name, []))
+            if not inner.empty or name in below:  # what takes no bytes may have any number of fields below it
+                self.read(inner, below.get(name, []))
 
     def _union(self, schema: Type, slots: _Rest) -> None:
         if self._maybe_double(schema, slots):
@@ -161,7 +163,7 @@ class _Compiler:
             self.line(k.NEXT, counter, begin)
             self._counters, self._choices = counter, self._choices - 1
             self.lines[begin] = (k.LIST, counter, len(self.lines), 0)
-        elif kind != a.NULL:
+        elif not schema.empty:
             self.line(k.SKIP, _REAL.get(kind, schema.size))
 
     def _value(self, schema: Type, i: int) -> bool:
@@ -175,8 +177,10 @@ class _Compiler:
         if kind == a.STRING and slot in (ID, TIME, SCALAR):
             self.line(k.TEXT, place)
         elif kind == a.ENUM and slot == SCALAR and schema.symbols:
-            self.line(k.SYMBOL, place, len(self._symbols), len(schema.symbols))
-            self._symbols += schema.symbols
+            if schema not in self._begins:
+                self._begins[schema] = len(self._symbols)
+                self._symbols += schema.symbols
+            self.line(k.SYMBOL, place, self._begins[schema], len(schema.symbols))
         elif kind in _WHOLE and slot == TIME and logical in STAMPED:
             factor = STAMPED[logical]
             self.line(k.STAMP, place, *((int(factor), 1) if factor >= 1 else (1, round(1 / factor))))

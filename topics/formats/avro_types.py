@@ -2,19 +2,20 @@
 
 Bytes are read here a value at a time (`Type.value`) or passed over (`Type.skip`); what a stream maps is looked up by
 these types in `avro_reader`. A count or a length that a record claims is bounded by the bytes that the record has: each
-value takes at least one byte, or takes none and is not looked at. Types may contain themselves; how deep a record goes
-is bounded. fastavro's own reader has no such bounds, and looks at what nobody maps.
+value takes at least one byte, or takes none and is not looked at, and a record of one value is that value, so steps are
+in proportion to bytes. Types may contain themselves; how deep a record goes is bounded. fastavro's own reader has no
+such bounds, and looks at what nobody maps.
 """
 
-import json
 from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
 from topics.formats.json_text import MAX_DEPTH
+from topics.formats.schema_text import check, content
+from topics.formats.slots import MOST_NAMES
 from topics.schemas import AVRO, Schema, UnusableError
 
-MAX_SCHEMA_BYTES = 1_000_000
 NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING = (
     "null", "boolean", "int", "long", "float", "double", "bytes", "string",
 )  # fmt: skip
@@ -24,6 +25,9 @@ RECORD, ENUM, FIXED, ARRAY, MAP, UNION = "record", "enum", "fixed", "array", "ma
 _float, _double = Struct("<f").unpack_from, Struct("<d").unpack_from
 
 MAX_SCALE = 1000  # of a decimal
+MAX_FIXED = 2**31 - 1  # bytes of a fixed: no record of Kafka is larger
+MOST_LEVELS = 200  # of types in types, those included that are named
+_MOST_SAID = 40  # characters of a logical type, in a sentence
 
 Value = Callable[[bytes, int], tuple[Any, int]]  # the value at a place, and where it ends
 
@@ -106,7 +110,8 @@ class Type:
     kind : one of the constants above. logical : its logical type, or None. name : full name of a record, enum or fixed.
     fields : of a record, (name, type); `taking` are those that take bytes, `blank` the others. symbols : of an enum.
     size : of a fixed. item : of an array or a map. branches : of a union. scale : of a decimal. empty : whether its
-    values take no bytes.
+    values take no bytes. whole : of a record of one value, and of nothing else that takes bytes, the type of that
+    value; of any other type itself.
     """
 
     def __init__(self, kind: str, logical: str | None = None, name: str = "") -> None:
@@ -120,6 +125,7 @@ class Type:
         self.item: Type = self
         self.branches: list[Type] = []
         self.empty = False
+        self.whole: Type = self
 
     @property
     def said(self) -> str:
@@ -145,6 +151,10 @@ class Type:
         kind = self.kind
         if depth > MAX_DEPTH:
             raise TooDeepError
+        if self.empty:
+            return p
+        if self.whole is not self:
+            return self.whole.skip(v, p, depth + 1)
         if kind in (INT, LONG, ENUM):
             return long(v, p)[1]
         if kind in (STRING, BYTES):
@@ -170,7 +180,7 @@ class Type:
             return self.each(v, p, item)
         if kind == BOOLEAN:
             return boolean(v, p)[1]
-        return p + {NULL: 0, FLOAT: 4, FIXED: self.size}[kind]
+        return p + (4 if kind == FLOAT else self.size)
 
     def branch(self, v: bytes, p: int) -> tuple[int, int]:
         """Which branch of a union the value at p is of, and where that begins."""
@@ -229,10 +239,10 @@ class Type:
     def names(self) -> list[str]:
         """Names of fields, some levels deep."""
         names, left = list[str](), [(self, 0)]
-        while left and len(names) < 1000:
+        while left and len(names) < MOST_NAMES:
             schema, depth = left.pop()
             if depth < 6:
-                names += [name for name, _ in schema.fields]
+                names += [name for name, _ in schema.fields[: MOST_NAMES - len(names)]]
                 left += [(inner, depth + 1) for _, inner in schema.fields]
                 left += [(inner, depth + 1) for inner in schema.branches]
                 left += [(schema.item, depth + 1)] if schema.kind in (ARRAY, MAP) else []
@@ -249,15 +259,12 @@ def parse(schema: Schema) -> Type:
     """
     from fastavro import parse_schema
 
-    if schema.kind != AVRO:
-        raise UnusableError(f"it is a schema of {schema.kind}, not of AVRO")
+    check(schema, AVRO)
     named: dict[str, Any] = {}
     try:
         for text in [one.text for _, one in schema.references] + [schema.text]:
-            if len(text) > MAX_SCHEMA_BYTES:
-                raise UnusableError(f"it has {len(text)} characters, at most {MAX_SCHEMA_BYTES:,}")
             parsed = parse_schema(_plain(text), named, _force=True)
-        return _Builder(named).build(parsed)
+        return _Builder(named).build(parsed, 0)
     except UnusableError:
         raise
     except RecursionError:
@@ -268,7 +275,7 @@ def parse(schema: Schema) -> Type:
 
 def _plain(text: str) -> Any:
     """A schema's text as lists and dicts. A primitive type may stand there without quotes."""
-    return text if text in PRIMITIVES else json.loads(text)
+    return text if text in PRIMITIVES else content(text)
 
 
 def _text(name: Any) -> str:
@@ -278,11 +285,23 @@ def _text(name: Any) -> str:
     return name
 
 
+def _bounded(schema: Any, name: str, most: int, what: str) -> int:
+    """A number of a schema, 0 where it is not there."""
+    number = schema.get(name, 0)
+    if type(number) is not int or not 0 <= number <= most:
+        raise UnusableError(f"it has a {what} of {str(number)[:40]}, expected a whole number of at most {most:,}")
+    return number
+
+
 def _scale(schema: Any) -> int:
-    scale = int(schema.get("scale", 0))
-    if scale > MAX_SCALE:
-        raise UnusableError(f"it has a decimal with {scale} digits behind its point, at most {MAX_SCALE:,}")
-    return scale
+    """Digits behind the point of a decimal; other types may have an attribute of this name for themselves."""
+    is_decimal = schema.get("logicalType") == "decimal"
+    return _bounded(schema, "scale", MAX_SCALE, "decimal with a scale") if is_decimal else 0
+
+
+def _logical(schema: Any) -> str | None:
+    logical = schema.get("logicalType")
+    return logical[:_MOST_SAID] if isinstance(logical, str) else None
 
 
 class _Builder:
@@ -290,44 +309,49 @@ class _Builder:
         self._named = named
         self._made: dict[str, Type] = {}
 
-    def build(self, schema: Any) -> Type:
+    def build(self, schema: Any, depth: int) -> Type:
+        if depth > MOST_LEVELS:
+            raise UnusableError(f"it is nested too deeply, more than {MOST_LEVELS} levels")
         if isinstance(schema, list):
             union = Type(UNION)
-            union.branches = [self.build(branch) for branch in schema]
+            union.branches = [self.build(branch, depth + 1) for branch in schema]
             return union
         if isinstance(schema, str):
             if schema in PRIMITIVES:
                 return self._primitive(schema, {})
-            return self._made[schema] if schema in self._made else self.build(self._named[schema])
+            return self._made[schema] if schema in self._made else self.build(self._named[schema], depth + 1)
         kind = schema["type"]
         if kind in ("error", "record"):
-            made = self._made[schema["name"]] = Type(RECORD, name=schema["name"])
-            made.fields = [(_text(field["name"]), self.build(field["type"])) for field in schema["fields"]]
-            made.taking = [field for field in made.fields if not field[1].empty]
-            made.blank = {name: inner for name, inner in made.fields if inner.empty}
-            made.empty = not made.taking
-            return made
+            return self._record(schema, depth)
         if kind == ENUM:
             made = self._made[schema["name"]] = Type(ENUM, name=schema["name"])
             made.symbols = list(map(_text, schema["symbols"]))
             return made
         if kind == FIXED:
-            made = self._made[schema["name"]] = Type(FIXED, schema.get("logicalType"), schema["name"])
-            made.size, made.scale = int(schema["size"]), _scale(schema)
+            made = self._made[schema["name"]] = Type(FIXED, _logical(schema), schema["name"])
+            made.size, made.scale = _bounded(schema, "size", MAX_FIXED, "fixed with a size"), _scale(schema)
             made.empty = made.size == 0
-            if made.size < 0:
-                raise UnusableError("it has a fixed of less than no bytes")
             return made
         if kind in (ARRAY, MAP):
             made = Type(kind)
-            made.item = self.build(schema["items" if kind == ARRAY else "values"])
+            made.item = self.build(schema["items" if kind == ARRAY else "values"], depth + 1)
             return made
         if isinstance(kind, str) and kind in PRIMITIVES:
             return self._primitive(kind, schema)
-        return self.build(kind)  # {"type": {"type": …}}
+        return self.build(kind, depth + 1)  # {"type": {"type": …}}
+
+    def _record(self, schema: Any, depth: int) -> Type:
+        made = self._made[schema["name"]] = Type(RECORD, name=schema["name"])
+        made.fields = [(_text(field["name"]), self.build(field["type"], depth + 1)) for field in schema["fields"]]
+        made.taking = [field for field in made.fields if not field[1].empty]
+        made.blank = {name: inner for name, inner in made.fields if inner.empty}
+        made.empty = not made.taking
+        if len(made.taking) == 1:
+            made.whole = made.taking[0][1].whole
+        return made
 
     def _primitive(self, kind: str, schema: Any) -> Type:
-        made = Type(kind, schema.get("logicalType"))
+        made = Type(kind, _logical(schema))
         made.scale = _scale(schema)
         made.empty = kind == NULL
         return made

@@ -32,6 +32,7 @@ TIME = str | float | None  # not int, of which the decoder takes those beyond fl
 MOST_PLANS = 64
 MOST_SCHEMA_BYTES = 65_536  # of those that are kept
 MOST_PLACES = 1000
+MOST_BITS = 14_000  # of a whole number: one of more than 4,300 digits has no text
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
@@ -252,6 +253,8 @@ def _converted(value: Any, kind: Any, name: str, scale: int) -> Any:
     whole = int.from_bytes(value, "big", signed=True)
     if scale <= 0 and kind != NUMBER:
         whole *= 10**-scale
+        if whole.bit_length() > MOST_BITS:
+            raise OverflowError
         return whole
     if kind == ID:
         raise ValueError(f"expected a text or an integer, found a decimal of {scale} places")

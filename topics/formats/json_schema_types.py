@@ -6,22 +6,21 @@ a schema says beyond that (`not`, `if`, bounds, patterns) narrows values and not
 says nothing, anything may be.
 """
 
-import json
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from topics.formats import slots as s
-from topics.formats.slots import Problem, Slot, problem
+from topics.formats.schema_text import check, content
+from topics.formats.slots import MOST_NAMES, Problem, Slot, problem
 from topics.paths import Index
 from topics.schemas import JSON, Schema, UnusableError
 
-MAX_SCHEMA_BYTES = 1_000_000
 MOST_ALTERNATIVES = 200  # of one place: oneOf in oneOf
 MOST_LEVELS = 100  # of references and alternatives, one behind the other
 MOST_STEPS = 10_000  # into references and alternatives, in all
-MOST_NAMES = 1000
+MOST_COPIED = 1_000_000  # parts of ways, in all
 
 ANYTHING = "anything"
 _EVERY = frozenset(("null", "boolean", "integer", "number", "string", "object", "array"))
@@ -38,13 +37,15 @@ _FITTING = {
     s.BAG: {"array"},
 }
 _TIMES = ("date-time", "date")
+_MOST_FORMAT = 40  # characters, in a sentence
 
 
 class _Part(NamedTuple):
-    """A schema within a document, which its references are looked up in."""
+    """A schema within a document, which its references are looked up in. kinds : the types that it allows."""
 
     content: dict[str, Any]
     document: Any
+    kinds: set[str]
 
 
 # What has to hold at a place, all of it; and the ways in which a value may be there, one of them.
@@ -59,12 +60,14 @@ class JsonSchema:
     """
 
     def __init__(self, schema: Schema) -> None:
-        if schema.kind != JSON:
-            raise UnusableError(f"it is a schema of {schema.kind}, not of JSON")
+        check(schema, JSON)
         self._others = {name: _parsed(one.text) for name, one in schema.references}
-        self._steps = 0
-        content = _parsed(schema.text)
-        self._tops = self._flat(content, content, 0)
+        self._resolutions: dict[tuple[str, int], tuple[Any, Any]] = {}  # of a reference in a document
+        self._indexes: dict[int, dict[Any, Any]] = {}  # document -> its definitions by ids and anchors
+        self._kinds: dict[int, set[str]] = {}  # schema -> the types that it allows by itself
+        self._steps = self._copied = 0
+        document = _parsed(schema.text)
+        self._tops = self._flat(document, document, 0)
 
     def problems(self, slots: Sequence[Slot], instances: Sequence[Slot] | None, name: str) -> list[Problem]:
         """Where it does not fit what a stream maps. instances : the slots of each instance of a bag. name : of the
@@ -107,7 +110,7 @@ class JsonSchema:
             if inside:
                 together: list[_Way] = [_NO_BOUNDS]
                 for content, document in inside:
-                    together = _each_with_each(together, self._flat(content, document, 0))
+                    together = self._each_with_each(together, self._flat(content, document, 0))
                 found += together
             elif not is_closed:
                 found.append(_NO_BOUNDS)
@@ -124,43 +127,67 @@ class JsonSchema:
         self._steps += 1
         if depth > MOST_LEVELS or self._steps > MOST_STEPS:
             raise UnusableError("its references lead in a circle, or there are too many")
-        ways: list[_Way] = [(_Part(content, document),)]
+        if id(content) not in self._kinds:
+            self._kinds[id(content)] = _own_types(content)
+        ways: list[_Way] = [(_Part(content, document, self._kinds[id(content)]),)]
         reference = content.get("$ref")
         if isinstance(reference, str):
             target, where = self._resolved(reference, document)
-            ways = _each_with_each(ways, self._flat(target, where, depth + 1))
+            ways = self._each_with_each(ways, self._flat(target, where, depth + 1))
         for word in ("anyOf", "oneOf"):
             if isinstance(content.get(word), list):
-                ways = _each_with_each(ways, [w for one in content[word] for w in self._flat(one, document, depth + 1)])
+                ways = self._each_with_each(
+                    ways, [w for one in content[word] for w in self._flat(one, document, depth + 1)]
+                )
         if isinstance(content.get("allOf"), list):
             for one in content["allOf"]:
-                ways = _each_with_each(ways, self._flat(one, document, depth + 1))
+                ways = self._each_with_each(ways, self._flat(one, document, depth + 1))
         return [way for way in ways if _kinds(way)]
+
+    def _each_with_each(self, ways: list[_Way], others: list[_Way]) -> list[_Way]:
+        if len(ways) * len(others) > MOST_ALTERNATIVES:
+            raise UnusableError(f"a place of it may hold one of more than {MOST_ALTERNATIVES:,} schemas")
+        found = [one + other for one in ways for other in others]
+        self._copied += sum(map(len, found))
+        if self._copied > MOST_COPIED:
+            raise UnusableError("its references and alternatives hold too much")
+        return found
 
     def _resolved(self, reference: str, document: Any) -> tuple[Any, Any]:
         """What a $ref names, and the document that it is in; anything where nobody has it."""
+        key = reference, id(document)
+        if key not in self._resolutions:
+            self._resolutions[key] = self._looked_up(reference, document)
+        return self._resolutions[key]
+
+    def _looked_up(self, reference: str, document: Any) -> tuple[Any, Any]:
         name, _, pointer = reference.partition("#")
         if name:
-            ends = [known for known in self._others if known == name or known.endswith("/" + name)]
-            by_id = [one for one in [*self._others.values(), *_bundled(document)] if _id(one) in (name, reference)]
-            if not ends and not by_id:
+            ends = (one for known, one in self._others.items() if known == name or known.endswith("/" + name))
+            by_id = [one for one in self._others.values() if _id(one) in (name, reference)]
+            index = self._index(document)
+            by_id += [index["id", one] for one in (name, reference) if ("id", one) in index]
+            found = next(ends, by_id[0] if by_id else None)
+            if found is None:
                 return True, document
-            document = self._others[ends[0]] if ends else by_id[0]
+            document = found
         if not pointer:
             return document, document
-        found = document
         if not pointer.startswith("/"):
-            named = [one for one in _bundled(document) if one.get("$anchor") == pointer or _id(one) == f"#{pointer}"]
-            return (named[0] if named else True), document
-        for part in pointer[1:].split("/"):
-            part = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and part.isdecimal() and int(part) < len(found):
-                found = found[int(part)]
-            elif isinstance(found, dict) and part in found:
-                found = found[part]
-            else:
-                return True, document
-        return found, document
+            index = self._index(document)
+            return index.get(("anchor", pointer), index.get(("id", f"#{pointer}"), True)), document
+        return _below(document, pointer), document
+
+    def _index(self, document: Any) -> dict[Any, Any]:
+        """The definitions of a document by their ids and anchors: the first of each."""
+        index = self._indexes.get(id(document))
+        if index is None:
+            index = self._indexes[id(document)] = {}
+            for one in _bundled(document):
+                for kind, name in (("id", _id(one)), ("anchor", one.get("$anchor"))):
+                    if isinstance(name, str):
+                        index.setdefault((kind, name), one)
+        return index
 
     def _names(self, tops: list[_Way]) -> list[str]:
         """Names of fields of the schema, some levels deep."""
@@ -169,8 +196,9 @@ class JsonSchema:
             ways, depth = left.pop()
             if depth < 6:
                 parts = chain.from_iterable(ways)
-                here = [n for part in parts if isinstance(part.content.get("properties"), dict)
-                        for n in part.content["properties"]]  # fmt: skip
+                all_ = (n for part in parts if isinstance(part.content.get("properties"), dict)
+                        for n in part.content["properties"])  # fmt: skip
+                here = list(islice(all_, MOST_NAMES - len(names)))
                 names += here
                 left += [(self._below(ways, name), depth + 1) for name in dict.fromkeys(here)]
                 left += (
@@ -180,15 +208,24 @@ class JsonSchema:
 
 
 def _parsed(text: str) -> Any:
-    if len(text) > MAX_SCHEMA_BYTES:
-        raise UnusableError(f"it has {len(text)} characters, at most {MAX_SCHEMA_BYTES:,}")
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnusableError(f"it is no JSON ({str(error)[:100]})") from None
-    if not isinstance(content, dict | bool):
+    found = content(text)
+    if not isinstance(found, dict | bool):
         raise UnusableError("it is no JSON Schema: neither an object nor true or false")
-    return content
+    return found
+
+
+def _below(document: Any, pointer: str) -> Any:
+    """What a JSON pointer leads to; anything where it leads nowhere."""
+    found = document
+    for part in pointer[1:].split("/"):
+        part = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and len(part) < 10 and part.isdecimal() and int(part) < len(found):
+            found = found[int(part)]
+        elif isinstance(found, dict) and part in found:
+            found = found[part]
+        else:
+            return True
+    return found
 
 
 def _id(content: Any) -> Any:
@@ -201,12 +238,6 @@ def _bundled(document: Any) -> list[Any]:
         return []
     groups = [document.get(word) for word in ("$defs", "definitions")]
     return [one for group in groups if isinstance(group, dict) for one in group.values() if isinstance(one, dict)]
-
-
-def _each_with_each(ways: list[_Way], others: list[_Way]) -> list[_Way]:
-    if len(ways) * len(others) > MOST_ALTERNATIVES:
-        raise UnusableError(f"a place of it may hold one of more than {MOST_ALTERNATIVES:,} schemas")
-    return [one + other for one in ways for other in others]
 
 
 def _field(content: dict[str, Any], name: str) -> Any:
@@ -237,7 +268,7 @@ def _place(content: dict[str, Any], place: Index) -> Any:
 def _kinds(way: _Way) -> set[str]:
     kinds = set(_EVERY)
     for part in way:
-        kinds &= _own_types(part.content)
+        kinds &= part.kinds
     return kinds
 
 
@@ -249,7 +280,7 @@ def _types(ways: list[_Way]) -> set[str]:
         if kinds == _EVERY:
             found.add(ANYTHING)
             continue
-        forms = [part.content["format"] for part in way if isinstance(part.content.get("format"), str)]
+        forms = [part.content["format"][:_MOST_FORMAT] for part in way if isinstance(part.content.get("format"), str)]
         if "string" in kinds and forms:
             kinds = kinds - {"string"} | {f"string ({forms[0]})"}
         found |= kinds

@@ -21,6 +21,7 @@ from topics.formats.slots import (
     BAG,
     FLAG,
     ID,
+    MOST_NAMES,
     NUMBER,
     OBJECT,
     SCALAR,
@@ -34,7 +35,7 @@ from topics.formats.slots import (
 from topics.formats.tuples import Read, Shape
 from topics.paths import Index, dotted
 from topics.records import Path
-from topics.schemas import Schema
+from topics.schemas import Schema, UnusableError
 from topics.times import SECONDS_BELOW
 
 # Kinds of values, as sentences call them.
@@ -56,6 +57,7 @@ _FITTING = {
 }
 _has = timestamp_pb2.Timestamp.HasField  # of any message: one of its fields may have the name of a method
 _FIRST: tuple[int, ...] = (0,)  # the first message of a schema
+MOST_READERS = 1000  # of the messages of one schema, that are kept
 ERRORS = (RefusedError, MalformedError, DecodeError, IndexError)
 
 Out = list[Any]
@@ -76,7 +78,12 @@ def reader(shape: Shape, schema: Schema) -> Read:
             found = messages.at(indexes)
             if found is None:
                 raise MalformedError(f"the schema has no message at {'.'.join(map(str, indexes[:9]))}")
-            known = made[indexes] = class_of(found), _Maker(shape, found, "").function()
+            if len(made) >= MOST_READERS:
+                made.clear()
+            try:
+                known = made[indexes] = class_of(found), _Maker(shape, found, "").function()
+            except UnusableError as error:
+                raise RefusedError(r.UNUSABLE_SCHEMA, f"it cannot be used: {error}") from None
         message, take = known
         return take(message.FromString(value[at:]))
 
@@ -250,9 +257,9 @@ class _Maker:
     def _names(self) -> list[str]:
         """Names of fields, some levels deep."""
         names, left = list[str](), [(self.message, 0)]
-        while left and len(names) < 1000:
+        while left and len(names) < MOST_NAMES:
             message, depth = left.pop()
-            names += [field.name for field in message.fields]
+            names += [field.name for field in message.fields[: MOST_NAMES - len(names)]]
             if depth < 6:
                 left += [(field.message_type, depth + 1) for field in message.fields if field.message_type is not None]
         return names

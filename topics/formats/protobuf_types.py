@@ -28,10 +28,12 @@ from google.protobuf.message import DecodeError
 
 from topics.formats.avro_types import MalformedError, long, whole
 from topics.formats.proto_text import file_of
+from topics.formats.schema_text import check
 from topics.schemas import PROTOBUF, Schema, UnusableError
 
-MAX_SCHEMA_BYTES = 1_000_000
 MOST_INDEXES = 100  # of a message in messages
+MOST_REACHED = 2000  # messages that one leads to by its fields, and by theirs
+MOST_STEPS = 200  # from one to the next: protobuf makes their classes one within the other
 _WELL_KNOWN = {
     module.DESCRIPTOR.name: module.DESCRIPTOR
     for module in (
@@ -51,8 +53,8 @@ class Messages:
     """
 
     def __init__(self, schema: Schema) -> None:
-        if schema.kind != PROTOBUF:
-            raise UnusableError(f"it is a schema of {schema.kind}, not of {PROTOBUF}")
+        check(schema, PROTOBUF)
+        self._lists: dict[str, list[Descriptor]] = {}  # full name of a message -> those in it; "" : of the file
         self._pool = descriptor_pool.DescriptorPool()
         self._there = set[str]()
         for name, reference in schema.references:
@@ -61,8 +63,6 @@ class Messages:
         self._file = self._add(_NAME, schema.text)
 
     def _add(self, name: str, text: str) -> Any:
-        if len(text) > MAX_SCHEMA_BYTES:
-            raise UnusableError(f"it has {len(text)} characters, at most {MAX_SCHEMA_BYTES:,}")
         try:
             made = _of_bytes(text) or file_of(name, text)
             made.name = name
@@ -89,13 +89,21 @@ class Messages:
 
     def at(self, indexes: tuple[int, ...]) -> Descriptor | None:
         """The message at these places: of the file, of the message there, and so on. None where there is none."""
-        found, among = None, _listed(self._file.message_types_by_name)
+        found, among = None, self._listed(None)
         for i in indexes:
             if not 0 <= i < len(among):
                 return None
             found = among[i]
-            among = _listed(found.nested_types_by_name)
+            among = self._listed(found)
         return found
+
+    def _listed(self, message: Descriptor | None) -> list[Descriptor]:
+        """Messages in the order of the text, as serializers count them: without those that maps are made of."""
+        name = "" if message is None else message.full_name
+        if name not in self._lists:
+            types = self._file.message_types_by_name if message is None else message.nested_types_by_name
+            self._lists[name] = [one for one in types.values() if not one.GetOptions().map_entry]
+        return self._lists[name]
 
     def named(self, name: str | None) -> Descriptor:
         """The message with this full name, the first one for None. UnusableError where there is none."""
@@ -103,24 +111,39 @@ class Messages:
 
     def places(self, name: str | None) -> tuple[int, ...]:
         """Where it is, for `at`."""
-        left: list[tuple[tuple[int, ...], Descriptor]]
-        left = [((i,), one) for i, one in enumerate(_listed(self._file.message_types_by_name))]
-        while left:
-            places, one = left.pop(0)
+        left: list[tuple[tuple[int, ...], Descriptor]] = [((i,), one) for i, one in enumerate(self._listed(None))]
+        for places, one in left:  # which grows meanwhile
             if name in (None, one.full_name):
                 return places
-            left += [((*places, i), below) for i, below in enumerate(_listed(one.nested_types_by_name))]
+            left += [((*places, i), below) for i, below in enumerate(self._listed(one))]
         raise UnusableError("it has no message" + (f" {name}" if name else ""))
 
 
 def class_of(descriptor: Descriptor) -> Any:
-    """The class of a message."""
-    return message_factory.GetMessageClass(descriptor)
+    """The class of a message. UnusableError where it leads to too many others."""
+    _check_reach(descriptor)
+    try:
+        return message_factory.GetMessageClass(descriptor)
+    except RecursionError:  # the stack was nearly used up before
+        raise UnusableError(f"{descriptor.full_name[:100]} leads to too many messages, one behind the other") from None
 
 
-def _listed(types: Any) -> list[Descriptor]:
-    """Messages in the order of the text, as serializers count them: without those that maps are made of."""
-    return [one for one in types.values() if not one.GetOptions().map_entry]
+def _check_reach(descriptor: Descriptor) -> None:
+    """UnusableError where classes of too many messages would be made, or too many one within the other. Messages are
+    visited as protobuf does."""
+    seen, way = {descriptor.full_name}, [iter(descriptor.fields)]
+    while way:
+        field = next(way[-1], None)
+        if field is None:
+            way.pop()
+        elif field.message_type is not None and field.message_type.full_name not in seen:
+            seen.add(field.message_type.full_name)
+            way.append(iter(field.message_type.fields))
+            if len(seen) > MOST_REACHED or len(way) > MOST_STEPS:
+                raise UnusableError(
+                    f"{descriptor.full_name[:100]} leads to more than {MOST_REACHED:,} messages, or to {MOST_STEPS} "
+                    "one behind the other"
+                )
 
 
 def _of_bytes(text: str) -> Any | None:

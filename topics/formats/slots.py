@@ -18,6 +18,10 @@ FLAG = "a boolean"
 OBJECT = "a record or a map"  # holds True where it is there
 BAG = "a list of records"
 
+MOST_NAMES = 500  # of a schema, that are looked at for a hint
+_MOST_NAME = 64  # characters: how alike two are takes time in proportion to the product
+_MOST_WRONG = 5  # types in a sentence
+
 
 class Slot(NamedTuple):
     """owner : the field of the stream file that maps it. reason : why a record is rejected where it is of a wrong
@@ -79,6 +83,13 @@ def _label(owner: str, mapping: Mapping, path: Path) -> Slot:
     return Slot(owner, path, TARGET if mapping.task in r.VALUES else SCALAR, r.WRONG_LABEL)
 
 
+def hint(name: str, names: Sequence[str]) -> str:
+    """What may be meant by a name that is not there; "" where none of these is like it."""
+    likely = [one for one in names[:MOST_NAMES] if len(one) <= _MOST_NAME]
+    close = difflib.get_close_matches(name, likely, n=1) if len(name) <= _MOST_NAME else []
+    return f'did you mean "{close[0]}"?' if close else ""
+
+
 def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence[str]]) -> list[Problem]:
     """What is wrong about a slot, if anything is.
 
@@ -88,10 +99,10 @@ def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence
     name : of the schema.
     names : gives names of fields of the schema, for a hint.
     """
-    path, wrong = dotted(slot.path), sorted(found - {""})
+    path, wrong = dotted(slot.path), sorted(found - {""})[:_MOST_WRONG]
     if not found:
-        close = difflib.get_close_matches(slot.path[-1], names(), n=1) if slot.path else []
-        cure = f'did you mean "{close[0]}"?' if close else "name a field that it has"
+        cure = hint(slot.path[-1], names()) if slot.path else ""
+        cure = cure or "name a field that it has"
         return [Problem(slot, True, False, f'{slot.owner}: expected the field "{path}" in {name}, found none; {cure}')]
     if not wrong:
         return []
