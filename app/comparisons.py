@@ -91,13 +91,17 @@ NEEDED = {
     *(f"total_{name}" for name in ("labels", "difference", "squares", "champion", "begun")),
 }
 
+MOST = 1e50  # beyond which squares and quotients of what is told would leave float64
+
 
 def is_compared(record: MetricsRecord) -> bool:
     """Whether a record says how a challenger does beside the champion; anybody may have written it."""
     said = record.comparison
     if said is None or not said.keys() >= NEEDED:
         return False
-    return said["total_labels"] >= 1 and said["total_begun"] >= 1 and said["reach"] > 0 and 0 < said["error"] < 1
+    if max(map(abs, said.values())) > MOST or not said["reach"] > 1 / MOST or not 1 / MOST < said["error"] < 1:
+        return False
+    return min(said["total_labels"], said["total_begun"]) >= 1 and max(said["labels"], said["total_begun"]) < 1e15
 
 
 def rows_of(records: Mapping[tuple[str, int], MetricsRecord], since: Since) -> list[Compared]:

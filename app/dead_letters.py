@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 CHUNK = 500  # letters of a transaction, at most
 CHUNK_BYTES = 8_000_000
 NOWHERE = 2**62  # beyond every partition's end
+MOST_REASON = 100  # characters
+MOST_MARK = CHUNK * 38  # bytes of what a mark says: as many ranges as a transaction has letters, of 18 digits each
 TRANSACTION_MS = 30_000  # after which the broker aborts what a killed retry has begun; workers wait for that long
 RECORD_BYTES = 600 + names.MAX_LETTER_HEADER_BYTES  # that a batch takes besides a key and a value, with headers
 
@@ -109,6 +111,10 @@ class Ranges:
         stop = max([stop, *self._stops[first:last]])
         self._starts[first:last], self._stops[first:last] = [start], [stop]
 
+    def keep(self, n: int) -> None:
+        """Only the last n ranges."""
+        del self._starts[:-n], self._stops[:-n]
+
     def __contains__(self, offset: int) -> bool:
         at = bisect_right(self._starts, offset)
         return bool(at) and offset < self._stops[at - 1]
@@ -135,15 +141,24 @@ class Report(NamedTuple):
     reasons: Mapping[str, int]
 
 
+def _number(text: bytes, below: int = 1 << 63) -> int:
+    """A number from 0 on in a header. ValueError where it is none."""
+    if re.fullmatch(rb"\d{1,19}", text) is None or int(text) >= below:
+        raise ValueError(f"expected a number below {below}, found {text[:30]!r}")
+    return int(text)
+
+
 def letter_of(record: Any) -> Letter | None:
     """The dead letter that a record is; None where it is none that a worker wrote."""
     headers = dict(record.headers)
     try:
         topic, reason = headers[names.HEADER_TOPIC].decode(), headers[names.HEADER_REASON].decode()
-        place = int(headers[names.HEADER_PARTITION]), int(headers[names.HEADER_OFFSET])
+        if not 0 < len(topic) <= names.MAX_TOPIC_LENGTH or not 0 < len(reason) <= MOST_REASON:
+            return None
+        place = _number(headers[names.HEADER_PARTITION], 1 << 31), _number(headers[names.HEADER_OFFSET])
         detail = (headers.get(names.HEADER_DETAIL) or b"").decode()
         n_value, n_key, n_headers, index = (
-            None if headers.get(name) is None else int(headers[name]) for name in (*SIZES, names.HEADER_INDEX)
+            None if headers.get(name) is None else _number(headers[name]) for name in (*SIZES, names.HEADER_INDEX)
         )
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
@@ -157,8 +172,10 @@ def letter_of(record: Any) -> Letter | None:
 def marked(record: Any) -> list[tuple[int, int]]:
     """The offsets that a record marks as retried, as ranges with exclusive ends; none where it is no mark."""
     text = dict(record.headers).get(names.HEADER_RETRIED) or b""
+    if len(text) > MOST_MARK:
+        return []
     found = re.findall(rb"(\d{1,18})(?:-(\d{1,18}))?", text)
-    return [(int(first), int(last or first) + 1) for first, last in found]
+    return [(int(first), int(last or first) + 1) for first, last in found if int(last or first) >= int(first)]
 
 
 def mark(offsets: Sequence[int]) -> bytes:

@@ -4,7 +4,20 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from topics.records import EMPTY, TOMBSTONE, TOO_LARGE, UNREADABLE_BATCH, WRONG_COMMAND, Unread
+from topics.records import (
+    EMPTY,
+    TOMBSTONE,
+    TOO_LARGE,
+    UNREADABLE_BATCH,
+    WRONG_COMMAND,
+    Count,
+    Name,
+    Partition,
+    Text,
+    Unread,
+    Whole,
+)
+from topics.reports import reader
 
 MAX_COMMAND_BYTES = 65_536
 
@@ -60,23 +73,23 @@ class EventRecord(msgspec.Struct, omit_defaults=True):
     sentence : what happened, or why nothing did
     """
 
-    stream: str
-    partition: int
-    number: int
-    event: str
-    command: str
-    offset: int
-    label_offset: int
-    time: int
+    stream: Name
+    partition: Partition
+    number: Count
+    event: Name
+    command: Name
+    offset: Count
+    label_offset: Count
+    time: Whole
     sentence: str
-    models: dict[str, str] = {}
-    id: str | None = None
-    control_offset: int | None = None
-    by: str = ""
-    asked: int = 0
-    model: str | None = None
-    index: int = 0
-    label_index: int = 0
+    models: Annotated[dict[Name, Name], msgspec.Meta(max_length=1024)] = {}
+    id: Name | None = None
+    control_offset: Count | None = None
+    by: Text = ""
+    asked: Whole = 0
+    model: Name | None = None
+    index: Count = 0
+    label_index: Count = 0
 
 
 class WrongCommandError(ValueError):
@@ -89,7 +102,7 @@ class WrongCommandError(ValueError):
 
 _encode = msgspec.json.Encoder().encode
 _command = msgspec.json.Decoder(Command).decode
-_event = msgspec.json.Decoder(EventRecord).decode
+_event = reader(EventRecord)
 
 
 def write(record: Command | EventRecord) -> bytes:
@@ -131,7 +144,4 @@ def read_command(value: bytes | None) -> Command:
 
 def read_event(value: bytes | None) -> EventRecord:
     """An event. ValueError where it is none."""
-    try:
-        return _event(value or b"")
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise ValueError(str(error)) from error
+    return _event(value)

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -331,6 +331,17 @@ def place_type(further: Sequence[str]) -> Any:
     return msgspec.defstruct("Place", fields, bases=(Place,), frozen=True) if fields else Place
 
 
+# Anybody may have written what is read back by these, so each number and text has a bound that no worker's record
+# reaches: a whole number fits an int64 (floats are finite anyway), a name or text is one that can be kept and shown.
+Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]  # so that a sum over partitions fits an int64, too
+Partition = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+Millis = Annotated[int, msgspec.Meta(ge=0, le=1 << 52)]  # since 1970
+Name = Annotated[str, msgspec.Meta(max_length=249)]  # of a model, a detector or an action
+Text = Annotated[str, msgspec.Meta(max_length=1024)]  # of a feature or a worker
+_FEW = msgspec.Meta(max_length=200)
+
+
 class MetricsRecord(msgspec.Struct, omit_defaults=True):
     """How one model of one partition is doing, written every few seconds.
 
@@ -355,25 +366,25 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     comparison and classes.
     """
 
-    stream: str
-    partition: int
-    time: int
-    model: str
-    name: str
-    offset: int
-    label_offset: int
-    n: int
+    stream: Name
+    partition: Partition
+    time: Millis
+    model: Name
+    name: Name
+    offset: Count
+    label_offset: Count
+    n: Count
     overall: dict[str, float | None]
     window: dict[str, float | None] | None = None
     fading: dict[str, float | None] | None = None
-    counters: dict[str, int] | None = None
-    size: dict[str, int] | None = None
-    index: int = 0
-    label_index: int = 0
+    counters: dict[str, Count] | None = None
+    size: dict[str, Count] | None = None
+    index: Count = 0
+    label_index: Count = 0
     comparison: dict[str, float] | None = None
     estimated: dict[str, float] | None = None
     classes: dict[str, dict[str, float]] | None = None
-    learned_offset: int = 0
+    learned_offset: Count = 0
 
 
 class Distance(msgspec.Struct, omit_defaults=True):
@@ -388,11 +399,11 @@ class Distance(msgspec.Struct, omit_defaults=True):
     outside : likewise, values beyond its least and greatest; None where nominal.
     """
 
-    signal: str
+    signal: Text
     hellinger: float
     psi: float
     missing: float
-    model: str | None = None
+    model: Name | None = None
     unseen: float | None = None
     outside: float | None = None
 
@@ -422,28 +433,28 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
         watched, or no reference is whole yet.
     """
 
-    stream: str
-    partition: int
-    time: int
-    started: int
-    worker: str
-    version: str
-    offset: int
-    label_offset: int
-    instances: int
-    labels: int
-    learned: int
-    waiting: int
-    lag: dict[str, int]
-    state_bytes: int
+    stream: Name
+    partition: Partition
+    time: Millis
+    started: Millis
+    worker: Text
+    version: Name
+    offset: Count
+    label_offset: Count
+    instances: Count
+    labels: Count
+    learned: Count
+    waiting: Count
+    lag: Annotated[dict[Name, Count], msgspec.Meta(max_length=16)]
+    state_bytes: Count
     checkpoint_age: float
     checkpoint_seconds: float | None = None
     latency_p50: float | None = None
     latency_p99: float | None = None
     delay_p50: float | None = None
-    rejected: dict[str, int] = {}
-    alarms: list[str] = []
-    distances: list[Distance] = []
+    rejected: Annotated[dict[Name, Count], _FEW] = {}
+    alarms: list[Name] = []
+    distances: Annotated[list[Distance], _FEW] = []
 
 
 class Shift(msgspec.Struct, omit_defaults=True):
@@ -463,15 +474,15 @@ class Shift(msgspec.Struct, omit_defaults=True):
     values : of a nominal series, the most frequent first, 61 at most; texts cut to 100 characters.
     """
 
-    kind: str
+    kind: Name
     p: float
     hellinger: float
     psi: float
-    before: list[int]
-    after: list[int]
-    at: str | int | float | bool | None = None
-    edges: list[float] | None = None
-    values: list[str | int | float | bool] | None = None
+    before: Annotated[list[Count], _FEW]
+    after: Annotated[list[Count], _FEW]
+    at: Name | Whole | float | bool | None = None
+    edges: Annotated[list[float], _FEW] | None = None
+    values: Annotated[list[Name | Whole | float | bool], msgspec.Meta(max_length=64)] | None = None
 
 
 class DriftRecord(msgspec.Struct, omit_defaults=True):
@@ -494,20 +505,20 @@ class DriftRecord(msgspec.Struct, omit_defaults=True):
         differ most: of the values up to `shift.at` (numeric), of that value, or of what `shift.kind` says.
     """
 
-    stream: str
-    partition: int
-    number: int
-    signal: str
-    detector: str
-    offset: int
-    label_offset: int
-    time: int
-    n: int
-    model: str | None = None
-    level: str | None = None
-    action: str | None = None
+    stream: Name
+    partition: Partition
+    number: Count
+    signal: Text
+    detector: Name
+    offset: Whole
+    label_offset: Whole
+    time: Whole
+    n: Count
+    model: Name | None = None
+    level: Name | None = None
+    action: Name | None = None
     before: float | None = None
     after: float | None = None
-    index: int = 0
-    label_index: int = 0
+    index: Count = 0
+    label_index: Count = 0
     shift: Shift | None = None

@@ -1,32 +1,48 @@
 """Records of metrics, partitions and drift as JSON, which they are in every stream: written, and read back."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import msgspec
 
-from topics.records import DriftRecord, MetricsRecord, PartitionRecord, Place
+from topics.records import Count, DriftRecord, MetricsRecord, PartitionRecord, Place
 
 
 class _Metrics(msgspec.Struct):
     """Of either kind: a partition's has no model."""
 
-    offset: int
-    label_offset: int
-    index: int = 0
-    label_index: int = 0
-    learned_offset: int = 0
+    offset: Count
+    label_offset: Count
+    index: Count = 0
+    label_index: Count = 0
+    learned_offset: Count = 0
     model: str | None = None
     kind: str | None = None
 
 
 class _Number(msgspec.Struct):
-    number: int
+    number: Count
+
+
+_T = TypeVar("_T")
+
+
+def reader(of: type[_T]) -> Callable[[bytes | None], _T]:
+    """Reads JSON as a type: it or ValueError comes of any bytes, and nothing else."""
+    decode = msgspec.json.Decoder(of).decode
+
+    def read(value: bytes | None) -> _T:
+        try:
+            return decode(value or b"")
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise ValueError(str(error)) from error
+
+    return read
 
 
 _encode = msgspec.json.Encoder().encode
-_metrics = msgspec.json.Decoder(_Metrics).decode
-_number = msgspec.json.Decoder(_Number).decode
-_drift = msgspec.json.Decoder(DriftRecord).decode
-_model = msgspec.json.Decoder(MetricsRecord).decode
-_partition = msgspec.json.Decoder(PartitionRecord).decode
+_metrics, _model, _partition = reader(_Metrics), reader(MetricsRecord), reader(PartitionRecord)
+_number, _drift = reader(_Number), reader(DriftRecord)
 
 
 def write(record: MetricsRecord | PartitionRecord | DriftRecord) -> bytes:
@@ -37,10 +53,7 @@ def write(record: MetricsRecord | PartitionRecord | DriftRecord) -> bytes:
 def read_metrics(value: bytes | None) -> tuple[str | None, Place, int]:
     """The role of the model that a metrics record is of (None: of the partition), and the offsets up to which it
     counts: of the inputs, and of what all partitions learn (0 where it does not say). ValueError where it is none."""
-    try:
-        found = _metrics(value or b"")
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from error
+    found = _metrics(value)
     if found.model is None and found.kind != "partition":
         raise ValueError("it has no model")
     place = Place(found.offset, found.label_offset, found.index, found.label_index)
@@ -49,25 +62,14 @@ def read_metrics(value: bytes | None) -> tuple[str | None, Place, int]:
 
 def read_report(value: bytes | None) -> MetricsRecord | PartitionRecord:
     """A record of the metrics topic, whole. ValueError where it is none."""
-    try:
-        if _metrics(value or b"").kind == "partition":
-            return _partition(value or b"")
-        return _model(value or b"")
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from error
+    return _partition(value) if _metrics(value).kind == "partition" else _model(value)
 
 
 def read_drift_number(value: bytes | None) -> int:
     """The number of a drift record. ValueError where it is none."""
-    try:
-        return _number(value or b"").number
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from error
+    return _number(value).number
 
 
 def read_drift(value: bytes | None) -> DriftRecord:
     """A drift record. ValueError where it is none."""
-    try:
-        return _drift(value or b"")
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from error
+    return _drift(value)

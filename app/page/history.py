@@ -32,6 +32,7 @@ TIERS = (  # a quarter of an hour, an hour, a day, eight days
     Tier(60_000, 1440),
     Tier(600_000, 1152),
 )
+MOST = 1e30  # of a value, so that sums of many stay within float32
 BLOCK = 48  # buckets that are stored together
 FIELDS = 4  # of a bucket: least, largest, mean, number of values
 
@@ -64,6 +65,7 @@ class Series:
 
     def add(self, time: int, value: float) -> None:
         """Take a value. time : ms since 1970."""
+        value = min(max(value, -MOST), MOST)
         for i, (tier, ring) in enumerate(zip(TIERS, self.rings, strict=True)):
             number = time // tier.width
             if number <= self.newest[i] - tier.n:

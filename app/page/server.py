@@ -28,8 +28,8 @@ from app.page.actions import Actions
 from app.page.history import Range
 from app.page.lines import Steps, answered
 from app.page.models import ModelPages
-from app.page.view import DAY_MS, StreamView, as_json
-from app.page.watch import DAYS, Watch, now_ms
+from app.page.view import DAY_MS, StreamView, as_json, now_ms
+from app.page.watch import DAYS, Watch
 
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000

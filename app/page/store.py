@@ -5,14 +5,14 @@ is put aside, and what it held is read anew.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
 from app.errors import RiparianError
 from app.page.history import BLOCK, TIERS
 
-VERSION = 2
+VERSION = 3
 TABLES = """
 CREATE TABLE IF NOT EXISTS position (topic TEXT, partition INTEGER, offset INTEGER, PRIMARY KEY (topic, partition));
 CREATE TABLE IF NOT EXISTS block (stream TEXT, series TEXT, tier INTEGER, number INTEGER, data BLOB,
@@ -105,9 +105,15 @@ class Store:
         blocks: Iterable[tuple[str, str, int, int, bytes]],
         notes: Iterable[tuple[str, str, int, int, bytes]],
         now: int,
+        gone: Mapping[str, Iterable[str]] = {},
     ) -> None:
-        """Store what changed, all of it or nothing. now : ms; what is out of every tier by then is deleted."""
+        """Store what changed, all of it or nothing. now : ms; what is out of every tier by then is deleted. gone :
+        stream -> series that are kept no more."""
         with self._db:
+            self._db.executemany(
+                "DELETE FROM block WHERE stream = ? AND series = ?",
+                [(stream, name) for stream, names in gone.items() for name in names],
+            )
             self._db.executemany("REPLACE INTO block VALUES (?, ?, ?, ?, ?)", blocks)
             self._db.executemany("REPLACE INTO note VALUES (?, ?, ?, ?, ?)", notes)
             self._db.executemany(
@@ -121,10 +127,3 @@ class Store:
                 "AND b.kind = note.kind AND b.partition = note.partition)",
                 (KEPT,),
             )
-
-    def forget(self, stream: str, topics: Iterable[str]) -> None:
-        """Drop all of a stream: its topics were made anew."""
-        with self._db:
-            for table in ("block", "note"):
-                self._db.execute(f"DELETE FROM {table} WHERE stream = ?", (stream,))
-            self._db.executemany("DELETE FROM position WHERE topic = ?", [(topic,) for topic in topics])

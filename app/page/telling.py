@@ -290,7 +290,7 @@ def _unlearned(view: StreamView, instances: int) -> Verdict:
         said = strong(f"{instances:,} predictions are out and no label has come.")
         return Verdict("no labels", NEWS, [said, text(" Nothing can be scored yet.")])
     said = strong(f"{instances:,} predictions are out, and none of the {labels:,} labels that came was theirs.")
-    expired = sum((one.counters or {}).get("expired", 0) for (role, _), one in view.models.items() if role == CHAMPION)
+    expired = sum((one.counters or {}).get("expired", 0) for one in view.of_role(CHAMPION))
     if not expired:
         return Verdict("unjoined", NEWS, [said, text(" Nothing can be scored yet.")])
     horizon = format_duration(view.spec.join.horizon)
@@ -330,7 +330,7 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
     shown = [role for role in declared if role in running or not running]
     for role in [*shown, *sorted(running - declared.keys())]:  # commands add and rename models
         name, parameters = declared.get(role, ("", {}))
-        records = [r for (each, p), r in view.models.items() if each == role and partition in (None, p)]
+        records = view.of_role(role, partition)
         n = sum(record.n for record in records)
 
         def mean(field: str, scope: str, records: list[MetricsRecord] = records) -> float | None:
@@ -362,10 +362,12 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
 def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
     """A row per partition of the stream file."""
     rows = []
+    drifts = [event for event in view.events if event.kind in DRIFTS]
+    of_all = next((event.time for event in reversed(drifts) if _of_all(view, event)), 0)
+    last_drift = {event.partition: event.time for event in drifts}
     for partition in range(view.spec.partitions):
         seen = view.partitions.get(partition)
         row: dict[str, Any] = {"partition": partition, "state": standing(seen, now)}
-        drifts = [e.time for e in view.events if e.kind in DRIFTS and (e.partition == partition or _of_all(view, e))]
         if seen is not None:
             last = seen.last
             row |= {
@@ -385,7 +387,7 @@ def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
                 "checkpoint_age": last.checkpoint_age,
                 "checkpoint_seconds": last.checkpoint_seconds,
                 "bytes": last.state_bytes,
-                "last_drift": drifts[-1] if drifts else None,
+                "last_drift": max(of_all, last_drift.get(partition, 0)) or None,
             }
         rows.append(row)
     return rows
@@ -475,4 +477,7 @@ def status(view: StreamView, now: int, path: str, partition: int | None = None) 
             "on_drift": view.spec.drift.on_drift,
         },
         "n_letters": sum(view.letters_since(now - DAY_MS).values()),
+        "left_out": [
+            {"topic": view.spec.outputs[role], "why": why, "n": n} for (role, why), n in sorted(view.left_out.items())
+        ],
     }

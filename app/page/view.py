@@ -2,33 +2,58 @@
 over time. Pure: records go in, and what the browser is told comes out (app/page/telling.py).
 """
 
+import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from app import comparisons
-from app.dead_letters import Ranges
+from app.dead_letters import Ranges, letter_of
 from app.evaluation.measures import quality
 from app.page.history import Range, Series, together
 from app.stream_file.spec import Spec
 from topics import reports
 from topics.commands import APPLIED, PAUSE, PROPOSED, REFUSED, RESUME, read_event
-from topics.names import CHAMPION, HEADER_DETAIL, HEADER_OFFSET, HEADER_PARTITION, HEADER_REASON, HEADER_TOPIC
-from topics.records import DriftRecord, MetricsRecord, PartitionRecord, Shift
+from topics.names import CHAMPION, DEADLETTERS, DRIFT, METRICS
+from topics.names import EVENTS as COMMANDS
+from topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift
 
 LETTERS = 100  # dead letters that are shown
 SHOWN_BYTES = 200  # of a dead letter
+MARKED = 10_000  # ranges of letters that were retried, of a partition
 EVENTS = 2000  # that are kept in memory
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+COUNTED_HOURS = 8 * 24  # of dead letters
+OTHERS = 20  # models that commands and rules have named, beside those of the stream file
+AHEAD_MS = 600_000  # that a record's time may be ahead of this machine's
+OTHER = "another reason"  # of a dead letter, than this version knows
+# Why a record is left out.
+UNREADABLE, FOREIGN, AHEAD = "unreadable", "foreign", "ahead"
 # How the series of partitions become one.
 TOGETHER = {"in": "sum", "learned": "sum", "lag": "sum", "waiting": "sum", "p50": "mean", "p99": "max", "delay": "mean"}
 MODEL_SERIES = ("score", "nodes")
 COMPARED = "compared:"  # series of labels compared, for since when a challenger has been: not drawn
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class _Told(Protocol):
+    """What all records of a stream's output topics say."""
+
+    stream: str
+    partition: int
+    time: int
+
+
+_R = TypeVar("_R", bound=_Told)
 
 
 class Event(msgspec.Struct, omit_defaults=True):
@@ -125,10 +150,16 @@ class StreamView:
     n_letters : (hour since 1970, reason) -> dead letters.
     retried : partition of the dead letters -> offsets of those that were retried. n_marks : records that said so.
     paused : partition -> the last event that paused its predictions, or went on with them.
-    first, newest : ms of the first and the newest record of the metrics topic; 0 where there is none.
+    newest : ms of the newest record of the metrics topic; 0 where there is none.
+    left_out : topic's role and why -> records that were not taken: they are none of ours (UNREADABLE); of another
+        stream, a partition that this one has not, or a model that neither the stream file names nor a command can have
+        brought (FOREIGN); stamped more than AHEAD_MS from now (AHEAD).
+    others : models that the stream file does not name, the one told of longest ago first; at most OTHERS.
+    forgotten : series that are kept no more, as `dirty` names them.
     """
 
     spec: Spec
+    clock: Callable[[], int] = now_ms
     series: dict[tuple[str, int], Series] = field(default_factory=dict)
     models: dict[tuple[str, int], MetricsRecord] = field(default_factory=dict)
     partitions: dict[int, Seen] = field(default_factory=dict)
@@ -139,6 +170,10 @@ class StreamView:
     paused: dict[int, Event] = field(default_factory=dict)
     n_marks: int = 0
     newest: int = 0
+    n_letters_since: int = 0  # hour
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
+    others: dict[str, None] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
     earlier: dict[int, PartitionRecord] = field(default_factory=dict)  # the last that was read of the days before
 
     @property
@@ -156,17 +191,58 @@ class StreamView:
 
     # -- records in --------------------------------------------------------------------------------------------
 
-    def take_report(self, value: bytes | None) -> None:
-        """A record of the metrics topic; one that is none of ours is left out."""
+    def _read(self, role: str, read: Callable[[bytes | None], _R], value: bytes | None, time: int | None) -> _R | None:
+        """A record of an output topic, which anybody may have written: bounded, of this stream and of now, or None and
+        counted. time : ms, where it is not the record's own."""
         try:
-            record = reports.read_report(value)
+            record = read(value)
         except ValueError:
-            return
+            why = UNREADABLE
+        else:
+            if record.stream != self.spec.name or record.partition >= self.spec.partitions:
+                why = FOREIGN
+            elif (record.time if time is None else time) > self.clock() + AHEAD_MS:
+                why = AHEAD
+            else:
+                return record
+        self.left_out[role, why] += 1
+        return None
+
+    def take_report(self, value: bytes | None) -> None:
+        """A record of the metrics topic."""
+        record = self._read(METRICS, reports.read_report, value, None)
         if isinstance(record, PartitionRecord):
             self._take_partition(record)
-        else:
+        elif record is not None and not self._knows(record.model):
+            self.left_out[METRICS, FOREIGN] += 1
+            return
+        elif record is not None:
             self._take_model(record)
-        self.newest = max(self.newest, record.time)
+        self.newest = max(self.newest, 0 if record is None else record.time)
+
+    def _knows(self, role: str) -> bool:
+        """Whether the stream can have a model of this name. Where commands or a rule steer it, any: the last OTHERS."""
+        if role in self._declared:
+            return True
+        if not self.spec.control and self.spec.promotion is None:
+            return False
+        self.others.pop(role, None)
+        self.others[role] = None
+        if len(self.others) > OTHERS:
+            self._forget(next(iter(self.others)))
+        return True
+
+    def _forget(self, role: str) -> None:
+        del self.others[role]
+        for name, partition in [key for key in self.series if key[0].partition(":")[2] == role]:
+            del self.series[name, partition]
+            self.forgotten.add(f"{partition}/{name}")
+        for key in [key for key in self.models if key[0] == role]:
+            del self.models[key]
+
+    @cached_property
+    def _declared(self) -> frozenset[str]:
+        return frozenset(self.spec.models())
 
     def _take_model(self, record: MetricsRecord) -> None:
         key = record.model, record.partition
@@ -234,9 +310,8 @@ class StreamView:
 
     def take_drift(self, value: bytes | None, time: int) -> Event | None:
         """A record of the drift topic. time : ms, when it was sent: its own time is that of the features."""
-        try:
-            record = reports.read_drift(value)
-        except ValueError:
+        record = self._read(DRIFT, reports.read_drift, value, time)
+        if record is None:
             return None
         event = of_drift(record, time)
         self._note(event)
@@ -244,9 +319,8 @@ class StreamView:
 
     def take_command(self, value: bytes | None, time: int) -> Event | None:
         """A record of the events topic: what became of a command. time : ms, when it was sent."""
-        try:
-            record = read_event(value)
-        except ValueError:
+        record = self._read(COMMANDS, read_event, value, time)
+        if record is None:
             return None
         event = Event(
             record.event if record.event in (APPLIED, REFUSED, PROPOSED) else APPLIED,
@@ -261,22 +335,17 @@ class StreamView:
         self._note(event)
         return event
 
-    def take_letter(
-        self, headers: Mapping[str, bytes], value: bytes | None, time: int, home: int = -1, at: int = -1
-    ) -> Letter:
-        """A dead letter. Its headers are a worker's, its value is anybody's."""
-
-        def header(name: str) -> str:
-            return headers.get(name, b"").decode("utf-8", "replace")
-
-        def number(name: str) -> int:
-            text = header(name)
-            return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
-
-        shown = (value or b"")[:SHOWN_BYTES].decode("utf-8", "replace")
+    def take_letter(self, record: Any) -> Letter | None:
+        """A record of the dead letters that is no mark. Its headers should be a worker's, its value is anybody's."""
+        found = letter_of(record)
+        if found is None or found.timestamp > self.clock() + AHEAD_MS:
+            self.left_out[DEADLETTERS, UNREADABLE if found is None else AHEAD] += 1
+            return None
+        value = found.value or b""
         letter = Letter(
-            time, header(HEADER_TOPIC), number(HEADER_PARTITION), number(HEADER_OFFSET),
-            header(HEADER_REASON), header(HEADER_DETAIL)[:SHOWN_BYTES], len(value or b""), shown, home, at,
+            found.timestamp, found.topic, found.source_partition, found.source_offset,
+            found.reason if found.reason in REASONS else OTHER, found.detail[:SHOWN_BYTES],
+            len(value), value[:SHOWN_BYTES].decode("utf-8", "replace"), found.partition, found.offset,
         )  # fmt: skip
         self.keep_letter(letter)
         return letter
@@ -287,6 +356,7 @@ class StreamView:
         marked = self.retried.setdefault(home, Ranges())
         for start, stop in ranges:
             marked.add(start, stop)
+        marked.keep(MARKED)
 
     def is_retried(self, letter: Letter) -> bool:
         return letter.home in self.retried and letter.at in self.retried[letter.home]
@@ -300,7 +370,13 @@ class StreamView:
                 self.letters.popleft()
                 at -= 1
             self.letters.insert(at, letter)
-        self.n_letters[letter.time // HOUR_MS, letter.reason] += 1
+        hour = letter.time // HOUR_MS
+        if hour > self.n_letters_since + COUNTED_HOURS:
+            self.n_letters_since = hour - COUNTED_HOURS
+            for key in [key for key in self.n_letters if key[0] < self.n_letters_since]:
+                del self.n_letters[key]
+        if hour >= self.n_letters_since:
+            self.n_letters[hour, letter.reason] += 1
 
     # -- series out --------------------------------------------------------------------------------------------
 
@@ -343,11 +419,19 @@ class StreamView:
         found: dict[tuple[str, int], Series] = {}
         for (key, tier), blocks in groupby(rows, lambda row: row[:2]):
             partition, _, name = key.partition("/")
+            role = name.partition(":")[2]
+            if int(partition) >= self.spec.partitions or (role and not self._knows(role)):
+                continue
             series = found.setdefault((name, int(partition)), Series())
             series.restore(tier, [(block, data) for _, _, block, data in blocks])
         self.series = found
 
     # -- figures that several places need ----------------------------------------------------------------------
+
+    def of_role(self, role: str, partition: int | None = None) -> list[MetricsRecord]:
+        """The newest records of a model, of one partition or all."""
+        partitions = range(self.spec.partitions) if partition is None else (partition,)
+        return [self.models[role, k] for k in partitions if (role, k) in self.models]
 
     def of_models(self, partition: int | None) -> int | None:
         """Which partition tells what its models are: any, where all have the same and one of them tells it."""
@@ -364,11 +448,11 @@ class StreamView:
     def recent(self, role: str, partition: int | None = None) -> float | None:
         """The score of a model over its last labels: the mean over partitions, by their labels in the window. Of a
         model that all partitions learn, over those of all."""
-        window, partition = self.spec.metrics.window, self.of_models(partition)
+        window = self.spec.metrics.window
         parts = []
-        for (each, k), record in self.models.items():
+        for record in self.of_role(role, self.of_models(partition)):
             value = (record.window or record.fading or {}).get(self.score)
-            if each == role and partition in (None, k) and value is not None and record.n:
+            if value is not None and record.n:
                 parts.append((value, min(record.n, window)))
         total = sum(n for _, n in parts)
         return sum(value * n for value, n in parts) / total if total else None
@@ -391,7 +475,7 @@ class StreamView:
     def expected(self, partition: int | None = None) -> tuple[float | None, float | None]:
         """The accuracy that is expected of the champion before labels come, and the error of such an estimate: the mean
         over partitions."""
-        told = [r.estimated for (role, k), r in self.models.items() if role == CHAMPION and partition in (None, k)]
+        told = [record.estimated for record in self.of_role(CHAMPION, partition)]
         found = [
             [each[name] for each in told if each is not None and each.get(name) is not None]
             for name in ("accuracy", "error")

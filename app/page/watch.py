@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -20,8 +21,8 @@ from app.kafka import unpacking
 from app.kafka.connection import Connection
 from app.kafka.reading import EVERYTHING, close, read_to_end
 from app.page.store import Store
-from app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView
-from topics.names import HEADER_TOPIC
+from app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView, now_ms
+from topics.names import DEADLETTERS, DRIFT, EVENTS, METRICS
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +32,8 @@ STORE_SECONDS = 30.0
 AGAIN_SECONDS = 3.0  # after the broker was away
 ASK_SECONDS = 5.0  # between two questions whether the broker is there
 REQUEST_MS = 4000
-METRICS, DRIFT, LETTERS, EVENTS = "metrics", "drift", "letters", "events"
+MOST_NOTES = 20_000  # events, letters and marks that wait for the store
 MARKS, LAST = "marks", "last"  # notes: which letters were retried; the last records of a partition
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 class Watch:
@@ -64,7 +61,7 @@ class Watch:
         self._of: dict[str, tuple[StreamView, str]] = {}
         for view in views:
             topics = view.spec.topics
-            kinds = {METRICS: topics.metrics, DRIFT: topics.drift, LETTERS: topics.deadletters}
+            kinds = {METRICS: topics.metrics, DRIFT: topics.drift, DEADLETTERS: topics.deadletters}
             if view.spec.control and topics.events is not None:
                 kinds[EVENTS] = topics.events
             for kind, topic in kinds.items():
@@ -84,7 +81,7 @@ class Watch:
         for kind in (DRIFT, EVENTS):
             for _, _, data in self._store.notes(name, kind):
                 view._note(msgspec.msgpack.decode(data, type=Event))
-        for _, _, data in self._store.notes(name, LETTERS):
+        for _, _, data in self._store.notes(name, DEADLETTERS):
             view.keep_letter(msgspec.msgpack.decode(data, type=Letter))
         for home, _, data in self._store.notes(name, MARKS):
             view.take_marks(home, msgspec.msgpack.decode(data, type=list[tuple[int, int]]))
@@ -230,16 +227,23 @@ class Watch:
             view.take_report(record.value)
         elif kind in (DRIFT, EVENTS):
             take = view.take_drift if kind == DRIFT else view.take_command
-            event = take(record.value, record.timestamp)
-            if event is not None:
-                self._notes.append((name, kind, record.partition, record.offset, msgspec.msgpack.encode(event)))
-        elif any(header == HEADER_TOPIC for header, _ in record.headers):
-            home, at = record.partition, record.offset
-            letter = view.take_letter(dict(record.headers), record.value, record.timestamp, home, at)
-            self._notes.append((name, LETTERS, home, at, msgspec.msgpack.encode(letter)))
+            self._keep(name, kind, record, take(record.value, record.timestamp))
         elif ranges := marked(record):
             view.take_marks(record.partition, ranges)
-            self._notes.append((name, MARKS, record.partition, record.offset, msgspec.msgpack.encode(ranges)))
+            self._keep(name, MARKS, record, ranges)
+        else:
+            self._keep(name, DEADLETTERS, record, view.take_letter(record))
+
+    def _keep(self, stream: str, kind: str, record: Any, note: Any) -> None:
+        """A note for the store, unless it is None. Of too many, the last of each kind and partition."""
+        if note is None:
+            return
+        self._notes.append((stream, kind, record.partition, record.offset, msgspec.msgpack.encode(note)))
+        if len(self._notes) > MOST_NOTES:
+            self._notes.sort()
+            left = {key: list(notes) for key, notes in groupby(self._notes, lambda one: one[:3])}
+            most = max(1, MOST_NOTES // 2 // len(left))
+            self._notes = [note for notes in left.values() for note in notes[-most:]]
 
     def save(self) -> None:
         """Write what changed to the store; nothing before the history is there, which would be missing then."""
@@ -249,6 +253,9 @@ class Watch:
         for view in self.views:
             for partition, values in view.last_records().items():
                 notes.append((view.spec.name, LAST, partition, 0, msgspec.msgpack.encode(values)))
+        gone = {view.spec.name: view.forgotten for view in self.views}
+        for view in self.views:
+            view.forgotten = set()
         blocks = [block for view in self.views for block in view.dirty()]
         positions = {(tp.topic, tp.partition): offset for tp, offset in self._positions.items()}
-        self._store.write(positions, blocks, notes, now_ms())
+        self._store.write(positions, blocks, notes, now_ms(), gone)

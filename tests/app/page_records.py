@@ -1,9 +1,12 @@
 """Records of a stream as the live page takes them, and what it says of them: for the tests."""
 
+from types import SimpleNamespace
+
 from app.page import telling
 from app.page.view import HOUR_MS, StreamView
 from app.stream_file.spec import loads
 from topics import reports
+from topics.names import dead_letter_headers
 from topics.records import DriftRecord, MetricsRecord, PartitionRecord, Shift
 
 NOW = 1_790_000_000_000
@@ -20,7 +23,7 @@ challengers: {{second: {{model: last-label}}}}
 
 def view_of(task="classification"):
     models = "half-space-trees" if task == "anomaly" else "last-label"
-    return StreamView(loads(STREAM.format(task=task).replace("last-label", models)))
+    return StreamView(loads(STREAM.format(task=task).replace("last-label", models)), clock=lambda: NOW)
 
 
 def model(role="champion", partition=0, time=NOW, n=5000, comparison=None, estimated=None, **window):
@@ -61,6 +64,14 @@ def drift(partition=0, **fields):
     }
     return reports.write(
         DriftRecord("taps", partition, 0, **(given | {"model": "champion", "before": 0.15, "after": 0.28} | fields))
+    )
+
+
+def letter(headers=None, time=NOW, partition=0, offset=0):
+    """A record of the dead letters; with some of its headers otherwise."""
+    made = dict(dead_letter_headers("taps.features", 1, 12, "not-json", "why")) | (headers or {})
+    return SimpleNamespace(
+        partition=partition, offset=offset, timestamp=time, key=b"k", value=b"\xff<b>", headers=tuple(made.items())
     )
 
 

@@ -6,8 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from app import comparisons
 from app.errors import RiparianError
@@ -16,10 +14,10 @@ from app.kafka.ports import listen
 from app.page import models, telling
 from app.page.actions import Actions
 from app.page.server import Page
-from app.page.view import HOUR_MS, StreamView, as_json
+from app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, OTHER, OTHERS, StreamView, as_json
 from app.stream_file.durations import format_duration
 from app.stream_file.spec import loads
-from tests.app.page_records import NOW, SHIFT, STREAM, compared, drift, living, model, part, told, view_of
+from tests.app.page_records import NOW, SHIFT, STREAM, compared, drift, letter, living, model, part, told, view_of
 from topics import commands, reports
 from topics.records import Distance, MetricsRecord
 
@@ -238,20 +236,74 @@ def test_a_shift_without_labels_is_told_with_its_shares():
     assert telling.distances(view, 0) == []
 
 
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.binary(max_size=60) | st.sampled_from([b"{}", b'{"kind": "partition"}', model(), part(), drift()]),
-        max_size=8,
-    )
-)
-def test_hostile_records_of_the_topics_are_left_out(values):
+HUGE = "1" + "0" * 400
+HOSTILE = {
+    "waiting": (part(), '"waiting":0', f'"waiting":{HUGE}'),
+    "lag": (part(), '"features":0', f'"features":{HUGE}'),
+    "time": (part(), f'"time":{NOW}', f'"time":{HUGE}'),
+    "started": (part(), '"started":', f'"started":{HUGE},"s":'),
+    "partition": (model(), '"partition":0', f'"partition":{2**63}'),
+    "before partition 0": (model(), '"partition":0', '"partition":-1'),
+    "text": (model(), '"n":5000', '"n":"5000"'),
+    "score": (model(accuracy=0.5), "0.5", "1e400"),
+    "depth": (model(), "{", '{"other":' + "[" * 100_000),
+    "not UTF-8": (model(), "champion", "\xff"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_record_that_no_worker_writes_is_counted_and_changes_nothing(name):
+    """Each of these ended the page at every start, or would have been kept."""
+    whole, there, instead = HOSTILE[name]
+    value = whole.replace(there.encode(), instead.encode("latin-1"), 1)
+    assert value != whole
+    view = living(view_of())
+    before = telling.status(view, NOW, "x")
+    view.take_report(value)
+    assert telling.status(view, NOW, "x") == before | {
+        "left_out": [{"topic": "taps.metrics", "why": "unreadable", "n": 1}]
+    }
+
+
+def test_what_is_of_another_stream_partition_or_model_or_of_tomorrow_is_counted():
+    view = living(view_of())
+    view.take_report(part().replace(b'"taps"', b'"other"', 1))
+    view.take_report(part(2))
+    for i in range(1000):
+        view.take_report(model(f"made-up-{i}", accuracy=0.5))
+    view.take_report(part(0, NOW + 86_400_000))
+    assert view.take_drift(drift(), NOW + 86_400_000) is None
+    assert view.take_drift(drift(detector="x" * 300), NOW) is None
+    assert view.left_out == {
+        ("metrics", "foreign"): 1002,
+        ("metrics", "ahead"): 1,
+        ("drift", "ahead"): 1,
+        ("drift", "unreadable"): 1,
+    }
+    assert {role for role, _ in view.models} == {"champion"}
+    # Commands bring models that no stream file names: the last few of them are kept.
+    steered = StreamView(loads(STREAM.format(task="classification") + "control: true\n"), clock=lambda: NOW)
+    for i in range(1000):
+        steered.take_report(model(f"made-up-{i}", partition=i % 2, time=NOW + i, accuracy=0.5))
+    assert {role for role, _ in steered.models} == {f"made-up-{i}" for i in range(1000 - OTHERS, 1000)}
+    assert len(steered.series) == 2 * OTHERS
+    assert len(steered.forgotten) == 2 * (1000 - OTHERS)
+
+
+def test_dead_letters_that_no_worker_wrote_are_counted_and_reasons_are_ours():
     view = view_of()
-    for value in values:
-        view.take_report(value)
-        view.take_drift(value, NOW)
-        view.take_letter({"riparian-offset": value, "riparian-reason": value}, value, NOW)
-    telling.status(view, NOW, "x")
+    assert view.take_letter(letter({"riparian-topic": None})) is None
+    assert view.take_letter(letter({"riparian-reason": None})) is None
+    assert view.take_letter(letter({"riparian-partition": str(2**63).encode()})) is None
+    assert view.take_letter(letter(time=NOW + 86_400_000)) is None
+    assert view.left_out == {("deadletters", "unreadable"): 3, ("deadletters", "ahead"): 1}
+    for i in range(1000):
+        view.take_letter(letter({"riparian-reason": b"made up %d" % i}, time=NOW - i * HOUR_MS))
+    assert {reason for _, reason in view.n_letters} == {OTHER}
+    assert len(view.n_letters) <= COUNTED_HOURS + 1
+    for _ in range(3):
+        view.take_marks(0, [(2 * i, 2 * i + 1) for i in range(MARKED)])
+    assert view.letters[-1].time == NOW
 
 
 def test_what_came_between_goes_to_its_place_and_old_history_changes_nothing_now():
@@ -273,12 +325,12 @@ def test_what_came_between_goes_to_its_place_and_old_history_changes_nothing_now
     view.take_drift(drift(), NOW)  # read twice
     assert [event.n for event in view.events if event.kind == "drift"] == [3, 90]
     for time in (5, 3, 4):
-        view.take_letter({}, b"\xff<b>", time)
+        view.take_letter(letter(time=time))
     assert [letter.time for letter in view.letters] == [3, 4, 5]
 
 
 def test_a_command_is_told_and_models_that_are_gone_are_left_out():
-    view = living(view_of())
+    view = living(StreamView(loads(STREAM.format(task="classification") + "control: true\n")))
     view.take_report(model("second", accuracy=0.7))
     value = commands.write(
         commands.EventRecord(

@@ -53,6 +53,7 @@ _MODULES = {
     "control": "control",
     "blocks": "blocks",
     **dict.fromkeys(("debezium", "connect", "cloudevents", "json-schema", "arrow", "protobuf"), "formats"),
+    "page": "page",
 }
 TARGETS = tuple(_MODULES)
 # Those whose cases are batches of records: each codec and each envelope.

@@ -196,6 +196,10 @@ function partitionTable(app, short) {
   }];
 }
 
+// What was in the topics and is not shown.
+const LEFT_OUT = { unreadable: "which no worker of this version writes so", foreign: "of a stream, partition or model that the stream file does not name", ahead: "stamped later than now" };
+const leftOut = (rows) => rows.map(({ topic, why, n }) => h("p", { class: "note" }, `Left out: ${count(n)} record${n === 1 ? "" : "s"} of ${topic}, ${LEFT_OUT[why]}.`));
+
 export function overview(app) {
   const shared = new Shared();
   const [said, sayIt] = verdict(app), [figures, setFigures] = tiles(app);
@@ -218,7 +222,7 @@ export function overview(app) {
       for (const element of elements.slice(1)) element.hidden = blank;
       sayIt(); setFigures(); setModels(); setParts();
       const known = events.length ? events[events.length - 1].time : 0;
-      newest.replaceChildren(timeline([...events, ...app.status.events.filter((event) => event.time > known)], app.status.now, app.status.tiles.metric, 10));
+      newest.replaceChildren(timeline([...events, ...app.status.events.filter((event) => event.time > known)], app.status.now, app.status.tiles.metric, 10), ...leftOut(app.status.left_out));
     },
     history(found, all) {
       events.splice(0, events.length, ...all);
