@@ -20,6 +20,7 @@ from app.errors import SpecError
 from app.kafka import rights
 from app.kafka.connection import Connection
 from app.page.lines import Steps, answered
+from app.page.requests import sent
 from app.page.view import StreamView
 from app.stream_file import spec as stream_file
 from topics.commands import DEMOTE, FREEZE, PAUSE, PROMOTE, RESET, RESUME, THAW, EventRecord
@@ -98,12 +99,7 @@ class Actions:
         refused = self.refusal(request)
         if refused is not None:
             raise web.HTTPForbidden(text=refused)
-        if request.content_type != "application/json" or (request.content_length or 0) > MOST_BYTES:
-            raise web.HTTPBadRequest(text=f"expected application/json of at most {MOST_BYTES:,} bytes.")
-        try:
-            return msgspec.json.decode(await request.content.read(MOST_BYTES + 1), type=kind)
-        except msgspec.DecodeError as error:
-            raise web.HTTPBadRequest(text=str(error)) from None
+        return await sent(request, MOST_BYTES, kind)
 
     async def handle(
         self, request: web.Request, view: StreamView, headers: Mapping[str, str], closing: asyncio.Event

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.errors import RiparianError
 from app.state.loading import State
-from topics.records import ANOMALY, BOOLEAN, MULTI_INSTANCE, NUMERIC, VALUES
+from topics.records import ANOMALY, BOOLEAN, MULTI_INSTANCE, NUMERIC, VALUES, Whole
 
 MOST_BYTES = 65_536  # of a request
 
@@ -17,7 +17,7 @@ MOST_BYTES = 65_536  # of a request
 class Asked(msgspec.Struct, forbid_unknown_fields=True):
     """x : feature -> value, as in a record; what is left out, or null, is missing."""
 
-    x: dict[str, str | int | float | bool | None]
+    x: dict[str, str | Whole | float | bool | None]
 
 
 def row_of(state: State, given: Mapping[str, Any]) -> tuple[list[float], list[str]]:

@@ -28,8 +28,10 @@ from app.page.actions import Actions
 from app.page.history import Range
 from app.page.lines import Steps, answered
 from app.page.models import ModelPages
+from app.page.requests import is_own, sent
 from app.page.view import DAY_MS, StreamView, as_json, now_ms
 from app.page.watch import DAYS, Watch
+from app.worker import front
 
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000
@@ -106,7 +108,7 @@ class Page:
         self._actions = actions
 
     def application(self) -> web.Application:
-        app = web.Application(middlewares=[self._guard])
+        app = web.Application(middlewares=[self._guard, front.patient], client_max_size=by_hand.MOST_BYTES + 1)
         app.add_routes(
             [
                 web.get("/", self._file),
@@ -140,8 +142,14 @@ class Page:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._loopback and not is_loopback(request.url.host or ""):
+        try:
+            host = request.url.host or ""
+        except ValueError:
+            return web.Response(status=400, text="Host: expected a name or an address.", headers=HEADERS)
+        if self._loopback and not is_loopback(host):
             return web.Response(status=421, text="This page answers on 127.0.0.1 and localhost alone.", headers=HEADERS)
+        if request.path != "/" and not is_own(request):  # a link may lead here; the rest reads topics, for minutes even
+            return web.Response(status=403, text="The request is not of this page.", headers=HEADERS)
         try:
             response = await handler(request)
         except web.HTTPException as error:
@@ -158,8 +166,8 @@ class Page:
     async def _file(self, request: web.Request) -> web.Response:
         name = request.match_info.get("name", "index.html")
         if name not in self._files:
-            path = STATIC / name
-            if path.parent != STATIC or not path.is_file():
+            path = next((path for path in STATIC.iterdir() if path.name == name), None)
+            if path is None:
                 raise web.HTTPNotFound(text="There is no such file.")
             content = path.read_bytes()
             kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
@@ -295,12 +303,10 @@ class Page:
         view, partition = self._view(request), request.match_info["partition"]
         if not self._has(view, partition):
             raise web.HTTPNotFound(text="There is no such partition.")
-        if request.content_type != "application/json" or (request.content_length or 0) > by_hand.MOST_BYTES:
-            raise web.HTTPBadRequest(text=f"expected application/json of at most {by_hand.MOST_BYTES:,} bytes.")
+        asked = await sent(request, by_hand.MOST_BYTES, by_hand.Asked)
         try:
-            asked = msgspec.json.decode(await request.content.read(by_hand.MOST_BYTES + 1), type=by_hand.Asked)
             return await self._json(request, await self._models.by_hand(view.spec, int(partition), asked.x))
-        except ValueError as error:  # of which msgspec's is one
+        except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
 
     async def _prediction(self, request: web.Request) -> web.StreamResponse:
@@ -372,10 +378,11 @@ class _Quiet(AccessLogger):
 
 async def serve(page: Page, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
     """Until it is cancelled."""
+    front.raise_file_limit()
     runner = web.AppRunner(page.application(), access_log_class=_Quiet, shutdown_timeout=2.0)
     await runner.setup()
     try:
-        await web.SockSite(runner, sock, ssl_context=tls).start()
+        await front.Front(runner, sock, tls).start()
         await page.watch.run()
     finally:
         await runner.cleanup()

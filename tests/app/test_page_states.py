@@ -1,69 +1,17 @@
 """What the live page shows in a real Chromium, state by state, without Kafka: its server is given the records."""
 
-import asyncio
-import contextlib
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from app.kafka.connection import Connection
 from app.kafka.ports import listen
-from app.page.models import ModelPages
-from app.page.server import Page, serve
-from app.page.store import Store
-from app.page.view import StreamView
-from app.page.watch import Watch
-from tests.app.page_records import SHIFT, compared, drift, model, part, view_of
+from tests.app.page_records import SHIFT, compared, drift, model, part
+from tests.app.page_server import Fed, served
 from tests.browser import Look, browser
 from topics.records import Distance
 
-__all__ = ["browser"]  # a fixture
-
-
-class Fed(Watch):
-    """Is given its records instead of reading them."""
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
-
-    def tell(self, *values: bytes) -> None:
-        for value in values:
-            self.views[0].take_report(value)
-        self.version += 1
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[Fed, Callable[[socket.socket], Any]]]:
-    """A page's watch, and what serves it at a socket until it is left."""
-    with Store(tmp_path / "history.sqlite") as store:
-        view, connection = StreamView(view_of().spec), Connection("127.0.0.1:9")
-        watch = Fed([view], connection, store)
-
-        @contextlib.contextmanager
-        def serving(sock: socket.socket) -> Iterator[None]:
-            loop = asyncio.new_event_loop()
-            page = Page(watch, {"taps": "taps.yaml"}, ModelPages(connection))
-            task = loop.create_task(serve(page, sock))
-
-            def run() -> None:
-                with contextlib.suppress(asyncio.CancelledError):
-                    loop.run_until_complete(task)
-
-            thread = threading.Thread(target=run)
-            thread.start()
-            try:
-                yield
-            finally:
-                loop.call_soon_threadsafe(task.cancel)
-                thread.join()
-                loop.close()
-
-        yield watch, serving
+__all__ = ["browser", "served"]  # fixtures
 
 
 def parts(now: int, **fields: Any) -> list[bytes]:
