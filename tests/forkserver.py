@@ -20,6 +20,7 @@ import resource
 import runpy
 import select
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -81,7 +82,7 @@ class Process:
         request = {"arguments": list(arguments), "cwd": str(cwd), "n_files": n_files}
         body = json.dumps(request | {"environment": dict(os.environ if env is None else env)}).encode()
         self._link = socket.socket(socket.AF_UNIX)
-        self._link.connect(str(Path(os.environ[FOLDER]) / SOCKET))
+        self._link.connect(str(_folder() / SOCKET))
         socket.send_fds(self._link, [len(body).to_bytes(LENGTH)], [stdout, stderr])
         self._link.sendall(body)
         self._answers = self._link.makefile("rb")
@@ -111,6 +112,15 @@ class Process:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def _folder() -> Path:
+    """The run's. What is no run of tests, a campaign, say, has a server of its own from its first process on."""
+    if FOLDER not in os.environ:
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="riparian-run-")
+        atexit.register(shutil.rmtree, os.environ[FOLDER], ignore_errors=True)
+        start(Path(os.environ[FOLDER]))
+    return Path(os.environ[FOLDER])
 
 
 def run(
