@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from app.cli import broker_option, json_option, stream_argument
+from app.errors import StateError
 from app.kafka.connection import Connection
 
 
@@ -33,6 +34,12 @@ def command(
     from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
+    if models_only and spec.shares:
+        raise StateError(
+            f"{spec.name} has learning: shared, so all partitions learn one model, and those of one cannot go back "
+            "alone: leave out --models-only, which learns the later records again, or begin a stream of a new name "
+            "with an export from before (riparian import --models-only)"
+        )
 
     from app.state.transfer import Version, rollback, versions
 

@@ -10,7 +10,9 @@ import cramjam
 import msgspec
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from app.cli import cli
 from app.cli.state import _summary, tell
 from app.errors import DataError, SpecError, StateError, TopicError
 from app.kafka.connection import Connection
@@ -411,3 +413,11 @@ def test_damage_under_a_running_worker_is_said_in_the_end(items, monkeypatch) ->
     _, findings = asyncio.run(changelog.read_whole(Connection("broker:9092"), "golden", PARTITION))
     assert log.n_reads == changelog.ATTEMPTS
     assert not findings.sound
+
+
+def test_models_of_one_partition_of_a_shared_stream_do_not_go_back_alone(tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text("name: s\ntask: classification\npartitions: 2\nfeatures: {a: numeric}\nchampion: naive-bayes\n")
+    found = CliRunner().invoke(cli, ["rollback", str(file), "--to", "1", "--models-only", "--broker", "127.0.0.1:1"])
+    assert isinstance(found.exception, StateError)
+    assert "all partitions learn one model" in str(found.exception)
