@@ -36,6 +36,14 @@ from topics.names import INPUTS
 CATCH_UP_SECONDS = 120.0
 # Streams of a campaign; the seed chooses.
 STREAMS: tuple[dict[str, Any], ...] = ({"partitions": 2}, {"partitions": 3, "challengers": {}})
+# What files say besides, one after another, where workers are restarted with changed ones.
+FILES: tuple[dict[str, Any], ...] = (
+    {"decision": {"costs": {"yes": {"no": 5}}}},
+    {"class_weights": {"yes": 3}, "decision": {"class": "yes", "recall": 0.8}},
+    {"decision": {"costs": {"no": {"yes": 2}}}, "predictions": {"coverage": 0.9}},
+    {"decision": {"class": "yes", "alert_rate": 0.1}, "max_classes": 50, "seed": 9},
+)
+ROLL_EVERY = 3  # faults
 UNGUARDED_SECONDS = 60.0
 READY = "Worker ready"
 
@@ -80,7 +88,14 @@ class Subject:
     def __init__(self, folder: Path, name: str, fields: Mapping[str, Any], rekey: bool) -> None:
         fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **(rekeyed.fields(name) if rekey else {})}
         self.file, self.spec = stream_file(folder, name, **fields)
-        self._rekey = rekey
+        self._rekey, self._folder, self._fields, self._n_files = rekey, folder, fields, 0
+        self.one_file = True  # by which a fold in memory comes to the same
+
+    def change(self) -> None:
+        """Workers that start from here on have another stream file."""
+        more = FILES[self._n_files % len(FILES)]
+        self._n_files, self.one_file = self._n_files + 1, False
+        _, self.spec = stream_file(self._folder, self.spec.name, **self._fields, **more)
 
     def begin(self, broker: str, seed: int, rate: float, backlog: int) -> None:
         """Create its topics, and return when the backlog stands in them."""
@@ -121,7 +136,10 @@ class Subject:
         if self.sources is not None:
             self.read_copies()
             said += rekeyed.differences(self.sources, self._made)
-        verdicts = [check_partition(self._broker, self.spec, p, one, self.asked) for p, one in enumerate(self._made)]
+        verdicts = [
+            check_partition(self._broker, self.spec, p, one, self.asked, self.one_file)
+            for p, one in enumerate(self._made)
+        ]
         return verdicts, said + (check_replicas(self._broker, self.spec) if self.spec.shares else [])
 
 
@@ -140,13 +158,14 @@ def run(
     say: Callable[[str], None] = print,
     entry: Sequence[str] = ("app.cli",),
     rekey: bool = False,
+    rolling: bool = False,
     beside: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
 ) -> Report:
     """Run the steps under load, let the workers catch up for `patience` seconds, stop them, and check each partition.
 
     `rate`, `backlog`, `rekey`, `fields` : as in `Subject`. `beside` : fields of further streams, which each worker
-    runs, too.
+    runs, too. `rolling` : between faults workers are restarted, one by one, with changed stream files.
     """
     subjects = [
         Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey) for i, its in enumerate([fields, *beside])
@@ -179,8 +198,18 @@ def run(
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the workers are not ready in {CATCH_UP_SECONDS:.0f} s: {cluster.failures}")
         tell(f"{n_workers} workers are ready, {sum(one.load.n_sent for one in subjects)} records waited for them")
+        lasting = set[int]()
         for step in steps:
             cluster.pause(step.pause)
+            if rolling and step.fault is not None and not lasting and counts.total() % ROLL_EVERY == 1:
+                tell("workers are restarted one by one with changed stream files")
+                for one in subjects:
+                    one.change()
+                cluster.roll(READY, len(subjects))
+            if step.action in ("freeze", "refuse", "stall", "broker kill", "broker stop"):
+                lasting.add(step.slot)
+            elif step.action in ("thaw", "heal", "broker start"):
+                lasting.discard(step.slot)
             target = "" if step.slot < 0 else f" slot {step.slot}"
             if step.fault is not None:
                 counts[step.fault] += 1
@@ -263,6 +292,9 @@ def main() -> int:
         "--rekey", action="store_true", help="features on 6 partitions and labels on 4, which the workers copy"
     )
     parser.add_argument("--control", action="store_true", help="send commands meanwhile (promote, add, reset, ...)")
+    parser.add_argument(
+        "--rolling", action="store_true", help="restart workers one by one with changed stream files between faults"
+    )
     parser.add_argument("--own", action="store_true", help="each partition has models of its own")
     parser.add_argument("--streams", type=int, default=1, help="that each worker runs")
     parser.add_argument(
@@ -286,6 +318,7 @@ def main() -> int:
         champion = f", champion {options.model[0]}" if options.model else ""
         champion += ", topics as they are" if options.rekey else ""
         champion += ", under commands" if options.control else ""
+        champion += ", changed files" if options.rolling else ""
         champion += ", models of each partition" if options.own else ""
         champion += f", {options.streams} streams" if options.streams > 1 else ""
         say(f"{options.faults} faults, seed {seed}{champion}{without}, in {folder}")
@@ -306,6 +339,7 @@ def main() -> int:
             rate=options.rate,
             session=options.session,
             rekey=options.rekey,
+            rolling=options.rolling,
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
             entry=("tests.chaos.unguarded", options.without) if options.without else ("app.cli",),

@@ -98,6 +98,20 @@ class Cluster:
         }
         actions[step.action]()
 
+    def roll(self, ready: str, n: int) -> None:
+        """Restart the workers, each once the one before is ready: has written `ready` n times."""
+        for slot in sorted(self.workers):
+            if slot not in self.workers:  # it ended meanwhile, and is noted
+                continue
+            self._stop(slot)
+            self._start(slot)
+            deadline = time.monotonic() + EXIT_SECONDS
+            while self.workers[slot].output.count(ready) < n:
+                self.pause(POLL_SECONDS)
+                if time.monotonic() > deadline:
+                    self.fail(f"the worker in slot {slot} was not ready in {EXIT_SECONDS:.0f} s", self.workers[slot])
+                    break
+
     def _start(self, slot: int) -> None:
         while slot in self._leaving:
             self.watch()
