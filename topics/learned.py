@@ -20,6 +20,31 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+class Terms(msgspec.Struct, array_like=True, frozen=True):
+    """By what instances are learned: what the stream file of the worker says that joined them. All replicas go by it,
+    whatever their own files say, so that they stay equal while workers are restarted with another one.
+
+    Parameters
+    ----------
+    seed : int
+        Of models that begin.
+    most : list
+        Of each nominal feature how many values it may have; None of a numeric one.
+    most_classes : int, optional
+        How many classes there may be; None where labels are numbers.
+    weights : dict of str to float
+        Class -> what its labels count, where that is not 1.
+    costs : dict, optional
+        True class -> class named -> what that costs; None: all mistakes are alike.
+    """
+
+    seed: int
+    most: list[int | None]
+    most_classes: int | None
+    weights: dict[str, float]
+    costs: dict[str, dict[str, float]] | None
+
+
 class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     """Instances that a partition has joined with their labels, as it stands in Kafka.
 
@@ -47,6 +72,8 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     out : dict of str to (int, bytes)
         Key of a model, and what it predicted, decided or kept for the instances -> its width k, and (n, k) float64.
         The key is the model's first name, and never another model's, whatever they are called by now.
+    terms : Terms, optional
+        None in records of before: whatever the last ones said.
     """
 
     version: int
@@ -60,6 +87,7 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     values: list[list[Scalar] | None]
     classes: list[Scalar] | None
     out: dict[str, tuple[int, bytes]]
+    terms: Terms | None = None
 
     @property
     def n(self) -> int:
@@ -129,9 +157,24 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
     coded = [(x[:, j], known) for j, known in enumerate(found.values) if known is not None]
     if found.classes is not None:
         coded.append((y, found.classes))
+    if found.terms is not None and not _are_terms(found.terms, found.values, found.classes):
+        raise ValueError("its terms are none")
     if not np.isfinite(y).all() or (at < 0).any() or not all(_codes(column, known) for column, known in coded):
         raise ValueError("its values are none")
     return found
+
+
+def _are_terms(terms: Terms, values: list[list[Scalar] | None], classes: list[Scalar] | None) -> bool:
+    """Whether these are terms of a stream whose records list values and classes like these."""
+    bounds = list(zip((*terms.most, terms.most_classes), (*values, classes), strict=False))
+    if len(terms.most) != len(values) or any((most is None) != (listed is None) for most, listed in bounds):
+        return False
+    costs = [cost for row in (terms.costs or {}).values() for cost in row.values()]
+    return (
+        all(most > 0 for most, _ in bounds if most is not None)
+        and all(0.0 < weight < np.inf for weight in terms.weights.values())
+        and all(0.0 <= cost < np.inf for cost in costs)
+    )
 
 
 def _codes(column: Floats, known: list[Any]) -> bool:

@@ -470,18 +470,20 @@ def _value(place: str, value: Any) -> str:
     return f"{value}"
 
 
-def room_of(meta: Mapping[str, Any], known: Sequence[Sequence[Scalar] | None], task: str) -> Schema | None:
+def room_of(meta: Mapping[str, Any], known: Sequence[Sequence[Scalar] | None], first: Schema) -> Schema | None:
     """The capacities that the arrays of a state have; None in states that were written before these were noted.
 
-    known : values of the nominal features. ValueError where there is more room than a vocabulary of these and of the
-    classes reserves (Vocabulary.capacity): arrays of any size would be made for it.
+    known : values of the nominal features. first : the room of a fresh state. ValueError where there is more room than
+    that, and than a vocabulary of these values and of the classes reserves (Vocabulary.capacity): arrays of any size
+    would be made for it.
     """
     if "room" not in meta:
         return None
     n_values, n_outputs = meta["room"]
     classes = meta["classes"]
-    most = [0 if values is None else max(2, 2 * len(values)) for values in known]
+    counts = [0 if values is None else max(2, 2 * len(values)) for values in known]
+    most = list(map(max, counts, first.n_values))
     fits = all(min(1, top) <= n <= top for n, top in zip(n_values, most, strict=True))
-    if not fits or not 1 <= n_outputs <= (1 if classes is None else max(2, 2 * len(classes))):
+    if not fits or not 1 <= n_outputs <= max(first.n_outputs, 0 if classes is None else 2 * len(classes)):
         raise ValueError("the room that it names is not that of its values and classes")
-    return Schema(tuple(n_values), n_outputs, task)
+    return Schema(tuple(n_values), n_outputs, first.task)

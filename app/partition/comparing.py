@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.partition.arrays import over, under
+from app.partition.deciding import Stakes
 from app.partition.role import Role
 from app.stream_file.lineup import check_champion
 from app.stream_file.spec import Spec
@@ -44,6 +45,8 @@ class Comparing:
     spec : Spec
     roles : mapping
         Name -> role, as they are now.
+    stakes : Stakes
+        What mistakes cost.
 
     Attributes
     ----------
@@ -51,9 +54,8 @@ class Comparing:
         Of all intervals of all challengers together; the probability, of each challenger, that one is ever wrong.
     """
 
-    def __init__(self, spec: Spec, roles: Mapping[str, Role]) -> None:
-        self._task = spec.task
-        self._reach = 1.0 if spec.decision is None else spec.decision.highest_cost
+    def __init__(self, spec: Spec, roles: Mapping[str, Role], stakes: Stakes) -> None:
+        self._task, self._stakes = spec.task, stakes
         self.settle(spec)
         self._champion = roles[CHAMPION]
         self._of = self._begun(roles, {})
@@ -67,7 +69,7 @@ class Comparing:
         return {role: known.get(role) or self._fresh() for n, role in roles.items() if n != CHAMPION}
 
     def _fresh(self) -> Comparison:
-        return Comparison(self._task, self._reach)
+        return Comparison(self._task, self._stakes.highest)
 
     def settle(self, spec: Spec) -> None:
         """The rule of this stream file holds from here on. Comparisons go on."""
@@ -93,6 +95,17 @@ class Comparing:
         self._champion = roles[CHAMPION]
         self._of = self._begun(roles, known)
         self._proposed = {role for role in self._proposed if role in known and role in self._of}
+
+    @property
+    def by_cost(self) -> bool:
+        """Whether models are compared by what their mistakes cost."""
+        return self._stakes.prices is not None
+
+    def begin_by(self, stakes: Stakes) -> None:
+        """Mistakes cost this from here on: where that is something else, all comparisons begin anew."""
+        other, self._stakes = stakes.prices != self._stakes.prices, stakes
+        if other:
+            self._of, self._proposed = {role: self._fresh() for role in self._of}, set()
 
     def follow(self, leads: "Comparing", roles: Mapping[str, Role]) -> None:
         """The comparisons are those of roles of the same names, which learn for these."""
@@ -124,12 +137,11 @@ class Comparing:
         return ends
 
     def _score(self, program: Program) -> None:
-        champion = self._champion
+        champion, stakes = self._champion, self._stakes
         for role, comparison in self._of.items():
-            decision = champion.decision
             by_cost, one, other = None, champion.labelled_named, role.labelled_named
-            if decision is not None and decision.costs is not None and one is not None and other is not None:
-                by_cost = ByCost(decision.costs, decision.worst, one, other)
+            if stakes.costs is not None and one is not None and other is not None:
+                by_cost = ByCost(stakes.costs, stakes.worst, one, other)
             comparison.score(program, champion.labelled, role.labelled, by_cost)
 
     def _decide(self, place: int) -> Decision | None:

@@ -25,6 +25,8 @@ from topics.records import ANOMALY
 from topics.vocabulary import Vocabulary
 
 DECIDED = "/decided"
+Weights = Mapping[str, float]
+Prices = Mapping[str, Mapping[str, float]]
 OTHERWISE = 1.0  # what a mistake costs that the stream file does not name
 
 
@@ -33,14 +35,17 @@ def decided_name(role: str) -> str:
     return f"{role}{DECIDED}"
 
 
-class Deciding:
-    """What the stream file says of classes, by their codes.
+class Stakes:
+    """What labels count in learning, and what mistakes cost, by codes of classes.
 
     Parameters
     ----------
-    spec : Spec
     classes : Vocabulary, optional
         Of the models, which grows. None: labels are numbers.
+    weights : mapping, optional
+        Class -> what its labels count; 1 where it is not named.
+    prices : mapping, optional
+        True class -> class named -> cost, as a stream file says it; None: all mistakes are alike.
 
     Attributes
     ----------
@@ -49,50 +54,78 @@ class Deciding:
     worst : (n_outputs,) float64
         Of naming none where class i is true: as much as its dearest mistake in the stream file, whether or not the
         class that it names is known, since that depends on how records were cut into steps.
-    code : int
-        Of the class that a target is about; -1 while it is not known. Of anomalies 1, as their labels have it.
     """
 
-    def __init__(self, spec: Spec, classes: Vocabulary | None) -> None:
-        self.asked = spec.decision
-        self._weights, self._classes = spec.class_weights or {}, classes
+    def __init__(self, classes: Vocabulary | None, weights: Weights | None, prices: Prices | None) -> None:
+        self.weights, self.prices = weights or {}, prices
         self.costs: Floats | None = None
         self.worst = np.zeros(0)
-        self.of_scores = spec.task == ANOMALY
-        self.code = 1 if self.of_scores else -1
+        self._classes = classes
         self._known, self._by_code = (0, 0), np.ones(0)
+
+    @property
+    def highest(self) -> float:
+        """The highest cost of a mistake."""
+        return max(OTHERWISE, *(cost for row in (self.prices or {}).values() for cost in row.values()), OTHERWISE)
 
     def fit(self, n_outputs: int) -> None:
         """Look the classes up among those known now."""
         if self._classes is None or self._known == (len(self._classes), n_outputs):
             return
         self._known = len(self._classes), n_outputs
-        codes = {text: code for code, text in enumerate(self._classes.texts)}
+        self._look_up({text: code for code, text in enumerate(self._classes.texts)}, n_outputs)
+
+    def _look_up(self, codes: Mapping[str, int], n_outputs: int) -> None:
         self._by_code = np.ones(max(n_outputs, len(codes)))
-        for text, weight in self._weights.items():
+        for text, weight in self.weights.items():
             if text in codes:
                 self._by_code[codes[text]] = weight
-        if self.asked is None:
+        if self.prices is None:
             return
-        self.code = codes.get(self.asked.class_ or "", -1) if self.asked.target is not None else -1
-        if self.asked.costs is not None:
-            self.costs = np.full((n_outputs, n_outputs), OTHERWISE)
-            np.fill_diagonal(self.costs, 0.0)
-            self.worst = np.full(n_outputs, OTHERWISE)
-            for true, row in self.asked.costs.items():
-                if true in codes:
-                    self.worst[codes[true]] = max(OTHERWISE, *row.values(), OTHERWISE)
-                for named, cost in row.items():
-                    if true in codes and named in codes:
-                        self.costs[codes[true], codes[named]] = cost
+        self.costs = np.full((n_outputs, n_outputs), OTHERWISE)
+        np.fill_diagonal(self.costs, 0.0)
+        self.worst = np.full(n_outputs, OTHERWISE)
+        for true, row in self.prices.items():
+            if true in codes:
+                self.worst[codes[true]] = max(OTHERWISE, *row.values(), OTHERWISE)
+            for named, cost in row.items():
+                if true in codes and named in codes:
+                    self.costs[codes[true], codes[named]] = cost
 
     def weighted(self, program: Program) -> Program:
         """The program as models learn it: with the weight of each label's class."""
-        if not self._weights:
+        if not self.weights:
             return program
         w, learns = program.w.copy(), np.flatnonzero(program.op == LEARN)
         w[learns] *= self._by_code[program.y[learns].astype(np.int64)]
         return program._replace(w=w)
+
+
+class Deciding(Stakes):
+    """What the stream file says of classes, by their codes.
+
+    Parameters
+    ----------
+    spec : Spec
+    classes : Vocabulary, optional
+        As of `Stakes`.
+
+    Attributes
+    ----------
+    code : int
+        Of the class that a target is about; -1 while it is not known. Of anomalies 1, as their labels have it.
+    """
+
+    def __init__(self, spec: Spec, classes: Vocabulary | None) -> None:
+        super().__init__(classes, spec.class_weights, spec.prices)
+        self.asked = spec.decision
+        self.of_scores = spec.task == ANOMALY
+        self.code = 1 if self.of_scores else -1
+
+    def _look_up(self, codes: Mapping[str, int], n_outputs: int) -> None:
+        super()._look_up(codes, n_outputs)
+        if self.asked is not None:
+            self.code = codes.get(self.asked.class_ or "", -1) if self.asked.target is not None else -1
 
 
 class Decision:

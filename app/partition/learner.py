@@ -173,7 +173,7 @@ class PartitionLearner(RestorableState):
         """Learn records of the log that the partitions share, and obey the commands among them; the events of drift
         that this partition tells. letters : takes the commands that are none."""
         drifts = list[DriftRecord]()
-        for _, same in groupby(sharing.decoded(piece), type):
+        for _, same in groupby(sharing.decoded(piece), lambda one: (type(one), getattr(one, "terms", None))):
             found = list(same)
             drifts += self._learn([one for one in found if isinstance(one, LearnedRecord)], sharing)
             for one in found:
@@ -187,10 +187,16 @@ class PartitionLearner(RestorableState):
     def _learn(self, records: Sequence[LearnedRecord], sharing: Sharing) -> list[DriftRecord]:
         if not records:
             return []
-        sharing.fit(records)
+        if (terms := records[0].terms) not in (None, sharing.terms):
+            self.room = self.schema  # what there is room for stays
+            sharing.go_by(terms)
+            self.comparing.begin_by(sharing.stakes)
+        width = sharing.fit(records)
+        if width > self.schema.n_outputs:
+            self.room = self.schema._replace(n_outputs=width)
         self.fit_schema()
         program = sharing.program(records, self._names())
-        weighted, findings = self.deciding.weighted(program), list[Finding]()
+        weighted, findings = sharing.stakes.weighted(program), list[Finding]()
         for role in self.roles.values():
             findings += role.run(weighted)
             role.score(program)

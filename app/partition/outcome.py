@@ -8,6 +8,7 @@ import numpy as np
 from app.partition.merge import Ints, Piece
 from models.contract import Floats
 from topics.commands import EventRecord
+from topics.learned import Terms
 from topics.records import Distance, DriftRecord, Headers, Packed, Rejected
 from topics.vocabulary import Scalar
 
@@ -51,6 +52,7 @@ class Joint(NamedTuple):
     at : (n,) int64, how many instances the model had learned when it predicted each
     values, classes : what these numbers stand for
     out : name of what was predicted or kept -> (n, k) float64
+    terms : by which they are learned
     """
 
     first: int
@@ -60,6 +62,7 @@ class Joint(NamedTuple):
     values: list[list[Scalar] | None]
     classes: list[Scalar] | None
     out: dict[str, Floats]
+    terms: Terms
 
 
 class Outcome(NamedTuple):

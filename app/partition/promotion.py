@@ -133,7 +133,7 @@ class Promotion:
         what, times, unit = (
             ("mean absolute error", 1.0, "") if spec.task == REGRESSION else ("errors", 100.0, " points")
         )
-        if spec.has_costs:
+        if self._learner.comparing.by_cost:
             what, times, unit = "mean cost", 1.0, ""
         low, mean, high = (f"{times * x:.4g}" for x in (one.by.low, one.by.difference, one.by.high))
         return (

@@ -396,6 +396,7 @@ class LedLearner(PartitionLearner):
             role.follow(leads.roles[name])
         self.comparing.follow(leads.comparing, self.roles)
         sharing.follow(leads.sharing)
+        self.room = leads.room
         self.places[LEARNED] = leads.places[LEARNED]
         if LEARNED in leads.last_taken:
             self.last_taken[LEARNED] = leads.last_taken[LEARNED]

@@ -119,8 +119,9 @@ class RestorableState(PartitionState):
         of_models = meta["classes"]
         if self.sharing is not None:
             known, of_models = self.sharing.restore(meta, arrays)
+            self.comparing.begin_by(self.sharing.stakes)
         # The arrays have the room that they had then; where the bounds were lowered since, that stays.
-        self.room = room_of(meta | {"classes": of_models}, known, self.spec.task)
+        self.room = room_of(meta | {"classes": of_models}, known, self._first)
         was = self.room or self.room_now()
         self.fit_schema()
         then = meta.get("settings") or {}
@@ -139,7 +140,7 @@ class RestorableState(PartitionState):
         ran = [list(one) for one in (file.runs_by(meta) or {"files": []})["files"]]
         self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
         proposed = self.promotion.restore(meta)
-        if same_costs(then.get(DECISION), self.settings.get(DECISION)):
+        if self.sharing is not None or same_costs(then.get(DECISION), self.settings.get(DECISION)):
             self.comparing.restore(under(arrays, "compared/"), proposed, changes.takes)
         n_classes = None if classes is None else len(classes)
         self.intervals.restore(arrays, self.schema.n_outputs)
@@ -214,7 +215,7 @@ class RestorableState(PartitionState):
                 vocabulary.restore(state)
         if self.classes is not None:
             self.classes.restore(meta["classes"])
-        self.room = room_of(meta, known, self.spec.task)
+        self.room = room_of(meta, known, self._first)
         was = self.room or self.room_now()
         self.fit_schema()
         seeds = seeds_of(meta, partition, meta["models"], self.spec.seed)

@@ -7,6 +7,10 @@ like any other: predictions name its next place, and a record takes effect right
 Codes of values and classes go by first sight, which differs between partitions. So a record of the log lists the values
 that it has, and the models have codes of their own, by first sight in the log. An instance is predicted with these; a
 value that no model has seen is missing to it.
+
+What a label counts, what a mistake costs and how many values there may be depends on the stream file, which workers get
+one after another. So a record of the log says that, too (`Terms`), and replicas go by it: what they hold depends on the
+log alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import StateError
-from app.partition.deciding import DECIDED
+from app.partition.deciding import DECIDED, Stakes
 from app.partition.merge import Piece
 from app.partition.outcome import Joint
 from app.partition.pending import PendingStore, renamed
 from app.stream_file.spec import Spec
 from models.contract import LEARN, Floats, Program
-from topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, is_command, read
+from topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
 from topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
@@ -34,6 +38,28 @@ VALUES, STATE = "learned/values", "shared"  # of a state: an array, and a field 
 
 Ints = NDArray[np.int64]
 Own = tuple[list[Vocabulary | None], Vocabulary | None]
+
+
+def terms_of(spec: Spec) -> Terms:
+    """By which instances are learned, as a stream file says it."""
+    classes = spec.class_vocabulary()
+    return Terms(
+        spec.seed,
+        [None if known is None else known.limit for known in spec.vocabularies()],
+        None if classes is None else classes.limit,
+        spec.class_weights or {},
+        spec.prices,
+    )
+
+
+def opened(known: Vocabulary | None) -> Vocabulary | None:
+    """The models' vocabulary, which takes what the log lists: a declared value, too, that this worker's stream file
+    does not have yet."""
+    if known is None or not known.closed:
+        return known
+    made = Vocabulary(known.limit)
+    made.restore(known.state())
+    return made
 
 
 class LearnedRows:
@@ -127,6 +153,8 @@ class Sharing:
     ----------
     rows : LearnedRows
     vocabularies, classes : the models' own
+    terms : of the last record learned; before, those of the stream file
+    stakes : what labels count and mistakes cost by these
     n : instances that the models have learned
     n_commands, next_command : commands that they have obeyed, and the offset of the next one in the control topic
     numbers : partition -> how many of its instances are among them
@@ -135,7 +163,9 @@ class Sharing:
 
     def __init__(self, spec: Spec, partition: int, pending: PendingStore, own: Own) -> None:
         self.own = own
-        self.vocabularies, self.classes = spec.vocabularies(), spec.class_vocabulary()
+        self.vocabularies, self.classes = list(map(opened, spec.vocabularies())), opened(spec.class_vocabulary())
+        self.own_terms = self.terms = terms_of(spec)
+        self.stakes = self._stakes()
         self.rows = LearnedRows()
         self.n = 0
         self.n_commands = self.next_command = 0
@@ -152,13 +182,27 @@ class Sharing:
         classes = self.own[1]
         self._pending.counted_width = 1 if classes is None else max(2, classes.capacity)
 
+    # -- terms -------------------------------------------------------------------------------------------------
+
+    def _stakes(self) -> Stakes:
+        return Stakes(self.classes, self.terms.weights, self.terms.costs)
+
+    def go_by(self, terms: Terms) -> None:
+        """Learn by these from here on. A value that is known stays so."""
+        bounds = zip((*terms.most, terms.most_classes), (*self.vocabularies, self.classes), strict=True)
+        for most, known in bounds:
+            if most is not None and known is not None:
+                known.limit = max(most, len(known))
+        self.terms = terms
+        self.stakes = self._stakes()
+
     # -- predicting --------------------------------------------------------------------------------------------
 
     def translated(self, x: Floats) -> Floats:
         """(n, d) rows with the models' codes."""
         found: Floats = np.array(x)
         for j, (mine, models) in enumerate(zip(self.own[0], self.vocabularies, strict=True)):
-            if mine is None or models is None or mine.closed or not len(mine):
+            if mine is None or models is None or mine.texts == models.texts:
                 continue
             table = np.array([models.codes.get(text, np.nan) for text in mine.texts])
             there = np.flatnonzero(~np.isnan(found[:, j]))
@@ -202,7 +246,7 @@ class Sharing:
         at = self._pending.out[AT][rows, 0].astype(np.int64)
         there = [name for name in self.rows.out if name in self._pending.out]
         out = {renamed(name, keys): self._pending.out[name][rows] for name in there}
-        return Joint(self._pending.counts["joined"] - n, x, y, at, values, listed, out)
+        return Joint(self._pending.counts["joined"] - n, x, y, at, values, listed, out, self.own_terms)
 
     # -- learning ----------------------------------------------------------------------------------------------
 
@@ -241,8 +285,9 @@ class Sharing:
             ) from None
         return record
 
-    def fit(self, found: Sequence[LearnedRecord]) -> None:
-        """Give codes to the values and classes of records, in the order in which they list them."""
+    def fit(self, found: Sequence[LearnedRecord]) -> int:
+        """Give codes to the values and classes of records, in the order in which they list them. Returns for how many
+        classes there are predictions, where terms allow as many: more may be declared where these were made."""
         for record in found:
             if record.first + record.n <= self.numbers.get(record.partition, 0):
                 continue
@@ -251,6 +296,8 @@ class Sharing:
                 for value in listed or ():
                     if known is not None:
                         known.code(value)
+        widths = [n for one in found for key, (n, _) in one.out.items() if not key.endswith(DECIDED)]
+        return max((n for n in widths if n <= max(2, self.terms.most_classes or 0)), default=0)
 
     def waiting(self, piece: Piece) -> list[int]:
         """Which records of the log, that come next, are commands to wait with for an instance. A command that was
@@ -343,6 +390,8 @@ class Sharing:
 
     def follow(self, leads: "Sharing") -> None:
         """Models that are learned for these have come further: know what they know. Its commands were obeyed."""
+        if self.terms != leads.terms:
+            self.go_by(leads.terms)
         for known, theirs in zip((*self.vocabularies, self.classes), (*leads.vocabularies, leads.classes), strict=True):
             if known is not None and theirs is not None and len(theirs) > len(known):
                 for value in theirs.values[len(known) :]:
@@ -354,7 +403,8 @@ class Sharing:
 
     def meta(self) -> dict[str, Any]:
         classes = None if self.classes is None else self.classes.state()
-        found = {"n": self.n, "classes": classes, "numbers": sorted(self.numbers.items())}
+        found: dict[str, Any] = {"n": self.n, "classes": classes, "numbers": sorted(self.numbers.items())}
+        found["terms"] = msgspec.to_builtins(self.terms)
         return {STATE: found | ({"commands": [self.n_commands, self.next_command]} if self.next_command else {})}
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -369,12 +419,13 @@ class Sharing:
     ) -> tuple[list[list[Scalar] | None], list[Scalar] | None]:
         """Take over `meta` and `state`. Returns the values and classes that the models know."""
         found = meta[STATE]
+        if "terms" in found:  # states of before have none
+            self.go_by(msgspec.convert(found["terms"], Terms))
         values: list[list[Scalar] | None] = msgspec.msgpack.decode(arrays[VALUES].tobytes())
-        for known, state in zip(self.vocabularies, values, strict=True):
+        for known, state in zip((*self.vocabularies, self.classes), (*values, found["classes"]), strict=True):
             if known is not None:
+                known.limit = max(known.limit, len(state or []))
                 known.restore(state or [])
-        if self.classes is not None:
-            self.classes.restore(found["classes"])
         self.n = int(found["n"])
         self.n_commands, self.next_command = map(int, found.get("commands", (0, 0)))
         self.rows.counts["joined"] = self.n + self.n_commands
@@ -418,7 +469,7 @@ def _together(joined: Sequence[Joint]) -> Joint:
         name: np.concatenate([np.pad(one.out[name], ((0, 0), (0, n - one.out[name].shape[1]))) for one in joined])
         for name, n in widths.items()
     }
-    return Joint(first.first, x, y, np.concatenate([one.at for one in joined]), values, classes, out)
+    return Joint(first.first, x, y, np.concatenate([one.at for one in joined]), values, classes, out, first.terms)
 
 
 def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, start: int = 0) -> list[LearnedRecord]:
@@ -434,7 +485,8 @@ def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, 
         out = {n: (one.shape[1], np.ascontiguousarray(one[part]).tobytes()) for n, one in joint.out.items()}
         columns = (joint.x[part].tobytes(), joint.y[part].tobytes(), joint.at[part].tobytes())
         record = LearnedRecord(
-            VERSION, partition, joint.first + i, dict(places), time, *columns, joint.values, joint.classes, out
+            *(VERSION, partition, joint.first + i, dict(places), time, *columns, joint.values, joint.classes, out),
+            terms=joint.terms,
         )
         found.append(record)
     return found

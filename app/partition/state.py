@@ -104,7 +104,7 @@ class PartitionState:
         self.room: Schema | None = None
         self.last_taken: dict[str, tuple[Any, ...]] = {}  # role of an input topic -> its last record taken, or the mark
         self.aside: dict[str, int] = {}  # where a log stands that the stream file has switched off
-        self.schema = self._first = self.room_now()
+        self.schema = self._first = self._needed()
         self.pending = PendingStore(
             self.schema.n_features,
             dict.fromkeys(spec.models(), self.schema.n_outputs),
@@ -123,7 +123,9 @@ class PartitionState:
         self.roles = {name: self.make_role(name, spec) for name in spec.models()}
         self.intervals = Intervals(spec, self.schema.n_outputs, self.pending)
         self.drift = Drift(spec, partition, self.roles, self.decoding[0], self.classes)
-        self.comparing = Comparing(spec, self.roles)
+        stakes = self.deciding if self.sharing is None else self.sharing.stakes
+        stakes.fit(self.schema.n_outputs)
+        self.comparing = Comparing(spec, self.roles, stakes)
         self.steering = Steering(self)
         self.promotion = Promotion(self, self.steering)
         self._commands: list[Piece] = []  # that take effect before the next instance that is predicted
@@ -143,7 +145,7 @@ class PartitionState:
     def make_role(self, name: str, spec: Spec) -> Role:
         """A model that begins. spec : the stream with this model."""
         rows = None if self.sharing is None else self.sharing.rows
-        seed = usual_seed(spec.seed, self.partition, self.sharing is not None)
+        seed = self.sharing.terms.seed if self.sharing is not None else usual_seed(spec.seed, self.partition, False)
         role = Role(name, spec, self._first, self.pending, seed, rows, self.deciding)
         if self.schema != self._first:
             role.resize(self.schema)
@@ -203,18 +205,26 @@ class PartitionState:
         self.comparing.warm_up()
         self.intervals.warm_up()
 
-    def room_now(self) -> Schema:
+    def _needed(self) -> Schema:
+        """The room that values and classes known now need."""
         n_values = tuple(0 if v is None else v.capacity for v in self.vocabularies)
-        n_outputs = 1 if self.classes is None else max(2, self.classes.capacity)
-        if self.room is not None:
-            n_values = tuple(map(max, n_values, self.room.n_values))
-            n_outputs = max(n_outputs, self.room.n_outputs)
-        return Schema(n_values, n_outputs, self.spec.task)
+        return Schema(n_values, 1 if self.classes is None else max(2, self.classes.capacity), self.spec.task)
+
+    def room_now(self) -> Schema:
+        """The same, and no less than there ever was, nor than a fresh state has."""
+        found = self._needed()
+        for there in (self._first, self.room):
+            if there is not None:
+                n_values = tuple(map(max, found.n_values, there.n_values))
+                found = found._replace(n_values=n_values, n_outputs=max(found.n_outputs, there.n_outputs))
+        return found
 
     def fit_schema(self) -> None:
         """Give the models room for values and classes seen since."""
         schema = self.room_now()
         self.deciding.fit(schema.n_outputs)
+        if self.sharing is not None:
+            self.sharing.stakes.fit(schema.n_outputs)
         if schema == self.schema:
             return
         self.schema = schema

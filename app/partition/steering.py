@@ -22,6 +22,7 @@ from app.errors import RiparianError
 from app.partition.changes import REFUSED as NEVER
 from app.partition.changes import SEEN, Changes, differing, goes_on, in_part, same
 from app.partition.clock import Clock
+from app.partition.comparing import Comparing
 from app.partition.merge import Piece
 from app.partition.outcome import DeadLetter
 from app.partition.pending import PendingStore
@@ -58,6 +59,7 @@ class Steered(Protocol):
     places: dict[str, int]
     clocks: dict[str, Clock]
     sharing: Sharing | None
+    comparing: Comparing
 
     def make_role(self, name: str, spec: Spec) -> Role: ...
     def line_up(self, roles: dict[str, Role]) -> None: ...

@@ -76,11 +76,6 @@ class DecisionSpec(Part):
         """Its name, and what it shall be; None with costs."""
         return next(((name, getattr(self, name)) for name in TARGETS if getattr(self, name) is not None), None)
 
-    @property
-    def highest_cost(self) -> float:
-        """Of a mistake; 1 without costs."""
-        return max(1.0, *(cost for row in (self.costs or {}).values() for cost in row.values()), 1.0)
-
     def plain(self) -> dict[str, Any]:
         """What was said, as plain values."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)

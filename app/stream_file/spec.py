@@ -317,7 +317,12 @@ class Spec(Fields):
     @property
     def has_costs(self) -> bool:
         """Whether models are compared by what their mistakes cost."""
-        return self.decision is not None and self.decision.costs is not None
+        return self.prices is not None
+
+    @property
+    def prices(self) -> dict[str, dict[str, float]] | None:
+        """True class -> class named -> what that costs; None: all mistakes are alike."""
+        return None if self.decision is None else self.decision.costs
 
     @property
     def has_alerts(self) -> bool:

@@ -92,8 +92,9 @@ def test_a_golden_state_with_a_torn_array_is_refused(case: str) -> None:
     model, task = cases()[case]
     exported = portable.unpack(file(case).read_bytes(), case)
     snapshot = checkpoint.decode(exported.manifest, exported.chunks)
-    role = PartitionLearner(stream(model, task), PARTITION).roles["champion"]
-    room = room_of(snapshot.meta, msgspec.msgpack.decode(snapshot.arrays["vocabularies"].tobytes()), task)
+    fresh = PartitionLearner(stream(model, task), PARTITION)
+    role = fresh.roles["champion"]
+    room = room_of(snapshot.meta, msgspec.msgpack.decode(snapshot.arrays["vocabularies"].tobytes()), fresh.schema)
     whole = under(snapshot.arrays, "models/champion/")
     if "labels_at" in whole:  # no fit is going on, which would begin anew each time
         whole["labels_at"] = np.where(np.arange(len(whole["labels_at"])) == READY, 0, whole["labels_at"])
