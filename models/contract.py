@@ -201,7 +201,8 @@ class Learner(ABC):
 
     def learn_many(self, x: ArrayLike | Bags, y: ArrayLike, w: ArrayLike | None = None) -> None:
         """x : (n, d), or n Bags, y : (n,), w : (n,) or None (all 1): learn in order, as if one at a time. ValueError
-        where they do not fit the schema or each other; a label of NaN and a weight of 0 teach nothing."""
+        where they do not fit the schema or each other, or a weight is below 0 or not finite; a label that is NaN
+        or infinite and a weight of 0 teach nothing."""
         slab, n = rows_of(self.schema, x)
         labels, weights = labels_of(self.schema, y, n), weights_of(w, n)
         program = Program(np.full(n, LEARN, np.int8), np.arange(n, dtype=np.int32), labels, weights)
@@ -261,16 +262,23 @@ def rows_of(schema: Schema, x: ArrayLike | Bags) -> tuple[Floats | Bags, int]:
 
 
 def labels_of(schema: Schema, y: ArrayLike, n: int) -> Floats:
-    """Class codes or targets of n instances. ValueError where they do not fit."""
+    """Class codes or targets of n instances, NaN where there is none: what is infinite is no target. ValueError where
+    they do not fit."""
     labels = _column("y", y, n)
     if schema.task not in VALUES and not _are_codes(labels, schema.n_outputs):
         raise ValueError(f"y has a class that the schema does not: give codes 0 .. {schema.n_outputs - 1}")
-    return labels
+    return np.where(np.isinf(labels), np.nan, labels)
 
 
 def weights_of(w: ArrayLike | None, n: int) -> Floats:
     """Weights of n instances, all 1 where none are given. ValueError where they do not fit."""
-    return np.ones(n) if w is None else _column("w", w, n)
+    if w is None:
+        return np.ones(n)
+    weights = _column("w", w, n)
+    wrong = weights[~(np.isfinite(weights) & (weights >= 0.0))]
+    if len(wrong):
+        raise ValueError(f"w has the weight {wrong[0]}: give finite numbers that are 0 or more")
+    return weights
 
 
 def _column(name: str, values: ArrayLike, n: int) -> Floats:

@@ -24,7 +24,8 @@ Conventions
   the classes that occur as label (Brodersen et al.: The balanced accuracy and its posterior distribution. ICPR 2010).
 - A metric that is undefined is absent from the result: all of them before the first label; kappa when labels and
   predictions are one and the same class; kappa temporal when the baseline makes no mistake; R² of a constant target.
-- A label of weight 0 is not scored, nor one whose row of predictions is NaN: it was never predicted.
+- A label of weight 0 is not scored, nor one of NaN, which is none, nor one whose row of predictions is NaN: it was
+  never predicted.
 - AUROC is the chance that a label of a class had a greater score than one of another class, ties counted half
   (`models.auroc`). Of anomalies the score is what was predicted. Of two classes it is that of the second known, by its
   probability; of more the mean over the classes in the window, each against the rest, of the first `MOST_CLASSES`
@@ -408,13 +409,13 @@ def _score_classes(
     """Score the labels of a program; mutates the state arrays. Status 0, or -1 (nothing changed) where a label code is
     not below the capacity. O(n_outputs) a label."""
     for i in range(len(op)):
-        if op[i] != PREDICT and not 0.0 <= y[i] < len(seen):
+        if op[i] != PREDICT and not np.isnan(y[i]) and not 0.0 <= y[i] < len(seen):
             return -1
     n_seen = 0
     for k in range(len(seen)):
         n_seen += seen[k]
     for i in range(len(op)):
-        if op[i] == PREDICT or w[i] <= 0.0 or np.isnan(out[row[i], 0]):
+        if op[i] == PREDICT or w[i] <= 0.0 or np.isnan(y[i]) or np.isnan(out[row[i], 0]):
             continue
         r, label, weight = row[i], int(y[i]), w[i]
         if seen[label] == 0:
@@ -463,7 +464,7 @@ def _score_values(
 ):  # fmt: skip
     """As `_score_classes`, for a regression or anomalies. O(1) a label."""
     for i in range(len(op)):
-        if op[i] == PREDICT or w[i] <= 0.0 or np.isnan(out[row[i], 0]):
+        if op[i] == PREDICT or w[i] <= 0.0 or np.isnan(y[i]) or np.isnan(out[row[i], 0]):
             continue
         prediction, weight, alert = out[row[i], 0], w[i], 0.0
         if len(confusion) > 0 and len(decided) > 0 and decided[row[i], 0] >= 0.0:

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -21,8 +22,8 @@ _PARAMETERS = """
         Of the learner, by name; the defaults of all others (`riparian models NAME`).
     n_values : sequence of int, optional
         Of each column of X: 0 for a number, k for a nominal feature with codes 0 .. k - 1. By default all are numbers.
-    random_state : int
-        Seed of whatever the learner draws, >= 0.
+    random_state : int or RandomState
+        Seed of whatever the learner draws, >= 0, or what it is drawn from at each fit.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
         learner: str = "mondrian-forest",
         parameters: Mapping[str, Any] | None = None,
         n_values: Sequence[int] | None = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState = 0,
     ) -> None:
         self.learner = learner
         self.parameters = parameters
@@ -53,9 +54,10 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
         if len(n_values) != n_features:
             raise ValueError(f"n_values has {len(n_values)} entries, X {n_features} columns: give one for each")
         schema = Schema(n_values, n_outputs, self.task)
-        self.learner_: Learner = create(
-            self.learner, schema, seed=int(self.random_state or 0), **dict(self.parameters or {})
-        )
+        seed: Any = self.random_state or 0
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        self.learner_: Learner = create(self.learner, schema, seed=int(seed), **dict(self.parameters or {}))
 
     def _rows(self, X: ArrayLike) -> Floats:
         return _own(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"))

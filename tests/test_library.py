@@ -131,6 +131,54 @@ def test_evaluation_takes_bags_and_refuses_what_does_not_fit():
             evaluate(learner, **{"x": bags, "y": [1, 0, 1], **arguments})
 
 
+@pytest.mark.parametrize(("task", "learner"), [("regression", "fimt-dd"), ("classification", "naive-bayes")])
+@pytest.mark.parametrize("delay", [0, 50])
+def test_a_row_without_a_label_is_predicted_and_neither_learned_nor_scored(task, learner, delay):
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(600, 3))
+    y = np.where(rng.random(600) < 0.9, np.nan, x[:, 0] if task == "regression" else x[:, 0] > 0.0)
+    schema, there = Schema((0, 0, 0), 1 if task == "regression" else 2, task), ~np.isnan(y)
+    if task == "regression":
+        y[np.flatnonzero(~there)[:9]] = np.inf
+    found = evaluate(create_learner(learner, schema), x, y, delay=delay)
+    labels = np.where(there, y, 0.0)
+    scored = evaluate(create_learner(learner, schema), x, labels, there.astype(float), delay=delay)
+    assert found.metrics == scored.metrics
+    # A regression that knows nothing yet predicts nothing that could be scored.
+    first = np.flatnonzero(there)[0] + delay + 1
+    assert found.metrics["n"] == (there.sum() if task == "classification" else there[first:].sum())
+    assert all(np.isfinite(list(found.metrics.values())))
+
+
+@pytest.mark.parametrize(
+    ("said", "y", "w"),
+    [
+        ("w has the weight -1", [1.0, 2.0], [1.0, -1.0]),
+        ("w has the weight nan", [1.0, 2.0], [np.nan, 1.0]),
+        ("w has the weight inf", [1.0, 2.0], [1.0, np.inf]),
+    ],
+)
+def test_weights_that_are_none_are_refused(said, y, w):
+    learner = create_learner("mean", Schema((0,), 1, "regression"))
+    for learn in (learner.learn_many, lambda *given: evaluate(learner, *given)):
+        with pytest.raises(ValueError, match=said):
+            learn([[0.0], [1.0]], y, w)
+
+
+def test_a_random_state_is_a_seed_or_what_one_is_drawn_from():
+    x = np.random.default_rng(7).random((200, 2))
+    y = (x[:, 0] > x[:, 1]).astype(int)
+
+    def fitted(state):
+        return StreamClassifier("mondrian-forest", random_state=state).fit(x, y)
+
+    one, same = (fitted(np.random.RandomState(1)).predict_proba(x) for _ in range(2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, fitted(0).predict_proba(x))
+    with pytest.raises(ValueError, match="cannot be used to seed"):
+        fitted("one")
+
+
 def test_classes_are_told_beforehand_or_refused():
     x = np.zeros((4, 1))
     model = StreamClassifier("majority-class")
