@@ -30,16 +30,14 @@ class _Node:
         fields: list[tuple[str, Any, Any]] = []
         rename: dict[str, str] = {}
         below: dict[str, list[Leaf]] = {}
-        order: list[str] = []
         types: dict[str, Any] = {}
         for path, kind in leaves:
             head, rest = path[0], path[1:]
-            if head not in order:
-                order.append(head)
             if rest:
                 below.setdefault(head, []).append(Leaf(rest, kind))
             else:
                 types[head] = kind
+        order: list[str] = list(dict.fromkeys(path[0] for path, _ in leaves))
         # An array is a struct whose fields go by their places; those that nobody asks for are only passed over.
         is_array = any(isinstance(head, Index) for head in order)
         if is_array:

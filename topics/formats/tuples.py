@@ -42,7 +42,7 @@ class Shape:
         self.slots = list(slots)
         self.instances = instances
         self.numbers = [i for i, slot in enumerate(slots) if slot.kind in (NUMBER, FLAG)]
-        self.others = [i for i in range(len(slots)) if i not in set(self.numbers)]
+        self.others = [i for i, slot in enumerate(slots) if slot.kind not in (NUMBER, FLAG)]
         self.places = {slots[i].path: place for place, i in enumerate(self.others)}
         self.empty = (*(None for _ in self.others), (None,) * len(self.numbers))
 
