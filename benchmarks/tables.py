@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.column import texts
 from app.dataset.data import DataFile
 from models.contract import LEARN, PREDICT, Floats, Program, Schema
 
@@ -38,20 +37,24 @@ def read(path: Path, nominal: tuple[str, ...] = (), task: str = "classification"
     codes: list[dict[str, int]] = [{} for _ in wanted]
     for block in file.blocks(wanted):
         columns = [
-            file.numbers(block, at, name) if kind == "numeric" else encode(block.columns[at], codes[at])
+            file.numbers(block, at, name) if kind == "numeric" else encode(file.values(block, at, name), codes[at])
             for at, (name, kind) in enumerate(types.features.items())
         ]
         x.append(np.column_stack(columns))
         at = len(columns)
         regression = task == "regression"
-        y.append(file.numbers(block, at, types.target) if regression else encode(block.columns[at], codes[at]))
+        y.append(
+            file.numbers(block, at, types.target)
+            if regression
+            else encode(file.values(block, at, types.target), codes[at])
+        )
     n_values = tuple(types.n_values.get(name, 0) for name in types.features)
     return Table(Schema(n_values, 1 if regression else types.n_classes, task), np.concatenate(x), np.concatenate(y))
 
 
-def encode(column: list[str], codes: dict[str, int]) -> Floats:
+def encode(values: list[str | None], codes: dict[str, int]) -> Floats:
     """Codes in order of first sight, NaN where missing. Mutates codes."""
-    return np.array([np.nan if v is None else codes.setdefault(v, len(codes)) for v in texts(column)], dtype=np.float64)
+    return np.array([np.nan if v is None else codes.setdefault(v, len(codes)) for v in values], dtype=np.float64)
 
 
 def test_then_train(y: Floats) -> Program:

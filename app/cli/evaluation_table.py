@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from app.cli.deadletters import safe
 from app.evaluation.measures import MEASURES, quality
 from app.stream_file.durations import format_duration
 
@@ -17,7 +18,6 @@ COUNTS = {
     "threshold": ("threshold of the score", "{:.4f}"),
     "unpredicted": ("labels not scored, nothing was known", "{:,}"),
     "auroc_error": ("AUROC wrong by at most", "{:.1g}"),
-    "rejected": ("rows rejected", "{:,}"),
     "expired": ("instances expired", "{:,}"),
     "evicted": ("instances evicted", "{:,}"),
 }
@@ -58,6 +58,7 @@ def show_one(result: dict[str, Any], past: str) -> None:
         if result.get(key) is not None:
             table.add_row(name, form.format(result[key]))
     console.print(table)
+    _show_rejections(console, result)
     if len(result.get("classes", ())) > 0:
         _show_classes(console, result["classes"])
     if "tenths" in result:
@@ -165,9 +166,18 @@ def _show_drifts(console: Console, found: dict[str, Any]) -> None:
         console.print(f"{len(drifts) - MOST_CHANGES:,} more drifts: --json lists them", style="dim")
     if not found["promotions"] and not drifts:
         console.print("no promotion, no drift", style="dim")
+    _show_rejections(console, found)
     for key in [key for key in ("expired", "evicted") if key in found]:
         text, form = COUNTS[key]
         console.print(f"{text}, never learned: {form.format(found[key])}")
+
+
+def _show_rejections(console: Console, found: dict[str, Any]) -> None:
+    """What a worker rejects, too (`app.dataset.instances.Rejections`)."""
+    for one in found.get("rejections", ()):
+        first = f"row {one['row']:,}: {one['detail']}"
+        text = f"{one['of']} rejected, as by a worker: {one['n']:,} {one['reason']} ({safe(first)})"
+        console.print(text, markup=False, soft_wrap=True)
 
 
 def told_change(one: dict[str, Any]) -> str:
@@ -232,6 +242,7 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
         marks = ("*" if entry["best"] else "") + ("°" if entry["front"] else "")
         table.add_row(marks, *cells, style="bold" if entry["best"] else "")
     console.print(table)
+    _show_rejections(console, result)
     if len(summary) > 1 and any(entry["best"] for entry in summary):
         what = COLUMNS[quality(result["task"])][0].removesuffix(" %")
         console.print(f"* the best; ° none is as good in {what} and in bytes, and better in one", style="dim")

@@ -1,8 +1,8 @@
 """Parquet and Arrow files, and sets of files, as the data files that everything else reads.
 
 Cells become the texts that a CSV file of the same rows would have: numbers in the shortest form that reads back to the
-same bits, times in ISO 8601, null as nothing. So the same rows give the same predictions in every form. What a
-dictionary column holds is nominal, whatever it looks like.
+same value (1.0 is 1), times in ISO 8601, null as nothing. So the same rows give the same predictions in every form.
+What a dictionary column holds is nominal, whatever it looks like.
 
 pyarrow is an extra, and is imported where such a file is opened.
 """
@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.dataset.data import BLOCK, Block, DataFile
+from app.dataset.data import BLOCK, COMMA, Block, DataFile
+from app.dataset.spelling import Spelling
 from app.errors import DataError
 from models.extras import installation
+from topics.vocabulary import canonical
 
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -67,6 +69,10 @@ class ArrowFile(DataFile):
         self._check_header()
         kinds = zip(self.names, schema.types, strict=True)
         self.dictionaries = [name for name, kind in kinds if pa.types.is_dictionary(kind)]
+
+    def spelling(self, name: str) -> Spelling:
+        """Texts are texts here."""
+        return Spelling()
 
     def _damaged(self, error: Exception) -> DataError:
         said = " ".join(str(error).split())[:200]
@@ -131,7 +137,7 @@ class ArrowFile(DataFile):
         if types.is_boolean(kind):
             return ["" if v is None else "true" if v else "false" for v in array.to_pylist()]
         if types.is_floating(kind):
-            return ["" if v is None or v != v else repr(v) for v in array.to_pylist()]
+            return ["" if v is None or v != v else canonical(v) for v in array.to_pylist()]
         if types.is_integer(kind) or types.is_decimal(kind):
             return ["" if v is None else str(v) for v in array.to_pylist()]
         if types.is_timestamp(kind):
@@ -171,6 +177,7 @@ class DataFiles(DataFile):
 
     def __init__(self, path: Path, files: Sequence[DataFile]) -> None:
         self.path, self.files, self.names = path, files, files[0].names
+        self.separator = next((file.separator for file in files if file.separator != COMMA), COMMA)
         self.dictionaries = list(dict.fromkeys(name for file in files for name in file.dictionaries))
         for file in files[1:]:
             if file.names != self.names:

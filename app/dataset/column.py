@@ -1,6 +1,7 @@
 """What a column of texts holds, as far as its cells tell: numbers, times, or nominal values."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,6 +9,7 @@ from datetime import datetime
 import numpy as np
 
 from topics.records import CLASSIFICATION, REGRESSION
+from topics.vocabulary import canonical
 
 MISSING = ("", "?")
 # In lower case: what R, pandas, Python and SQL write where a number is missing. In a column of texts they are values:
@@ -18,6 +20,7 @@ MOST_NUMERIC_CLASSES = 20
 # Distinct values kept while types are inferred; a column that has looked numeric so far needs few.
 MOST_VALUES = 1_000_000
 MOST_NUMBERS = 2_000
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 # Of a column of numbers that never fall: rows that show it, and how many of them each greater than the one before.
 ENOUGH_ROWS, MOSTLY_RISING = 100, 0.5
 
@@ -66,8 +69,19 @@ class Column:
 
     @property
     def values(self) -> list[str]:
-        """The distinct values in the order of their first sight; none where they were too many to keep."""
-        return list(self._known or {})
+        """The distinct values in the order of their first sight; none where they were too many to keep. Numbers by
+        what they are, where all are numbers as JSON has them: 1.0 is 1."""
+        return list(self._counts())
+
+    def _counts(self) -> dict[str, int]:
+        known = self._known or {}
+        if not all(is_json_number(text) or text.lower() in NO_NUMBER for text in known):
+            return known
+        found: dict[str, int] = {}
+        for text, n in known.items():
+            value = value_text(text) if is_json_number(text) else text
+            found[value] = found.get(value, 0) + n
+        return found
 
     @property
     def instead(self) -> list[str]:
@@ -76,12 +90,12 @@ class Column:
 
     def share(self, value: str) -> float:
         """Of the values so far, where `values` or `instead` has it."""
-        return ((self._known or {}) | self._no_numbers)[value] / (self.n + self._no_numbers.total())
+        return (self._counts() | self._no_numbers)[value] / (self.n + self._no_numbers.total())
 
     def __len__(self) -> int:
-        return MOST_VALUES if self._known is None else len(self._known)
+        return MOST_VALUES if self._known is None else len(self._counts())
 
-    def add(self, cells: list[str]) -> None:
+    def add(self, cells: Sequence[str]) -> None:
         known = Counter(map(str.strip, cells))
         for text in MISSING:
             known.pop(text, None)
@@ -120,11 +134,6 @@ class Column:
             self._last, self._n_rises = math.inf, 0
 
 
-def texts(column: list[str]) -> list[str | None]:
-    """The values of a nominal column: stripped of blanks, None where missing."""
-    return [None if value in MISSING else value for value in map(str.strip, column)]
-
-
 def iso_time(text: str) -> datetime | None:
     """The moment that an ISO 8601 text stands for, with the offset from UTC that it has, if any; None for another
     text."""
@@ -141,6 +150,16 @@ def number_of(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def is_json_number(text: str) -> bool:
+    """Whether `text` is a number as JSON writes them; 007 is none."""
+    return _JSON_NUMBER.fullmatch(text) is not None
+
+
+def value_text(text: str) -> str:
+    """The canonical text (`topics.vocabulary`) of a number as JSON writes it: what a record with it has."""
+    return canonical(float(text)) if set(text) & set(".eE") else text
 
 
 def is_missing(text: str) -> bool:

@@ -1,12 +1,12 @@
 """CSV files with a header, as blocks of columns: what `riparian evaluate` and `riparian replay` read.
 
 Plain or gzip (told by content, not by name). Cells are separated by commas, or by semicolons or tabs where the header
-is one column by commas and several by them. Between semicolons a number may have a comma for its point, as spreadsheets
-write it in half of Europe. A cell is missing where it is empty or "?", and among numbers where it is "NA", "NaN" or
-"null" as well. Column types are given by a stream file, or inferred in a first pass: numeric where every value is a
-number, a time where every value is one in ISO 8601, else nominal. A nominal column of many values is probably an id,
-and is refused: a model would store something for each value. Rows are read in blocks, so memory stays bounded whatever
-the size of the file.
+is one column by commas and several by them. Between these a number may have a comma for its point, or marks between its
+thousands, as spreadsheets write it in half of Europe: `app.dataset.spelling` sees which by the whole column. A cell is
+missing where it is empty or "?", and among numbers where it is "NA", "NaN" or "null" as well. Column types are given by
+a stream file, or inferred in a first pass: numeric where every value is a number, a time where every value is one in
+ISO 8601, else nominal. A nominal column of many values is probably an id, and is refused: a model would store something
+for each value. Rows are read in blocks, so memory stays bounded whatever the size of the file.
 """
 
 import csv
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.dataset.column import MOST_NUMBERS, MOST_VALUES, Column, is_missing, number_of
+from app.dataset.spelling import Cells, Spelling
 from app.errors import DataError
 from topics.records import CLASSIFICATION, NOMINAL, NUMERIC, VALUES
 
@@ -32,10 +33,12 @@ BLOCK = 8192  # rows
 MOST_NOMINAL = 1_000
 MOST_CLASSES = 1_000
 COMMA, SEMICOLON, TAB = ",", ";", "\t"
-DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
 LIKE_A_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 
-BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
+BOOLEANS = {
+    **dict.fromkeys(("true", "t", "yes", "1", "1.0"), True),
+    **dict.fromkeys(("false", "f", "no", "0", "0.0"), False),
+}
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +67,7 @@ class Types(NamedTuple):
     times : columns of times, which are no features: each value comes once
     stray : name of a nominal feature that is mostly numbers -> the first of its texts
     growing : numeric features that grow from row to row
+    spellings : sentences on how numbers are written
     """
 
     features: dict[str, str]
@@ -75,6 +79,7 @@ class Types(NamedTuple):
     times: tuple[str, ...] = ()
     stray: Mapping[str, str] = {}
     growing: tuple[str, ...] = ()
+    spellings: tuple[str, ...] = ()
 
     def remarks(self) -> list[str]:
         """Sentences on what was inferred and may be wrong."""
@@ -93,7 +98,7 @@ class Types(NamedTuple):
             f"later row; --ignore {quote(name)} leaves it out"
             for name in self.growing
         ]
-        return times + stray + growing
+        return times + stray + growing + list(self.spellings)
 
 
 class DataFile:
@@ -119,7 +124,9 @@ class DataFile:
         One sentence that names the file, and the line where that makes sense.
     """
 
+    separator = COMMA
     dictionaries: Sequence[str] = ()
+    _spellings: Mapping[str, Spelling] = {}
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -221,14 +228,43 @@ class DataFile:
                 lines.append(reader.line_num)
                 left -= 1
                 if len(rows) >= size:
-                    yield self._block(rows, lines, columns)
+                    yield _transposed(rows, lines, columns)
                     rows, lines = [], []
         if rows:
-            yield self._block(rows, lines, columns)
+            yield _transposed(rows, lines, columns)
 
-    def _block(self, rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:
-        block = _transposed(rows, lines, columns)
-        return block if self.separator != SEMICOLON else Block(list(map(_with_points, block.columns)), block.lines)
+    def survey(self, names: Sequence[str], limit: int | None = None) -> None:
+        """Read the file, at most `limit` rows, to know how these columns are written. Where that is not known of a
+        column that `numbers` or `values` is asked for, it is surveyed by itself."""
+        marks = self.separator != COMMA
+        wanted = [name for name in (self.names if marks else names) if name not in self._spellings]
+        if not wanted:
+            return
+        looked = {name: Cells(marks) for name in wanted}
+        for block in self.blocks([self.names.index(name) for name in wanted], limit):
+            for cells, column in zip(looked.values(), block.columns, strict=True):
+                cells.add(column)
+            if all(cells.texts for cells in looked.values()):
+                break
+        points = {cells.point for cells in looked.values()} - {""}
+        point = points.pop() if len(points) == 1 else ""
+        found = {name: cells.spelling(point) for name, cells in looked.items()}
+        self._spellings = {**self._spellings, **found}
+
+    def spelling(self, name: str) -> Spelling:
+        """How a column is written."""
+        if name not in self._spellings:
+            self.survey([name])
+        return self._spellings[name]
+
+    def plain(self, block: Block, at: int, name: str) -> Sequence[str]:
+        """Column `at` of `block` with its numbers as Python writes them."""
+        return block.columns[at] if self.separator == COMMA else self.spelling(name).plain(block.columns[at])
+
+    def values(self, block: Block, at: int, name: str) -> list[str | None]:
+        """Column `at` of `block` as values of a nominal column, None where missing. Where all of the column are
+        numbers, each is its canonical text, as of a record: 1.0 is 1."""
+        return self.spelling(name).values(block.columns[at])
 
     def count(self, limit: int | None = None) -> int:
         """Number of rows (checked as `blocks` does)."""
@@ -237,7 +273,7 @@ class DataFile:
     def numbers(self, block: Block, at: int, name: str) -> Floats:
         """Column `at` of `block` as (n,) float64, NaN where missing. DataError with the line of a value that is no
         number."""
-        column = block.columns[at]
+        column = self.plain(block, at, name)
         try:
             values = np.array(list(map(float, column)))
             if np.isfinite(values).all():
@@ -248,8 +284,9 @@ class DataFile:
         for i, text in enumerate(map(str.strip, column)):
             number = math.nan if is_missing(text) else number_of(text)
             if number is None:
+                found = block.columns[at][i].strip()[:40]
                 raise DataError(
-                    f"line {block.lines[i]} of {self.path} has {text[:40]!r} in column {name!r}: expected a finite "
+                    f"line {block.lines[i]} of {self.path} has {found!r} in column {name!r}: expected a finite "
                     "number, or nothing where it is missing (or declare the column nominal)"
                 )
             values[i] = number
@@ -285,11 +322,13 @@ class DataFile:
         if target in ignore:
             raise DataError(f"column {target!r} of {self.path} would be the target and ignored: name another --target")
         columns = {name: Column(name in nominal or name in self.dictionaries) for name in kept}
+        if self.separator != COMMA:
+            self.survey(kept, limit)
         n = 0
         for block in self.blocks([self.names.index(name) for name in columns], limit):
             n += len(block)
-            for column, cells in zip(columns.values(), block.columns, strict=True):
-                column.add(cells)
+            for at, (name, column) in enumerate(columns.items()):
+                column.add(self.plain(block, at, name))
         if n == 0:
             raise DataError(f"{self.path} has a header and no rows: expected at least one")
         return columns, n
@@ -359,7 +398,12 @@ class DataFile:
                 name: column.example for name, column in features.items() if column.example and column.mostly_numbers
             },
             growing=tuple(name for name, column in features.items() if column.grows),
+            spellings=self.spelling_remarks([*features, target]),
         )
+
+    def spelling_remarks(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Sentences on columns whose numbers may mean two things."""
+        return tuple(said for name in names if name in self._spellings and (said := self._spellings[name].remark(name)))
 
     def _too_many(self, names: Sequence[str], column: Column, max_values: int) -> DataError:
         """column : the first of `names`."""
@@ -392,8 +436,3 @@ class DataFile:
 
 def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:
     return Block([[row[j] for row in rows] for j in columns], lines)
-
-
-def _with_points(column: list[str]) -> list[str]:
-    """Cells with a point in each number that has a comma in its place."""
-    return [text.replace(",", ".") if "," in text and DECIMAL_COMMA.fullmatch(text) else text for text in column]

@@ -1,24 +1,31 @@
 """Rows of a data file as a learner takes them: numbers and codes, and the moment of each row.
 
-The codes of nominal values and classes are learned in the order of the rows, as a worker learns them. So several
-learners of one stream can share what was read, and the vocabularies with it.
+A row is decoded as a record is, by `topics.columns`: a file is a format of its own, so what a worker rejects is
+rejected here, for the same reason. The codes of nominal values and classes are learned in the order of the rows, as a
+worker learns them. So several learners of one stream can share what was read, and the vocabularies with it.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.column import iso_time, texts
+from app.dataset.column import iso_time
 from app.dataset.data import Block, DataFile, Floats
+from app.dataset.rows import cells_as_json, json_texts
 from app.errors import DataError
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Ints
 from app.stream_file.spec import Spec
-from topics.records import BOOLEAN, NUMERIC
-from topics.vocabulary import Vocabulary
+from topics.columns import Bad, ColumnDecoder, no_record
+from topics.headers import HeaderWriter
+from topics.records import BOOLEAN, NOMINAL, NUMERIC, Feature, Mapping, Path, RawBatch, Rejected, Rows
+
+ID: Path = ("id",)
+JSON = "json"
+LONGEST_ESCAPE = 6  # characters that one of a text becomes in JSON, at most
 
 
 class Instances(NamedTuple):
@@ -28,9 +35,8 @@ class Instances(NamedTuple):
     y : class codes or targets, NaN where there is no label
     times : (n,) int64, the moment of each row, never less than the one before: its number, or milliseconds
     until : earliest possible moment of the next row
-    rejected : rows that the worker would reject, because they have a new value or class beyond the maximum; their x has
-        no meaning. If only the label is rejected, y is NaN.
-    labels_rejected : number of rejected labels
+    rejected : rows that the worker would reject; their x has no meaning
+    labels_rejected : likewise labels; their y is NaN
     sizes : of bags, how many rows of x each has, one bag after the other
     """
 
@@ -39,9 +45,67 @@ class Instances(NamedTuple):
     y: Floats
     times: Ints
     until: int
-    rejected: list[int]
-    labels_rejected: int
+    rejected: Sequence[Rejected]
+    labels_rejected: Sequence[Rejected]
     sizes: Ints | None = None
+
+
+class Rejections:
+    """What was rejected of a file, by reason."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def add(self, instances: Instances) -> None:
+        for of, rejected in (("rows", instances.rejected), ("labels", instances.labels_rejected)):
+            for one in rejected:
+                new = {"of": of, "reason": one.reason, "n": 0, "row": instances.first + one.position}
+                self._found.setdefault((of, one.reason), new | {"detail": one.detail})["n"] += 1
+
+    def result(self) -> dict[str, Any]:
+        """rejected : how many rows and labels. rejections : of each kind, rows or labels and each reason, their number,
+        and the number of the first row with what is wrong with it. Nothing where there are none."""
+        found = list(self._found.values())
+        return {"rejected": sum(one["n"] for one in found), "rejections": found} if found else {}
+
+
+class _Records:
+    """A block of rows: what stands at each path."""
+
+    def __init__(self, n: int, x: Floats, columns: dict[Path, Any], written: Sequence[bytes] | None) -> None:
+        self.n, self.x, self.columns, self.written = n, x, columns, written
+
+    def __len__(self) -> int:
+        return self.n
+
+
+class _Format:
+    """Reads these as `topics.columns` asks for it.
+
+    max_bytes : largest record
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+
+    def decode(self, batch: RawBatch, bad: Bad) -> Any:
+        records: _Records = batch.values
+        for i, value in enumerate(records.written or ()):
+            if (refused := no_record(value, self.max_bytes)) is not None:
+                bad[i] = refused
+        return records
+
+    def column(self, records: Any, path: Path) -> Any:
+        return records.columns[path]
+
+    feature = column
+
+    def numbers(self, instances: Any) -> Floats:
+        found: Floats = instances.x
+        return found
+
+    def missing(self, records: Any, path: Path) -> list[int]:
+        return []
 
 
 class InstanceReader:
@@ -71,50 +135,130 @@ class InstanceReader:
             self.columns.append(file.position(clock, "the time of a row"))
         self._origin: int | None = None
         self._now = 0
+        mapping, form = spec.mapping(), _Format(spec.record.max_bytes)
+        self._inside = goal is not None and spec.topics.labels is None
+        self._y: Path = (goal or "",)
+        self._decoder = ColumnDecoder(
+            Mapping(
+                task=spec.task,
+                features=tuple(Feature(name, kind, ("x", name)) for name, kind in self.features),
+                x=(),
+                id=ID,
+                y=self._y if self._inside else None,
+                label_id=ID,
+                label_y=self._y,
+                max_bytes=form.max_bytes,
+            ),
+            form,
+            form,
+        )
+        self._max_bytes = form.max_bytes
+        self._writer = spec.make_codec().writer(self._inside) if spec.codec.features == JSON else None
+        self._headers = HeaderWriter(mapping, self._inside)
+        self._label_writer = spec.make_codec().writer() if spec.codec.labels == JSON else None
+        self._empty = 0  # bytes of a record without values
 
     def read(self, limit: int | None, size: int) -> Iterator[Instances]:
+        texts = [name for name, kind in self.features if kind == NOMINAL]
+        self.file.survey([*texts, *([] if self.goal is None or self.learner.classes is None else [self.goal])], limit)
         first = 0
         for block in self.file.blocks(self.columns, limit, size):
             yield self._instances(block, first)
             first += len(block)
 
     def _instances(self, block: Block, first: int) -> Instances:
-        n = len(block)
-        x = np.empty((n, len(self.features)))
-        coded: list[tuple[int, list[str | None], Vocabulary]] = []
+        n, d, file = len(block), len(self.features), self.file
+        x = np.full((n, d), np.nan)
+        columns: dict[Path, Any] = {}
         for j, (name, kind) in enumerate(self.features):
-            vocabulary = self.learner.vocabularies[j]
             if kind == NUMERIC:
-                x[:, j] = self.file.numbers(block, j, name)
+                x[:, j] = file.numbers(block, j, name)
             elif kind == BOOLEAN:
-                x[:, j] = [math.nan if v is None else float(v) for v in self.file.booleans(block, j, name)]
-            elif vocabulary is not None:
-                coded.append((j, texts(block.columns[j]), vocabulary))
-        codes, rejected = encode([(values, vocabulary) for _, values, vocabulary in coded])
-        for (j, _, _), column in zip(coded, codes, strict=True):
-            x[:, j] = column
-        classes, at, labels_rejected = self.learner.classes, len(self.features), 0
-        if self.goal is None:
-            y = np.full(n, np.nan)
-        elif classes is None:
-            y = self.file.numbers(block, at, self.goal)
-        else:
-            (labels,), unlabelled = encode([(texts(block.columns[at]), classes)])
-            y, labels_rejected = np.array(labels), len(unlabelled)
+                x[:, j] = [math.nan if v is None else float(v) for v in file.booleans(block, j, name)]
+            else:
+                columns["x", name] = file.values(block, j, name)
+        labels: Any = None
+        if self.goal is not None:
+            plain = self.learner.classes is None
+            labels = file.numbers(block, d, self.goal) if plain else file.values(block, d, self.goal)
+        if self._inside:
+            columns[self._y] = labels
+        columns[ID] = list(map(str, range(first, first + n)))
+        records = _Records(n, x, columns, self._written(block, first, labels))
+        vocabularies = [self.learner.vocabularies[j] for j in range(d)]
+        found = self._decoder.decode_features(_batch(records), vocabularies, self.learner.classes)
+        y, labels_rejected = np.full(n, np.nan), list[Rejected]()
+        kept = slice(None) if found.position is None else found.position
+        if self._inside:
+            y[kept] = np.nan if found.y is None else found.y
+        elif labels is not None:
+            y, labels_rejected = self._labels(labels, first)
+        x[kept] = found.x
         if self.clock is None:
             times, until = np.arange(first, first + n), first + n
         else:
-            found = moments(self.file, block, at + (self.goal is not None), self.clock)
+            moment = moments(file, block, d + (self.goal is not None), self.clock)
             if self._origin is None:
-                self._origin = int(found[0])
-            times = np.maximum.accumulate(np.maximum(found - self._origin, self._now))
+                self._origin = int(moment[0])
+            times = np.maximum.accumulate(np.maximum(moment - self._origin, self._now))
             until = self._now = int(times[-1])
-        return Instances(first, x, y, times, until, rejected, labels_rejected)
+        return Instances(first, x, y, times, until, found.rejected, labels_rejected)
+
+    def _labels(self, labels: Any, first: int) -> tuple[Floats, list[Rejected]]:
+        """The labels that there are, as records of their own."""
+        missing = np.isnan(labels) if isinstance(labels, np.ndarray) else np.array([v is None for v in labels], bool)
+        there = np.flatnonzero(~missing)
+        given = labels[there] if isinstance(labels, np.ndarray) else [labels[i] for i in there.tolist()]
+        ids = [str(first + i) for i in there.tolist()]
+        written = None
+        if self._label_writer is not None and not isinstance(given, np.ndarray):
+            longest = max(map(len, given), default=0) * LONGEST_ESCAPE
+            if longest + self._empty_record() > self._max_bytes:
+                written = self._label_writer.labels(ids, json_texts(given), [_NOW] * len(ids))
+        records = _Records(len(there), np.zeros((len(there), 0)), {ID: ids, self._y: given}, written)
+        found = self._decoder.decode_labels(_batch(records), self.learner.classes)
+        y = np.full(len(labels), np.nan)
+        y[there if found.position is None else there[found.position]] = found.y
+        return y, [one._replace(position=int(there[one.position])) for one in found.rejected]
+
+    def _written(self, block: Block, first: int, labels: Any) -> Sequence[bytes] | None:
+        """The rows as a replay would send them, where one may be too large."""
+        if self._writer is None:
+            return None
+        d = len(self.features)
+        inside = block.columns[: d + self._inside]
+        longest = sum(max(map(len, column), default=0) for column in inside) * LONGEST_ESCAPE
+        if longest + self._empty_record() <= self._max_bytes:
+            return None
+        return self._records(block, first, labels)
+
+    def _empty_record(self) -> int:
+        """Bytes that a record has besides its values, at most."""
+        if not self._empty and self._writer is not None:
+            rows = Rows(0, ["9" * 20], [["null"] for _ in self.features], ["null"])
+            self._empty = len(self._writer.features(self._headers.inside(rows), [_NOW])[0])
+        return self._empty
+
+    def _records(self, block: Block, first: int, labels: Any) -> Sequence[bytes]:
+        assert self._writer is not None
+        n = len(block)
+        features = [cells_as_json(self.file, block, j, name, kind) for j, (name, kind) in enumerate(self.features)]
+        y = ["null"] * n if labels is None or not self._inside else json_texts(labels)
+        rows = Rows(first, [str(first + i) for i in range(n)], features, list(y))
+        return self._writer.features(self._headers.inside(rows), [_NOW] * n)
+
+
+_NOW = 1_700_000_000_000
+
+
+def _batch(records: _Records) -> RawBatch:
+    n = len(records)
+    return RawBatch(range(n), [0] * n, [None] * n, records)  # type: ignore[arg-type]
 
 
 def moments(file: DataFile, block: Block, at: int, name: str) -> Ints:
     """Column `at` of `block` as (n,) int64 milliseconds since 1970. DataError with the line of what is no time."""
-    column = block.columns[at]
+    column = file.plain(block, at, name)
     try:
         seconds = np.array(list(map(float, column)))
     except ValueError:
@@ -141,33 +285,3 @@ def _no_time(file: DataFile, line: int, text: str, name: str) -> DataError:
         f"line {line} of {file.path} has {text[:40]!r} in column {name!r}: expected a time, as seconds since 1970 or "
         "2026-11-21T12:00:00Z"
     )
-
-
-def encode(columns: Sequence[tuple[list[str | None], Vocabulary]]) -> tuple[list[list[float]], list[int]]:
-    """Codes of columns of values, NaN where missing, and the rows that were rejected.
-
-    As the codec does it: row by row where there are new values, and a row that one vocabulary does not take is shown to
-    none of them.
-    """
-    try:
-        return [list(map(vocabulary.codes.__getitem__, values)) for values, vocabulary in columns], []
-    except KeyError:
-        pass
-    rows: set[int] = set()
-    for values, vocabulary in columns:
-        new = set(values).difference(vocabulary.codes)
-        rows.update(i for i, value in enumerate(values) if value in new)
-    rejected = []
-    for i in sorted(rows):
-        found = [(values[i], vocabulary) for values, vocabulary in columns]
-        if not all(value is None or vocabulary.admits(value) for value, vocabulary in found):
-            rejected.append(i)
-            continue
-        for value, vocabulary in found:
-            if value is not None:
-                vocabulary.code(value)
-    bad = set(rejected)
-    return [
-        [math.nan if i in bad else vocabulary.codes[value] for i, value in enumerate(values)]
-        for values, vocabulary in columns
-    ], rejected

@@ -40,7 +40,7 @@ class Lateness:
     def step(self, instances: Instances) -> Outcome:
         """Predict the instances, and learn the labels that come between them."""
         first, n = instances.first, len(instances.times)
-        rejected = set(instances.rejected)
+        rejected = {one.position for one in instances.rejected}
         kept = [i for i in range(n) if i not in rejected] if rejected else None
         positions = range(n) if kept is None else kept
         x = instances.x if kept is None else instances.x[kept]

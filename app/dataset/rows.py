@@ -5,15 +5,14 @@ A codec makes records of them (`Codec.writer`). Most cells of a file are such te
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
 
-from app.dataset.column import texts
 from app.dataset.data import BLOCK, Block, DataFile, Floats
 from app.stream_file.spec import Spec
-from topics.records import BOOLEAN, NUMERIC, VALUES, Rows
+from topics.records import BOOLEAN, NOMINAL, NUMERIC, VALUES, Rows
 
 # Numbers one per line, each as JSON writes them.
 _JSON_NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\n)*")
@@ -38,17 +37,18 @@ def rows_of_file(
     if spec.has_labels:
         goal, goal_at = file.target(target, spec.features)
         columns.append(goal_at)
+    texts = [name for name, feature in spec.features.items() if feature.type == NOMINAL]
+    file.survey([*texts, *([goal] if goal and spec.task not in VALUES else [])], limit)
     first = 0
     for block in file.blocks(columns, limit, size):
         n = len(block)
         features = [
-            _column(file, block, j, name, feature.type) for j, (name, feature) in enumerate(spec.features.items())
+            cells_as_json(file, block, j, name, feature.type) for j, (name, feature) in enumerate(spec.features.items())
         ]
         y: list[str | None] = [None] * n
         if spec.has_labels and spec.task not in VALUES:
-            labels = texts(block.columns[-1])
-            known = {text: json.dumps(text, ensure_ascii=False) for text in set(labels) if text is not None}
-            y = [None if text is None else known[text] for text in labels]
+            labels = file.values(block, len(features), goal)
+            y = [None if text is None else one for text, one in zip(labels, json_texts(labels), strict=True)]
         elif spec.has_labels:
             y = [None if text == "null" else text for text in _numeric(file, block, len(features), goal)]
         yield Rows(first, [f"{prefix}{i}" for i in range(first, first + n)], features, y)
@@ -97,19 +97,24 @@ def _as_bags(
     return Rows(first, names, [column[:stop] for column in features], labels, sizes)
 
 
-def _column(file: DataFile, block: Block, at: int, name: str, kind: str) -> list[str]:
+def cells_as_json(file: DataFile, block: Block, at: int, name: str, kind: str) -> list[str]:
+    """Column `at` of `block`, which is the feature `name` of type `kind`, as JSON texts."""
     if kind == NUMERIC:
         return _numeric(file, block, at, name)
     if kind == BOOLEAN:
         return ["null" if v is None else "true" if v else "false" for v in file.booleans(block, at, name)]
-    column = texts(block.columns[at])
-    known = {v: "null" if v is None else json.dumps(v, ensure_ascii=False) for v in set(column)}
-    return [known[v] for v in column]
+    return json_texts(file.values(block, at, name))
+
+
+def json_texts(values: Sequence[str | None]) -> list[str]:
+    """JSON texts of texts; null for None."""
+    known = {v: "null" if v is None else json.dumps(v, ensure_ascii=False) for v in set(values)}
+    return [known[v] for v in values]
 
 
 def _numeric(file: DataFile, block: Block, at: int, name: str) -> list[str]:
     """The cells themselves where all are numbers as JSON writes them (0.05 µs per cell), else their values."""
-    column = block.columns[at]
+    column = list(file.plain(block, at, name))
     if _JSON_NUMBERS.fullmatch("\n".join([*column, ""])):
         return column
     return numbers(file.numbers(block, at, name))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from app.dataset.data import BLOCK, Block, DataFile
+from app.dataset.spelling import Spelling
 
 
 class ShuffledFile(DataFile):
@@ -21,7 +22,7 @@ class ShuffledFile(DataFile):
 
     def __init__(self, file: DataFile, seed: int, limit: int | None = None) -> None:
         self.file, self.path, self.names = file, file.path, file.names
-        self.seed, self.limit = seed, limit
+        self.separator, self.seed, self.limit = file.separator, seed, limit
 
     def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
         found = Block([[] for _ in columns], [])
@@ -34,6 +35,12 @@ class ShuffledFile(DataFile):
         for first in range(0, len(order), size):
             part = order[first : first + size]
             yield Block([[column[i] for i in part] for column in found.columns], [found.lines[i] for i in part])
+
+    def survey(self, names: Sequence[str], limit: int | None = None) -> None:
+        self.file.survey(names, self.limit)
+
+    def spelling(self, name: str) -> Spelling:
+        return self.file.spelling(name)
 
     def count(self, limit: int | None = None) -> int:
         return self.file.count(min((n for n in (limit, self.limit) if n is not None), default=None))

@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple
 
 from app.dataset.data import BLOCK, Block, DataFile, Floats
 from app.dataset.rows import numbers
+from app.dataset.spelling import Spelling
 from app.errors import DataError, SpecError
 from models.registry import REGISTRY as LEARNERS
 from models.streams import Source
@@ -98,6 +99,9 @@ class SyntheticFile(DataFile):
                 [self._column(part.y if j == len(self.names) - 1 else part.x[:, j], self.texts[j]) for j in columns],
                 list(range(first + 2, first + 2 + len(part.y))),  # where they would stand in a file with a header
             )
+
+    def spelling(self, name: str) -> Spelling:
+        return Spelling()
 
     def _column(self, values: Floats, codes: list[str] | None) -> list[str]:
         return numbers(values) if codes is None else [codes[int(code)] for code in values.tolist()]

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.column import texts
 from app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile, Floats
 from app.errors import DataError
 from models.contract import Bags, Schema
@@ -94,7 +93,7 @@ def read_table(
             if name in codes:
                 known = codes[name]
                 part[:, j] = [
-                    math.nan if v is None else known.setdefault(v, len(known)) for v in texts(block.columns[j])
+                    math.nan if v is None else known.setdefault(v, len(known)) for v in file.values(block, j, name)
                 ]
             else:
                 part[:, j] = file.numbers(block, j, name)
@@ -102,7 +101,7 @@ def read_table(
         if types.task in VALUES:
             labels += [None if v != v else repr(v) for v in file.numbers(block, len(features), types.target).tolist()]
         else:
-            labels += texts(block.columns[len(features)])
+            labels += file.values(block, len(features), types.target)
         lines += block.lines
         if bag is not None:
             owners += [text.strip() for text in block.columns[-1]]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.dataset.instances import Instances
+from app.dataset.instances import Instances, Rejections
 from app.dataset.lateness import Lateness
 from app.evaluation.alerts import Tally
 from app.evaluation.measured import Measured
@@ -64,7 +64,7 @@ class Course:
         self.detectors = detectors
         self._tally = None if unlabelled is None else Tally(CHAMPION, unlabelled)
         self.points: list[dict[str, float]] = []
-        self.rows = self.rejected = 0
+        self.rows, self.rejections = 0, Rejections()
         self._every, self._since = every, 0
 
     def warm_up(self) -> None:
@@ -77,7 +77,7 @@ class Course:
         if self._tally is not None:
             self._tally.add(outcome)
         self.rows += len(instances.times)
-        self.rejected += len(instances.rejected) + instances.labels_rejected
+        self.rejections.add(instances)
         self._advance(len(instances.times))
         return outcome
 
@@ -128,7 +128,7 @@ class Course:
         seconds = self.timed.cpu
         pending = self.learner.pending.counts
         unpredicted = pending["joined"] - int(self.metrics.metrics()["n"])
-        counts = {"unpredicted": unpredicted, "rejected": self.rejected}
+        counts = {"unpredicted": unpredicted}
         counts |= {name: pending[name] for name in ("expired", "evicted")}
         live = [point["live_bytes"] for point in self.points]
         classes = None if self.learner.classes is None else self.learner.classes.texts
@@ -157,6 +157,7 @@ class Course:
             "curves": self.curves(),
             **({"detectors": list(self.detectors), "changes": self.metrics.changes} if self.detectors else {}),
             **{key: count for key, count in counts.items() if count},
+            **self.rejections.result(),
         }
 
     def _alerts(self, tally: Tally) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile
+from app.dataset.data import COMMA, MOST_CLASSES, MOST_NOMINAL, DataFile
 from app.dataset.instances import InstanceReader, Instances
 from app.errors import DataError, SpecError
 from app.evaluation.course import Course
@@ -22,12 +22,14 @@ from app.stream_file.spec import Spec, build
 from models.contract import Bags
 from models.registry import FOREIGN, REGISTRY
 from topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, NOMINAL
+from topics.vocabulary import MAX_TEXT
 
 if TYPE_CHECKING:
     from app.dataset.table import Table
 
 LARGEST_BATCH = 4096
 CURVE_POINTS = 50
+MOST_BYTES = 100_000_000  # of a record of a stream that no file describes
 
 
 class Problem(NamedTuple):
@@ -120,9 +122,10 @@ def problem_for(
                 "max_pending_bytes": 10**15,
                 "horizon": "36500d",
             },
+            "record": {"max_bytes": MOST_BYTES},
         }
         if types.task == CLASSIFICATION:
-            fields["max_classes"] = max(2, types.n_classes)
+            fields |= {"max_classes": max(2, types.n_classes), "max_class_bytes": MAX_TEXT}
     else:
         inferring = {"--task": task, "--nominal": nominal, "--ignore": ignore, "--max-values": max_values}
         for option in [option for option, value in inferring.items() if value]:
@@ -131,6 +134,9 @@ def problem_for(
         if goal is not None and clock == goal:
             raise SpecError(_both(goal))
         n = file.count(limit)
+        if file.separator != COMMA:
+            file.survey(file.names, limit)
+            remarks = list(file.spelling_remarks([*stream.features, *([] if goal is None else [goal])]))
         if n == 0:
             raise DataError(f"{file.path} has a header and no rows: expected at least one")
         fields = stream.model_dump(exclude={"champion", "challengers"}, exclude_unset=True)
@@ -143,9 +149,10 @@ def problem_for(
             fields["record"] = stream.record.model_copy(update={"y": None})
         if clock is not None and label_delay > stream.join.horizon:
             remarks = [
+                *remarks,
                 f"labels come {format_duration(label_delay)} late, and instances wait for "
                 f"{format_duration(stream.join.horizon)} (join.horizon of the stream file): nothing is learned, unless "
-                "the horizon is longer than the delay"
+                "the horizon is longer than the delay",
             ]
     if window is not None or fading is not None:
         metrics = {} if stream is None else stream.metrics.model_dump(include={"window", "fading"})
@@ -323,7 +330,7 @@ def evaluate_bags(
         rows = np.arange(first, min(first + size, n))
         bags = table.take(rows)
         assert isinstance(bags, Bags)
-        run.step(Instances(first, bags.x, table.y[rows], rows, int(rows[-1]) + 1, [], 0, bags.size))
+        run.step(Instances(first, bags.x, table.y[rows], rows, int(rows[-1]) + 1, [], [], bags.size))
     for _ in run.finish(size):
         pass
     return run.result({"data": data, "task": MULTI_INSTANCE, "label_delay": label_delay})

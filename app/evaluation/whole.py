@@ -10,7 +10,7 @@ import msgspec
 from app.dataset.arrow import open_data
 from app.dataset.data import DataFile
 from app.dataset.dated import DatedFile
-from app.dataset.instances import InstanceReader
+from app.dataset.instances import InstanceReader, Rejections
 from app.dataset.lateness import Lateness
 from app.dataset.synthetic import SyntheticFile
 from app.evaluation.alerts import Tally
@@ -82,7 +82,7 @@ class Whole:
         learner.warm_up()
         delay = round(self._delay * 1000) if clock is not None else int(self._delay)
         lateness, rows = Lateness(learner, delay, clock is not None), 0
-        promotions, drifts, n_rejected = list[EventRecord](), list[DriftRecord](), 0
+        promotions, drifts, rejections = list[EventRecord](), list[DriftRecord](), Rejections()
         unlabelled, seconds = self._goal is None, 0.0
         tallies = {role: Tally(role, self.total) for role in learner.roles if unlabelled}
 
@@ -103,7 +103,7 @@ class Whole:
             seconds += time.process_time() - start
             note(outcome)
             rows += len(instances.times)
-            n_rejected += len(instances.rejected) + instances.labels_rejected
+            rejections.add(instances)
             told(rows)
         for outcome in lateness.finish(LARGEST_BATCH):
             note(outcome)
@@ -152,6 +152,6 @@ class Whole:
             ],
             "drifts": [{"row": one.offset, **msgspec.to_builtins(one)} for one in drifts],
             "distances": [msgspec.to_builtins(one) for one in figures.distances],
-            **({"rejected": n_rejected} if n_rejected else {}),
+            **rejections.result(),
             **{name: n for name, n in learner.pending.counts.items() if name in ("expired", "evicted") and n},
         }

@@ -5,7 +5,6 @@ import gzip
 import numpy as np
 import pytest
 
-from app.dataset.column import texts
 from app.dataset.data import DataFile
 from app.dataset.dated import DatedFile
 from app.errors import DataError
@@ -73,12 +72,15 @@ def test_quotes_blank_lines_and_carriage_returns(write):
 def test_cells_between_semicolons_or_tabs_and_numbers_with_a_comma(write):
     file = DataFile(write('\ufeffPreis €;Ort;z\n1,5;"a,b; c";x\n-,25;Köln;y\n?;3,4,5;1,5e3\n'))
     assert file.names == ("Preis €", "Ort", "z")
-    assert columns(file) == [["1.5", "-.25", "?"], ["a,b; c", "Köln", "3,4,5"], ["x", "y", "1.5e3"]]
+    (block,) = file.blocks(range(3))
+    assert [file.plain(block, 0, "Preis €"), *(file.values(block, j, file.names[j]) for j in (1, 2))] == [
+        ["1.5", "-.25", "?"],
+        ["a,b; c", "Köln", "3,4,5"],
+        ["x", "y", "1,5e3"],
+    ]
     assert file.types(target="z").features == {"Preis €": "numeric", "Ort": "nominal"}
     (block,) = file.blocks((0,))
     assert file.numbers(block, 0, "Preis €")[:2].tolist() == [1.5, -0.25]
-    file = DataFile(write("a\tb\n1,234\tx\n5\ty\n"))  # of thousands, as likely
-    assert columns(file) == [["1,234", "5"], ["x", "y"]]
     assert DataFile(write("a;b,c\n1;2,3\n")).names == ("a;b", "c")
 
 
@@ -86,7 +88,7 @@ def test_missing_values(write):
     file = DataFile(write("a,b,y\n1,x,1\n,?,2\n ? , z ,3\n"))
     (block,) = file.blocks((0, 1))
     assert np.array_equal(file.numbers(block, 0, "a"), [1.0, np.nan, np.nan], equal_nan=True)
-    assert texts(block.columns[1]) == ["x", None, "z"]
+    assert file.values(block, 1, "b") == ["x", None, "z"]
 
 
 def test_booleans(write):
@@ -218,7 +220,7 @@ def test_what_others_write_for_a_missing_number_is_one(cut, text, size):
     block = next(DataFile(file.path).blocks([0, 2]))
     assert file.numbers(block, 0, "a").tolist()[1:3] == [2.5, 3.0]
     assert np.isnan(file.numbers(block, 0, "a")[0])
-    assert texts(block.columns[1])[0] == text.strip()
+    assert file.values(block, 1, file.names[1])[0] == text.strip()
 
 
 def test_labels_of_numbers_may_have_such_a_text_as_a_class(write):

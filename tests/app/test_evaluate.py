@@ -8,13 +8,10 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from app.cli import cli
 from app.cli.evaluation_table import show_whole
 from app.dataset.data import DataFile
-from app.dataset.instances import encode
 from app.dataset.synthetic import Recipe, SyntheticFile
 from app.errors import DataError, SpecError
 from app.evaluation import evaluate as module
@@ -25,7 +22,6 @@ from models.drift import create as create_detector
 from models.registry import create
 from models.streams.registry import Drift
 from tests.models.naive_prequential import NaivePrequential
-from topics.vocabulary import Vocabulary
 
 N = 700
 
@@ -185,36 +181,6 @@ def test_too_many_classes_are_refused(tmp_path):
     path.write_text("a,y\n" + "".join(f"1,c{i}\n" for i in range(1001)))
     with pytest.raises(DataError, match="has 1001 classes, at most 1000"):
         spec_for(DataFile(path), "naive-bayes", {})
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from([None, "a", "b", "c", "d"]), st.sampled_from([None, "x", "y", "z"])), max_size=25
-    ),
-    st.integers(1, 4),
-    st.integers(0, 25),
-)
-@settings(max_examples=200, deadline=None)
-def test_codes_are_a_fold_over_the_rows(rows, limit, cut):
-    """Row by row: a row that one vocabulary refuses is seen by none; however the rows are cut."""
-    expected, rejected = [], []
-    known = [{}, {}]
-    for i, row in enumerate(rows):
-        if any(v is not None and v not in k and len(k) >= limit for v, k in zip(row, known, strict=True)):
-            rejected.append(i)
-            expected.append([np.nan, np.nan])
-            continue
-        expected.append([
-            np.nan if v is None else float(k.setdefault(v, len(k))) for v, k in zip(row, known, strict=True)
-        ])  # fmt: skip
-    vocabularies = [Vocabulary(limit), Vocabulary(limit)]
-    found, found_rejected = [], []
-    for start, part in ((0, rows[:cut]), (cut, rows[cut:])):
-        codes, bad = encode([([row[j] for row in part], vocabularies[j]) for j in range(2)])
-        found += list(zip(*codes, strict=True))
-        found_rejected += [start + i for i in bad]
-    assert found_rejected == rejected
-    assert np.array_equal(np.array(found).reshape(-1, 2), np.array(expected).reshape(-1, 2), equal_nan=True)
 
 
 def invoke(*arguments):
