@@ -8,7 +8,7 @@ Features, labels and predictions of a stream may be of different formats (`Forma
 Metrics and drift records are JSON in every stream (`topics.reports`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from topics.formats.json import JsonCodec
@@ -55,6 +55,12 @@ class Codec(Protocol):
 
     def unknown_labels(self, batch: RawBatch) -> dict[Key, list[int]]:
         """The same of label records."""
+
+    def named(self, kind: str, batch: RawBatch) -> set[Key]:
+        """The schemas of a registry that records of "features" or "labels" name, known or not."""
+
+    def prepare(self, keys: Collection[Key]) -> None:
+        """Make of schemas that have just been told what takes long, off the event loop say; decoding would."""
 
     def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
         """Where a schema of the registry does not fit what the stream maps of "features" or "labels": sentences, each
@@ -187,6 +193,14 @@ class _StreamCodec:
 
     def ids(self, kind: str, batch: RawBatch) -> list[str | None]:
         return self._ids[kind](kind, batch)
+
+    def named(self, kind: str, batch: RawBatch) -> set[Key]:
+        features, labels = self._inputs
+        return (features if kind == FEATURES else labels).named(kind, batch)
+
+    def prepare(self, keys: Collection[Key]) -> None:
+        for codec in dict.fromkeys(self._inputs):
+            codec.prepare(keys)
 
     def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
         return self._problems[kind](kind, schema, name)

@@ -11,7 +11,7 @@ as n batches of 1.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate, chain
 from typing import Any, NamedTuple, Protocol
 
@@ -220,6 +220,13 @@ class ColumnDecoder:
     def unknown_labels(self, batch: RawBatch) -> dict[Key, list[int]]:
         """None."""
         return {}
+
+    def named(self, kind: str, batch: RawBatch) -> set[Key]:
+        """None."""
+        return set()
+
+    def prepare(self, keys: Collection[Key]) -> None:
+        """Nothing."""
 
     def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
         """None."""

@@ -5,10 +5,16 @@ An id means the same schema for ever, so decoding stays a function of the record
 (`app.registry`). Whether a registry answers is therefore no part of the fold.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+
+MAX_SCHEMA = 1_000_000  # characters of a schema and all that it refers to
+# Characters of those that are known at a time. What is made of them takes up to thirty times as much.
+MOST_KNOWN = 8_000_000
+_ITSELF = 1000  # characters that each counts for beside its own
 
 # How a record names its schema: the number of four bytes, or the GUID (with hyphens) of the newer form.
 Key = int | str
@@ -40,6 +46,9 @@ class Written(NamedTuple):
 class Schemas:
     """What is known of a registry's schemas; shared by the codecs of one stream.
 
+    Those that were used least recently are forgotten where all of them are too large, with all that was made of them.
+    An id means the same schema for ever, so one that was forgotten is asked for again.
+
     known : key -> schema. written : kind of record ("features", "labels" or "predictions") -> by what it is written.
     names : kind of record -> the full name of its schema, where the stream file gives one.
     """
@@ -48,6 +57,49 @@ class Schemas:
         self.names = dict(names or {})
         self.known: dict[Key, Schema] = {}
         self.written: dict[str, Written] = {}
+        self._made: dict[Key, WeakKeyDictionary[Any, Any]] = {}
+        self._held: dict[Any, frozenset[Key]] = {}
+        self._used: dict[Key, int] = {}  # when, in calls
+        self._n_calls = 0
+
+    def know(self, found: Mapping[Key, Schema]) -> None:
+        """Take in what a registry has told, and forget what is too much then."""
+        self.known.update(found)
+        self._use(found)
+        size = sum(_ITSELF + schema.size for schema in self.known.values())
+        held = frozenset[Key]().union(*self._held.values())
+        for key in sorted(self.known, key=lambda key: self._used.get(key, 0)) if size > MOST_KNOWN else ():
+            if size > MOST_KNOWN and key not in held and key not in found:
+                size -= _ITSELF + self.known.pop(key).size
+                self._used.pop(key, None)
+                self._made.pop(key, None)
+
+    def hold(self, owner: Any, keys: Iterable[Key]) -> None:
+        """Keep these for an owner, and no longer those that it held before: it is about to decode records by them."""
+        held = frozenset(key for key in keys if key in self.known)
+        self._use(held)
+        if held:
+            self._held[owner] = held
+        else:
+            self._held.pop(owner, None)
+
+    def _use(self, keys: Iterable[Key]) -> None:
+        self._n_calls += 1
+        self._used.update(dict.fromkeys(keys, self._n_calls))
+
+    def made(self, key: Key, owner: Any, make: Callable[[Schema], Any]) -> Any:
+        """What an owner makes of a schema, once for as long as the schema is known and the owner is there. May be
+        called off the event loop, of what is held."""
+        there = self._made.get(key)
+        if there is None:
+            there = self._made.setdefault(key, WeakKeyDictionary())
+        found = there.get(owner)
+        if found is None:
+            schema = self.known.get(key)
+            if schema is None:
+                raise NotToldError(f"nobody has asked the registry for schema {key}")
+            found = there[owner] = make(schema)
+        return found
 
 
 class NotToldError(Exception):

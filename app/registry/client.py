@@ -1,8 +1,9 @@
 """The way to a schema registry, by Confluent's HTTP API: the one place where it is asked.
 
-What a registry says is bounded: an answer by its bytes, the references of a schema by their number. "There is no such
-schema" is only what a registry says in so many words (error codes 40401 to 40403): a proxy's 404 is no such answer, nor
-is a refused password. Everything else is a RegistryError, and whoever asked may ask again.
+What a registry says is bounded: an answer by its bytes, the references of a schema by their number and by all that they
+hold. A schema beyond these bounds is one by which no record can be read: its text is not kept, but why. "There is no
+such schema" is only what a registry says in so many words (error codes 40401 to 40403): a proxy's 404 is no such
+answer, nor is a refused password. Everything else is a RegistryError, and whoever asked may ask again.
 
 Secrets and certificates are read anew for each session, so what was renewed meanwhile is taken. No sentence quotes one.
 """
@@ -21,7 +22,7 @@ from yarl import URL
 
 from app.errors import RegistryError, UnreachableError
 from app.references import resolved
-from topics.schemas import AVRO, Key, Schema, Written
+from topics.schemas import AVRO, MAX_SCHEMA, Key, Schema, Written
 
 if TYPE_CHECKING:
     from app.stream_file.codec_spec import RegistrySpec
@@ -30,9 +31,14 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 5.0
 MAX_ANSWER_BYTES = 4_000_000
 MAX_REFERENCES = 200
+MOST_ASKED = 1_000_000  # characters of schemas after which no more are asked for at a time
 AT_ONCE = 8
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 MISSING = (40401, 40402, 40403)  # subject, version, schema
+
+
+class _TooLargeError(RegistryError):
+    """What was asked for is larger than anything that is read."""
 
 
 class Registry:
@@ -60,7 +66,8 @@ class Registry:
     # -- what is asked -----------------------------------------------------------------------------------------
 
     async def schemas(self, keys: Collection[Key]) -> dict[Key, Schema | None]:
-        """The schemas of ids and GUIDs; None for each that the registry says it does not have.
+        """The schemas of ids and GUIDs; None for each that the registry says it does not have. Where they are large,
+        only the first of them.
 
         Raises
         ------
@@ -68,19 +75,30 @@ class Registry:
             It did not answer for one of them.
         """
         async with self._session() as session:
-            turns = asyncio.Semaphore(AT_ONCE)
+            found: dict[Key, Schema | None] = {}
+            left, size = list(keys)[::-1], 0
 
-            async def one(key: Key) -> Schema | None:
-                async with turns:
-                    found = await self._ask(session, "GET", "schemas", "ids" if isinstance(key, int) else "guids", key)
-                    return None if found is None else await self._whole(session, found)
+            async def ask() -> None:
+                nonlocal size
+                while left and size < MOST_ASKED:
+                    key = left.pop()
+                    found[key] = schema = await self._one(session, key)
+                    size += 0 if schema is None else schema.size
 
-            tasks = [asyncio.ensure_future(one(key)) for key in keys]
+            tasks = [asyncio.ensure_future(ask()) for _ in range(min(AT_ONCE, len(keys)))]
             try:
-                return dict(zip(keys, await asyncio.gather(*tasks), strict=True))
+                await asyncio.gather(*tasks)
+                return found
             finally:
                 for task in tasks:
                     task.cancel()
+
+    async def _one(self, session: aiohttp.ClientSession, key: Key) -> Schema | None:
+        try:
+            found = await self._ask(session, "GET", "schemas", "ids" if isinstance(key, int) else "guids", key)
+            return None if found is None else await self._whole(session, found)
+        except _TooLargeError as error:
+            return Schema(AVRO, "", flaw=str(error))
 
     async def latest(self, subject: str) -> Written | None:
         """The latest schema of a subject and its id; None where there is no such subject."""
@@ -158,7 +176,9 @@ class Registry:
                 async for part in answer.content.iter_any():
                     content += part
                     if len(content) > MAX_ANSWER_BYTES:
-                        raise RegistryError(f"the registry {self} answers with more than {MAX_ANSWER_BYTES:,} bytes")
+                        raise (_TooLargeError if status == 200 else RegistryError)(
+                            f"the registry {self} answers with more than {MAX_ANSWER_BYTES:,} bytes"
+                        )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise UnreachableError(self._unreachable(error)) from None
         try:
@@ -198,8 +218,13 @@ class Registry:
     async def _whole(self, session: aiohttp.ClientSession, found: dict[str, Any]) -> Schema:
         """A schema with all that it refers to, directly or not."""
         known: dict[tuple[str, int], tuple[str, Schema]] = {}
+        itself = self._plain(found)
+        size = len(itself.text)
+        if size > MAX_SCHEMA:
+            raise _TooLargeError(f"it has {size:,} characters, at most {MAX_SCHEMA:,}")
 
         async def add(answer: dict[str, Any]) -> None:
+            nonlocal size
             references = answer.get("references") or ()
             for one in references if isinstance(references, list | tuple) else (references,):
                 try:
@@ -210,17 +235,21 @@ class Registry:
                 if place in known:
                     continue
                 if len(known) == MAX_REFERENCES:
-                    raise RegistryError(f"a schema of {self} refers to more than {MAX_REFERENCES} others")
+                    raise _TooLargeError(f"it refers to more than {MAX_REFERENCES} others")
                 known[place] = name, Schema(AVRO, "")
                 below = await self._ask(session, "GET", "subjects", place[0], "versions", place[1])
                 if below is None:
                     which = f"version {place[1]} of {_printed(place[0], 200)}"
                     raise RegistryError(f"the registry {self} has no {which}, which is used")
+                plain = self._plain(below)
+                size += len(plain.text)
+                if size > MAX_SCHEMA:
+                    raise _TooLargeError(f"it has more than {MAX_SCHEMA:,} characters with what it refers to")
                 await add(below)
-                known[place] = known.pop(place)[0], self._plain(below)  # behind what it refers to itself
+                known[place] = known.pop(place)[0], plain  # behind what it refers to itself
 
         await add(found)
-        return self._plain(found)._replace(references=tuple(known.values()))
+        return itself._replace(references=tuple(known.values()))
 
     def _plain(self, found: dict[str, Any]) -> Schema:
         if not isinstance(found.get("schema"), str):

@@ -1,5 +1,6 @@
 """What a registry knows, told to a stream's codecs before they need it."""
 
+import asyncio
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,16 @@ if TYPE_CHECKING:
 
 
 async def tell(registry: Registry, spec: "Spec", keys: Collection[Key]) -> set[Key]:
-    """Have the codecs know these schemas; those that the registry says it does not have.
+    """Have the codecs know these schemas, or the first of them where they are large; those that the registry says it
+    does not have.
 
     Raises RegistryError where it does not answer: then nothing is known of any of them.
     """
     found = await registry.schemas([key for key in keys if key not in spec.schemas.known])
-    spec.schemas.known.update({key: schema for key, schema in found.items() if schema is not None})
+    known = {key: schema for key, schema in found.items() if schema is not None}
+    if known:
+        spec.schemas.know(known)
+        await asyncio.to_thread(spec.make_codec().prepare, list(known))
     return {key for key, schema in found.items() if schema is None}
 
 
@@ -78,7 +83,7 @@ async def inputs(registry: Registry, spec: "Spec") -> None:
                     "written: register it first"
                 )
             spec.schemas.written[kind] = found
-            spec.schemas.known[found.id] = found.schema
+            spec.schemas.know({found.id: found.schema})
 
 
 async def _held_against(registry: Registry, spec: "Spec", kind: str) -> list[str]:
@@ -90,10 +95,10 @@ async def _held_against(registry: Registry, spec: "Spec", kind: str) -> list[str
             f"the registry {registry} has no subject {subject} yet, so the fields of {getattr(spec.topics, kind)} were "
             "not compared with the stream file"
         ]
-    spec.schemas.known[found.id] = found.schema
+    spec.schemas.know({found.id: found.schema})
     name = f"schema {found.id} of {subject}"
     try:
-        problems = spec.make_codec().problems(kind, found.schema, name)
+        problems = await asyncio.to_thread(spec.make_codec().problems, kind, found.schema, name)
     except UnusableError as error:
         raise RegistryError(f"{name} cannot be used: {error}") from None
     warnings = []

@@ -210,8 +210,7 @@ class _Audit:
         while True:
             release = merge.release(EVERYTHING)
             if release.n:
-                parts = [release] if self.asking is None else await readied(self.asking, release, ASK_SECONDS)
-                for part in parts:
+                async for part in readied(self.asking, release, ASK_SECONDS):
                     await asyncio.to_thread(proof.step, part)
                 continue
             # Features in memory wait for other logs: more of them would only take memory.

@@ -115,7 +115,7 @@ async def backtest(
         while True:
             release = merge.release(EVERYTHING if whole else None)
             if release.n:
-                for part in [release] if asking is None else await readied(asking, release, ASK_SECONDS):
+                async for part in readied(asking, release, ASK_SECONDS):
                     outcome = await asyncio.to_thread(learner.step, part)
                     n_rejected += sum(map(len, outcome.rejected.values()))
                 on_progress(sum(one.position for one in inputs.values()) - sum(first.values()), total)

@@ -33,6 +33,7 @@ from app.kafka.unpacking import Unpacking, size_of
 from app.partition import inputs
 from app.partition.merge import concatenate
 from app.registry.client import Registry
+from app.registry.questions import Questions
 from app.registry.telling import tell
 from app.stream_file.spec import Spec
 from app.worker import copy_claims, membership
@@ -123,7 +124,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         self._backpressure = Backpressure(MAX_BYTES)
         self._ends: dict[TP, int] | None = None  # where the sources ended when we last asked
         self._asked = 0.0
-        self._since: dict[Key, float] = {}  # when the registry first said that it does not know a schema
+        self._questions = Questions(spec.registry.max_wait if spec.registry is not None else 0.0)
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._ending: asyncio.Future[None] | None = None
@@ -346,7 +347,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _copy(self, consumer: "Consumer", release: Ordered, member: Member) -> None:
         producer = self._producer
         assert producer is not None
-        await self._ask(release)
+        waited = await self._ask(release)
         batches = await self._in_thread(self._build, producer, release)
         self._check(member)
         offsets = {tp: int(piece.offsets[-1]) + 1 for tp, piece in release.pieces.items() if len(piece.offsets)}
@@ -366,37 +367,46 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         for tp, offset in offsets.items():
             for resumed in self._backpressure.release(tp, offset):
                 consumer.resume(TopicPartition(*resumed))
+        if waited:
+            self._questions.wait(time.monotonic())
 
-    async def _ask(self, release: Ordered) -> None:
+    async def _ask(self, release: Ordered) -> bool:
         """Have the codec know the schemas that ids are read by, or the registry say, for as long as the fold asks, that
-        it does not know them. Waits as long as it does not answer."""
+        it does not know them. Waits as long as it does not answer. Returns whether it has asked."""
         late: set[Key] = set()
-        said = -SAY_SECONDS
-        while self._registry is not None and (missing := self._missing(release) - late):
-            now = time.monotonic()
+        said, waits = -SAY_SECONDS, False
+        while self._registry is not None and (missing := self._missing(release, late)):
+            waits = True
+            asked, questions = time.monotonic(), self._questions
+            questions.wait(asked)
+            late |= questions.remembered(missing, asked)
+            keys = questions.next([key for key in missing if key not in late], asked)
             try:
-                unknown = await tell(self._registry, self.spec, missing)
+                if keys:
+                    late |= questions.answered(await tell(self._registry, self.spec, keys), asked, time.monotonic())
             except RegistryError as error:
-                self._since.clear()
-                if now - said >= SAY_SECONDS:
-                    said = now
+                questions.failed(time.monotonic())
+                if asked - said >= SAY_SECONDS:
+                    said = asked
                     log.warning("copying waits for a schema: %s", error)
-            else:
-                self._since = {key: self._since.get(key, now) for key in unknown}
-                assert self.spec.registry is not None
-                late |= {key for key in unknown if now - self._since[key] >= self.spec.registry.max_wait}
-                if not unknown - late:
-                    continue
             if self._stopping or self._member is None:
                 raise MovedError
-            await asyncio.sleep(SCHEMA_SECONDS)
+            if not keys:
+                await asyncio.sleep(min(SCHEMA_SECONDS, max(0.0, questions.due() - time.monotonic())))
+        if not waits:
+            self._questions.passed()
+        return waits
 
     def _unknown(self, topic: str, raw: RawBatch) -> Mapping[Key, list[int]]:
         codec, features = self._codec, self.spec.sources[topic] == FEATURES
         return (codec.unknown_features if features else codec.unknown_labels)(raw)
 
-    def _missing(self, release: Ordered) -> set[Key]:
-        return {key for tp, piece in release.pieces.items() for key in self._unknown(tp.topic, piece.raw)}
+    def _missing(self, release: Ordered, late: set[Key]) -> list[Key]:
+        """The schemas of a release that are neither known nor given up. Those that are stay known."""
+        pieces = [(tp.topic, piece.raw) for tp, piece in release.pieces.items()]
+        named = [key for topic, raw in pieces for key in self._codec.named(self.spec.sources[topic], raw)]
+        self.spec.schemas.hold(self, named)
+        return list(dict.fromkeys(key for topic, raw in pieces for key in self._unknown(topic, raw) if key not in late))
 
     def _partitions(self, tp: TP, raw: RawBatch) -> list[int]:
         """To which partition each record goes; that of its source's number where its id cannot be read."""

@@ -85,6 +85,7 @@ LAG = "riparian_consumer_lag_records"
 BUFFERED = "riparian_buffered_records"
 BUFFERED_BYTES = "riparian_buffered_bytes"
 FORCED = "riparian_forced_merges_total"
+UNKNOWN = "riparian_unknown_schemas"
 SKIPPED = "riparian_skipped_records_total"
 LOST = "riparian_lost_records_total"
 LEAPS = "riparian_timestamp_leaps_total"
@@ -158,6 +159,7 @@ METRICS: dict[str, Measure] = {
     LAG: Measure(GAUGE, "Records of an input topic that were not applied yet.", ("topic",)),
     BUFFERED: Measure(GAUGE, "Records of an input topic in memory, waiting to be merged.", ("topic",)),
     BUFFERED_BYTES: Measure(GAUGE, "Bytes of records of an input topic in memory, until they are learned.", ("topic",)),
+    UNKNOWN: Measure(GAUGE, "Schemas that records wait for and the registry has not told, or does not have."),
     FORCED: Measure(COUNTER, "Merges that no longer waited for the other topic (join.max_wait)."),
     SKIPPED: Measure(COUNTER, "Records fetched again that the state knew already."),
     LOST: Measure(COUNTER, "Records that Kafka deleted before they were taken, since the stream began.", ("topic",)),

@@ -227,6 +227,7 @@ class Metrics:
         for counter, name in measures.PENDING.items():
             yield name, (), learner.pending.counts[counter]
         yield measures.FORCED, (), runner.n_forced
+        yield measures.UNKNOWN, (), runner.n_unknown_schemas
         yield measures.SKIPPED, (), runner.n_skipped
         yield measures.DECODE, (), series.decode_seconds
         yield measures.KERNEL, (), series.kernel_seconds

@@ -209,6 +209,11 @@ class Runner:
         return self._releases.n_forced
 
     @property
+    def n_unknown_schemas(self) -> int:
+        """Schemas that records wait for: the registry does not answer, or does not have them."""
+        return 0 if self._asking is None else self._asking.n_unknown
+
+    @property
     def running(self) -> bool:
         """Whether it has begun, and nothing has ended it."""
         return self._task is not None and not self._task.done() and not self._stopping
@@ -330,6 +335,8 @@ class Runner:
                 self._rest = rest
         if release.n:
             await self._step(release)
+            if self._asking is not None:
+                self._asking.stepped()
         elif self._asking is not None:
             await self._asking.wait(POLL_SECONDS)
         if self._rest is None:

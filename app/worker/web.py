@@ -98,6 +98,7 @@ def health(engine: Engine) -> tuple[int, dict[str, Any]]:
                 "instances": runner.learner.n_instances,
                 "labels": runner.learner.n_labels,
                 "waiting": runner.learner.pending.n_waiting,
+                **({"unknown_schemas": n} if (n := runner.n_unknown_schemas) else {}),
             }
             for partition, runner in sorted(engine.runners.items())
         },

@@ -59,7 +59,7 @@ class Runner:
         self.learner = PartitionLearner(spec, partition)
         self.figures = self.learner.told()
         self.buffers = {role: Buffer() for role in INPUTS}
-        self.n_forced = self.n_skipped = 0
+        self.n_forced = self.n_skipped = self.n_unknown_schemas = 0
         self.shared = None
         self.checkpoints = SimpleNamespace(changelog_bytes=0, live_bytes=0)
         self.sent_offset = 0

@@ -111,7 +111,7 @@ def test_secrets_come_from_elsewhere_and_go_nowhere_else(tmp_path: Path) -> None
         ((200, {"schema": "s", "references": [{**GONE[0], "subject": "\ud800"}]}), RegistryError, "that is none"),
         ((403, {"message": "\x1b[2J" + "x" * 999}), RegistryError, r"status 403: \?\[2Jx{196}; let"),
         ((200, {"schema": "s", "references": GONE}), RegistryError, "of gone"),
-        ((200, {"schema": "x" * client.MAX_ANSWER_BYTES}), RegistryError, "more than 4,000,000 bytes"),
+        ((403, {"message": "x" * client.MAX_ANSWER_BYTES}), RegistryError, "more than 4,000,000 bytes"),
     ],
 )  # fmt: skip
 def test_only_the_registry_s_own_words_say_that_a_schema_is_not_there(answer: Any, kind: Any, said: str | None) -> None:
@@ -122,6 +122,32 @@ def test_only_the_registry_s_own_words_say_that_a_schema_is_not_there(answer: An
     with pytest.raises(RegistryError, match=said) as error:
         asked(ask, {"/api/schemas/ids/1": answer})
     assert type(error.value) is kind
+
+
+def test_schemas_beyond_all_bounds_are_known_as_such_and_not_kept() -> None:
+    """Their records are dead letters: they would wait for ever for an answer that can be read."""
+    chain = {f"/api/subjects/s{i}/versions/1": (200, {"schema": "x", "references": [
+        {"name": f"n{i + 1}", "subject": f"s{i + 1}", "version": 1}]}) for i in range(300)}  # fmt: skip
+    large = {f"/api/subjects/l{i}/versions/1": (200, {"schema": "x" * 300_000}) for i in range(9)}
+    answer = {**chain, **large, "/api/schemas/ids/1": (200, {"schema": "x" * client.MAX_ANSWER_BYTES})}
+    answer["/api/schemas/ids/2"] = 200, {"schema": "x" * 1_000_001}
+    answer["/api/schemas/ids/3"] = 200, {"schema": "x", "references": [{"name": "n", "subject": "s0", "version": 1}]}
+    answer["/api/schemas/ids/4"] = (
+        200, {"schema": "x", "references": [{"name": f"l{i}", "subject": f"l{i}", "version": 1} for i in range(9)]},
+    )  # fmt: skip
+    found, seen = asked(lambda registry: registry.schemas([1, 2, 3, 4]), answer)
+    flaws = {key: schema.flaw for key, schema in found.items()}
+    assert [schema.size for schema in found.values()] == [0] * 4
+    assert flaws[1].endswith("answers with more than 4,000,000 bytes")
+    assert flaws[2] == "it has 1,000,001 characters, at most 1,000,000"
+    assert flaws[3] == "it refers to more than 200 others"
+    assert flaws[4] == "it has more than 1,000,000 characters with what it refers to"
+    assert sum("/subjects/l" in request.path for request in seen) == 4
+    # Where all are large, the first of them are told.
+    answer = {f"/api/schemas/ids/{i}": (200, {"schema": "x" * 600_000}) for i in range(100)}
+    found, seen = asked(lambda registry: registry.schemas(range(100)), answer)
+    assert 2 <= len(found) <= 1 + client.AT_ONCE
+    assert len(seen) == len(found)
 
 
 def test_a_registry_that_is_not_there(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from topics.formats import avro_kernel
 from topics.formats.avro import AvroCodec
 from topics.formats.avro_block import BlockReader
 from topics.formats.avro_predictions import whole
-from topics.formats.tuples import Block, SchemaOf
+from topics.formats.tuples import Block, Parsed
 
 N = 40
 ENUM = {"type": "enum", "name": "E", "symbols": ["p", "q"]}
@@ -29,7 +29,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block | None]:
     found: list[Block | None] = []
     read = BlockReader.read
 
-    def watched(self: BlockReader, values: Any, max_bytes: int, schema_of: SchemaOf) -> Block | None:
+    def watched(self: BlockReader, values: Any, max_bytes: int, schema_of: Parsed) -> Block | None:
         found.append(read(self, values, max_bytes, schema_of))
         return found[-1]
 

@@ -10,22 +10,13 @@ from io import BytesIO
 from typing import Any
 
 from topics.formats.avro_predictions import PredictionReader, PredictionWriter, schemas_of
-from topics.formats.avro_reader import READING, reader, why
+from topics.formats.avro_reader import READING, problems, reader, why
 from topics.formats.avro_types import parse
 from topics.formats.registered import Encode, RegisteredCodec, Writer, prediction_of
-from topics.formats.slots import Problem
-from topics.formats.tuples import Blocks, FeatureReader, LabelReader, Read, Shape, Way
+from topics.formats.tuples import Blocks, FeatureReader, LabelReader, Shape, Way
 from topics.headers import inside
 from topics.records import Mapping
 from topics.schemas import Schema, Schemas
-
-
-def _reader(shape: Shape, schema: Schema) -> Read:
-    return reader(shape, parse(schema), "")[0]
-
-
-def _problems(shape: Shape, schema: Schema, name: str) -> list[Problem]:
-    return reader(shape, parse(schema), name)[1]
 
 
 def _blocks(shape: Shape) -> Blocks:
@@ -38,13 +29,13 @@ class AvroCodec(RegisteredCodec):
     """The codec of Avro: see `topics.codecs.Codec`."""
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
-        values, way = inside(mapping), Way(_reader, _problems, READING, why, _blocks)
+        values, way = inside(mapping), Way(parse, reader, problems, READING, why, _blocks)
         self._readers = FeatureReader(values, schemas, way), LabelReader(values, schemas, way)
         super().__init__(mapping, schemas, *self._readers)
         self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
         self.encode_predictions = PredictionWriter(schemas, mapping.further).write
-        reader = PredictionReader(schemas, mapping.further)
-        self.read_place, self.read_prediction = reader.place, reader.read
+        predictions = PredictionReader(schemas, mapping.further)
+        self.read_place, self.read_prediction = predictions.place, predictions.read
 
     def warm_up(self) -> None:
         for one in self._readers:

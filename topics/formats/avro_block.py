@@ -10,10 +10,9 @@ import numpy as np
 
 from topics.formats import avro_kernel as k
 from topics.formats.avro_program import Program, program
-from topics.formats.avro_types import parse
 from topics.formats.cells import Cells, view
 from topics.formats.framing import ID_BYTES, head_of
-from topics.formats.tuples import Block, SchemaOf, Shape
+from topics.formats.tuples import Block, Parsed, Shape
 
 MOST_BYTES = 1 << 24  # of a block: its records are copied once
 MOST_HEADS = 8  # schemas in a block that have a walk each; records of further ones are the reader's
@@ -45,7 +44,7 @@ class BlockReader:
         self.read([_NOBODY + b"\0"], 2 * len(_NOBODY), lambda key: None)
         del self._programs[_NOBODY]
 
-    def read(self, values: Sequence[Any], max_bytes: int, schema_of: SchemaOf) -> Block | None:
+    def read(self, values: Sequence[Any], max_bytes: int, parsed: Parsed) -> Block | None:
         """See `topics.formats.tuples.Blocks`."""
         if set(map(type, values)) != {bytes}:
             values = [value if type(value) is bytes else b"" for value in values]
@@ -67,7 +66,7 @@ class BlockReader:
         for _ in range(MOST_HEADS):
             if not rows.size:
                 break
-            head, made = self._program(values[rows[0]], schema_of)
+            head, made = self._program(values[rows[0]], parsed)
             if made is None:
                 rows = rows[1:]
                 continue
@@ -84,13 +83,13 @@ class BlockReader:
         columns, damaged = cells.columns(bytes_, taken, self._symbols)
         return Block(numbers, columns, sorted(damaged.union(np.flatnonzero(~taken).tolist())))
 
-    def _program(self, value: bytes, schema_of: SchemaOf) -> tuple[bytes, Program | None]:
+    def _program(self, value: bytes, parsed: Parsed) -> tuple[bytes, Program | None]:
         """The head of a record, and the program of its schema."""
         found = head_of(value)
         if found is None:
             return b"", None
         head = value[: found.start]
         if head not in self._programs:
-            schema = schema_of(found.key)
-            self._programs[head] = None if schema is None else program(self._shape, parse(schema), self._symbols)
+            schema = parsed(found.key)
+            self._programs[head] = None if schema is None else program(self._shape, schema, self._symbols)
         return head, self._programs[head]

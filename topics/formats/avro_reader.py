@@ -46,15 +46,19 @@ _TAKES = {
 }
 
 
-def reader(shape: Shape, schema: Type, name: str) -> tuple[Read, list[Problem]]:
-    """A function from the bytes of a record to its tuple, and where the schema does not fit. name : of the schema, for
-    sentences. What the function raises, `why` explains."""
+def reader(shape: Shape, schema: Type) -> Read:
+    """A function from the bytes of a record to its tuple. What it raises, `why` explains."""
     made = _Reader(shape)
 
     def read(v: bytes, p: int) -> Any:
         return made.read(schema, v, p, True)[0]
 
-    return read, made.problems(schema, name)
+    return read
+
+
+def problems(shape: Shape, schema: Type, name: str) -> list[Problem]:
+    """Where a schema does not fit what the stream maps. name : of the schema, for sentences."""
+    return _Reader(shape).problems(schema, name)
 
 
 def why(error: Exception) -> tuple[str, str]:

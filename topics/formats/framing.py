@@ -68,15 +68,21 @@ def unknown(values: Sequence[bytes | None], schemas: Schemas, max_bytes: int) ->
 
     max_bytes : larger records are refused, whatever their schema is.
     """
-    known = schemas.known
-    # A set of a few heads, the usual case, costs 0.1 µs a record.
-    heads = {value[:ID_BYTES] for value in values if value}
-    if all(first[:1] == b"\0" and int.from_bytes(first[1:], "big") in known for first in heads):
+    if named(values) <= schemas.known.keys():
         return {}
-    missing: dict[Key, list[int]] = {}
+    known, missing = schemas.known, dict[Key, list[int]]()
     for i, value in enumerate(values):
         if value and type(value) is bytes and len(value) <= max_bytes:
             found = head_of(value)
             if found is not None and found.key not in known:
                 missing.setdefault(found.key, []).append(i)
     return missing
+
+
+def named(values: Sequence[bytes | None]) -> set[Key]:
+    """The schemas that records name."""
+    # A set of a few heads, the usual case, costs 0.1 µs a record.
+    heads = {value[:ID_BYTES] for value in values if value}
+    if any(first[:1] == b"\1" for first in heads):
+        heads |= {value[:GUID_BYTES] for value in values if value and value[:1] == b"\1"}
+    return {found.key for first in heads if (found := head_of(first)) is not None}

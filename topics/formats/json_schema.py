@@ -20,7 +20,7 @@ from topics.formats.slots import Problem, Slot, of_features, of_labels
 from topics.headers import Wanted, inside
 from topics.prediction_columns import PredictionColumns
 from topics.records import Mapping, Place, RawBatch
-from topics.schemas import JSON, NotToldError, Schema, Schemas
+from topics.schemas import JSON, Key, NotToldError, Schema, Schemas
 
 _Y = {"type": ["string", "integer", "number", "boolean", "null"]}
 _P = {"type": ["object", "null"], "additionalProperties": {"type": ["number", "null"]}}
@@ -82,7 +82,6 @@ class _Reader:
     ) -> None:
         self._plain, self._schemas = plain, schemas
         self._slots = slots, instances
-        self._heads: set[bytes] = set()  # of schemas that are JSON Schemas
         self.max_bytes: int = plain.max_bytes
         self.column = plain.column
         # Of features:
@@ -100,10 +99,21 @@ class _Reader:
         return records
 
     def _is_usual(self, values: list[Any]) -> bool:
-        """Whether all are records with an id of four bytes, of schemas that were there before."""
+        """Whether all are records with an id of four bytes, of schemas that are JSON Schemas."""
         if not set(map(type, values)) <= {bytes} or max(map(len, values), default=0) > self.max_bytes:
             return False
-        return {value[:ID_BYTES] for value in values} <= self._heads and min(map(len, values), default=0) > ID_BYTES
+        if min(map(len, values), default=0) <= ID_BYTES:
+            return False
+        heads = map(head_of, {value[:ID_BYTES] for value in values})
+        return all(found is not None and self._refused(found.key) is None for found in heads)
+
+    def _refused(self, key: Key) -> str | None:
+        """Why no record of a schema is read; None where they are. NotToldError where it is not known."""
+        schema = self._schemas.known.get(key)
+        if schema is None:
+            raise NotToldError(f"nobody has asked the registry for schema {key}")
+        flaw = schema.flaw or ("" if schema.kind == JSON else f"it is a schema of {schema.kind}, not of JSON")
+        return f"schema {key} cannot be used: {flaw}" if flaw else None
 
     def _body(self, i: int, value: Any, refused: Bad) -> Any:
         """The JSON of a record. Where there is no record, the value stays: the reader of JSON says what is wrong."""
@@ -113,19 +123,17 @@ class _Reader:
         if found is None:
             refused[i] = r.NO_SCHEMA_ID, NO_HEAD
             return None
-        schema = self._schemas.known.get(found.key)
-        if schema is None:
-            raise NotToldError(f"nobody has asked the registry for schema {found.key}")
-        if schema.kind != JSON:
-            said = f"schema {found.key} cannot be used: it is a schema of {schema.kind}, not of JSON"
+        said = self._refused(found.key)
+        if said is not None:
             refused[i] = r.UNUSABLE_SCHEMA, said
             return None
         if len(value) == found.start:
             refused[i] = r.NOT_JSON, "no bytes behind the id of the schema"
             return None
-        if found.start == ID_BYTES:
-            self._heads.add(value[:ID_BYTES])
         return value[found.start :]
+
+    def prepare(self, key: Key) -> None:
+        """Nothing: a schema says nothing about how its records are read."""
 
     def problems(self, schema: Schema, name: str) -> list[Problem]:
         return JsonSchema(schema).problems(*self._slots, name)

@@ -28,7 +28,7 @@ class ProtobufCodec(RegisteredCodec):
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
         values = inside(mapping)
         features, labels = (
-            Way(reader, partial(problems, full_name=schemas.names.get(kind)), ERRORS, why) for kind in INPUTS
+            Way(Messages, reader, partial(problems, full_name=schemas.names.get(kind)), ERRORS, why) for kind in INPUTS
         )
         super().__init__(
             mapping, schemas, FeatureReader(values, schemas, features), LabelReader(values, schemas, labels)

@@ -35,7 +35,7 @@ from topics.formats.slots import (
 from topics.formats.tuples import Read, Shape
 from topics.paths import Index, dotted
 from topics.records import Path
-from topics.schemas import Schema, UnusableError
+from topics.schemas import UnusableError
 from topics.times import SECONDS_BELOW
 
 # Kinds of values, as sentences call them.
@@ -65,9 +65,8 @@ Take = Callable[[Any, Out], None]  # from a message, or a value, into the slots 
 _Rest = list[tuple[Path, int]]  # what is left of the path of a slot, and the slot's number
 
 
-def reader(shape: Shape, schema: Schema) -> Read:
+def reader(shape: Shape, messages: Messages) -> Read:
     """A function (value, where the record begins) -> tuple. What it raises, `why` explains."""
-    messages = Messages(schema)
     made: dict[tuple[int, ...], tuple[Any, Callable[[Any], Any]]] = {}
 
     def read(value: bytes, start: int) -> Any:
@@ -90,9 +89,9 @@ def reader(shape: Shape, schema: Schema) -> Read:
     return read
 
 
-def problems(shape: Shape, schema: Schema, name: str, full_name: str | None = None) -> list[Problem]:
+def problems(shape: Shape, messages: Messages, name: str, full_name: str | None = None) -> list[Problem]:
     """Where a message of a schema does not fit. full_name : of the message, None for the first one."""
-    maker = _Maker(shape, Messages(schema).named(full_name), name)
+    maker = _Maker(shape, messages.named(full_name), name)
     maker.function()
     return maker.problems()
 

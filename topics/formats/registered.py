@@ -1,10 +1,10 @@
 """What all formats of a registry have in common: their records name a schema, and are written by one that it has."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, cast
 
 from topics.columns import ColumnDecoder, FeatureReader, Reader
-from topics.formats.framing import head, inline, unknown
+from topics.formats.framing import head, inline, named, unknown
 from topics.formats.json_rows import Renderer
 from topics.formats.slots import Problem
 from topics.headers import Wanted, inside
@@ -41,6 +41,9 @@ class SchemaReader(Reader, Protocol):
     def problems(self, schema: Schema, name: str) -> list[Problem]:
         """Where a schema does not fit what the stream maps. name : of the schema. UnusableError where it is none."""
 
+    def prepare(self, key: Key) -> None:
+        """Make of a known schema what takes long."""
+
 
 class RegisteredCodec(ColumnDecoder):
     """The half of a format of a registry that is the same for all of them: see `topics.codecs.Codec`."""
@@ -54,6 +57,14 @@ class RegisteredCodec(ColumnDecoder):
         return unknown(inline(batch.values, batch.headers), self._schemas, self.mapping.max_bytes)
 
     unknown_labels = unknown_features
+
+    def named(self, kind: str, batch: RawBatch) -> set[Key]:
+        return named(inline(batch.values, batch.headers))
+
+    def prepare(self, keys: Collection[Key]) -> None:
+        for key in keys:
+            for reader in (self._features, self._labels):
+                cast(SchemaReader, reader).prepare(key)
 
     def problems(self, kind: str, schema: Schema, name: str) -> list[Problem]:
         reader = cast(SchemaReader, self._labels if kind == "labels" else self._features)

@@ -8,9 +8,8 @@ import json
 from typing import Any
 
 from topics.formats.json_text import MAX_DEPTH, too_deep
-from topics.schemas import Schema, UnusableError
+from topics.schemas import MAX_SCHEMA, Schema, UnusableError
 
-MAX_SCHEMA_BYTES = 1_000_000  # of a schema and all that it refers to
 MOST_PARTS = 100_000  # fields, types, names and values of a JSON text
 
 
@@ -20,9 +19,9 @@ def check(schema: Schema, kind: str) -> None:
         raise UnusableError(schema.flaw)
     if schema.kind != kind:
         raise UnusableError(f"it is a schema of {schema.kind}, not of {kind}")
-    if schema.size > MAX_SCHEMA_BYTES:
+    if schema.size > MAX_SCHEMA:
         beside = " with what it refers to" if schema.references else ""
-        raise UnusableError(f"it has {schema.size} characters{beside}, at most {MAX_SCHEMA_BYTES:,}")
+        raise UnusableError(f"it has {schema.size} characters{beside}, at most {MAX_SCHEMA:,}")
 
 
 def content(text: str) -> Any:

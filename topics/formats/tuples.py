@@ -18,7 +18,7 @@ from topics.columns import Bad, no_record
 from topics.formats.framing import ID_BYTES, NO_HEAD, head_of, inline
 from topics.formats.slots import FLAG, NUMBER, Problem, Slot, of_features, of_labels
 from topics.records import Floats, Mapping, Path, RawBatch
-from topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
+from topics.schemas import Key, Schema, Schemas, UnusableError
 
 Read = Callable[[bytes, int], Any]  # value, where the record begins in it -> its tuple
 
@@ -78,23 +78,25 @@ class Blocks(Protocol):
     def warm_up(self) -> None:
         """Compile what there is to compile, or load it."""
 
-    def read(self, values: Sequence[Any], max_bytes: int, schema_of: "SchemaOf") -> Block | None:
+    def read(self, values: Sequence[Any], max_bytes: int, parsed: "Parsed") -> Block | None:
         """The records as columns; None where none can be read so. max_bytes : larger records are left."""
 
 
-SchemaOf = Callable[[Key], Schema | None]  # None where no record can be read by it
+Parsed = Callable[[Key], Any]  # what `Way.parse` gave; None where no record can be read by it
 
 
 class Way(NamedTuple):
     """How a format reads.
 
-    reader : a shape and a schema -> what reads the records of this schema. problems : a shape, a schema and its name ->
-    where it does not fit. Both raise UnusableError where it is none. errors : what a reader may raise. why : one of
-    these -> reason and detail. blocks : a shape without instances -> what reads blocks.
+    parse : a schema -> what the others want of it; UnusableError where it is none. reader : a shape and a schema ->
+    what reads the records of this schema. problems : a shape, a schema and its name -> where it does not fit. errors :
+    what a reader may raise. why : one of these -> reason and detail. blocks : a shape without instances -> what reads
+    blocks.
     """
 
-    reader: Callable[[Shape, Schema], Read]
-    problems: Callable[[Shape, Schema, str], list[Problem]]
+    parse: Callable[[Schema], Any]
+    reader: Callable[[Shape, Any], Read]
+    problems: Callable[[Shape, Any, str], list[Problem]]
     errors: tuple[type[Exception], ...]
     why: Callable[[Exception], tuple[str, str]]
     blocks: Callable[[Shape], Blocks] | None = None
@@ -120,8 +122,6 @@ class _Reader:
         self._way = way
         self._unusual: tuple[type[Exception], ...] = (TypeError, KeyError, *way.errors)
         self._schemas = schemas
-        self._readers: dict[bytes, Read] = {}  # head of a record -> what reads it
-        self._made: dict[Key, Read | str] = {}  # or why the schema cannot be used
         self._blocks: Blocks | None = None
 
     def warm_up(self) -> None:
@@ -155,11 +155,19 @@ class _Reader:
         """All records, where nothing is unusual about any of them."""
         if not set(map(type, values)) <= {bytes} or max(map(len, values), default=0) > self.max_bytes:
             raise TypeError
-        heads = {value[:ID_BYTES] for value in values}
-        if len(heads) == 1:
-            return list(map(self._readers[heads.pop()], values, repeat(ID_BYTES)))
-        readers = self._readers
+        readers = {first: self._of_head(first) for first in {value[:ID_BYTES] for value in values}}
+        if len(readers) == 1:
+            (read,) = readers.values()
+            return list(map(read, values, repeat(ID_BYTES)))
         return [readers[value[:ID_BYTES]](value, ID_BYTES) for value in values]
+
+    def _of_head(self, first: bytes) -> Read:
+        """What reads the records that begin so. TypeError where something is unusual about them."""
+        found = head_of(first)
+        read = "" if found is None else self._reader(found.key)
+        if isinstance(read, str):
+            raise TypeError
+        return read
 
     def _decode_one(self, i: int, value: Any, bad: Bad) -> Any:
         refused = no_record(value, self.max_bytes)
@@ -173,8 +181,6 @@ class _Reader:
             if isinstance(read, str):
                 bad[i] = r.UNUSABLE_SCHEMA, read
             else:
-                if found.start == ID_BYTES:
-                    self._readers[value[:ID_BYTES]] = read
                 try:
                     return read(value, found.start)
                 except self._way.errors as error:
@@ -184,20 +190,31 @@ class _Reader:
 
     def _reader(self, key: Key) -> Read | str:
         """What reads the records of a schema, or why nothing does."""
-        made = self._made.get(key)
-        if made is None:
-            schema = self._schemas.known.get(key)
-            if schema is None:
-                raise NotToldError(f"nobody has asked the registry for schema {key}")
-            try:
-                made = self._way.reader(self.shape, schema)
-            except UnusableError as error:
-                made = f"schema {key} cannot be used: {error}"
-            self._made[key] = made
+        made: Read | str = self._schemas.made(key, self, lambda schema: self._make(key))
         return made
 
-    def _usable(self, key: Key) -> Schema | None:
-        return None if isinstance(self._reader(key), str) else self._schemas.known[key]
+    def _make(self, key: Key) -> Read | str:
+        parsed = self._parsed(key)
+        if isinstance(parsed, UnusableError):
+            return f"schema {key} cannot be used: {parsed}"
+        return self._way.reader(self.shape, parsed)
+
+    def _parsed(self, key: Key) -> Any:
+        """A schema as the format holds it, or why it cannot be used; one for all readers."""
+        return self._schemas.made(key, self._way.parse, self._parse)
+
+    def _parse(self, schema: Schema) -> Any:
+        try:
+            return self._way.parse(schema)
+        except UnusableError as error:
+            return UnusableError(*error.args)  # without the frames that it came through
+
+    def prepare(self, key: Key) -> None:
+        """Parse a schema, which may take long."""
+        self._parsed(key)
+
+    def _usable(self, key: Key) -> Any:
+        return None if isinstance(self._reader(key), str) else self._parsed(key)
 
     def _numbered(self, records: Records, bad: Bad) -> Records:
         records.numbers = self._array(records)
@@ -219,7 +236,7 @@ class _Reader:
 
     def problems(self, schema: Schema, name: str) -> list[Problem]:
         """As in `topics.codecs.Codec`."""
-        return self._way.problems(self.shape, schema, name)
+        return self._way.problems(self.shape, self._way.parse(schema), name)
 
     def column(self, records: Any, path: Path) -> Any:
         if isinstance(records, Block):
