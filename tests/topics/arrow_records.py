@@ -1,11 +1,13 @@
 """Arrow batches of rows, and what codecs make of them: for the tests."""
 
 from itertools import pairwise
+from struct import Struct
 
 import numpy as np
 import pyarrow as pa
 
 from app.stream_file.spec import build
+from topics.formats.arrow_messages import _Table
 from topics.records import RawBatch
 
 STREAM = {
@@ -36,6 +38,50 @@ def stream(batch, batches=1, compression=None):
         if not batch.num_rows:
             out.write_batch(batch)
     return sink.getvalue().to_pybytes()
+
+
+MARKED = {"marked": b"\1\0" * 8}  # metadata that hold the number by which a schema says that it is big-endian
+
+
+def big_endian(value, schema):
+    """A stream as a big-endian machine writes it, which pyarrow does not. value : its schema has MARKED as metadata."""
+    data, at = bytearray(value), 0
+    words = [field.type.value_type for field in schema if pa.types.is_dictionary(field.type)]
+    while at < len(value) and (size := int.from_bytes(value[at + 4 : at + 8], "little")):
+        metadata, body = at + 8, at + 8 + size
+        root = int.from_bytes(value[metadata : metadata + 4], "little")
+        message = _Table(memoryview(value)[metadata:body], root)
+        kind, header = message.number(1, Struct("<B")), message.table(2)
+        at = body + message.number(3, Struct("<q"))
+        if kind == 1:
+            mark = value.index(MARKED["marked"], metadata) - metadata
+            slot = metadata + header._fields + 4  # where the offset of its first field stands
+            data[slot : slot + 2] = (mark + mark % 2 - header._at).to_bytes(2, "little")
+            continue
+        widths = _widths(words.pop(0)) if kind == 2 else [one for field in schema for one in _widths(field.type)]
+        for (begin, n), width in zip((header.table(1) if kind == 2 else header).pairs(2), widths, strict=True):
+            begin += body
+            for one in range(begin, begin + n // width * width, width):
+                data[one : one + width] = data[one : one + width][::-1]
+    return bytes(data)
+
+
+def _widths(kind):
+    """Bytes of the numbers in each buffer of a column."""
+    t = pa.types
+    if t.is_null(kind):
+        return []
+    if t.is_string(kind) or t.is_binary(kind) or t.is_list(kind):
+        return [1, 4, *(_widths(kind.value_type) if t.is_list(kind) else [1])]
+    if t.is_large_string(kind) or t.is_large_list(kind):
+        return [1, 8, *(_widths(kind.value_type) if t.is_large_list(kind) else [1])]
+    if t.is_struct(kind):
+        return [1, *(one for field in kind for one in _widths(field.type))]
+    if t.is_fixed_size_list(kind):
+        return [1, *_widths(kind.value_type)]
+    if t.is_dictionary(kind):
+        return _widths(kind.index_type)
+    return [1, max(1, kind.bit_width // 8)]
 
 
 def raw(values, codec=None, role="features"):

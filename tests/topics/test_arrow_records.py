@@ -5,6 +5,7 @@ The slow twin is the codec of JSON, on each row written as JSON.
 
 import datetime
 import decimal
+import hashlib
 import json
 import struct
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from app.errors import SpecError
 from app.stream_file.spec import build
-from tests.topics.arrow_records import SPEC, STREAM, decoded, raw, rows, stream, table
+from tests.topics.arrow_records import MARKED, SPEC, STREAM, big_endian, decoded, raw, rows, stream, table
 from topics.formats import arrow_messages
 from topics.formats.arrow import ArrowCodec, Table
 from topics.formats.arrow_messages import _Table, sound_batch, weigh
@@ -46,6 +47,35 @@ def test_rows_of_batches_are_records_of_json(seed, n, batches, data):
     wanted = decoded(JsonCodec(SPEC.mapping()), plain)
     assert decoded(codec, batch, cuts=cuts) == wanted
     assert decoded(codec, raw(values, codec), cuts=range(1, n)) == wanted  # tables that were read before are closed
+
+
+def test_records_of_big_endian_machines_are_those_of_little_endian_ones():
+    """The first of a producer and all later ones, alone and among others."""
+    codec, made = ArrowCodec(SPEC.mapping()), rows(40, 3)
+    batches = [table(part).replace_schema_metadata(MARKED) for part in (made[:10], made[10:25], made[25:])]
+    dictionaries = [batch.set_column(0, "id", batch.column("id").dictionary_encode()) for batch in batches]
+    for parts in (batches, dictionaries):
+        plain = [stream(part) for part in parts]
+        other = [big_endian(value, part.schema) for value, part in zip(plain, parts, strict=True)]
+        wanted = decoded(codec, raw(plain, codec))
+        for values in (other, [plain[0], *other[1:]], [*other[:2], plain[2]]):
+            for one in (codec, ArrowCodec(SPEC.mapping())):
+                assert decoded(one, raw(values, one), cuts=[10, 25]) == wanted
+    # Dead letters of single rows are little-endian.
+    assert ArrowCodec(SPEC.mapping()).unpack("features", raw([other[1]])).values[3].one(place_of(0, 3, BITS)) == (
+        ArrowCodec(SPEC.mapping()).unpack("features", raw([plain[1]])).values[3].one(place_of(0, 3, BITS))
+    )
+
+
+def test_schemas_are_remembered_by_digests():
+    """With a trace or a text of a megabyte in its metadata, each record has a schema of its own."""
+    codec = ArrowCodec(SPEC.mapping())
+    for i in range(3):
+        batch = table(rows(2, i)).replace_schema_metadata({"trace": f"{i}" * 300_000})
+        codec.unpack("features", raw([stream(batch)]))
+    schemas = codec._readers[0]._schemas
+    assert [len(key) for key in schemas] == [16] * 3
+    assert len({id(fit) for fit in schemas.values()}) == 3
 
 
 MICRO = "1970-01-01T00:00:00.000005"
@@ -278,7 +308,8 @@ def test_schemas_that_say_the_same_bytes_again_and_again_are_refused(schema, whe
     pa.ipc.open_stream(hostile).read_all()  # a stream as any other to Arrow
     with pytest.raises(ValueError, match="the same bytes again and again"):
         weigh(hostile)
-    assert weigh(hostile, {weigh(value).schema, hostile[8 : 8 + int.from_bytes(hostile[4:8], "little")]}).rows == 0
+    metadata = hostile[8 : 8 + int.from_bytes(hostile[4:8], "little")]
+    assert weigh(hostile, {weigh(value).schema, hashlib.blake2b(metadata, digest_size=16).digest()}).rows == 0
 
 
 def test_messages_that_say_the_same_bytes_again_and_again_are_refused():

@@ -132,7 +132,7 @@ class _Reader:
         for j, feature in enumerate(mapping.features if of_features else ()):
             if feature.type != r.NOMINAL:
                 self._numeric.setdefault(feature.path, []).append(j)
-        self._schemas: dict[bytes, Fit] = {}
+        self._schemas: dict[bytes, Fit] = {}  # digest -> how it fits
 
     # -- fetched records to rows
 

@@ -7,6 +7,7 @@ is a continuation marker, the size of its metadata, the metadata (FlatBuffers) a
 length in the body.
 """
 
+import hashlib
 import struct
 from collections.abc import Callable, Container, Iterator
 from struct import Struct
@@ -81,7 +82,8 @@ class _Table:
 
 
 class Weight(NamedTuple):
-    """rows : of all record batches. views : whether there may be views of texts. schema : metadata of its message."""
+    """rows : of all record batches. views : whether there may be views of texts. schema : a digest of what its message
+    says: producers may write megabytes there, and other ones in each record."""
 
     rows: int
     views: bool
@@ -91,7 +93,7 @@ class Weight(NamedTuple):
 def weigh(value: bytes, known: Container[bytes] = ()) -> Weight:
     """What a stream claims. ValueError, with a clause for people, where that is too much, or no stream.
 
-    known : schemas' metadata that were looked at before.
+    known : digests of schemas that were looked at before.
     """
     try:
         return _weigh(memoryview(value), known)
@@ -126,7 +128,7 @@ def _weigh(data: memoryview, known: Container[bytes]) -> Weight:
         if kind == _SCHEMA and header is not None:
             if schema:
                 raise ValueError("it has two schemas")
-            schema = bytes(metadata)
+            schema = hashlib.blake2b(metadata, digest_size=16).digest()
             if schema not in known:
                 _look(message, header, size)
             continue
@@ -191,7 +193,7 @@ def _look(message: _Table, schema: _Table | None, size: int) -> None:
 
 
 def sound_batch(value: bytes, known: Container[bytes] = ()) -> tuple[Any, bytes]:
-    """The rows of a stream that somebody else wrote, as one batch, and the metadata of its schema. ValueError where it
+    """The rows of a stream that somebody else wrote, as one batch, and the digest of its schema. ValueError where it
     cannot be read.
 
     known : as of `weigh`.
