@@ -97,7 +97,7 @@ def command(
                 said |= found.summary(spec, register)
             else:
                 found.show(spec, file if several else None)
-            found.judge(spec, user)
+            found.judge(spec, connections[place], user)
         except RiparianError as error:
             if several:
                 said["error"] = str(error)
@@ -147,13 +147,20 @@ class Found(NamedTuple):
         for line in lines:
             click.echo(line if file is None else f"{file}: {line}")
 
-    def judge(self, spec: "Spec", user: str) -> None:
+    def judge(self, spec: "Spec", connection: Connection, user: str) -> None:
         """Raise what keeps a worker from running."""
         if self.denied:
             raise AccessError(
                 f"{len(self.denied)} ACL{'s are' if len(self.denied) > 1 else ' is'} missing for riparian {user} with "
                 f"the stream {spec.name} (riparian deploy acls prints all that it needs): {self.denied[0]}"
             )
+        from app.kafka.creating import not_ours
+        from topics.names import changelog_topic
+
+        if self.report is not None and spec.create_topics == "never":
+            missing = [*self.report.missing, *([changelog_topic(spec.name)] if self.report.state is None else [])]
+            if missing:
+                raise not_ours(spec, missing, str(connection))
         if self.ids is not None and self.ids.broken:
             raise TopicError(self.ids.sentence())
         refused = [sentence for _, changes in (self.states or {}).values() for sentence in changes.refused]
@@ -206,7 +213,7 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
 async def _ask(
     spec: "Spec", connection: Connection
 ) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]], Ids | None, list[str]]":
-    from app.kafka import admin, keys, timestamps
+    from app.kafka import admin, keys, replicas, timestamps
     from app.state import loading
 
     report = await admin.check_topics(spec, connection)
@@ -218,6 +225,7 @@ async def _ask(
     inputs += report.sources
     warnings = await timestamps.warnings(connection, inputs) if inputs else []
     admin.check_sources(spec, report)
+    warnings += await replicas.warnings(spec, connection)
     return report, await loading.prospects(spec, connection), ids, warnings
 
 
@@ -451,5 +459,5 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
         f"{waiting_bytes(spec) / 1e6:,.0f} MB when full"
     )
     console.print(f"waiting for labels: {waits if spec.most_waiting else 'nothing does'}", highlight=False)
-    if report is not None and report.missing:
+    if report is not None and report.missing and spec.create_topics != "never":
         console.print(f"missing topics are created by riparian worker: {escape(', '.join(report.missing))}")

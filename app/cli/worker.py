@@ -116,7 +116,8 @@ def command(
             for remark in remarks(spec):
                 tell(remark)
             check_key(spec)
-            asyncio.run(prepare(spec, connection, wait, tell))
+            for warning in asyncio.run(prepare(spec, connection, wait, tell)):
+                tell(f"warning: {warning}")
             for warning in asyncio.run(ask_registry(spec, wait, tell)):
                 tell(warning)
 
@@ -175,9 +176,10 @@ def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:
         known[spec.name] = file
 
 
-async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Callable[[str], None]) -> None:
-    """Make the topics that a stream lacks, and see that the others fit. Waits `wait` seconds for the broker."""
-    from app.kafka import rights
+async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Callable[[str], None]) -> list[str]:
+    """Make the topics that a stream lacks, and see that the others fit; what to warn of. Waits `wait` seconds for the
+    broker."""
+    from app.kafka import replicas, rights
     from app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
     from app.state.changelog import ensure_changelog
     from app.state.loading import check_kind
@@ -190,7 +192,8 @@ async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Ca
             await check_kind(spec, connection)
             await ensure_topics(spec, connection)
             await ensure_changelog(spec, connection)
-            return await ensure_coordinator(spec, connection)
+            await ensure_coordinator(spec, connection)
+            return await replicas.warnings(spec, connection)
         except BrokerError as error:  # it went away again
             if isinstance(error, AccessError) or time.monotonic() >= until:
                 raise

@@ -51,12 +51,14 @@ class TopicsReport(NamedTuple):
     created : topics that were missing and have been made
     missing : topics that are missing still (`check_topics` makes none)
     sources : topic of `rekey` -> its number of partitions, of those that are there
+    state : the changelog's number of partitions; None where there is none
     """
 
     partitions: dict[str, int]
     created: tuple[str, ...]
     missing: tuple[str, ...]
     sources: Mapping[str, int] = {}
+    state: int | None = None
 
 
 # the broker ----------------------------------------------------------------------------------------------------------
@@ -149,10 +151,11 @@ async def check_topics(spec: "Spec", connection: Connection) -> TopicsReport:
     async with admin_client(connection) as client:
         present = await partition_counts(client, {*names.values(), state, *spec.sources})
     sources = {topic: present.pop(topic) for topic in spec.sources if topic in present}
-    check_state(spec, names, present, present.pop(state, None))
+    n_state = present.pop(state, None)
+    check_state(spec, names, present, n_state)
     _check_partitions(spec, names, present)
     missing = tuple(name for name in dict.fromkeys(names.values()) if name not in present)
-    return TopicsReport(present, (), missing, sources)
+    return TopicsReport(present, (), missing, sources, n_state)
 
 
 def check_sources(spec: "Spec", report: TopicsReport) -> None:
@@ -197,13 +200,14 @@ async def ensure_topics(spec: "Spec", connection: Connection) -> TopicsReport:
                 continue
             said = (detail[0] if detail else None) or error.description or error.__name__
             raise TopicError(
-                f'Kafka refuses to create the topic "{name}" with {_count(spec.partitions)} and replication '
-                f"{spec.replication} ({said.rstrip('.')}): change partitions, replication, "
+                f'Kafka refuses to create the topic "{name}" with {_count(spec.partitions)} and '
+                f"{'its default replication' if spec.replication is None else f'replication {spec.replication}'} "
+                f"({said.rstrip('.')}): change partitions, replication, "
                 "min_insync_replicas or retention in the stream file, or create it yourself."
             )
         present = await _wait_for_leaders(client, set(stream_topics(spec).values()), spec.partitions)
     _check_partitions(spec, stream_topics(spec), present)
-    return TopicsReport(present, report.missing, (), report.sources)
+    return TopicsReport(present, report.missing, (), report.sources, report.state)
 
 
 async def partition_counts(client: Any, names: set[str]) -> dict[str, int]:

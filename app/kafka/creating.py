@@ -42,26 +42,33 @@ CHANGELOG = {
 }
 
 
+BROKERS_DEFAULT = -1  # in place of a replication factor; since Kafka 2.4
+
+
 class Planned(NamedTuple):
-    """A topic to create. configs : its settings, by Kafka's names; all others are the broker's defaults."""
+    """A topic to create. replication : None for the broker's default. configs : its settings, by Kafka's names; all
+    others are the broker's defaults."""
 
     name: str
     partitions: int
-    replication: int
+    replication: int | None
     configs: dict[str, str]
 
     def new(self) -> "NewTopic":
         """As the admin client takes it."""
         from aiokafka.admin import NewTopic
 
-        return NewTopic(self.name, self.partitions, self.replication, topic_configs=dict(self.configs))
+        made = NewTopic(self.name, self.partitions, self.replication or 1, topic_configs=dict(self.configs))
+        if self.replication is None:
+            made.replication_factor = BROKERS_DEFAULT  # which the client refuses to be given
+        return made
 
     def command(self, servers: str, command_config: str | None = None) -> str:
         """A command of kafka-topics.sh, quoted for a shell."""
         words = ["kafka-topics.sh", "--bootstrap-server", servers]
         words += [] if command_config is None else ["--command-config", command_config]
         words += ["--create", "--if-not-exists", "--topic", self.name, "--partitions", str(self.partitions)]
-        words += ["--replication-factor", str(self.replication)]
+        words += [] if self.replication is None else ["--replication-factor", str(self.replication)]
         words += [word for name, value in self.configs.items() for word in ("--config", f"{name}={value}")]
         return shlex.join(words)
 

@@ -17,6 +17,7 @@ from app.kafka.admin import (
     stream_topics,
 )
 from app.kafka.connection import Connection
+from app.kafka.creating import not_ours
 from app.kafka.reading import COMMITTED, read_to_end
 from topics import reports
 from topics.names import INPUTS
@@ -79,6 +80,8 @@ async def lag(spec: "Spec", connection: Connection) -> LagReport:
     inputs = [names[role] for role in INPUTS if role in names]
     report = await check_topics(spec, connection)
     absent = [name for name in inputs if name in report.missing]
+    if absent and spec.create_topics == "never":
+        raise not_ours(spec, absent, str(connection))
     if absent:
         raise TopicError(
             f"Expected the topic{'' if len(absent) == 1 else 's'} {listing(absent)} of the stream {spec.name} at "

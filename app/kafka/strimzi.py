@@ -43,7 +43,7 @@ def topics(spec: "Spec", cluster: str, api: str) -> list[dict[str, Any]]:
             "spec": {
                 "topicName": one.name,
                 "partitions": one.partitions,
-                "replicas": one.replication,
+                **({} if one.replication is None else {"replicas": one.replication}),
                 "config": {name: int(v) if v.lstrip("-").isdecimal() else v for name, v in one.configs.items()},
             },
         }

@@ -66,8 +66,12 @@ class Fields(Part):
         "a bound. Default: `shared` with two `partitions` or more and task `classification` or `regression`, else "
         "`partition`.",
     )
-    replication: int = Field(
-        default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
+    replication: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="Replication factor of the topics that Riparian creates; null for the broker's default "
+        "(`default.replication.factor`).",
     )
     min_insync_replicas: int | None = Field(
         default=None,

@@ -15,7 +15,7 @@ from topics.records import ANOMALY
 
 
 def check_topics(spec: Any) -> None:
-    if spec.min_insync_replicas is not None and spec.min_insync_replicas > spec.replication:
+    if None not in (spec.min_insync_replicas, spec.replication) and spec.min_insync_replicas > spec.replication:
         raise ValueError(
             f"min_insync_replicas: expected at most replication, {spec.replication}, found "
             f"{spec.min_insync_replicas}: Kafka would take no record; lower it, or raise replication"

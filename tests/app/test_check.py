@@ -101,8 +101,8 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
         CliRunner().invoke(command, [str(ELEC), "--broker", "127.0.0.1:1"], catch_exceptions=False)
 
 
-def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.kafka import admin, rights, timestamps
+def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from app.kafka import admin, replicas, rights, timestamps
     from app.state import loading
 
     async def there(*arguments: Any, **options: Any) -> None: ...
@@ -121,7 +121,8 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_warnings(*arguments: Any) -> list[str]:
         return []
 
-    monkeypatch.setattr(timestamps, "warnings", no_warnings)
+    for module in (timestamps, replicas):
+        monkeypatch.setattr(module, "warnings", no_warnings)
     monkeypatch.setattr(rights, "missing", no_warnings)
     shown = run(str(ELEC), "--broker", "b:1")
     assert "1 partition" in shown
@@ -129,6 +130,11 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     found = json.loads(run(str(ELEC), "--broker", "b:1", "--json"))
     assert found["missing"] == ["elec.predictions", "elec.drift"]
     assert found["partitions_present"] == {"elec.features": 1, "elec.labels": 1}
+    never = tmp_path / "never.yaml"
+    never.write_text(f"{ELEC.read_text()}\ncreate_topics: never\n")
+    refused = CliRunner().invoke(command, [str(never), "--broker", "b:1"])
+    assert "missing topics are created" not in refused.output
+    assert "says create_topics: never: create what is missing by these commands" in str(refused.exception)
 
 
 # The schema -----------------------------------------------------------------------------------------------------------

@@ -1,15 +1,18 @@
 """Topics as Riparian creates them, and the commands by which somebody else does."""
 
+import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from app.cli import cli
-from app.errors import SpecError
+from app.errors import SpecError, TopicError
+from app.kafka import replicas, strimzi
 from app.kafka.acls import CREATE, needed
 from app.kafka.creating import planned
 from tests.broker.harness import stream_file
+from topics.names import changelog_topic
 
 
 def test_the_commands_create_what_is_planned(tmp_path: Path) -> None:
@@ -33,11 +36,51 @@ def test_the_commands_create_what_is_planned(tmp_path: Path) -> None:
 def test_without_a_number_the_brokers_default_holds(tmp_path: Path) -> None:
     _, spec = stream_file(tmp_path, "orders")
     assert all("min.insync.replicas" not in one.configs for one in planned(spec))
+    assert {one.new().replication_factor for one in planned(spec)} == {-1}
+    assert not any("--replication-factor" in one.command("k:1") for one in planned(spec))
+    assert not any("replicas" in one["spec"] for one in strimzi.topics(spec, "c", "v1"))
 
 
 def test_more_replicas_than_there_are_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="min_insync_replicas: expected at most replication, 1, found 2"):
-        stream_file(tmp_path, "orders", min_insync_replicas=2)
+        stream_file(tmp_path, "orders", min_insync_replicas=2, replication=1)
+    _, spec = stream_file(tmp_path, "orders", min_insync_replicas=2)
+    there = {name: replicas.Replicas(name, [[1]]) for name in ("orders.features", "orders.predictions")}
+    with pytest.raises(TopicError, match=r"expected at most the replicas of orders\.predictions, found 2"):
+        replicas.judged(spec, there, [1], "k:1")
+
+
+def test_topics_with_fewer_replicas_than_the_features_are_told_with_what_gives_them_more(tmp_path: Path) -> None:
+    _, spec = stream_file(tmp_path, "orders", partitions=2)
+    state = changelog_topic("orders")
+    there = {
+        name: replicas.Replicas(name, parts)
+        for name, parts in {
+            "orders.features": [[1, 2, 3], [2, 3, 1]],
+            "orders.labels": [[1], [2]],  # not ours
+            "orders.predictions": [[3], [1]],
+            "orders.metrics": [[1, 2, 3], [3, 1, 2]],
+            state: [[2, 1, 3], [2, 3]],
+        }.items()
+    }
+    (said,) = replicas.judged(spec, there, [1, 2, 3], "k:1")
+    assert f"fewer replicas than the features have (3): orders.predictions 1, {state} 2;" in said
+    assert "kafka-reassign-partitions.sh --bootstrap-server k:1 --reassignment-json-file FILE --execute" in said
+    plan = json.loads(said[said.index("{") : said.rindex("}") + 1])["partitions"]
+    found = {(one["topic"], one["partition"]): one["replicas"] for one in plan}
+    assert found == {
+        ("orders.predictions", 0): [3, 1, 2],
+        ("orders.predictions", 1): [1, 2, 3],
+        (state, 0): [2, 1, 3],
+        (state, 1): [2, 3, 1],
+    }
+    _, copied = stream_file(
+        tmp_path, "orders", rekey={"features": "orders.raw"}, topics={"features": "orders.features"}
+    )
+    few = replicas.Replicas("orders.features", [[1], [2]])
+    there = {"orders.raw": there["orders.features"], "orders.features": few}
+    assert "orders.features 1;" in replicas.judged(copied, there, [1, 2, 3], "k:1")[0]
+    assert replicas.judged(copied, {"orders.raw": there["orders.raw"]}, [1, 2, 3], "k:1") == []
 
 
 def test_who_creates_no_topics_needs_no_right_to(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def spec(extra: str = "", **parts: str) -> Spec:
 
 def test_the_smallest_file_has_all_defaults() -> None:
     s = spec()
-    assert (s.name, s.task, s.partitions, s.replication, s.retention) == ("s", "classification", 1, 1, None)
+    assert (s.name, s.task, s.partitions, s.replication, s.retention) == ("s", "classification", 1, None, None)
     assert s.topics.model_dump() == {
         "features": "s.features",
         "labels": "s.labels",

@@ -37,7 +37,7 @@ def default_topics(name: str) -> Topics:
 
 def stream(name: str, **changes: Any) -> Any:
     """What of a stream file matters to topics."""
-    fields = {"name": name, "partitions": 1, "replication": 1, "retention": None, "topics": default_topics(name)}
+    fields = {"name": name, "partitions": 1, "replication": None, "retention": None, "topics": default_topics(name)}
     fields |= {"min_insync_replicas": None, "create_topics": "missing", "group": group_id(name)}
     fields["make_codec"] = lambda: SimpleNamespace(read_place=None)  # there are no predictions to read
     return SimpleNamespace(**{**fields, "sources": {}, "copied": {}, **changes})
@@ -141,7 +141,7 @@ def _create(broker: str, words: list[str]) -> None:
     assert words[:5] == ["kafka-topics.sh", "--bootstrap-server", broker, "--create", "--if-not-exists"]
     pairs = list(zip(words[5::2], words[6::2], strict=True))
     given, own = dict(pairs), dict(value.split("=") for name, value in pairs if name == "--config")
-    assert given["--replication-factor"] == "1"
+    assert "--replication-factor" not in given
     make_topics(broker, {given["--topic"]: int(given["--partitions"])}, **own)
 
 
