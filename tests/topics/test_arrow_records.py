@@ -67,6 +67,26 @@ def test_records_of_big_endian_machines_are_those_of_little_endian_ones():
     )
 
 
+@pytest.mark.parametrize("kind", [pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256])
+def test_decimals_of_scales_that_arrow_does_not_bound_are_refused(kind):
+    """It ended the process for 2^31 - 1 places, and gave 0 for 39 of 128 bits."""
+    most = {32: 9, 64: 18, 128: 38, 256: 76}[kind(5, 0).bit_width]
+    for scale in (2**31 - 1, -(2**31), 400_000_000, most + 1, -most - 1, most, -most):
+        width = kind(5, 0).bit_width // 8
+        column = pa.Array.from_buffers(kind(5, scale), 2, [None, pa.py_buffer((7).to_bytes(width, "little") * 2)])
+        for one in (column, pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), column)):
+            batch = table(rows(2, 1))
+            for name in ("a", "c", "ts"):
+                given = batch.set_column(batch.schema.get_field_index(name), name, one)
+                codec = ArrowCodec(SPEC.mapping())
+                batches = raw([stream(given)], codec)
+                found = codec.decode_features(batches, SPEC.vocabularies(), SPEC.class_vocabulary())
+                if abs(scale) > most:
+                    assert [bad.reason for bad in found.rejected] == ["unusable-schema"]
+                elif name == "a":
+                    assert found.x[0, 0] == pytest.approx(float(f"7e{-scale}"))
+
+
 def test_schemas_are_remembered_by_digests():
     """With a trace or a text of a megabyte in its metadata, each record has a schema of its own."""
     codec = ArrowCodec(SPEC.mapping())

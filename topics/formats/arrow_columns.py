@@ -22,6 +22,8 @@ from topics.times import SECONDS_BELOW
 from topics.vocabulary import MAX_TEXT
 
 _FLOAT = pa.float64()
+# Of decimals by their bits. Arrow looks others up behind the end of a table: zeros, or the end of the process.
+_MOST_PLACES = {32: 9, 64: 18, 128: 38, 256: 76}
 _INFINITE = "a number beyond float64, or infinite"
 
 
@@ -76,7 +78,9 @@ def _is_text(kind: Any) -> bool:
 
 
 def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    if pa.types.is_decimal(kind):
+        return bool(abs(kind.scale) <= _MOST_PLACES[kind.bit_width])
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _is_moment(kind: Any) -> bool:
