@@ -1,4 +1,5 @@
-"""Tests of distributions: false alarms on streams that do not change, and how soon shifts are seen.
+"""Tests of distributions: false alarms on streams that do not change, whether or not their values are independent, and
+how soon shifts are seen.
 
 python -m benchmarks.shifts [--streams 1000] [--runs 50]
 python -m benchmarks.shifts --answers CSV.GZ NOMINAL,...      what is said of a file, whose last column is the class
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+from scipy.signal import lfilter
 
 from app.stream_file.drift_spec import DistributionsSpec
 from benchmarks.record import printed
@@ -52,6 +54,59 @@ def false_alarms(streams: int) -> None:
             tests = TwoSample([*range(10), PREDICTION], [*NOMINAL, True], window, asked)
             alarmed += bool(tests.update(x, y)[1])
         print(f"| {window:,} | {asked} | {streams:,} | {alarmed} | {alarmed / streams:.4f} |", flush=True)
+
+
+DAYS, DAY = 40, 1440  # rows
+
+
+def regressive(rng: np.random.Generator, past: float) -> np.ndarray:
+    return np.asarray(lfilter([1.0], [1.0, -past], rng.normal(size=(DAYS * DAY + 5000, 10)), axis=0)[5000:])
+
+
+def periodic(rng: np.random.Generator, period: int) -> np.ndarray:
+    """A sine of twice the noise, each with a phase of its own."""
+    phases = rng.random(10) * period
+    season = 2.0 * np.sin(2 * np.pi * (np.arange(DAYS * DAY)[:, None] + phases) / period)
+    return season + rng.normal(size=season.shape)
+
+
+SWINGS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "independent": lambda rng: regressive(rng, 0.0),
+    "autocorrelation 0.5": lambda rng: regressive(rng, 0.5),
+    "autocorrelation 0.9": lambda rng: regressive(rng, 0.9),
+    "autocorrelation 0.99": lambda rng: regressive(rng, 0.99),
+    "period of a day": lambda rng: periodic(rng, DAY),
+    "period of a week": lambda rng: periodic(rng, 7 * DAY),
+    "weekends": lambda rng: rng.normal(size=(DAYS * DAY, 10)) + (np.arange(DAYS * DAY)[:, None] // DAY % 7 >= 5),
+}
+
+
+def swings(runs: int) -> None:
+    """Ten features that follow their own past, a row a minute."""
+    head = ("40 days of ten features", "window", "streams with an alarm", "alarms a day", "design effect")
+    print(f"| {' | '.join(head)} |\n|---|---|---|---|---|")
+    for name, made in SWINGS.items():
+        for window in (1000, 2880, 10_080):
+            alarms, alarmed, effects = 0, 0, []
+            for seed in range(runs):
+                x = made(np.random.default_rng(seed))
+                tests = TwoSample([*range(x.shape[1])], [False] * x.shape[1], window, DEFAULT.false_alarms)
+                found = everything(tests, x)
+                alarms, alarmed = alarms + len(found), alarmed + bool(found)
+                effects += [tests.design_effects(j)[0] for j in range(x.shape[1])]
+            each = f"{alarms / runs / DAYS:.3f}"
+            print(f"| {name} | {window:,} | {alarmed}/{runs} | {each} | {np.median(effects):.1f} |", flush=True)
+
+
+def everything(tests: TwoSample, x: np.ndarray) -> list[int]:
+    """The series of every alarm, each of which begins anew."""
+    found, start = [], 0
+    while start < len(x):
+        start, alarms = tests.update(x, np.zeros(len(x)), start)
+        for one in alarms:
+            found.append(one.series)
+            tests.begin(one.series)
+    return found
 
 
 def after(late: np.ndarray, changed: np.ndarray, steady: np.ndarray) -> np.ndarray:
@@ -131,12 +186,7 @@ def answers(path: str, nominal: str) -> None:
         ordered = x if order == "of time" else np.random.default_rng(0).permutation(x)
         for window in (1000, 5000):
             tests = TwoSample([*range(len(names))], flags, window, DEFAULT.false_alarms)
-            counts, start = Counter[str](), 0
-            while start < len(x):
-                start, alarms = tests.update(ordered, np.zeros(len(x)), start)
-                for one in alarms:
-                    counts[names[one.series]] += 1
-                    tests.begin(one.series)
+            counts = Counter(names[j] for j in everything(tests, ordered))
             told = ", ".join(f"{name} {n}" for name, n in counts.most_common())
             print(f"| {order} | {window:,} | {counts.total()} | {told or '-'} |", flush=True)
 
@@ -152,6 +202,7 @@ def main() -> None:
         return
     if given.streams:
         false_alarms(given.streams)
+    swings(given.runs)
     delays(given.runs)
 
 

