@@ -114,13 +114,17 @@ class Series:
                 break  # what was before is known: coarser tiers say no more
         return found
 
-    def between(self, start: int, stop: int, n: int) -> Range:
-        """About n buckets, at most twice as many, of the finest tier that reaches back to `start`. All in ms."""
+    def between(self, start: int, stop: int, n: int, carry: int = 0) -> Range:
+        """About n buckets, at most twice as many, of the finest tier that reaches back to `start`. All in ms.
+
+        carry : how long a value stands where no other one comes, and at least for one bucket; 0 for not at all.
+        """
         i = next((i for i, tier in enumerate(TIERS) if start >= stop - tier.n * tier.width), len(TIERS) - 1)
         tier, ring = TIERS[i], self.rings[i]
         together = max(1, -(-(stop - start) // (tier.width * n)))  # fine buckets that become one
         width = tier.width * together
-        first, last = start // width, max(start, stop - 1) // width
+        carried = -(-carry // width)  # buckets
+        first, last = start // width - carried, max(start, stop - 1) // width
         numbers = np.arange(first * together, (last + 1) * together)
         rows = ring[numbers % tier.n]
         rows[(numbers > self.newest[i]) | (numbers <= self.newest[i] - tier.n)] = np.nan
@@ -130,7 +134,13 @@ class Series:
         with np.errstate(invalid="ignore"):
             mean = np.nan_to_num(grouped[:, :, 2] * count).sum(axis=1) / np.where(total, total, np.nan)
         low, high = np.fmin.reduce(grouped[:, :, 0], axis=1), np.fmax.reduce(grouped[:, :, 1], axis=1)
-        return Range(int(first * width), width, low, high, mean.astype(np.float32))
+        if carried:
+            at = np.arange(len(mean))
+            of = np.maximum.accumulate(np.where(np.isnan(mean), -1, at))  # the bucket whose value stands
+            gaps = np.isnan(mean) & (of >= 0) & (at - of <= carried)
+            mean[gaps] = low[gaps] = high[gaps] = mean[of[gaps]]
+            low, high, mean = low[carried:], high[carried:], mean[carried:]
+        return Range(int((first + carried) * width), width, low, high, mean.astype(np.float32))
 
     # -- what is stored ----------------------------------------------------------------------------------------
 

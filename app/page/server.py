@@ -31,11 +31,13 @@ from app.page.models import ModelPages
 from app.page.requests import is_own, sent
 from app.page.view import DAY_MS, StreamView, as_json, now_ms
 from app.page.watch import DAYS, Watch
+from app.stream_file import spec as stream_file
 from app.worker import front
 
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000
 TELL_SECONDS = 1.0
+FILE_SECONDS = 5.0  # between two looks at the stream files
 MOST_ID = 1024  # characters, as records may have
 STILL_SECONDS = 5.0  # between two messages while nothing comes
 HEADERS = {
@@ -217,9 +219,17 @@ class Page:
         )
 
     def _told(self, view: StreamView, partition: int | None = None) -> dict[str, Any]:
-        found = telling.status(view, now_ms(), self._paths[view.spec.name], partition)
+        found = telling.status(view, now_ms(), self._paths[view.spec.name], partition, self.watch.away_since)
         found |= {"progress": self.watch.progress, "away": self.watch.away_since, "broker": self._models.broker}
         return found | {"actions": self._actions is not None, "control": view.spec.control}
+
+    async def follow_files(self) -> None:
+        """Until it is cancelled: the stream files as they are now, so that the page knows what the commands know."""
+        read: dict[str, Any] = {}
+        while True:
+            for name, view in self.views.items():
+                await asyncio.to_thread(_follow, view, Path(self._paths[name]), read)
+            await asyncio.sleep(FILE_SECONDS)
 
     async def _health(self, request: web.Request) -> web.Response:
         away = self.watch.away_since
@@ -234,7 +244,7 @@ class Page:
         rows = []
         for view in self.watch.views:
             told = self._told(view)
-            kept = ("name", "task", "newest", "verdict", "tiles", "n_letters")
+            kept = ("name", "task", "newest", "works", "verdict", "tiles", "n_letters")
             rows.append({key: told[key] for key in kept} | {"features": len(view.spec.features)})
         body = {"version": __version__, "away": self.watch.away_since, "progress": self.watch.progress, "streams": rows}
         return await self._json(request, body)
@@ -370,6 +380,18 @@ class Page:
                 await asyncio.wait_for(self._closing.wait(), TELL_SECONDS)
 
 
+def _follow(view: StreamView, path: Path, read: dict[str, Any]) -> None:
+    """Read a stream file where it has changed. read : path -> what it was like when it was read."""
+    try:
+        found = path.stat()
+        now = found.st_mtime_ns, found.st_size
+        if read.setdefault(str(path), now) != now:
+            read[str(path)] = now
+            view.renew(stream_file.load(path))
+    except (OSError, RiparianError) as error:
+        view.file_said = str(error)
+
+
 class _Quiet(AccessLogger):
     @property
     def enabled(self) -> bool:
@@ -383,6 +405,10 @@ async def serve(page: Page, sock: socket.socket, tls: ssl.SSLContext | None = No
     await runner.setup()
     try:
         await front.Front(runner, sock, tls).start()
-        await page.watch.run()
+        files = asyncio.ensure_future(page.follow_files())
+        try:
+            await page.watch.run()
+        finally:
+            files.cancel()
     finally:
         await runner.cleanup()

@@ -14,7 +14,6 @@ from topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
 from topics.names import CHAMPION
 from topics.records import ANOMALY, REGRESSION, VALUES, MetricsRecord
 
-SILENT_MS = 25_000  # a partition whose worker says nothing for so long has none: it should every ten seconds
 QUIET_MS = 30_000
 FEW = 100  # records that a partition may be behind without a word
 BEHIND_SECONDS = 3.0
@@ -89,11 +88,11 @@ def is_behind(seen: Seen) -> bool:
     return lag > FEW and lag > BEHIND_SECONDS * rate
 
 
-def standing(seen: Seen | None, now: int) -> str:
+def standing(view: StreamView, partition: int, now: int) -> str:
     """The state of a partition, for the table: "up to date", "behind", or "nobody"."""
-    if seen is None or now - seen.last.time > SILENT_MS:
+    if not view.works(partition, now):
         return "nobody"
-    return "behind" if is_behind(seen) else "up to date"
+    return "behind" if is_behind(view.partitions[partition]) else "up to date"
 
 
 def verdict(view: StreamView, now: int, path: str) -> Verdict:
@@ -105,7 +104,7 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
             "empty", NEWS,
             [text(f"{nothing}{spec.metrics.every:g} s after it starts: "), strong(f"riparian worker {path}")],
         )  # fmt: skip
-    alone = [p for p in range(spec.partitions) if standing(view.partitions.get(p), now) == "nobody"]
+    alone = [p for p in range(spec.partitions) if not view.works(p, now)]
     quality = _quality(view)
     if alone:
         known = [view.partitions[p].last.time for p in alone if p in view.partitions]
@@ -136,6 +135,12 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
     n = len(view.partitions)
     keeps = "its partition keeps up" if n == 1 else f"{n} partitions keep up"
     return Verdict("good", GOOD, [text("All is well. "), *quality[:-1], text(f"{quality[-1]['text'][:-1]}; {keeps}.")])
+
+
+def gone(away: int) -> Verdict:
+    """Kafka does not answer."""
+    said = [strong("Kafka does not answer"), text(" since "), since(away), text(". What is shown is of then.")]
+    return Verdict("away", BAD, said)
 
 
 def _paused(view: StreamView) -> list[dict[str, Any]] | None:
@@ -367,7 +372,8 @@ def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
     last_drift = {event.partition: event.time for event in drifts}
     for partition in range(view.spec.partitions):
         seen = view.partitions.get(partition)
-        row: dict[str, Any] = {"partition": partition, "state": standing(seen, now)}
+        row: dict[str, Any] = {"partition": partition, "state": standing(view, partition, now)}
+        row["lag"] = view.lag(partition, now)
         if seen is not None:
             last = seen.last
             row |= {
@@ -375,7 +381,6 @@ def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
                 "version": last.version,
                 "since": last.started,
                 "told": last.time,
-                "lag": lag_of(seen),
                 "rate": seen.rate_in,
                 "learned": seen.rate_learned,
                 "waiting": last.waiting,
@@ -405,29 +410,33 @@ def distances(view: StreamView, partition: int | None = None) -> list[dict[str, 
 
 
 def tiles(view: StreamView, now: int, rows: list[dict[str, Any]], partition: int | None = None) -> dict[str, Any]:
-    """The figures at the head of the page, of one partition or all."""
-    kept = [row for row in rows if partition in (None, row["partition"]) and "worker" in row]
+    """The figures at the head of the page, of one partition or all. What only a worker knows is None where there is
+    none, and `since` says when one has told it last."""
+    asked = [row for row in rows if partition in (None, row["partition"])]
+    kept = [row for row in asked if row["state"] != "nobody"]
+    told = [row for row in asked if "worker" in row]
 
-    def known(field: str) -> list[float]:
-        return [row[field] for row in kept if row.get(field) is not None]
+    def known(field: str, rows: list[dict[str, Any]]) -> list[float]:
+        return [row[field] for row in rows if row.get(field) is not None]
 
     earlier = view.over(f"score:{CHAMPION}", now - 3_660_000, now - 3_540_000, 2, partition)
     before = next((float(v) for v in earlier.mean if v == v), None) if earlier is not None else None
     score = view.recent(CHAMPION, partition)
-    most = max(kept, key=lambda row: row["lag"], default=None)
+    most = max((row for row in asked if row["lag"]), key=lambda row: row["lag"], default=None)
     return {
         "metric": view.score,
         "score": score,
         "change": None if score is None or before is None else score - before,
-        "rate": sum(known("rate")) if known("rate") else None,
-        "workers": len({row["worker"] for row in kept if row["state"] != "nobody"}),
+        "rate": sum(known("rate", kept)) if known("rate", kept) else None,
+        "workers": len({row["worker"] for row in kept}),
         "partitions": len(kept),
-        "p50": max(known("p50"), default=None),
-        "p99": max(known("p99"), default=None),
-        "lag": sum(known("lag")) if kept else None,
-        "lag_of": most["partition"] if most is not None and most["lag"] else None,
-        "waiting": sum(known("waiting")) if kept else None,
-        "delay": max(known("delay"), default=None),
+        "p50": max(known("p50", kept), default=None),
+        "p99": max(known("p99", kept), default=None),
+        "lag": sum(known("lag", asked)) if known("lag", asked) else None,
+        "lag_of": None if most is None else most["partition"],
+        "waiting": sum(known("waiting", told)) if told else None,
+        "delay": max(known("delay", told), default=None),
+        "since": max((row["told"] for row in told), default=None) if not kept else None,
         **dict(zip(("expected", "expected_error"), view.expected(partition), strict=True)),
     }
 
@@ -454,18 +463,27 @@ def comparison(view: StreamView, partition: int | None = None) -> dict[str, Any]
     }
 
 
-def status(view: StreamView, now: int, path: str, partition: int | None = None) -> dict[str, Any]:
-    """All of it: what the browser is told every few seconds. now : ms."""
-    rows = partitions(view, now)
-    found = verdict(view, now, path)
+def status(
+    view: StreamView, now: int, path: str, partition: int | None = None, away: int | None = None
+) -> dict[str, Any]:
+    """All of it: what the browser is told every few seconds. now : ms. away : ms since when Kafka does not answer, so
+    that all is as it was then."""
+    then = now if away is None else min(now, away)
+    rows = partitions(view, then)
+    found = verdict(view, then, path) if away is None else gone(away)
+    figures = tiles(view, then, rows, partition)
+    if away is not None:
+        figures |= dict.fromkeys(("rate", "p50", "p99", "lag", "lag_of")) | {"since": figures["since"] or away}
     return {
         "name": view.spec.name,
         "task": view.spec.task,
         "now": now,
         "newest": view.newest,
+        "works": any(row["state"] != "nobody" for row in rows),
+        "file_said": view.file_said,
         "alarm": ALARM,
         "verdict": found._asdict(),
-        "tiles": tiles(view, now, rows, partition),
+        "tiles": figures,
         "models": models(view, partition),
         "partitions": rows,
         "events": [as_json(e) for e in view.events if partition in (None, e.partition)][-SHOWN_EVENTS:],

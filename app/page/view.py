@@ -4,7 +4,7 @@ over time. Pure: records go in, and what the browser is told comes out (app/page
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -17,9 +17,10 @@ from app.dead_letters import Ranges, letter_of
 from app.evaluation.measures import quality
 from app.page.history import Range, Series, together
 from app.stream_file.spec import Spec
+from app.worker.telling import STILL_SECONDS
 from topics import reports
 from topics.commands import APPLIED, PAUSE, PROPOSED, REFUSED, RESUME, read_event
-from topics.names import CHAMPION, DEADLETTERS, DRIFT, METRICS
+from topics.names import CHAMPION, DEADLETTERS, DRIFT, FEATURES, LABELS, METRICS
 from topics.names import EVENTS as COMMANDS
 from topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift
 
@@ -156,6 +157,8 @@ class StreamView:
         brought (FOREIGN); stamped more than AHEAD_MS from now (AHEAD).
     others : models that the stream file does not name, the one told of longest ago first; at most OTHERS.
     forgotten : series that are kept no more, as `dirty` names them.
+    ends : role of an input topic and partition -> its first offset and its end, as Kafka has said last.
+    file_said : why the stream file as it is now cannot be followed; None where it is.
     """
 
     spec: Spec
@@ -174,12 +177,19 @@ class StreamView:
     left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
     others: dict[str, None] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
+    ends: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    file_said: str | None = None
     earlier: dict[int, PartitionRecord] = field(default_factory=dict)  # the last that was read of the days before
 
     @property
     def score(self) -> str:
         """The metric by which models are compared."""
         return quality(self.spec.task)
+
+    @property
+    def silent_ms(self) -> int:
+        """A partition whose worker says nothing for so long has none."""
+        return int(2500 * max(STILL_SECONDS, self.spec.metrics.every))
 
     def _add(self, name: str, partition: int, time: int, value: float | None) -> None:
         if value is None:
@@ -188,6 +198,17 @@ class StreamView:
         if series is None:
             series = self.series[name, partition] = Series()
         series.add(time, value)
+
+    def renew(self, spec: Spec) -> None:
+        """Go on with the stream file as it is now."""
+        fixed = [(each.name, each.partitions, each.outputs, each.input_topics) for each in (self.spec, spec)]
+        if fixed[0] != fixed[1]:
+            self.file_said = "it names another stream, other topics or another number of partitions"
+            return
+        self.spec, self.file_said = spec, None
+        self.__dict__.pop("_declared", None)
+        for role in self.others.keys() & spec.models().keys():
+            del self.others[role]
 
     # -- records in --------------------------------------------------------------------------------------------
 
@@ -296,6 +317,32 @@ class StreamView:
         for name, value in figures.items():
             self._add(name, partition, record.time, value)
 
+    def take_ends(self, ends: Mapping[tuple[str, int], tuple[int, int]], now: int) -> None:
+        """Where the input topics begin and end. Where nobody works on a partition, that is its lag."""
+        self.ends = dict(ends)
+        for partition in self.partitions:
+            if not self.works(partition, now):
+                self._add("lag", partition, now, self.lag(partition, now))
+
+    def works(self, partition: int, now: int) -> bool:
+        """Whether a worker has told of a partition lately."""
+        seen = self.partitions.get(partition)
+        return seen is not None and now - seen.last.time <= self.silent_ms
+
+    def lag(self, partition: int, now: int) -> int | None:
+        """Records of a partition that were not taken yet: as its worker says, or without one, as the topics say."""
+        seen = self.partitions.get(partition)
+        told = None if seen is None else sum(seen.last.lag.values())
+        if self.works(partition, now):
+            return told
+        taken = {FEATURES: 0, LABELS: 0}
+        if seen is not None:
+            taken = {FEATURES: seen.last.offset, LABELS: seen.last.label_offset}
+        ends = {role: self.ends[role, partition] for role in taken if (role, partition) in self.ends}
+        if not ends:
+            return told
+        return sum(max(0, end - max(first, taken[role])) for role, (first, end) in ends.items())
+
     def _note(self, event: Event) -> None:
         if event.kind == APPLIED and event.action in (PAUSE, RESUME):
             known = self.paused.get(event.partition)
@@ -397,7 +444,10 @@ class StreamView:
         if name.partition(":")[0] in MODEL_SERIES:
             partition = self.of_models(partition)
         partitions = range(self.spec.partitions) if partition is None else (partition,)
-        ranges = [self.series[name, k].between(start, stop, n) for k in partitions if (name, k) in self.series]
+        several = [self.series[name, k] for k in partitions if (name, k) in self.series]
+        # Each tells its value at moments of its own: what one has told stands until it tells another, or has no worker.
+        carry = self.silent_ms if len(several) > 1 else 0
+        ranges = [series.between(start, stop, n, carry) for series in several]
         return together(ranges, TOGETHER.get(name, "mean")) if ranges else None
 
     def dirty(self) -> Iterator[tuple[str, str, int, int, bytes]]:

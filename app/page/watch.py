@@ -22,7 +22,7 @@ from app.kafka.connection import Connection
 from app.kafka.reading import EVERYTHING, close, read_to_end
 from app.page.store import Store
 from app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView, now_ms
-from topics.names import DEADLETTERS, DRIFT, EVENTS, METRICS
+from topics.names import DEADLETTERS, DRIFT, EVENTS, FEATURES, LABELS, METRICS
 
 log = logging.getLogger(__name__)
 
@@ -210,15 +210,35 @@ class Watch:
                 self._positions[tp] = records[-1].offset + 1
                 self.version += 1
             now = time.monotonic()
-            if not found and now - asked > ASK_SECONDS:  # the client is silent about a broker that is not there
+            if now - asked > ASK_SECONDS:  # the client is silent about a broker that is not there
                 asked = now
                 async with asyncio.timeout(REQUEST_MS / 1000.0):
                     tps = await self._partitions(consumer)
+                    if self.progress is None:  # before, nobody knows what has been taken
+                        await self._ask_ends(consumer)
                 if len(tps) != self._n_known:
                     return  # topics were made since: begin anew
             if now - stored > STORE_SECONDS and self.progress is None:
                 stored = now
                 await asyncio.to_thread(self.save)
+
+    async def _ask_ends(self, consumer: Any) -> None:
+        """Where the input topics begin and end."""
+        present = await consumer.topics()
+        found = {
+            TopicPartition(topic, p): (view, role)
+            for view in self.views
+            for role, topic in view.spec.input_topics.items()
+            if topic in present and role in (FEATURES, LABELS)
+            for p in range(min(view.spec.partitions, len(consumer.partitions_for_topic(topic) or ())))
+        }
+        if not found:
+            return
+        firsts, ends = await consumer.beginning_offsets(list(found)), await consumer.end_offsets(list(found))
+        for view in self.views:
+            of = {(role, tp.partition): (firsts[tp], ends[tp]) for tp, (each, role) in found.items() if each is view}
+            view.take_ends(of, now_ms())
+        self.version += 1
 
     def _take(self, record: Any) -> None:
         view, kind = self._of[record.topic]

@@ -64,6 +64,39 @@ def test_a_partition_without_a_worker_comes_first():
     assert {"since": NOW} in found.said
 
 
+def test_without_a_worker_the_lag_is_what_the_topics_hold_and_figures_carry_their_age():
+    view = living(view_of(), offset=900, label_offset=700, lag={"features": 3}, latency_p99=0.2)
+    later = NOW + 60_000
+    view.take_report(part(0, later, lag={"features": 5}, latency_p99=0.1))
+    view.take_ends({("features", 1): (0, 17_000), ("labels", 1): (800, 1000), ("features", 0): (0, 9999)}, later)
+    found = telling.status(view, later, "x")
+    assert [row["lag"] for row in found["partitions"]] == [5, 16_100 + 200]  # labels that Kafka has deleted do not wait
+    assert (found["tiles"]["lag"], found["tiles"]["lag_of"]) == (16_305, 1)
+    assert (found["tiles"]["p99"], found["tiles"]["since"], found["works"]) == (0.1, None, True)
+    assert view.history(NOW, later + 2000, 50)["lag"].mean[-1] == 16_305
+    much = later + 600_000
+    found = telling.status(view, much, "x")["tiles"]
+    assert [found[name] for name in ("rate", "p50", "p99", "workers", "since")] == [None, None, None, 0, later]
+    assert not telling.status(view, much, "x")["works"]
+    assert telling.status(view, much, "x", 1)["tiles"]["since"] == NOW
+    gone = telling.status(view, much, "x", away=later + 1000)
+    assert (gone["verdict"]["kind"], gone["tiles"]["lag"], gone["tiles"]["since"]) == ("away", None, later + 1000)
+    assert [row["state"] for row in gone["partitions"]] == ["up to date", "nobody"]
+
+
+def test_a_page_follows_its_stream_file():
+    text = STREAM.format(task="classification")
+    view = living(StreamView(loads(text)))
+    view.take_report(model("third", accuracy=0.5))
+    assert "third" not in {row["role"] for row in telling.models(view)}
+    view.renew(loads(text.replace("second:", "third:")))
+    view.take_report(model("third", accuracy=0.5))
+    assert "third" in {row["role"] for row in telling.models(view)}
+    view.renew(loads(text.replace("partitions: 2", "partitions: 3")))
+    assert "another number of partitions" in telling.status(view, NOW, "x")["file_said"]
+    assert view.spec.partitions == 2
+
+
 def test_a_drift_now_is_told_with_its_figures_until_it_is_past():
     view = living(view_of(), alarms=["champion"])
     view.take_drift(drift(action="replace-started"), NOW - 500)

@@ -123,6 +123,23 @@ def test_partitions_become_one_series():
     np.testing.assert_array_equal(together([a, b], "sum").high, [9, 7, nan])
 
 
+@pytest.mark.parametrize("minutes", [15, 60, 360, 1440, 7 * 1440])
+def test_partitions_that_tell_at_moments_of_their_own_are_summed_in_every_bucket(minutes):
+    """Two at 100 are 200, however one zooms, and no longer than both have a worker."""
+    view = view_of()
+    stop, step = NOW - NOW % 600_000 + 1_900, 5_000 if minutes <= 60 else 10_000
+    for partition, last in ((0, stop), (1, stop - 60_000)):
+        for time in range(last - minutes * 60_000 - 600_000 + 1_300 * partition, last, step):
+            view._add("waiting", partition, time, 100.0)
+    found = view.history(stop - minutes * 60_000, stop, 400)["waiting"]
+    assert not np.isnan(found.mean).any()
+    both = (stop - 60_000 - found.start) // found.width
+    np.testing.assert_array_equal(found.mean[:both], 200.0)
+    np.testing.assert_array_equal(found.low[:both], 200.0)
+    if minutes == 15:
+        np.testing.assert_array_equal(found.mean[-8:], 100.0)
+
+
 def test_a_store_gives_back_what_it_was_given(tmp_path):
     view = living(view_of())
     with Store(tmp_path / "a" / "history.sqlite") as store:

@@ -78,9 +78,21 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         watch.away_since = now
         watch.version += 1
         said("does not answer since", "#pill", title="▲ Kafka")
+        said("What is shown is of then.")
+        said("Lag–since ", "section.tiles")
         watch.away_since = None
         watch.version += 1
         said("Live", "#pill", title="▲ drift")
+
+        # Ticks tell values apart, however near they are.
+        ticks = """async (values) => {
+            const { ticked } = await import("/static/format.js");
+            return values.map(([step, ...ticks]) => ticks.map((each) => ticked(each, step)));
+        }"""
+        steps = [[0.1, 99.8, 99.9, 100], [25, 0, 25], [2.5e-3, 0.0025, 0.005], [1, 1000, 1001], [0.1, 1000.1, 1000.2]]
+        assert wide.page.evaluate(ticks, steps) == [
+            ["99.8", "99.9", "100.0"], ["0", "25"], ["0.0025", "0.0050"], ["1,000", "1,001"], ["1,000.1", "1,000.2"]
+        ]  # fmt: skip
 
         # By the keyboard alone: from the top to the drift page, and its table.
         page = wide.page
@@ -112,6 +124,8 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         watch.views[0].partitions.clear()
         watch.tell(*parts(now - 60_000))
         said("Nobody works on partitions 0 and 1 since", title="▲ no worker")
+        said("No worker since", "#pill")
+        said("Throughput–since ", "section.tiles")
         watch.views[0].partitions.clear()
         watch.views[0].events.clear()
         soon = int(time.time() * 1000)

@@ -51,7 +51,7 @@ export class Shared {
 }
 
 export class Chart {
-  // lines : list of {name, label, colour (variable), dash, scale}. format : of values. unit : in the title.
+  // lines : list of {name, label, colour (variable), dash, scale}. format : of values, and of ticks so far apart. unit : in the title.
   constructor(shared, { title, unit, lines, height = 140, format, log = false, zero = false, least = null, most = null, axis = false }) {
     Object.assign(this, { shared, title, unit, lines, height, format, log, zero, least, most, axis });
     this.canvas = h("canvas", {
@@ -180,7 +180,9 @@ export class Chart {
     const [low, high] = bounds.map((value) => (this.log ? Math.log10(value) : value));
     const y = (value) => bottom - (((this.log ? Math.log10(Math.max(value, bounds[0])) : value) - low) / (high - low)) * (bottom - TOP);
     pen.textAlign = "right";
-    for (const at of this.log ? decades(...bounds) : nice(low, high, Math.max(2, this.height / 45))) {
+    const ticks = this.log ? decades(...bounds) : nice(low, high, Math.max(2, this.height / 45));
+    const step = this.log || ticks.length < 2 ? null : ticks[1] - ticks[0];
+    for (const at of ticks) {
       pen.strokeStyle = grid;
       pen.lineWidth = 1;
       pen.beginPath();
@@ -188,7 +190,7 @@ export class Chart {
       pen.lineTo(right, Math.round(y(at)) + 0.5);
       pen.stroke();
       pen.fillStyle = soft;
-      pen.fillText(this.format(at, true), LEFT - 8, y(at) + 4);
+      pen.fillText(this.format(at, step), LEFT - 8, y(at) + 4);
     }
     pen.save();
     pen.beginPath();

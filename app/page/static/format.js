@@ -24,6 +24,17 @@ export function number(value) {
   return Math.abs(value) >= 1000 ? count(value) : String(Number(value.toPrecision(3)));
 }
 
+// As many decimals as tell ticks that are `step` apart from each other.
+export function decimals(step) {
+  for (let n = 0; n < 12; n++) if (Math.abs(step * 10 ** n - Math.round(step * 10 ** n)) < 1e-6 * step * 10 ** n) return n;
+  return 12;
+}
+
+export function ticked(value, step) {
+  const n = decimals(step);
+  return value.toLocaleString("en", { minimumFractionDigits: n, maximumFractionDigits: n });
+}
+
 export function percent(value, digits = 1) {
   return value === null || value === undefined ? dash : `${(100 * value).toFixed(digits)} %`;
 }

@@ -108,8 +108,11 @@ const app = {
       h("a", { class: "card", href: `/?stream=${encodeURIComponent(each.name)}`, onclick: (event) => this.follow(event) },
         h("div", { class: "head" }, h("h2", {}, each.name), h("span", { class: "note" }, each.task)),
         h("p", { class: `verdict ${each.verdict.level}` }, pieces(each.verdict.said, Date.now())),
-        h("p", { class: "note" }, `${score(each.tiles.score, each.tiles.metric)} · ${count(each.tiles.rate)} instances/s · ${count(each.n_letters)} dead letters in a day`)))));
-    this.pill(all.away ? "lost" : "live", all.away ? `Kafka does not answer since ${moment(all.away)}` : "Live");
+        h("p", { class: "note" }, `${score(each.tiles.score, each.tiles.metric)} · ${each.tiles.since ? `no figures since ${moment(each.tiles.since)}` : `${count(each.tiles.rate)} instances/s`} · ${count(each.n_letters)} dead letters in a day`)))));
+    const idle = all.streams.filter((each) => !each.works).length;
+    if (all.away) this.pill("lost", `Kafka does not answer since ${moment(all.away)}`);
+    else if (idle) this.pill("lost", `${idle} of ${all.streams.length} without a worker`);
+    else this.pill("live", "Live");
     document.title = "Riparian";
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.stream === null && this.open(), AGAIN_MS);
@@ -168,11 +171,11 @@ const app = {
   },
 
   update() {
-    const { away, progress, now, newest, verdict, n_letters: letters, broker } = this.status;
+    const { away, progress, now, newest, works, verdict, n_letters: letters, broker } = this.status;
     if (away) this.pill("lost", `Kafka at ${broker} does not answer since ${moment(away)}`);
     else if (progress !== null) this.pill("", `Loading: ${percent(progress, 0)}`);
     else if (!newest) this.pill("", "Waiting for a worker");
-    else if (now - newest > 60_000) this.pill("", `Quiet since ${moment(newest, now)}`);
+    else if (!works) this.pill("lost", `No worker since ${moment(newest, now)}`);
     else this.pill("live", "Live");
     const sign = { drift: "▲ drift · ", nobody: "▲ no worker · ", paused: "paused · ", behind: "behind · ", late: "no labels · " }[verdict.kind] ?? "";
     document.title = away ? `▲ Kafka · ${this.stream}` : `${sign}${this.stream} · Riparian`;

@@ -4,7 +4,7 @@ import { Chart, Shared } from "./chart.js";
 import { steering } from "./actions.js";
 import { comparison } from "./comparison.js";
 import { River } from "./tree.js";
-import { SIGNS, ago, bytes, colour, count, dash, h, moment, number, percent, pieces, score, span, style, worded } from "./format.js";
+import { SIGNS, ago, bytes, colour, count, dash, h, moment, number, percent, pieces, score, span, style, ticked, worded } from "./format.js";
 
 const RANGES = [["15m", 900e3, "15 m"], ["1h", 3600e3, "1 h"], ["6h", 6 * 3600e3, "6 h"], ["24h", 86400e3, "24 h"], ["7d", 7 * 86400e3, "7 d"]];
 export const rangeOf = (name) => (RANGES.find(([each]) => each === name) ?? RANGES[1])[1];
@@ -102,11 +102,13 @@ export function charts(app, shared, kinds) {
   const roles = app.status.models.map((model) => model.role);
   const metric = app.status.tiles.metric;
   const lines = roles.map((role, i) => ({ name: `score:${role}`, label: role, colour: `--m${i % 5}`, dash: style(i).dash }));
-  const plain = (value) => number(value), points = (value, axis) => (value === null ? dash : `${number(100 * value)}${axis ? "" : " points"}`);
+  const plain = (value, step) => (step ? ticked(value, step) : number(value));
+  const points = (value, step) => (value === null ? dash : step ? ticked(100 * value, 100 * step) : `${number(100 * value)} points`);
+  const share = (value, step) => (step ? `${ticked(100 * value, 100 * step)} %` : percent(value));
   const expected = metric === "accuracy" ? [{ name: "estimated:champion", label: "champion, expected before labels come", colour: "--m0", dash: [1, 3] }] : [];
   const made = {
     score: () => new Chart(shared, { title: metricName(metric), unit: "of the last labels", lines: [...lines, ...expected], height: 210, least: metric === "accuracy" ? 0 : null, most: metric === "accuracy" ? 1 : null,
-      format: (value, axis) => (metric === "accuracy" ? percent(value, axis ? 0 : 1) : number(value)) }),
+      format: metric === "accuracy" ? share : plain }),
     rate: () => new Chart(shared, { title: "Throughput", unit: "instances/s", zero: true, format: plain, lines: [
       { name: "in", label: "predicted", colour: "--slate" }, { name: "learned", label: "learned", colour: "--slate2", dash: [5, 3] }] }),
     lag: () => new Chart(shared, { title: "Lag", unit: "records", zero: true, format: plain, height: 110, lines: [{ name: "lag", label: "behind", colour: "--slate" }] }),
@@ -129,6 +131,7 @@ function verdict(app) {
     const { verdict: found, now, progress } = app.status;
     element.className = `verdict ${found.level}`;
     element.replaceChildren(...pieces(found.said, now));
+    if (app.status.file_said) element.append(` The stream file cannot be followed as it is now: ${app.status.file_said}. Start riparian ui again with it.`);
     if (progress !== null) element.append(` Reading the last 7 days: ${percent(progress, 0)}.`);
     if (found.kind !== kind) app.say(element.textContent);
     kind = found.kind;
@@ -153,9 +156,10 @@ function tiles(app) {
     const split = (text) => { const at = text.lastIndexOf(" "); return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)]; };
     const expected = found.expected === null ? "" : `${percent(found.expected)} expected before labels`;
     put("score", `${metricName(found.metric)} of the champion`, ...split(isAccuracy ? percent(found.score) : number(found.score)), [change, expected].filter(Boolean).join("\n"), change ? (better ? "good-text" : "bad-text") : "");
-    put("rate", "Throughput", number(found.rate), "instances/s", `${found.partitions} partition${found.partitions === 1 ? "" : "s"}, ${found.workers} worker${found.workers === 1 ? "" : "s"}`);
-    put("latency", "Latency, p99", ...split(span(found.p99)), found.p50 === null ? "" : `half within ${span(found.p50)}`);
-    put("lag", "Lag", count(found.lag), "records", found.lag_of === null ? "" : `most in partition ${found.lag_of}`);
+    const before = found.since === null ? null : `since ${moment(found.since, app.status.now)}`; // nobody tells these now
+    put("rate", "Throughput", number(found.rate), "instances/s", before ?? `${found.partitions} partition${found.partitions === 1 ? "" : "s"}, ${found.workers} worker${found.workers === 1 ? "" : "s"}`);
+    put("latency", "Latency, p99", ...split(span(found.p99)), before ?? (found.p50 === null ? "" : `half within ${span(found.p50)}`));
+    put("lag", "Lag", count(found.lag), "records", found.lag === null ? before ?? "" : found.lag_of === null ? "" : `most in partition ${found.lag_of}`);
     put("waiting", "Waiting for labels", count(found.waiting), "instances", found.delay === null ? "" : `labels come ${span(found.delay)} later`);
   }];
 }
