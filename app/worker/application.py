@@ -12,7 +12,6 @@ import faust
 from faust.utils import venusian
 
 from app.kafka.connection import Connection
-from app.kafka.creating import BROKERS_DEFAULT
 from app.kafka.unpacking import Unpacking
 from app.stream_file.spec import Spec
 from app.worker import front, recovery, transport
@@ -73,7 +72,6 @@ def create_app(
         store="memory://",
         datadir=str(data_dir),
         topic_partitions=spec.partitions,
-        topic_replication_factor=spec.replication or BROKERS_DEFAULT,
         topic_disable_leader=True,
         table_standby_replicas=spec.standbys,
         stream_wait_empty=False,
