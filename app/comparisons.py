@@ -88,7 +88,7 @@ class Found:
 
 NEEDED = {
     *("labels", "since", "champion", "difference", "low", "high", "confidence", "reach", "error"),
-    *(f"total_{name}" for name in ("labels", "difference", "squares", "champion", "begun")),
+    *(f"total_{name}" for name in ("labels", "difference", "variance", "champion", "begun")),
 }
 
 MOST = 1e50  # beyond which squares and quotients of what is told would leave float64
@@ -168,15 +168,15 @@ def _row(record: MetricsRecord, since: Since) -> Compared:
 
 
 def _together(name: str, records: Sequence[MetricsRecord], since: Since) -> Compared:
-    """All labels of all partitions since their comparisons began: sums of one sequence, whatever its order is, and a
-    statement of its own with the same confidence."""
+    """All labels of all partitions since their comparisons began: partitions do not depend on each other, so variances
+    add up. A statement of its own with the same confidence."""
     said = [record.comparison or {} for record in records]
     n, reach = sum(one["total_labels"] for one in said), max(one["reach"] for one in said)
     fields = "total_difference", "total_champion"
     mean, loss = (sum(one[field] * one["total_labels"] for one in said) / n for field in fields)
-    squares = sum(one["total_squares"] * one["total_labels"] for one in said) / reach**2
+    variance = sum(one["total_variance"] * one["total_labels"] for one in said) / reach**2
     times = 1 + sum(int(one["total_begun"]) - 1 for one in said)  # each anew is another statement
-    width = bound(squares, min(one["error"] for one in said) * share(0, times) / 2.0) * reach / n
+    width = bound(int(n), variance, min(one["error"] for one in said) * share(0, times)) * reach / n
     begun = [time for record in records if (time := since(record, -1)) is not None]
     low, high = max(-reach, mean - width), min(reach, mean + width)
     return Compared(

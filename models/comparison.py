@@ -5,23 +5,31 @@ is 1 for a wrong class and 0 for the right one, or where mistakes have costs tha
 share of the highest, `reach`. That of a regression is the absolute error, counted as `reach` at most,
 as a share of it: `reach` is known before the label is.
 
-Over n labels with sum S of the differences and sum V of their squares,
+Over n labels of which the sum of the differences has the long-run variance V, the mean difference M is
 
-    sum over k of w_k exp(r_k (S - M) + V (log(1 - r_k) + r_k)),   w_k = 1/8, r_k = 1/2, 1/4, ..., 1/256,
+    M +- sqrt((V + 10) (1 + 1000 / n) (log(1 + n / 1000) + 2 log(1 / a))) / n
 
-is on average at most 1 at every moment, M being the sum of the differences' conditional means, since exp(r d + d^2
-(log(1 - r) + r)) <= 1 + r d for d >= -1 (Fan, Grama, Liu: Exponential inequalities for martingales with applications.
-Electronic Journal of Probability 20, 2015). By Ville's inequality it ever reaches 1/a with probability a at most. So
-the M for which it stays below are an interval that holds at all n at once (Howard, Ramdas, McAuliffe, Sekhon: Time-
-uniform, nonparametric, nonasymptotic confidence sequences. Annals of Statistics 49, 2021, section 3; of forecasters:
-Choe, Ramdas: Comparing sequential forecasters. Operations Research 72, 2024). Nothing is assumed of the labels, which
-may drift: M / n is the mean advantage over just these labels.
+at all n at once with probability 1 - a: the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy,
+Ramdas: Time-uniform central limit theory and asymptotic confidence sequences (Annals of Statistics 52, 2024, theorem
+2.2; its 1 / rho^2 is 1,000 labels, by which it is narrowest at about 12,000). It stands on an approximation of the sums
+by a Brownian motion, which losses have that depend on each other and forget (Berkes, Liu, Wu: Komlos-Major-Tusnady
+approximation under dependence. Annals of Probability 42, 2014), where V is the variance of that motion. So losses may
+come in runs, as those of one spell of weather or one wave of fraud do, as long as the runs are short beside the
+longest batch. The 10 is as though ten more labels had differed by the whole: while differences are few or small beside
+rare large ones, the approximation is none.
+
+V is estimated by means of batches (Flegal, Jones: Batch means and spectral variance estimators in Markov chain Monte
+Carlo. Annals of Statistics 38, 2010): how far the sums of b consecutive labels are from b M. Short batches do not see
+that losses come in runs, and long ones are few. So batches of 1, 5, 25, 125, 500, 2,000 and 8,000 labels are all
+kept, and the largest variance counts that any of them shows of which there are at least 8 and sqrt(n) / 4: both the
+longest batch and the number of batches grow with n. M is the mean advantage over just these labels.
 
 Models change, so one interval since the beginning would notice too late that the better one has become the worse. Sums
 are therefore kept over several spans: since the beginning, and 1,000, 2,000, 4,000, ... labels long, each beginning
 anew when it is full. The error probability is divided: half of it to the sums since the beginning, and to the span
 number k = 0, 1, ... the share 1 / ((k + 1) (k + 2)) of the other half, each time that sums begin for the s-th time 1 /
-(s (s + 1)) of their share. So all intervals that are ever shown hold together, and one may choose among them.
+(s (s + 1)) of their share. So all intervals that are ever shown hold together, and one may choose among them. The
+length of a span is a multiple of every batch that it uses, so that one batch in progress serves all spans.
 """
 
 import math
@@ -37,12 +45,15 @@ from models.kernel import kernel
 
 SHORTEST = 1000  # labels of the shortest span; also those between two looks at the reach
 N_SPANS = 17  # the first one is since the beginning, the last one 32,768,000 labels long
-N_RATES = 8
-RATES = 0.5 ** np.arange(1, N_RATES + 1)
-COSTS = -np.log1p(-RATES) - RATES
+BATCHES = np.array([1, 5, 25, 125, 500, 2000, 8000])  # labels of a batch
+FEWEST = 8  # batches that tell of a variance; and the root of the labels divided by THINNED
+THINNED = 4.0
+TUNED = 1000.0  # labels: 1 / rho^2 of the paper
+DOUBT = 10.0  # squared differences that count besides those that were seen
 
-# columns of a span: labels, sum of differences, of their squares, of the older model's losses, how often it began
-N, SUM, SQUARES, LOSSES, BEGUN = range(5)
+# columns of a span: labels, sum of differences, of the older model's losses, how often it began, and from SQUARES on of
+# each length of batches the sum of their squared sums
+N, SUM, LOSSES, BEGUN, SQUARES = range(5)
 
 # places in the scale of a regression: labels since the last look, their losses, the reach (0: not known yet)
 SINCE, TOTAL, REACH = range(3)
@@ -57,12 +68,14 @@ class ComparisonState(NamedTuple):
     """Everything a `Comparison` knows.
 
     n : (1,) int64, labels compared.
-    spans : (17, 5) float64, the sums of each span.
+    sums : (17, 11) float64, of each span.
+    unfinished : (7,) float64, sum of the differences in the batch in progress, of each length.
     scale : (3,) float64, of a regression.
     """
 
     n: NDArray[np.int64]
-    spans: Floats
+    sums: Floats
+    unfinished: Floats
     scale: Floats
 
 
@@ -76,7 +89,7 @@ class Advantage(NamedTuple):
     difference, low, high : the older model's mean loss minus the newer one's, and its interval; errors per label, or in
         the target's unit.
     loss : the older model's mean loss.
-    squares : mean of the squared differences.
+    variance : of the sum of the differences in the long run, divided by n.
     reach : what an absolute error counts for at most; 1 in a classification.
     begun : how often these sums have begun.
     """
@@ -87,7 +100,7 @@ class Advantage(NamedTuple):
     low: float
     high: float
     loss: float
-    squares: float
+    variance: float
     reach: float
     begun: int
 
@@ -131,8 +144,9 @@ class Comparison:
 
     def __init__(self, task: str, reach: float = 1.0) -> None:
         self.task = task
-        self._state = ComparisonState(np.zeros(1, np.int64), np.zeros((N_SPANS, 5)), np.zeros(3))
-        self._state.spans[:, BEGUN] = 1.0
+        sums = np.zeros((N_SPANS, SQUARES + len(BATCHES)))
+        sums[:, BEGUN] = 1.0
+        self._state = ComparisonState(np.zeros(1, np.int64), sums, np.zeros(len(BATCHES)), np.zeros(3))
         if task != "regression":
             self._state.scale[REACH] = reach
 
@@ -150,24 +164,25 @@ class Comparison:
             What mistakes cost, and which classes were named.
         """
         columns, values = (program.op, program.row, program.y, program.w), self.task == "regression"
-        _compare(*columns, older, newer, *(by_cost or ALIKE), values, *self._state)
+        _compare(*columns, older, newer, *(by_cost or ALIKE), values, BATCHES, *self._state)
 
     def advantages(self, error: float) -> Iterator[Advantage]:
         """Of each span that has begun, the shortest first. All of them hold at all times with probability 1 - error."""
         n, reach = int(self._state.n[0]), float(self._state.scale[REACH])
-        rows = [(row[N], k) for k, row in enumerate(self._state.spans) if row[N]]
-        for count, k in sorted(rows):
-            row = self._state.spans[k]
-            difference, width = row[SUM] / count, bound(row[SQUARES], error * share(k, int(row[BEGUN])) / 2.0) / count
+        unfinished = self._state.unfinished.tolist()
+        rows = [(row[N], k, row) for k, row in enumerate(self._state.sums.tolist()) if row[N]]
+        for count, k, row in sorted(rows):
+            difference, variance = row[SUM] / count, _variance(row, unfinished)
+            width = bound(int(count), variance * count, error * share(k, int(row[BEGUN]))) / count
             low, high = max(-1.0, difference - width), min(1.0, difference + width)
             yield Advantage(
                 since=n - int(count),
                 n=int(count),
-                difference=float(difference * reach),
-                low=float(low * reach),
-                high=float(high * reach),
-                loss=float(row[LOSSES] / count * reach),
-                squares=float(row[SQUARES] / count * reach * reach),
+                difference=difference * reach,
+                low=low * reach,
+                high=high * reach,
+                loss=row[LOSSES] / count * reach,
+                variance=variance * reach * reach,
                 reach=reach,
                 begun=int(row[BEGUN]),
             )
@@ -182,7 +197,7 @@ class Comparison:
     def better(self, error: float, margin: float = 0.0, at_least: int = 0) -> Advantage | None:
         """The shortest span of `at_least` labels in which the newer model is better by more than `margin`, unless it is
         worse in a shorter one; None where there is none."""
-        if not (self._state.spans[:, SUM] > 0.0).any():
+        if not (self._state.sums[:, SUM] > 0.0).any():
             return None
         for one in self.advantages(error):
             if one.high < 0.0:
@@ -193,7 +208,7 @@ class Comparison:
 
     def whole(self, error: float) -> Advantage | None:
         """Since the beginning; None before the first label."""
-        n = self._state.spans[0, N]
+        n = self._state.sums[0, N]
         return next((one for one in self.advantages(error) if one.n == n), None)
 
     @property
@@ -216,43 +231,36 @@ def share(k: int, begun: int) -> float:
     return of_span / (begun * (begun + 1))
 
 
-def bound(squares: float, error: float) -> float:
-    """What S - M stays below at all times with probability 1 - error, where the squared differences have this sum."""
-    return float(_bound(squares, math.log(N_RATES / error), RATES, COSTS))
+def bound(n: int, variance: float, error: float) -> float:
+    """How far the sum of n differences is from what it would be in the long run, at most, at all n with probability 1 -
+    error. variance : of the sum."""
+    wide = math.log1p(n / TUNED) + 2.0 * math.log(1.0 / error)
+    return math.sqrt((variance + DOUBT) * (1.0 + TUNED / n) * wide)
+
+
+def _variance(row: list[float], unfinished: list[float]) -> float:
+    """The largest variance that batches of a span show, by label. O(lengths of batches)."""
+    largest = 0.0
+    for at, length in enumerate(BATCHES.tolist()):
+        whole = row[N] // length
+        if whole < 2.0 or (at > 0 and whole < max(FEWEST, math.sqrt(row[N]) / THINNED)):
+            break
+        total = row[SUM] - unfinished[at]
+        largest = max(largest, (row[SQUARES + at] - total * total / whole) / ((whole - 1.0) * length))
+    return largest
 
 
 def warm_up(task: str) -> None:
     """Compile the kernels, or load them from the cache."""
     nothing = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
     Comparison(task).score(nothing, np.zeros((0, 1)), np.zeros((0, 1)))
-    bound(1.0, 0.05)
 
 
 @kernel
-def _bound(squares, target, rates, costs):
-    """The u with log sum exp(rates u - costs squares) = target, by Newton's method from above. O(steps)."""
-    u = np.inf
-    for k in range(len(rates)):
-        u = min(u, (target + costs[k] * squares) / rates[k])
-    for _ in range(50):
-        highest = -np.inf
-        for k in range(len(rates)):
-            highest = max(highest, rates[k] * u - costs[k] * squares)
-        total, slope = 0.0, 0.0
-        for k in range(len(rates)):
-            term = np.exp(rates[k] * u - costs[k] * squares - highest)
-            total += term
-            slope += rates[k] * term
-        step = (highest + np.log(total) - target) * total / slope
-        if not step > 1e-12 * u:
-            break
-        u -= step
-    return u
-
-
-@kernel
-def _compare(op, row, y, w, older, newer, costs, worst, older_named, newer_named, values, n, spans, scale):
-    """Add the labels of a program to the sums; mutates n, spans and scale. O(n_outputs + spans) a label."""
+def _compare(
+    op, row, y, w, older, newer, costs, worst, older_named, newer_named, values, batches, n, sums, unfinished, scale
+):
+    """Add the labels of a program; mutates n, sums, unfinished and scale. O(n_outputs + spans) a label."""
     for i in range(len(op)):
         r = row[i]
         if op[i] == PREDICT or not w[i] > 0.0 or np.isnan(older[r, 0]) or np.isnan(newer[r, 0]):
@@ -274,13 +282,7 @@ def _compare(op, row, y, w, older, newer, costs, worst, older_named, newer_named
             b = min(_cost(newer, newer_named, r, int(y[i]), costs, worst) / scale[REACH], 1.0)
         else:
             a, b = _is_wrong(older, r, y[i]), _is_wrong(newer, r, y[i])
-        for k in range(len(spans)):
-            if k > 0 and spans[k, N] == SHORTEST * 2 ** (k - 1):
-                _begin(spans, k)
-            spans[k, N] += 1.0
-            spans[k, SUM] += a - b
-            spans[k, SQUARES] += (a - b) * (a - b)
-            spans[k, LOSSES] += a
+        _add(a - b, a, batches, sums, unfinished)
         n[0] += 1
         if values and scale[SINCE] >= SHORTEST:
             mean = scale[TOTAL] / (2.0 * scale[SINCE])
@@ -289,16 +291,35 @@ def _compare(op, row, y, w, older, newer, costs, worst, older_named, newer_named
                 reach = scale[REACH] * STEP if mean > MOST else scale[REACH] / STEP
                 if 1.0 / LARGEST < reach < LARGEST:
                     scale[REACH] = reach
-                    for k in range(len(spans)):
-                        _begin(spans, k)
+                    unfinished[:] = 0.0
+                    for k in range(len(sums)):
+                        _begin(sums, k)
 
 
 @kernel
-def _begin(spans, k):
-    """Let the sums of span k begin anew; mutates spans."""
-    for j in range(BEGUN):
-        spans[k, j] = 0.0
-    spans[k, BEGUN] += 1.0
+def _add(difference, loss, batches, sums, unfinished):
+    """Add a label to all spans, and batches that are full to theirs; mutates sums and unfinished."""
+    for k in range(len(sums)):
+        if k > 0 and sums[k, N] == SHORTEST * 2 ** (k - 1):
+            _begin(sums, k)
+        sums[k, N] += 1.0
+        sums[k, SUM] += difference
+        sums[k, LOSSES] += loss
+    for at in range(len(batches)):
+        unfinished[at] += difference
+        if sums[0, N] % batches[at] == 0.0:
+            for k in range(len(sums)):
+                if sums[k, N] >= batches[at]:
+                    sums[k, SQUARES + at] += unfinished[at] * unfinished[at]
+            unfinished[at] = 0.0
+
+
+@kernel
+def _begin(sums, k):
+    """Let the sums of span k begin anew; mutates sums."""
+    begun = sums[k, BEGUN]
+    sums[k, :] = 0.0
+    sums[k, BEGUN] = begun + 1.0
 
 
 @kernel

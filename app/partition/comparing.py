@@ -174,8 +174,8 @@ class Comparing:
         confidence : of all intervals of all challengers together.
         reach : what an absolute error counts for at most; 1 in a classification.
         error : probability that an interval of this challenger is ever wrong.
-        total_... : since the comparison began, to put partitions together: labels, difference, mean squared difference,
-            the champion's mean loss, and how often these sums have begun.
+        total_... : since the comparison began, to put partitions together: labels, difference, the long-run variance
+            of a label's, the champion's mean loss, and how often these sums have begun.
         """
         found = {}
         for role, comparison in self._of.items():
@@ -186,7 +186,7 @@ class Comparing:
                     "error": self.error,
                     "total_labels": whole.n,
                     "total_difference": whole.difference,
-                    "total_squares": whole.squares,
+                    "total_variance": whole.variance,
                     "total_champion": whole.loss,
                     "total_begun": whole.begun,
                 }
@@ -217,7 +217,7 @@ class Comparing:
         for role, comparison in self._of.items():
             source = sources.get(role.name, role.name)
             mine = under(arrays, f"{source}/")
-            if mine:
+            if "sums" in mine:  # those of before batches were kept begin anew
                 restore(comparison, mine, f"the comparison of {role.name}")
                 if source in proposed:
                     self._proposed.add(role)

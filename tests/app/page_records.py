@@ -39,7 +39,7 @@ def compared(n=5000, difference=0.05, low=0.03, high=0.07, since=0):
     return {
         **{"labels": n - since, "since": since, "difference": difference, "low": low, "high": high, "champion": 0.14},
         **{"confidence": 0.95, "reach": 1.0, "error": 0.05, "total_labels": n, "total_difference": difference},
-        **{"total_squares": 0.1, "total_champion": 0.14, "total_begun": 1},
+        **{"total_variance": 0.1, "total_champion": 0.14, "total_begun": 1},
     }
 
 

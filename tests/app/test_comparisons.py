@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from app.cli.compare import command
 from app.comparisons import Found
 from app.errors import SpecError
-from models.comparison import Comparison
+from models.comparison import Comparison, bound
 from tests.models.test_comparison import classified, score
 from topics import reports
 from topics.records import MetricsRecord
@@ -17,11 +17,11 @@ def record(partition, time, comparison, model="nb"):
     return MetricsRecord(partition=partition, time=time, model=model, comparison=comparison, **fields)
 
 
-def said(n, difference, since=0, labels=None, low=-0.1, high=0.3, squares=0.2, reach=1.0, begun=1):
+def said(n, difference, since=0, labels=None, low=-0.1, high=0.3, variance=0.2, reach=1.0, begun=1):
     return {
         **{"labels": labels or n - since, "since": since, "difference": difference, "low": low, "high": high},
         **{"champion": 0.4, "reach": reach, "confidence": 0.95, "error": 0.05},
-        **{"total_labels": n, "total_difference": difference, "total_squares": squares, "total_champion": 0.4},
+        **{"total_labels": n, "total_difference": difference, "total_variance": variance, "total_champion": 0.4},
         "total_begun": begun,
     }
 
@@ -40,24 +40,27 @@ def test_a_row_is_the_last_record_and_since_when_its_span_is():
     assert found.rows() == []
 
 
-def test_all_partitions_are_one_sequence():
-    """The sums of three comparisons are those of one that saw all labels."""
-    y, older, newer = classified(3000, 3, 0.3, 0.1)
-    whole, found = Comparison("classification"), Found()
-    score(whole, y, older, newer)
-    for k in range(3):
-        part, of = Comparison("classification"), slice(1000 * k, 1000 * (k + 1))
+def test_all_partitions_are_put_together():
+    """Of three partitions that do not depend on each other, the variances of the sums add up."""
+    y, older, newer = classified(6000, 3, 0.3, 0.1)
+    found, parts = Found(), []
+    for k, of in enumerate((slice(0, 1000), slice(1000, 2500), slice(2500, 6000))):
+        part = Comparison("classification")
         score(part, y[of], older[of], newer[of])
         one = part.whole(0.05)
-        told = said(one.n, one.difference, squares=one.squares) | {"total_champion": one.loss}
+        told = said(one.n, one.difference, variance=one.variance) | {"total_champion": one.loss}
         found.take(record(k, 1000 + k, told))
-    *_, together = found.rows()
-    expected = whole.whole(0.05)
-    assert (together.partition, together.labels, together.since) == (None, expected.n, 1000)
-    assert together.difference == pytest.approx(expected.difference)
-    assert (together.low, together.high) == pytest.approx((expected.low, expected.high))
-    assert together.champion == pytest.approx(expected.loss)
+        parts.append(one)
+    *rows, together = found.rows()
+    n = sum(one.n for one in parts)
+    mean = sum(one.n * one.difference for one in parts) / n
+    width = bound(n, sum(one.n * one.variance for one in parts), 0.05 / 4) / n
+    assert (together.partition, together.labels, together.since) == (None, n, 1000)
+    assert together.difference == pytest.approx(mean)
+    assert (together.low, together.high) == pytest.approx((mean - width, mean + width))
+    assert together.champion == pytest.approx(sum(one.n * one.loss for one in parts) / n)
     assert together.verdict == "better"
+    assert len(rows) == 3
 
 
 def test_a_stream_without_challengers_has_nothing_to_compare(tmp_path):

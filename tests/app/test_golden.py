@@ -14,6 +14,7 @@ from app.stream_file.spec import Spec
 from models.registry import REGISTRY
 from tests.golden.make import (
     AFTER,
+    ANEW,
     APPLIED,
     BEFORE,
     CHANGED,
@@ -156,6 +157,7 @@ def test_a_golden_state_of_what_is_said_about_models_is_read_and_goes_on_as_it_w
     learner = portable.restore(judged(), portable.unpack(path.with_suffix(".bin").read_bytes(), path.stem))
     names = learner.snapshot().arrays
     assert all(any(name.startswith(newer) for name in names) for newer in NEWER if newer not in without)
+    assert ("tree" in learner.figures().compared) == (ANEW[0] not in without)
     goes_on(learner, PartitionLearner(judged(), PARTITION), digests, without)
 
 
@@ -172,7 +174,7 @@ def test_a_golden_state_that_commands_have_changed_is_read_and_goes_on_as_it_wou
     assert (learner.steering.n_events, learner.roles["champion"].action) == (4, "reset")
     beginning = PartitionLearner(steered(), PARTITION)
     steer(beginning)
-    goes_on(learner, beginning, digests, LATEST)
+    goes_on(learner, beginning, digests, (*LATEST, *ANEW))
 
 
 @pytest.mark.parametrize("by", [changed(), changed(APPLIED)], ids=["the file of before", "the one that was applied"])
@@ -187,7 +189,7 @@ def test_a_golden_state_whose_features_have_changed_is_read_and_goes_on_as_it_wo
     assert (list(learner.spec.features), learner.spec.gone) == (["a", "c", "b"], {"c"})
     beginning = PartitionLearner(changed(), PARTITION)
     change(beginning)
-    goes_on(learner, beginning, digests, SINCE)
+    goes_on(learner, beginning, digests, (*SINCE, *ANEW))
     assert {one.signal for one in learner.drift.distances()} == {"a", "b", "prediction"}
 
 
@@ -197,7 +199,7 @@ def test_a_golden_state_with_thresholds_is_read_and_goes_on_as_it_would_have() -
     assert all(
         role.decision and role.decision.threshold and role.decision.threshold.value for role in learner.roles.values()
     )
-    goes_on(learner, PartitionLearner(decided(), PARTITION), digests)
+    goes_on(learner, PartitionLearner(decided(), PARTITION), digests, ANEW)
 
 
 def counted(learner: PartitionLearner) -> dict[str, list[int]]:

@@ -7,7 +7,8 @@ recorded digest `continued`, by hand; where the scores so far, which are part of
 from the beginning comes to a digest `beginning` of its own.
 
 What states hold besides since the older ones were written (NEWER) is left out of digests: it begins where such a state
-is read. `judged` has golden states of it: judged-v2.bin of comparisons alone, estimated-v2.bin of estimates, too.
+is read, as comparisons do that kept no batches (ANEW). `judged` has golden states of it: judged-v2.bin of comparisons
+alone, estimated-v2.bin of estimates, too, and compared-v2.bin of comparisons that keep batches.
 
 The state of `watched` is in files of its own, drift-v2.bin and drift-v2.json: three models, of which one has been reset
 and one has a fresh model on trial beside it. That of `steered` is in steered-v2.bin and steered-v2.json: commands have
@@ -34,9 +35,11 @@ from topics.records import RawBatch
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / f"state-v{checkpoint.VERSION}.json"
 LATEST = ("calibration/", "ranking/")
+ANEW = ("compared/",)  # comparisons of before batches were kept begin anew where a state is read
 JUDGED = {  # file -> what is left out
-    FOLDER / f"judged-v{checkpoint.VERSION}.json": ("estimated/", *LATEST),
-    FOLDER / f"estimated-v{checkpoint.VERSION}.json": LATEST,
+    FOLDER / f"compared-v{checkpoint.VERSION}.json": LATEST,
+    FOLDER / f"judged-v{checkpoint.VERSION}.json": ("estimated/", *LATEST, *ANEW),
+    FOLDER / f"estimated-v{checkpoint.VERSION}.json": (*LATEST, *ANEW),
 }
 DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
 DECIDED = FOLDER / f"decided-v{checkpoint.VERSION}.json"
@@ -290,16 +293,16 @@ def main() -> None:
     if not STEERED.exists():
         learner = PartitionLearner(steered(), PARTITION)
         steer(learner)
-        digests = write(learner, "classification", STEERED.with_suffix(".bin"), without=LATEST)
+        digests = write(learner, "classification", STEERED.with_suffix(".bin"), without=(*LATEST, *ANEW))
         STEERED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     if not CHANGED.exists():
         learner = PartitionLearner(changed(), PARTITION)
         change(learner)
-        digests = write(learner, "classification", CHANGED.with_suffix(".bin"), without=SINCE)
+        digests = write(learner, "classification", CHANGED.with_suffix(".bin"), without=(*SINCE, *ANEW))
         CHANGED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     if not DECIDED.exists():
         learner = PartitionLearner(decided(), PARTITION)
-        digests = write(learner, "classification", DECIDED.with_suffix(".bin"), without=())
+        digests = write(learner, "classification", DECIDED.with_suffix(".bin"), without=ANEW)
         DECIDED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     for path, without in JUDGED.items():
         if not path.exists():
