@@ -2,10 +2,11 @@
 
 The confidence of a prediction is its highest probability, as a share of their sum. Labels tell how often predictions of
 about that confidence were right: a calibration by histogram (Zadrozny, Elkan: Obtaining calibrated probability
-estimates from decision trees and naive Bayesian classifiers. ICML 2001), in which the past fades. The mean calibrated
-confidence of the last predictions estimates their accuracy (confidence-based performance estimation; Guillory et al.:
-Predicting with confidence on unseen distributions. ICCV 2021). It sees that instances come which the model is less sure
-of. It cannot see that the same instances have other labels now: that only labels tell.
+estimates from decision trees and naive Bayesian classifiers. ICML 2001), in which the past fades. The accuracy of the
+last predictions is estimated as that of the last labels, and by how much the mean calibrated confidence has changed
+from those to these (difference of confidences; Guillory et al.: Predicting with confidence on unseen distributions.
+ICCV 2021). It sees that instances come which the model is less sure of. It cannot see that the same instances have
+other labels now: that only labels tell.
 """
 
 from collections.abc import Mapping
@@ -69,13 +70,14 @@ class Estimation:
 
     def accuracy(self) -> float | None:
         """Of about the last 1,000 predictions; None before the first label, or prediction."""
-        totals = self._state.totals
-        return float(totals[CONFIDENCE] / totals[PREDICTED]) if totals[LABELLED] and totals[PREDICTED] else None
+        totals, error = self._state.totals, self.error()
+        if error is None or not totals[PREDICTED]:
+            return None
+        return min(max(float(totals[CONFIDENCE] / totals[PREDICTED]) - error, 0.0), 1.0)
 
     def error(self) -> float | None:
-        """The estimate by what was known before each label came, minus the accuracy, of about the last 1,000 labels.
-
-        None before the first.
+        """The mean calibrated confidence, by what was known before each label came, minus the accuracy, of about the
+        last 1,000 labels: what `accuracy` subtracts. None before the first.
         """
         totals = self._state.totals
         return float((totals[EXPECTED] - totals[RIGHT]) / totals[LABELLED]) if totals[LABELLED] else None

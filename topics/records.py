@@ -355,8 +355,8 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     overall, window, fading : metric name -> value, null where it is not defined yet
     counters : joined, expired, … of the partition
     size : nodes, leaves, bytes, … of the model
-    estimated : accuracy of the last predictions before their labels come, the error of such an estimate, and the
-        accuracy that the partition's last labels show (observed)
+    estimated : accuracy of the last predictions before their labels come, the error of confidence that it
+        has subtracted, and the accuracy that the partition's last labels show (observed)
     classes : class -> n (weight of its labels), recall, precision and f1 over the window or fading, and
         over the window auroc
     comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/promotion.md)

@@ -523,8 +523,8 @@ class StreamView:
         return comparisons.rows_of(told, since)
 
     def expected(self, partition: int | None = None) -> tuple[float | None, float | None]:
-        """The accuracy that is expected of the champion before labels come, and the error of such an estimate: the mean
-        over partitions."""
+        """The accuracy that is expected of the champion before labels come, and the error of confidence that it has
+        subtracted: the mean over partitions."""
         told = [record.estimated for record in self.of_role(CHAMPION, partition)]
         found = [
             [each[name] for each in told if each is not None and each.get(name) is not None]

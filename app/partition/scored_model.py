@@ -218,8 +218,8 @@ class ScoredModel(RunningModel):
         return found
 
     def estimated(self) -> dict[str, float]:
-        """`accuracy` of the last predictions before their labels come, the `error` of such an estimate, and what is
-        `observed` by the last labels of this partition; without what is not known."""
+        """`accuracy` of the last predictions before their labels come, the `error` of confidence that is
+        subtracted, and what is `observed` by the last labels of this partition; without what is not known."""
         if self.estimation is None:
             return {}
         found = {

@@ -227,9 +227,13 @@ METRICS: dict[str, Measure] = {
     COVERAGE_TARGET: Measure(GAUGE, "Share of the labels that predictions.coverage asks for."),
     DECISION_TARGET: Measure(GAUGE, "What decision asks for of a class.", ("target", "class")),
     ESTIMATED: Measure(
-        GAUGE, "Accuracy expected of the last predictions, by calibrated confidence, before labels come.", ("model",)
+        GAUGE,
+        "Accuracy expected of the last predictions, before labels come: by how much confidence has changed.",
+        ("model",),
     ),
-    ESTIMATE_ERROR: Measure(GAUGE, "What was expected minus the accuracy that the last labels show.", ("model",)),
+    ESTIMATE_ERROR: Measure(
+        GAUGE, "Calibrated confidence minus the accuracy that the last labels show; it is subtracted.", ("model",)
+    ),
     OBSERVED: Measure(
         GAUGE, "Accuracy that about the last 1,000 labels of the partition show, the newest counting most.", ("model",)
     ),

@@ -163,16 +163,17 @@ def _quality() -> Row:
               "Accuracy of the last labels, less the champion's: above 0 the challenger is better.",
               Query(f"{others} - on (stream, partition) group_left () {of_champion}", place), least=None),
         graph("Expected before labels come", "percentunit",
-              "Accuracy of the last predictions by the models' calibrated confidence. It cannot see that the same "
-              "instances have other labels than before.",
+              "Accuracy of the last labels, and by how much the models' confidence has changed since. It cannot see "
+              "that the same instances have other labels than before.",
               Query(f"max by (stream, partition, model) (riparian_estimated_accuracy_ratio{{{MODEL}}})", place),
               least=None),
         graph("Accuracy of each partition", "percentunit",
               "By about the last 1,000 labels of the partition alone, also where all partitions learn one model.",
               Query(f"max by (stream, partition, model) (riparian_observed_accuracy_ratio{{{MODEL}}})", place),
               least=None),
-        graph("Error of what is expected", "percentunit",
-              "Expected accuracy minus that of the labels that came: near 0 it can be trusted.",
+        graph("Error of confidence", "percentunit",
+              "Calibrated confidence minus the accuracy of the labels that came, which is subtracted from what is "
+              "expected: where it moves, that cannot be trusted.",
               Query(f"max by (stream, partition, model) (riparian_estimated_accuracy_error{{{MODEL}}})", place),
               least=None),
         graph("Advantage of each challenger", "short",

@@ -199,11 +199,11 @@ def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
         assert scrape.value("riparian_accuracy_ratio", **here, model=model, scope="window") == 1 / 3
         assert scrape.value(names.STATE, **here, part=model) > 0
         assert scrape.value(names.MODEL, **here, model=model, learner="last-label") == 1
-        # Expected of a to d: nothing, then certainty, until c was wrong.
+        # Confidence in a to d: nothing, then certainty, until c was wrong.
         f = 0.999
-        expected = (f**2 + f + (f + 10) / (f + 11)) / (f**3 + f**2 + f + 1)
-        assert scrape.value(names.ESTIMATED, **here, model=model) == pytest.approx(expected)
-        assert scrape.value(names.ESTIMATE_ERROR, **here, model=model) == pytest.approx(1 / (f**2 + f + 1))
+        confidence, error = (f**2 + f + (f + 10) / (f + 11)) / (f**3 + f**2 + f + 1), 1 / (f**2 + f + 1)
+        assert scrape.value(names.ESTIMATED, **here, model=model) == pytest.approx(confidence - error)
+        assert scrape.value(names.ESTIMATE_ERROR, **here, model=model) == pytest.approx(error)
         assert scrape.value(names.OBSERVED, **here, model=model) == pytest.approx(f / (f**2 + f + 1))
         assert not scrape.values("riparian_auroc_ratio", scope="overall")
         for label, n, recall in (("X", 2, 0.5), ("Y", 1, 0.0)):

@@ -36,7 +36,10 @@ class NaiveEstimation:
             self.labels.append((confidence, self.calibrated(confidence), max(p) > 0 and p.index(max(p)) == y))
 
     def accuracy(self):
-        return self.faded(self.predictions) if self.labels and self.predictions else None
+        if not self.labels or not self.predictions:
+            return None
+        change = self.faded(self.predictions) - self.faded([expected for _, expected, _ in self.labels])
+        return min(max(self.faded([right for *_, right in self.labels]) + change, 0.0), 1.0)
 
     def error(self):
         return self.faded([expected - right for _, expected, right in self.labels]) if self.labels else None

@@ -116,7 +116,7 @@ export function charts(app, shared, kinds) {
     delay: () => new Chart(shared, { title: "Label delay", unit: "features to label, half within", log: true, format: (value) => span(value), height: 110, lines: [{ name: "delay", label: "p50", colour: "--slate" }] }),
     latency: () => new Chart(shared, { title: "Features to prediction", unit: "", log: true, format: (value) => span(value), height: 130, lines: [
       { name: "p99", label: "p99", colour: "--slate" }, { name: "p50", label: "p50", colour: "--slate2", dash: [5, 3] }] }),
-    doubt: () => new Chart(shared, { title: "Error of what is expected", unit: "points: expected accuracy minus that of the labels that came", format: points, height: 90, lines: [{ name: "estimate-error:champion", label: "champion", colour: "--m0" }] }),
+    doubt: () => new Chart(shared, { title: "Error of confidence", unit: "points: calibrated confidence minus the accuracy of the labels that came; subtracted from what is expected", format: points, height: 90, lines: [{ name: "estimate-error:champion", label: "champion", colour: "--m0" }] }),
     nodes: () => new Chart(shared, { title: "Nodes", unit: "of the models' trees", zero: true, format: plain, height: 120, lines: roles.map((role, i) => ({ name: `nodes:${role}`, label: role, colour: `--m${i % 5}`, dash: style(i).dash })) }),
   };
   const shown = kinds.map((kind) => made[kind]());
