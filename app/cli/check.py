@@ -264,6 +264,15 @@ def waiting_bytes(spec: "Spec") -> int:
     return min(spec.most_waiting * each, spec.join.max_pending_bytes)
 
 
+def joined_bytes(spec: "Spec") -> int:
+    """Bytes that remembered ids of joined instances take when there are as many as may be, per partition."""
+    from app.partition.room import JOINED_BYTES, most_joined
+
+    if spec.topics.labels is None:
+        return 0
+    return JOINED_BYTES * most_joined(spec.most_waiting, spec.join.max_pending_bytes)
+
+
 def _summary(
     spec: "Spec",
     report: "TopicsReport | None",
@@ -294,6 +303,7 @@ def _summary(
         },
         "auto": None if resolved is None else resolved._asdict(),
         "waiting_bytes": waiting_bytes(spec),
+        "joined_bytes": joined_bytes(spec),
     }
     price = reasons_price.price_of(spec)
     if price is not None:
@@ -459,5 +469,12 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
         f"{waiting_bytes(spec) / 1e6:,.0f} MB when full"
     )
     console.print(f"waiting for labels: {waits if spec.most_waiting else 'nothing does'}", highlight=False)
+    if remembered := joined_bytes(spec):
+        console.print(
+            f"learned ids are remembered for {format_duration(spec.join.horizon)}, so that what comes again is known: "
+            f"up to {remembered / 1e6:,.0f} MB a partition",
+            highlight=False,
+            soft_wrap=True,
+        )
     if report is not None and report.missing and spec.create_topics != "never":
         console.print(f"missing topics are created by riparian worker: {escape(', '.join(report.missing))}")

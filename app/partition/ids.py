@@ -17,8 +17,10 @@ from topics.slices import Texts
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
 
 _BEHIND = bytes(SPARE)
+_PUBLIC_KEY = np.array([0x7269706172696131, 0x6A6F696E65643131], np.uint64)
 _ONE, _FOUR, _EIGHT = np.uint64(1), np.uint64(4), np.uint64(8)
 
 
@@ -66,6 +68,14 @@ def _words(text: Bytes) -> NDArray[np.uint64]:
     return view(text, "<u8")
 
 
+def digests(text: Bytes, ends: Ints) -> Hashes:
+    """64 bits for each id, of one key in all processes, as `tags` otherwise: what states hold. A table by these alone
+    would be everybody's to slow down (joining.py has a key of its own)."""
+    found = np.empty(len(ends), np.uint64)
+    _digests(_PUBLIC_KEY, text, _words(text), ends, found)
+    return found
+
+
 def tags(key: NDArray[np.uint64], text: Bytes, ends: Ints) -> Ints:
     """The hash of each id, of 31 bits. text, ends : as `packed` gives them; what is behind the last does not count."""
     found = np.empty(len(ends), np.int64)
@@ -108,8 +118,8 @@ def _sip_round(a, b, c, d):
 
 
 @kernel
-def _tag(key, text, words, start, stop):
-    """31 bits of the SipHash-1-3 of text[start:stop]."""
+def _sip_hash(key, text, words, start, stop):
+    """The SipHash-1-3 of text[start:stop]."""
     a = key[0] ^ np.uint64(0x736F6D6570736575)
     b = key[1] ^ np.uint64(0x646F72616E646F6D)
     c = key[0] ^ np.uint64(0x6C7967656E657261)
@@ -135,13 +145,22 @@ def _tag(key, text, words, start, stop):
     c ^= np.uint64(0xFF)
     for _ in range(3):
         a, b, c, d = _sip_round(a, b, c, d)
-    return np.int64((a ^ b ^ c ^ d) >> np.uint64(33))
+    return a ^ b ^ c ^ d
 
 
 @kernel
 def _tags(key, text, words, ends, written):
-    """Write the tag of each id. O(bytes). words : the numbers that begin at each byte of text."""
+    """Write 31 bits of the hash of each id. O(bytes). words : the numbers that begin at each byte of text."""
     start = np.uint64(0)
     for i in range(len(ends)):
-        written[i] = _tag(key, text, words, start, np.uint64(ends[i]))
+        written[i] = np.int64(_sip_hash(key, text, words, start, np.uint64(ends[i])) >> np.uint64(33))
+        start = np.uint64(ends[i])
+
+
+@kernel
+def _digests(key, text, words, ends, written):
+    """Write the whole hash of each id. O(bytes)."""
+    start = np.uint64(0)
+    for i in range(len(ends)):
+        written[i] = _sip_hash(key, text, words, start, np.uint64(ends[i]))
         start = np.uint64(ends[i])

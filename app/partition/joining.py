@@ -9,18 +9,22 @@ hash of their file and of what it imports of `models`, so an edit of another fil
 Stream time may go on by more than a minute at once (clock.py), for example after a week-end without records. What
 arrived last before such a *gap* counts as waiting since its end: it may have come at any time in between. Otherwise the
 first records of Monday, which still have Friday's time, would expire at once.
+
+An instance that was learned is remembered by hashes (joined_ids.py): a label that finds none waiting, and features that
+were not waiting, are looked up there.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from app.partition.ids import Bytes, Ints
+from app.partition.ids import Bytes, Hashes, Ints
 from models.contract import LEARN, PREDICT, Floats
 from models.kernel import kernel
+from models.words import zeros_above
 
-# columns of WaitingIndex.entries; with a spare one, an entry is as long as a line of the processor's cache
-TAG, START, LENGTH, PLACE, ARRIVED, HOME, SERIAL, ENTRY_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 8
+# columns of WaitingIndex.entries; an entry is as long as a line of the processor's cache
+TAG, START, LENGTH, PLACE, ARRIVED, HOME, SERIAL, MARK, ENTRY_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 # numbers in WaitingIndex.at
 N, N_FREE, N_LEFT = 0, 1, 2  # waiting; free rows; homes in `left`
 HEAD, TAIL, SINCE = 3, 4, 5  # of the queue; where its tail was at the last checkpoint
@@ -29,7 +33,11 @@ NEXT_SERIAL, READ = 8, 9  # number of the next arrival; what reading ahead came 
 WEIGHED, EXTRA_LIVE, N_AT = 10, 11, 12  # whether rows have bytes beside those that all have; bytes of those that wait
 
 # what happens to records, in PendingStore.counts
-JOINED, EXPIRED, EVICTED, UNMATCHED, REPEATED_IDS, REPEATED_LABELS = 0, 1, 2, 3, 4, 5
+JOINED, EXPIRED, EVICTED, UNMATCHED, REPEATED_IDS, REPEATED_LABELS, CORRECTED, FORGOTTEN = 0, 1, 2, 3, 4, 5, 6, 7
+# numbers in JoinedIds.at: the first position that is remembered, the next one, rows of `times` that are used
+FIRST, NEXT, N_TIMES, N_REMEMBERED = 0, 1, 2, 3
+GRAINS = 64  # of a horizon: joined ids are forgotten together with others of the same grain
+NEVER = 2**62
 # the clock: stream time, ms; columns that predictions have had up to now; rows of `gaps` that are used
 NOW, WIDTH, N_GAPS, CLOCK = 0, 1, 2, 3
 GAPS = 8  # that are remembered
@@ -47,6 +55,7 @@ class Batch(NamedTuple):
     tags : (n,) int64, hashes of the ids (`app.partition.ids.tags`).
     times : (n,) int64 ms.
     y : (n,) float64, NaN for none; or empty.
+    digests : (n,) uint64, further hashes of the ids (`app.partition.ids.digests`); or empty.
     """
 
     text: Bytes
@@ -54,6 +63,7 @@ class Batch(NamedTuple):
     tags: Ints
     times: Ints
     y: Floats
+    digests: Hashes
 
 
 class Limits(NamedTuple):
@@ -66,6 +76,7 @@ class Limits(NamedTuple):
     column_bytes : that one column of predictions takes, of all models.
     width : columns that the predictions have.
     bound : ms; stream time that goes on by more at once leaves a gap.
+    max_joined : how many joined ids are remembered.
     """
 
     horizon: int
@@ -76,6 +87,7 @@ class Limits(NamedTuple):
     column_bytes: int
     width: int
     bound: int
+    max_joined: int
 
 
 @kernel
@@ -304,18 +316,183 @@ def _note_gap(clock, gaps, horizon, start, end):
     clock[N_GAPS] = n + 1
 
 
+@kernel(inline=True)
+def _first_slot(joined, digest):
+    """Where the search for a joined id begins: by a product with a key of the process, so that nobody can choose ids
+    that all begin in one place."""
+    shift = zeros_above(np.uint64(len(joined.slots))) + np.uint64(1)
+    return np.int64((digest * joined.key[0]) >> shift)
+
+
+@kernel(inline=True)
+def _slot_of(joined, digest):
+    """The slot of a joined id, or the free one in which it would stand. O(1)."""
+    slots, ring = joined.slots, joined.ring
+    mask = len(slots) - 1
+    slot = _first_slot(joined, digest)
+    while slots[slot] != 0 and ring[slots[slot] - 1, 0] != digest:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel(inline=True)
+def recall(joined, digest):
+    """The row in which an id was remembered last, or -1. O(1)."""
+    return np.int64(joined.slots[_slot_of(joined, digest)]) - 1
+
+
+@kernel(inline=True)
+def _forget_first(joined):
+    """Forget the position that was remembered first; whether its id is forgotten by that. O(1)."""
+    at, slots, ring = joined.at, joined.slots, joined.ring
+    mask = len(slots) - 1
+    row = at[FIRST] & (len(ring) - 1)
+    at[FIRST] += 1
+    gap = _slot_of(joined, ring[row, 0])
+    if np.int64(slots[gap]) != row + 1:  # the id was joined again since
+        return False
+    slot = (gap + 1) & mask
+    while slots[slot] != 0:
+        first = _first_slot(joined, ring[slots[slot] - 1, 0])
+        if (slot - first) & mask >= (slot - gap) & mask:
+            slots[gap] = slots[slot]
+            gap = slot
+        slot = (slot + 1) & mask
+    slots[gap] = 0
+    return True
+
+
 @kernel
-def join(instances, labels, early_y, limits, clock, gaps, counts, features, late, rows, before, op, row, y, waited):
+def _drop_time(joined):
+    at, times = joined.at, joined.times
+    for i in range(1, at[N_TIMES]):
+        times[i - 1, 0], times[i - 1, 1] = times[i, 0], times[i, 1]
+    at[N_TIMES] -= 1
+
+
+@kernel(inline=True)
+def _kept_for(horizon):
+    return horizon + max(1, horizon // GRAINS)
+
+
+@kernel
+def _forget_old(joined, horizon, now):
+    """Forget what was joined longer ago than the horizon, and a grain; when to look again."""
+    at, times = joined.at, joined.times
+    kept = _kept_for(horizon)
+    while at[N_TIMES] > 0 and now - times[0, 0] > kept:
+        stop = times[1, 1] if at[N_TIMES] > 1 else at[NEXT]
+        while at[FIRST] < stop:
+            _forget_first(joined)
+        _drop_time(joined)
+    return times[0, 0] + kept if at[N_TIMES] > 0 else NEVER
+
+
+@kernel(inline=True)
+def _place_next(joined, digest, hashes):
+    """Remember an id at the next position. O(1)."""
+    row = joined.at[NEXT] & (len(joined.ring) - 1)
+    slot = _slot_of(joined, digest)
+    joined.ring[row, 0] = digest
+    joined.ring[row, 1] = hashes
+    joined.slots[slot] = row + 1
+    joined.at[NEXT] += 1
+
+
+@kernel
+def place_all(joined, ring):
+    """Remember all of `ring`, in its order."""
+    for i in range(len(ring)):
+        _place_next(joined, ring[i, 0], ring[i, 1])
+
+
+@kernel(inline=True)
+def _hash_of(y):
+    """32 bits of a label."""
+    word = np.uint64(np.float64(y + 0.0).view(np.int64)) * np.uint64(0x9E3779B97F4A7C15)
+    return word >> np.uint64(32)
+
+
+@kernel(inline=True)
+def _remember(joined, digest, mark, y, limits, now, counts):
+    """An instance was joined. mark : of its features. When to look for what is to be forgotten. Amortised O(1)."""
+    at, times = joined.at, joined.times
+    if limits.max_joined == 0:
+        return NEVER
+    while at[NEXT] - at[FIRST] >= limits.max_joined:
+        if _forget_first(joined):
+            counts[FORGOTTEN] += 1
+        while at[N_TIMES] > 1 and times[1, 1] <= at[FIRST]:
+            _drop_time(joined)
+    n = at[N_TIMES]
+    if n == 0 or (n < len(times) and now - times[n - 1, 0] > max(1, limits.horizon // GRAINS)):
+        times[n, 0], times[n, 1] = now, at[NEXT]
+        at[N_TIMES] += 1
+    _place_next(joined, digest, np.uint64(mark) << np.uint64(32) | _hash_of(y))
+    return times[0, 0] + _kept_for(limits.horizon)
+
+
+@kernel(inline=True)
+def _same_label(joined, row, y):
+    return joined.ring[row, 1] & np.uint64(ROW_MASK) == _hash_of(y)
+
+
+@kernel(inline=True)
+def _same_features(joined, row, mark):
+    return joined.ring[row, 1] >> np.uint64(32) == np.uint64(mark)
+
+
+@kernel
+def mark_all(bits, sizes, marks):
+    """Write 32 bits of the features of each instance. bits : (rows, d) uint64, those of x; sizes : (n,) int64, rows of
+    each. A missing feature counts as none, so one that is new does not change the marks of those before."""
+    k = 0
+    for i in range(len(sizes)):
+        mark = np.uint64(sizes[i])
+        for _ in range(sizes[i]):
+            for j in range(bits.shape[1]):
+                word = bits[k, j]
+                if word << np.uint64(1) <= np.uint64(0xFFE0000000000000):  # no NaN
+                    if word << np.uint64(1) == np.uint64(0):
+                        word = np.uint64(0)  # -0.0 is 0.0
+                    mark = (mark ^ (word + np.uint64(j))) * np.uint64(0x9E3779B97F4A7C15)
+                    mark ^= mark >> np.uint64(32)
+            mark *= np.uint64(0x9E3779B97F4A7C15)
+            k += 1
+        marks[i] = np.int64(mark >> np.uint64(32))
+
+
+@kernel
+def join(
+    instances,
+    labels,
+    joined,
+    early_y,
+    limits,
+    clock,
+    gaps,
+    counts,
+    features,
+    marks,
+    late,
+    rows,
+    before,
+    op,
+    row,
+    y,
+    waited,
+):
     """Put a batch into the store and write the program; its length. O(records and what expires).
 
-    instances, labels, early_y (y by row of `labels`), clock, counts : mutated. gaps : (GAPS, 2) int64 ms, mutated: from
-    where to where time went on at once. features, late : Batch of n feature and m label records. rows : (n,) int32,
-    taken for the features. before : (n,) int64, labels before each feature. op, row, y : (2 n + m,) and waited :
-    (n + m,) int64 ms by LEARN: written.
+    instances, labels, joined, early_y (y by row of `labels`), clock, counts : mutated. gaps : (GAPS, 2) int64 ms,
+    mutated: from where to where time went on at once. features, late : Batch of n feature and m label records. marks :
+    (n,) int64, of the features. rows : (n,) int32, taken for the features. before : (n,) int64, labels before each
+    feature. op, row, y : (2 n + m,) and waited : (n + m,) int64 ms by LEARN: written.
     """
     n, m, width = len(features.ends), len(late.ends), limits.width
     now = clock[NOW]
     deadline = _deadline(instances, labels, limits.horizon, now, clock, gaps)
+    forget_at = _forget_old(joined, limits.horizon, now)
     if instances.at[N] > LARGE:
         instances.at[READ] = _read_ahead(instances, late) + _read_ahead(instances, features)
     k = n_learned = j = 0
@@ -327,6 +504,8 @@ def join(instances, labels, early_y, limits, clock, gaps, counts, features, late
             now = max(now, late.times[j])
             if now > deadline:
                 deadline = _expire(instances, labels, counts, limits.horizon, now, clock, gaps)
+            if now > forget_at:
+                forget_at = _forget_old(joined, limits.horizon, now)
             label = late.y[j]
             while label >= clock[WIDTH] and clock[WIDTH] < width:
                 clock[WIDTH] = min(2 * clock[WIDTH], width)
@@ -338,8 +517,16 @@ def join(instances, labels, early_y, limits, clock, gaps, counts, features, late
                 n_learned += 1
                 counts[JOINED] += 1
                 take_out(instances, found)
-            elif find(labels, late, j) >= 0:
-                counts[REPEATED_LABELS] += 1
+                mark = instances.entries[found, MARK]
+                forget_at = min(forget_at, _remember(joined, late.digests[j], mark, label, limits, now, counts))
+                j += 1
+                continue
+            known = recall(joined, late.digests[j])
+            early = find(labels, late, j) if known < 0 else -1
+            if known >= 0:
+                counts[REPEATED_LABELS if _same_label(joined, known, label) else CORRECTED] += 1
+            elif early >= 0:
+                counts[REPEATED_LABELS if early_y[early] == label else CORRECTED] += 1
             else:
                 while labels.at[N] >= limits.max_labels:  # more than one where the bound was lowered
                     take_out(labels, _oldest(labels))
@@ -356,15 +543,20 @@ def join(instances, labels, early_y, limits, clock, gaps, counts, features, late
         now = max(now, features.times[i])
         if now > deadline:
             deadline = _expire(instances, labels, counts, limits.horizon, now, clock, gaps)
+        if now > forget_at:
+            forget_at = _forget_old(joined, limits.horizon, now)
         op[k], row[k], y[k] = PREDICT, rows[i], np.nan
         k += 1
         label = features.y[i] if len(features.y) > 0 else np.nan
         while label >= clock[WIDTH] and clock[WIDTH] < width:
             clock[WIDTH] = min(2 * clock[WIDTH], width)
-        if np.isnan(label) and labels.at[N] > 0:
+        if labels.at[N] > 0:
             early = find(labels, features, i)
             if early >= 0:
-                label = early_y[early]
+                if np.isnan(label):
+                    label = early_y[early]
+                else:
+                    counts[REPEATED_LABELS if early_y[early] == label else CORRECTED] += 1
                 take_out(labels, early)
         if not np.isnan(label):
             op[k], row[k], y[k] = LEARN, rows[i], label
@@ -373,13 +565,18 @@ def join(instances, labels, early_y, limits, clock, gaps, counts, features, late
             n_learned += 1
             counts[JOINED] += 1
             _free(instances, rows[i])
-        elif limits.max_pending == 0:  # nothing waits
+            forget_at = min(forget_at, _remember(joined, features.digests[i], marks[i], label, limits, now, counts))
+            continue
+        if limits.max_pending == 0:  # nothing waits
             _free(instances, rows[i])
-        elif find(instances, features, i) >= 0:
+            continue
+        known = recall(joined, features.digests[i])
+        if (known >= 0 and _same_features(joined, known, marks[i])) or find(instances, features, i) >= 0:
             counts[REPEATED_IDS] += 1
             _free(instances, rows[i])
         else:
             put(instances, rows[i], features, i, now)
+            instances.entries[rows[i], MARK] = marks[i]
             each = limits.row_bytes + limits.column_bytes * clock[WIDTH]
             while (
                 instances.at[N] > limits.max_pending

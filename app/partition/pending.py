@@ -14,7 +14,12 @@ What happens when (each is counted):
 - An instance waits longer than the horizon, in stream time: it leaves unlearned. *expired*
 - More than `max_pending` instances wait, or they take more than `max_bytes`: the oldest leaves unlearned. *evicted*
 - A label waits longer than the horizon, or is pushed out by `max_labels`: *unmatched*. A label whose instance has
-  been learned already, or has left, ends here as well.
+  left ends here as well.
+- A label finds no instance waiting, and its id was joined no longer ago than the horizon: it was delivered again, or is
+  a correction of what was learned. Either is dropped. *repeated_labels*, *corrected_labels*
+- Features come again with the values of the instance of their id that was joined last: they are predicted, and nothing
+  waits. Other values are another instance, which waits for a label of its own. *repeated_ids*
+- More than `max_pending` joined ids are remembered: the oldest is forgotten. *forgotten_ids*
 
 Stream time is the later one of the two topics' times (clock.py). Where it goes on by more than a minute at once, what
 arrived last before that counts as waiting from then on. The bytes of an instance are computed, not measured. So all
@@ -29,12 +34,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from app.errors import StateError
 from app.partition.clock import BOUND_MS
-from app.partition.ids import Ints, new_key, packed, tags
+from app.partition.ids import Ints, digests, new_key, packed, tags
+from app.partition.joined_ids import JoinedIds
 from app.partition.joining import (
     ARRIVED,
     CLOCK,
     GAPS,
+    MARK,
     N_GAPS,
+    NEVER,
     NEXT_SERIAL,
     NOW,
     ROW_BITS,
@@ -43,18 +51,21 @@ from app.partition.joining import (
     Batch,
     Limits,
     join,
+    mark_all,
 )
 from app.partition.ragged import Ragged
-from app.partition.room import ROW_BYTES
+from app.partition.room import ROW_BYTES, most_joined
 from app.partition.segments import Columns, PendingCheckpoint, Segments
 from app.partition.waiting_index import WaitingIndex, grown
 from models.contract import PREDICT, Bags, Floats, Program
 from topics.slices import Texts
 
-COUNTERS = ("joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels")
+COUNTERS = (
+    "joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels", "corrected_labels", "forgotten_ids",
+)  # fmt: skip
+N_COUNTERS_BEFORE = 6  # in states of before joined ids were remembered
 UNBOUNDED = 2**62
 EMPTY = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
-NEVER = 2**62  # no number of an arrival is as large
 
 
 class Source(NamedTuple):
@@ -105,6 +116,8 @@ class PendingStore:
         The arrays grow by doubling, so they may take up to twice as much.
     bags : bool
         Whether an instance is a bag: 8 bytes per feature of each of its instances, and PLACE_BYTES.
+    remembers : bool
+        Whether joined ids are remembered: as many as instances may wait, JOINED_BYTES each of at most `max_bytes`.
     """
 
     def __init__(
@@ -117,6 +130,7 @@ class PendingStore:
         max_labels: int,
         max_bytes: int = UNBOUNDED,
         bags: bool = False,
+        remembers: bool = True,
     ) -> None:
         self.horizon_ms = int(horizon * 1000)
         self.max_pending = max_pending
@@ -129,6 +143,8 @@ class PendingStore:
         self.counts = dict.fromkeys(COUNTERS, 0)
         key = new_key()
         self._instances, self._labels = WaitingIndex.empty(key, bags), WaitingIndex.empty(key)
+        self.remembers = remembers
+        self._joined, self._blocks_written = JoinedIds.empty(key), 0
         # Columns that a prediction counts as, where the models' width does not follow from what came here.
         self.counted_width: int | None = None
         self._capacity = 0
@@ -155,9 +171,13 @@ class PendingStore:
         return self._labels.n_waiting
 
     @property
+    def max_joined(self) -> int:
+        return most_joined(self.max_pending, self.max_bytes) if self.remembers else 0
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of the arrays, used or not."""
-        tables = self._instances.n_bytes + self._labels.n_bytes + self._early_y.nbytes
+        tables = self._instances.n_bytes + self._labels.n_bytes + self._joined.n_bytes + self._early_y.nbytes
         slab = self._slab.nbytes if self._ragged is None else self._ragged.n_bytes
         return slab + sum(out.nbytes for out in self.out.values()) + tables
 
@@ -256,6 +276,7 @@ class PendingStore:
     def _reserve(self, n: int, n_bytes: int, n_labels: int, label_bytes: int) -> None:
         self._instances = self._instances.reserve(n, n_bytes)
         self._labels = self._labels.reserve(n_labels, label_bytes)
+        self._joined = self._joined.reserve(n + n_labels, self.max_joined)
         capacity = len(self._instances.entries)
         if capacity > self._capacity:
             self._capacity = capacity
@@ -313,23 +334,31 @@ class PendingStore:
         else:
             self._ragged.put(predicted, sizes, x, instances.rows)
             instances.extra[predicted] = self._ragged.weights(sizes)
+        remembered = self.max_joined > 0 or len(self._joined) > 0
+        seen, label_seen = (
+            digests(text, ends) if remembered else np.zeros(len(ends), np.uint64)
+            for text, ends in ((text, ends), (label_text, label_ends))
+        )
+        marks = marks_of(x, sizes) if remembered else np.zeros(n, np.int64)
         # Copies: they are writable and contiguous then, the one type that kernels are compiled for.
         y = np.zeros(0) if inline is None else np.array(inline, np.float64)
-        features = Batch(text, ends, tags(instances.key, text, ends), np.array(times, np.int64), y)
+        features = Batch(text, ends, tags(instances.key, text, ends), np.array(times, np.int64), y, seen)
         y = np.array(label_y, np.float64)
         label_tags = tags(instances.key, label_text, label_ends)
-        late = Batch(label_text, label_ends, label_tags, np.array(label_times, np.int64), y)
+        late = Batch(label_text, label_ends, label_tags, np.array(label_times, np.int64), y, label_seen)
         op, row, target = np.empty(2 * n + m, np.int8), np.empty(2 * n + m, np.int32), np.empty(2 * n + m)
         waited, happened = np.empty(n + m, np.int64), np.zeros(len(COUNTERS), np.int64)
         length = join(
             instances,
             labels,
+            self._joined,
             self._early_y,
             self._limits(),
             self._clock,
             self._gaps,
             happened,
             features,
+            marks,
             late,
             predicted,
             np.array(labels_before, np.int64),
@@ -356,6 +385,7 @@ class PendingStore:
             8 * len(self.out),
             self._width,
             BOUND_MS,
+            self.max_joined,
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -375,6 +405,7 @@ class PendingStore:
             "label_ids": label_ids,
             "label_id_ends": label_id_ends,
             **self._gaps_known(),
+            **self._joined.state(),
             **{f"out/{name}": out[rows] for name, out in self.out.items()},
         }
 
@@ -392,7 +423,11 @@ class PendingStore:
             *(self.counts[name] for name in COUNTERS),
         ]
         arrays = {"numbers": np.array(numbers, dtype=np.int64), **self._gaps_known()}
-        return PendingCheckpoint({**arrays, **instances.arrays, **labels.arrays}, instances.kept + labels.kept)
+        joined, kept = self._joined.checkpoint(self._blocks_written)
+        self._blocks_written = self._joined.n_full_blocks
+        return PendingCheckpoint(
+            {**arrays, **instances.arrays, **labels.arrays, **joined}, instances.kept + labels.kept + kept
+        )
 
     def _gaps_known(self) -> dict[str, NDArray[Any]]:
         n = int(self._clock[N_GAPS])
@@ -432,6 +467,8 @@ class PendingStore:
             self._restore_state(arrays, sources)
         else:
             self._restore_cut(arrays, sources)
+        self._joined = JoinedIds.restored(self._instances.key, arrays)
+        self._blocks_written = 0 if "x" in arrays else self._joined.n_full_blocks
         early = self._early_y[self._labels.rows()]
         if not np.isfinite(early).all() or (n_classes is not None and not np.isin(early, np.arange(n_classes)).all()):
             raise ValueError("the labels that wait are damaged")
@@ -484,11 +521,13 @@ class PendingStore:
             )
         if self._ragged is None:
             self._slab[rows] = x[which]
+            self._instances.entries[rows, MARK] = marks_of(x[which], None)
         else:
             bags = Bags.of(columns["size"], x)
             if (bags.size < 0).any() or bags.size.sum() != len(x):
                 raise ValueError("the bags that wait are damaged")
             chosen = bags.take(np.arange(len(bags.size))[which])
+            self._instances.entries[rows, MARK] = marks_of(chosen.x, chosen.size)
             self._ragged.put(rows, chosen.size, chosen.x, lambda: np.arange(self._capacity))
             self._instances.weigh(rows, self._ragged.weights(chosen.size))
         for name, out in self.out.items():
@@ -503,7 +542,17 @@ class PendingStore:
                 out[rows, : saved.shape[1]] = saved[which]
 
 
+def marks_of(x: Floats, sizes: Ints | None) -> Ints:
+    """32 bits of the features of each instance. sizes : of bags."""
+    marks = np.empty(len(x) if sizes is None else len(sizes), np.int64)
+    bits = np.require(x, np.float64, ("C", "W")).view(np.uint64)  # the one type that the kernel is compiled for
+    mark_all(bits, np.ones(len(x), np.int64) if sizes is None else np.array(sizes, np.int64), marks)
+    return marks
+
+
 def _counters(numbers: list[int]) -> dict[str, int]:
+    """Counts in the order of COUNTERS; those that came to it later were 0."""
+    numbers = numbers + [0] * (len(COUNTERS) - len(numbers) if len(numbers) == N_COUNTERS_BEFORE else 0)
     if not all(0 <= n < NEVER for n in numbers):
         raise ValueError("the counts of what waits are damaged")
     return dict(zip(COUNTERS, numbers, strict=True))

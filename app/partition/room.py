@@ -3,3 +3,9 @@ reckons with them does not wait for the kernels."""
 
 ROW_BYTES = 128  # of a waiting instance: entry, slots, queue, segments
 PLACE_BYTES = 16  # of a bag, beside its instances: where they begin, and how many
+JOINED_BYTES = 24  # of a joined id that is remembered: 16, and what finds it
+
+
+def most_joined(max_pending: int, max_bytes: int) -> int:
+    """How many joined ids are remembered: as many as instances may wait, or fit into their bytes."""
+    return min(max_pending, max_bytes // JOINED_BYTES, 2**30)

@@ -113,6 +113,7 @@ class PartitionState:
             max_labels=spec.join.max_labels,
             max_bytes=spec.join.max_pending_bytes,
             bags=spec.task == MULTI_INSTANCE,
+            remembers=spec.topics.labels is not None,
         )
         self.sharing: Sharing | None = None
         if spec.shares:

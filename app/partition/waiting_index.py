@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.ids import Bytes, Ints, gathered, tags
+from app.partition.ids import Bytes, Hashes, Ints, gathered, tags
 from app.partition.joining import (
     ENTRY_COLUMNS,
     EXTRA_LIVE,
@@ -44,6 +44,7 @@ from app.partition.joining import (
 Rows = NDArray[np.int32]
 
 LEAST_ROWS = 1024
+NO_HASHES: Hashes = np.zeros(0, np.uint64)
 
 
 class WaitingIndex(NamedTuple):
@@ -57,6 +58,7 @@ class WaitingIndex(NamedTuple):
         ARRIVED : ms of stream time.
         SERIAL : number of the arrival since the stream began.
         HOME : place in the last checkpoint (app/partition/segments.py), -1 where it is not in there.
+        MARK : 32 bits of the instance's features.
     queue : int32, rows in order of arrival, -1 where one has left.
     text : uint8, ids in order of arrival.
     free : (C,) int32, a stack of free rows.
@@ -173,7 +175,7 @@ class WaitingIndex(NamedTuple):
             raise ValueError("the ids that wait are damaged")
         index = self.reserve(len(ends), len(text))
         rows = index.take(len(ends))
-        put_all(index, rows, Batch(text, ends, tags(index.key, text, ends), arrived, np.zeros(0)))
+        put_all(index, rows, Batch(text, ends, tags(index.key, text, ends), arrived, np.zeros(0), NO_HASHES))
         return index, rows.astype(np.int64)
 
 

@@ -67,6 +67,8 @@ PENDING = {
     "unmatched": "riparian_unmatched_labels_total",
     "repeated_ids": "riparian_repeated_instances_total",
     "repeated_labels": "riparian_repeated_labels_total",
+    "corrected_labels": "riparian_corrected_labels_total",
+    "forgotten_ids": "riparian_forgotten_ids_total",
 }
 
 INSTANCES = "riparian_instances_total"
@@ -147,8 +149,12 @@ METRICS: dict[str, Measure] = {
         COUNTER, "Instances pushed out, unlearned, by join.max_pending or join.max_pending_bytes."
     ),
     PENDING["unmatched"]: Measure(COUNTER, "Labels that never met an instance, or pushed out by join.max_labels."),
-    PENDING["repeated_ids"]: Measure(COUNTER, "Instances whose id was waiting already: predicted, not learned."),
-    PENDING["repeated_labels"]: Measure(COUNTER, "Labels of an id whose label was waiting already: dropped."),
+    PENDING["repeated_ids"]: Measure(COUNTER, "Instances that wait, or were learned, already: predicted, not learned."),
+    PENDING["repeated_labels"]: Measure(COUNTER, "Labels that waited, or were learned, already: dropped."),
+    PENDING["corrected_labels"]: Measure(COUNTER, "Labels other than the one that waited, or was learned: dropped."),
+    PENDING["forgotten_ids"]: Measure(
+        COUNTER, "Learned ids forgotten before join.horizon, by join.max_pending: their labels may come again unseen."
+    ),
     REJECTED: Measure(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
     COMMANDS: Measure(COUNTER, "Commands to the stream, and what became of them.", ("command", "event")),
     IGNORED: Measure(COUNTER, "Deletes, tombstones and other changes that are no instances.", ("reason",)),

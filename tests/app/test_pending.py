@@ -1,6 +1,7 @@
 """The pending store against a naive one: a list of waiting instances, searched from the front."""
 
 import contextlib
+import struct
 from unittest import mock
 
 import numpy as np
@@ -9,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import StateError
-from app.partition import ids, joining, segments, waiting_index
-from app.partition.ids import new_key, packed
-from app.partition.pending import COUNTERS, PendingStore
+from app.partition import ids, joined_ids, joining, segments, waiting_index
+from app.partition.ids import digests, new_key, packed
+from app.partition.pending import COUNTERS, PendingStore, marks_of
 from app.partition.room import PLACE_BYTES, ROW_BYTES
 from models.contract import LEARN, Bags
 
 NAN = float("nan")
+GOLDEN = 0x9E3779B97F4A7C15
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,6 +41,9 @@ class NaiveStore:
         self.max_bytes = max_bytes
         self.waiting: list[tuple[str, int, float]] = []  # id, arrived, x
         self.labels: list[tuple[str, int, float]] = []  # id, arrived, y
+        self.joined: list[tuple[str, float, float]] = []  # id, x, y in the order of being joined
+        self.forgotten = 0  # of these, the first ones
+        self.grains: list[tuple[int, int]] = []  # from when and from which one on
         self.clock = 0
         self.gaps: list[tuple[int, int]] = []  # from where to where time went on by more than a minute
         self.width = 2  # columns that predictions need for the classes so far
@@ -63,6 +68,30 @@ class NaiveStore:
         alive = [w for w in self.labels if self.clock - self.since(w[1]) <= self.horizon]
         self.counts["unmatched"] += len(self.labels) - len(alive)
         self.labels = alive
+        while self.grains and self.clock - self.grains[0][0] > self.horizon + self.grain:
+            self.forgotten = self.grains[1][1] if self.grains[1:] else len(self.joined)
+            self.grains.pop(0)
+
+    @property
+    def grain(self) -> int:
+        return max(1, self.horizon // joining.GRAINS)
+
+    def recall(self, id_: str) -> tuple[float, float] | None:
+        """x and y of the last instance of this id that is remembered."""
+        return next((w[1:] for w in self.joined[self.forgotten :][::-1] if w[0] == id_), None)
+
+    def learn(self, id_: str, x: float, y: float, waited: float) -> None:
+        self.counts["joined"] += 1
+        self.learned.append((x, y, waited))
+        if len(self.joined) - self.forgotten >= self.max_pending:
+            oldest = self.joined[self.forgotten][0]
+            self.forgotten += 1
+            self.counts["forgotten_ids"] += self.recall(oldest) is None
+            if self.grains[1:] and self.grains[1][1] <= self.forgotten:
+                self.grains.pop(0)
+        if not self.grains or self.clock - self.grains[-1][0] > self.grain:
+            self.grains.append((self.clock, len(self.joined)))
+        self.joined.append((id_, x, y))
 
     @property
     def n_bytes(self) -> int:
@@ -75,14 +104,15 @@ class NaiveStore:
     def feature(self, id_: str, x: float, time: int, y: float) -> None:
         self.tick(time, y)
         early = [w for w in self.labels if w[0] == id_]
-        if y == y:
-            self.counts["joined"] += 1
-            self.learned.append((x, y, 0.0))
-        elif early:
+        if early:
             self.labels.remove(early[0])
-            self.counts["joined"] += 1
-            self.learned.append((x, early[0][2], 0.0))
-        elif any(w[0] == id_ for w in self.waiting):
+        if y == y:
+            if early:
+                self.counts["repeated_labels" if y == early[0][2] else "corrected_labels"] += 1
+            self.learn(id_, x, y, 0.0)
+        elif early:
+            self.learn(id_, x, early[0][2], 0.0)
+        elif any(w[0] == id_ for w in self.waiting) or x == (self.recall(id_) or [None])[0]:
             self.counts["repeated_ids"] += 1
         else:
             self.waiting.append((id_, self.clock, x))
@@ -95,15 +125,20 @@ class NaiveStore:
         found = [w for w in self.waiting if w[0] == id_]
         if found:
             self.waiting.remove(found[0])
-            self.counts["joined"] += 1
-            self.learned.append((found[0][2], y, (self.clock - self.since(found[0][1])) / 1000.0))
-        elif any(w[0] == id_ for w in self.labels):
-            self.counts["repeated_labels"] += 1
+            self.learn(id_, found[0][2], y, (self.clock - self.since(found[0][1])) / 1000.0)
+        elif known := self.recall(id_) or next((w[1:] for w in self.labels if w[0] == id_), None):
+            self.counts["repeated_labels" if known[1] == y else "corrected_labels"] += 1
         else:
             if len(self.labels) == self.max_labels:
                 self.labels.pop(0)
                 self.counts["unmatched"] += 1
             self.labels.append((id_, self.clock, y))
+
+    def hashes(self, x: float, y: float) -> np.uint64:
+        """Of features and label, as they are remembered."""
+        rows = np.array(instances(x) if self.bags else [x]).reshape(-1, 1)
+        (mark,) = marks_of(rows, np.array([len(rows)]) if self.bags else None)
+        return np.uint64((int(mark) << 32) | (struct.unpack("<Q", struct.pack("<d", y))[0] * GOLDEN % 2**64 >> 32))
 
     def state(self) -> dict[str, np.ndarray]:
         """As PendingStore.state; every prediction is [x, -x, 0, ...]."""
@@ -119,6 +154,12 @@ class NaiveStore:
         }
         if self.gaps:
             arrays["gaps"] = np.array(self.gaps)
+        if self.joined:
+            arrays["joined"] = np.array([self.forgotten, len(self.joined), *(n for pair in self.grains for n in pair)])
+            kept = self.joined[self.forgotten :]
+            hashes = digests(*packed([id_ for id_, _, _ in kept]))
+            arrays["joined/all"] = np.array([[h, self.hashes(x, y)] for h, (_, x, y) in zip(hashes, kept, strict=True)])
+            arrays["joined/all"] = arrays["joined/all"].reshape(-1, 2).astype(np.uint64)
         if self.bags:
             arrays["x"] = np.array([v for w in self.waiting for v in instances(w[2])]).reshape(-1, 1)
             arrays["size"] = np.array([len(instances(w[2])) for w in self.waiting], np.int64)
@@ -144,7 +185,8 @@ class Checkpoints:
 def everything_small():
     """Segments so small that a few rows make many of them, and make them anew; indexes that are often compacted."""
     small = mock.patch.multiple(segments, MAX_ROWS=6, SMALL=4, FANOUT=2, SLACK=2)
-    with small, mock.patch.object(waiting_index, "LEAST_ROWS", 4):
+    ring = mock.patch.multiple(joined_ids, BLOCK=4, LEAST=2)
+    with small, ring, mock.patch.object(waiting_index, "LEAST_ROWS", 4):
         yield
 
 
@@ -154,7 +196,18 @@ event = st.tuples(
     st.one_of(st.integers(0, 4), st.sampled_from([20_000, 20_001, 50_000])),  # time that passes
     st.sampled_from([0.0, 1.0, 1.0, 2.0, 7.0]),  # class of a label
     st.sampled_from([NAN, NAN, NAN, 1.0, 3.0]),  # inline label
+    st.booleans(),  # the features of this id that came last, again?
 )
+
+
+def values_of(events) -> list[float]:
+    """The instance that each event is, where it is one."""
+    values, last = [], dict[str, float]()
+    for i, (is_label, id_, *_, again) in enumerate(events):
+        values.append(last.get(id_, float(i)) if again else float(i))
+        if not is_label:
+            last[id_] = values[-1]
+    return values
 
 
 def value_at(store: PendingStore, row: int) -> float:
@@ -244,7 +297,7 @@ def test_store_equals_the_naive_one_however_it_is_cut_and_restored(
     for e in events:
         time += e[2] * 3
         times.append(time)
-    values = [float(i) for i in range(len(events))]
+    values = values_of(events)
     learned, predicted, at = [], [], 0
     with everything_small():
         for size, after in batches * (1 + len(events)):
@@ -293,7 +346,9 @@ def test_store_equals_the_naive_one_over_a_long_stream(seed, bags):
             for i in numbers:
                 # Labels of what comes later, came just before, or long ago; of the many that are no instance's, too.
                 other = i + int(rng.choice([5, -rng.geometric(0.1), -rng.geometric(0.004)]))
-                events.append((True, str(other), 0, 1.0, NAN) if rng.random() < 0.5 else (False, str(i), 0, 0.0, NAN))
+                y = float(rng.random() < 0.8)
+                again = i if rng.random() < 0.9 else other  # an instance of the same id
+                events.append((True, str(other), 0, y, NAN) if rng.random() < 0.5 else (False, str(again), 0, 0.0, NAN))
                 time += int(rng.integers(0, 30))
                 times.append(time)
             values = [float(i) for i in numbers]
@@ -312,7 +367,7 @@ def test_store_equals_the_naive_one_over_a_long_stream(seed, bags):
             assert_equal(store.state(), naive.state())
     assert learned == naive.learned
     assert store.counts == naive.counts
-    assert all(naive.counts[name] > 20 for name in COUNTERS if name != "repeated_ids"), naive.counts
+    assert all(naive.counts[name] > 20 for name in COUNTERS if name != "forgotten_ids"), naive.counts
 
 
 def new_store(**changed) -> PendingStore:
@@ -465,7 +520,7 @@ def test_bags_take_the_room_of_their_instances():
 def test_ids_with_the_same_hash_are_told_apart():
     text, ends = packed(["aa", "ab", "b"])
     same = np.full(3, 77, np.int64)
-    batch = joining.Batch(text, ends, same, np.zeros(3, np.int64), np.zeros(0))
+    batch = joining.Batch(text, ends, same, np.zeros(3, np.int64), np.zeros(0), waiting_index.NO_HASHES)
     waiting = waiting_index.WaitingIndex.empty(new_key()).reserve(3, 5)
     assert waiting.take(3).tolist() == [0, 1, 2]
     for row in range(3):
@@ -476,6 +531,59 @@ def test_ids_with_the_same_hash_are_told_apart():
     assert [joining.find(waiting, batch, i) for i in range(3)] == [-1, 1, 2]
     joining.take_out(waiting, 2)
     assert [joining.find(waiting, batch, i) for i in range(3)] == [-1, 1, -1]
+
+
+def test_what_is_delivered_again_is_known_until_the_horizon_has_passed_and_is_no_label_of_another_instance():
+    """Case 27: the features are their number, so 10 and 10.5 are two instances of one id."""
+    store, naive = new_store(horizon=1), NaiveStore(1000, 10, 60, 10**9)
+
+    def comes(events, time):
+        values = [float(e[1]) + (0.5 if e[2] else 0.0) for e in events]
+        learned = run_batch(store, events, [time] * len(events), values)[1]
+        for e, v in zip(events, values, strict=True):
+            naive.label(e[1], e[3], time) if e[0] else naive.feature(e[1], v, time, NAN)
+        assert store.counts == naive.counts
+        assert_equal(store.state(), naive.state())
+        return [(x, y) for x, y, _ in learned]
+
+    def features(*numbers, again=False):
+        return [(False, f"{i}", again, 0.0, NAN) for i in numbers]
+
+    def labels(y, *numbers):
+        return [(True, f"{i}", 0, y, NAN) for i in numbers]
+
+    assert comes([*features(0, 10, 11), *labels(1.0, 0, 10, 11)], 1) == [(0, 1), (10, 1), (11, 1)]
+    assert not comes([*features(0), *labels(1.0, 0)], 2)  # both were sent twice
+    assert not comes([*labels(1.0, 10), *labels(0.0, 11)], 3)  # again, and a correction
+    assert (store.counts["repeated_ids"], store.counts["repeated_labels"], store.counts["corrected_labels"]) == (
+        1,
+        2,
+        1,
+    )
+    assert comes([*features(10, 11, again=True), *labels(3.0, 10, 11)], 4) == [(10.5, 3), (11.5, 3)]
+    assert not comes(labels(3.0, 10), 5)
+    assert (store.n_waiting, store.n_labels_waiting) == (0, 0)
+    assert comes([*labels(1.0, 0), *features(0)], 2000) == [(0, 1)]  # a new one, which nothing recalls
+    assert store.counts["repeated_labels"] == 3
+
+
+def test_a_state_with_damaged_joined_ids_is_refused():
+    store = new_store()
+    put(store, ["a", "b"])
+    label(store, ["a", "b"])
+    for form in (store.state(), store.checkpoint().arrays):
+        (whole,) = (name for name in form if name.startswith("joined/"))
+        for name, wrong in (
+            ("joined", form["joined"][:-1]),
+            ("joined", np.array([0, 2**40, 1, 0])),
+            ("joined", np.array([0, 2])),
+            (whole, form[whole][:1]),
+            (whole, form[whole].astype(np.int64)),
+            (whole, form[whole].ravel()),
+        ):
+            with pytest.raises(ValueError, match="damaged"):
+                restored({**form, name: wrong}, {"m": 2})
+        restored(form, {"m": 2})
 
 
 @pytest.mark.skipif(not hasattr(joining.join, "signatures"), reason="the JIT is off")
@@ -489,7 +597,8 @@ def test_kernels_are_compiled_once():
         store.join(named, np.ones((i, 1)), [i] * i, y if i % 3 else None, named, y, np.full(i, i, np.int32), before)
     restored(store.checkpoint().arrays, {"m": 2})
     restored(store.state(), {"m": 2})
-    for kernel in (joining.join, joining.put_all, ids._gather, ids._tags, joining.compact, joining.rehash):
+    kernels = joining.join, joining.put_all, joining.place_all, joining.mark_all, joining.compact, joining.rehash
+    for kernel in (*kernels, ids._gather, ids._tags, ids._digests):
         # Ids are gathered from what was fetched, too, which cannot be written to.
         assert len(kernel.signatures) == 1 + (kernel is ids._gather), kernel
 

@@ -38,7 +38,7 @@ class Stream:
         self.written = Counter[int]()
 
     def new(self) -> PendingStore:
-        return PendingStore(1, {"m": 2}, horizon=1e6, max_pending=100_000, max_labels=self.max_labels)
+        return PendingStore(1, {"m": 2}, horizon=1e6, max_pending=100_000, max_labels=self.max_labels, remembers=False)
 
     def step(self, delays: np.ndarray, early: int = 0) -> PendingCheckpoint:
         """Instances whose labels come after `delays` steps (inf: never), and labels of nothing."""
