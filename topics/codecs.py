@@ -139,8 +139,12 @@ CODECS: dict[str, Callable[[Mapping, Schemas], Codec]] = {
     "protobuf": _protobuf,
     "arrow": _arrow,
 }
-# Those of them whose records may have an envelope.
-ENVELOPED = ("json", "json-schema")
+# Envelope -> those of them whose records may have it. Connect's is JSON's alone: in other formats it writes the row.
+ENVELOPED = {
+    "debezium": ("json", "json-schema", "avro", "protobuf"),
+    "connect": ("json", "json-schema"),
+    "cloudevents": ("json", "json-schema"),
+}
 # Those of them whose records hold many instances each -> the package that they need.
 BATCHED = {"arrow": "pyarrow"}
 # Those of them whose records name a schema of a registry -> the module that they need.

@@ -12,8 +12,31 @@ SECONDS_BELOW = 1e11
 # The first millisecond of the year 10000.
 END_OF_TIME_MS = 253_402_300_800_000.0
 
+# Logical types by which Kafka Connect and Debezium say the unit of a time -> milliseconds of one, in every format.
+UNITS = {
+    "org.apache.kafka.connect.data.Date": 86_400_000.0,
+    "org.apache.kafka.connect.data.Timestamp": 1.0,
+    "io.debezium.time.Date": 86_400_000.0,
+    "io.debezium.time.Timestamp": 1.0,
+    "io.debezium.time.MicroTimestamp": 1e-3,
+    "io.debezium.time.NanoTimestamp": 1e-6,
+}
+# Others are no moments where they are numbers: a time of day, a year, a span.
+_OTHERS = ("org.apache.kafka.connect.data.Time", "io.debezium.time.")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+def is_no_moment(name: object) -> bool:
+    """Whether a logical type of Kafka Connect or Debezium is of numbers that are no moments."""
+    return isinstance(name, str) and name.startswith(_OTHERS) and name not in UNITS
+
+
+def in_unit(value: float, unit: float) -> float:
+    """A number of units, of so many ms, as `milliseconds` wants it: seconds where it would take it for seconds."""
+    ms = value * unit if unit >= 1 else value / round(1 / unit)
+    return ms / 1000 if -SECONDS_BELOW < ms < SECONDS_BELOW else ms
 
 
 def milliseconds(value: str | int | float) -> float:

@@ -53,6 +53,7 @@ class Registry:
 
     def __init__(self, settings: "RegistrySpec", environment: Mapping[str, str]) -> None:
         self.settings = settings
+        self._addresses = settings.addresses
         self._environment = environment
 
     @classmethod
@@ -168,7 +169,21 @@ class Registry:
         self, session: aiohttp.ClientSession, method: str, *path: Any, body: Any = None
     ) -> dict[str, Any] | None:
         """The answer; None where the registry says that there is nothing of that name."""
-        url = URL("/".join([self.settings.url, *(quote(str(part), safe="") for part in path)]), encoded=True)
+        failed: list[UnreachableError] = []
+        for address in list(self._addresses):
+            try:
+                found = await self._ask_one(session, method, address, *path, body=body)
+            except UnreachableError as error:
+                failed.append(error)
+            else:
+                self._addresses.sort(key=lambda one: one != address)  # the next question begins with it
+                return found
+        raise failed[-1]
+
+    async def _ask_one(
+        self, session: aiohttp.ClientSession, method: str, address: str, *path: Any, body: Any = None
+    ) -> dict[str, Any] | None:
+        url = URL("/".join([address, *(quote(str(part), safe="") for part in path)]), encoded=True)
         data, headers = (None, {}) if body is None else (json.dumps(body), {"Content-Type": CONTENT_TYPE})
         try:
             async with session.request(method, url, data=data, headers=headers, allow_redirects=False) as answer:

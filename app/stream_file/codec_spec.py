@@ -50,11 +50,25 @@ class CodecSpec(Part):
 
 
 def _check_url(url: str) -> str:
-    parts = urlsplit(url)
+    """One address or several, with commas between."""
+    checked = [_checked(one.strip()) for one in url.split(",")]
+    if len({urlsplit(one).scheme for one in checked}) > 1:
+        raise ValueError(f'expected addresses that are all of http or all of https, found "{url}"; correct them')
+    return ",".join(checked)
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises where it is none
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f'expected the address of a registry, found "{url}"; write it like https://registry:8081')
     if parts.username is not None or parts.password is not None:
         raise ValueError("expected an address without user and password; give them as username and password")
+    if "?" in url or "#" in url:
+        raise ValueError(f'expected an address without a query or a fragment, found "{url}"; end it with the path')
     return url.rstrip("/")
 
 
@@ -82,7 +96,10 @@ class RecordNames(Part):
 class RegistrySpec(Part):
     """Where the schemas of the records are."""
 
-    url: _Url = Field(description="Address of the registry, of Confluent's API: `https://registry:8081`.")
+    url: _Url = Field(
+        description="Address of the registry, of Confluent's API: `https://registry:8081`. Of several, with commas "
+        "between, each is asked where those before it do not answer."
+    )
     username: str | None = Field(default=None, description="User (basic authentication).")
     password: _Secret | None = Field(default=None, description="Password: `${NAME}` or `file:PATH`.")
     token: _Secret | None = Field(default=None, description="Bearer token: `${NAME}` or `file:PATH`.")
@@ -107,6 +124,11 @@ class RegistrySpec(Part):
         description="How long a record waits for a schema that the registry does not know, before it is rejected. "
         "While the registry does not answer, it waits on.",
     )
+
+    @property
+    def addresses(self) -> list[str]:
+        """What `url` holds."""
+        return self.url.split(",")
 
     @model_validator(mode="after")
     def _check(self) -> "RegistrySpec":

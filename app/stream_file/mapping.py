@@ -5,7 +5,7 @@ from typing import Any
 
 from app.stream_file.record_spec import KEY, LabelSpec, RecordSpec
 from topics import codecs, records
-from topics.envelopes import AROUND, CLOUDEVENTS, placed
+from topics.envelopes import AROUND, CLOUDEVENTS, CONNECT, placed
 from topics.headers import header_of
 from topics.names import INPUTS, LEARNED, place_field
 from topics.paths import check_paths, dotted, first_conflict
@@ -16,11 +16,14 @@ def mapping_of(spec: Any) -> records.Mapping:
     record, label = _places("record", spec.record), _places("label", spec.label)
     for kind, part in (("features", spec.record), ("labels", spec.label)):
         form = getattr(spec.codec, kind)
-        if part.envelope is not None and form not in codecs.ENVELOPED:
-            wanted = " or ".join(codecs.ENVELOPED)
+        if part.envelope is not None and form not in codecs.ENVELOPED[part.envelope]:
+            wanted = " or ".join(codecs.ENVELOPED[part.envelope])
+            cure = "change one of them"
+            if part.envelope == CONNECT:
+                cure = "remove the envelope, since Kafka Connect writes the row alone in other formats"
             raise ValueError(
                 f"codec.{kind}: expected {wanted}, since the records have an envelope, {part.envelope}, found "
-                f"{form}; change one of them"
+                f"{form}; {cure}"
             )
     inside = () if bags else spec.record.x
     features = tuple(

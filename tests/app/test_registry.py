@@ -124,6 +124,28 @@ def test_only_the_registry_s_own_words_say_that_a_schema_is_not_there(answer: An
     assert type(error.value) is kind
 
 
+def test_of_several_addresses_the_first_that_answers_is_asked() -> None:
+    async def run() -> None:
+        asked = []
+
+        async def handle(request: web.Request) -> web.Response:
+            asked.append(str(request.url))
+            return web.Response(status=503 if request.path.startswith("/away") else 200, text='{"schema": "s"}')
+
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handle)
+        async with TestServer(app) as server:
+            urls = ["http://127.0.0.1:9", str(server.make_url("/away")), str(server.make_url("/here")) + "/"]
+            registry = Registry(RegistrySpec(url=", ".join(urls)), {})
+            assert await registry.schemas([1]) == {1: Schema(AVRO, "s")}
+            assert await registry.schemas([2]) == {2: Schema(AVRO, "s")}
+            assert [url.partition("/schemas")[0][-5:] for url in asked] == ["/away", "/here", "/here"]
+            with pytest.raises(UnreachableError, match=r"status 503"):
+                await Registry(RegistrySpec(url=",".join(urls[:2])), {}).schemas([1])
+
+    asyncio.run(run())
+
+
 def test_schemas_beyond_all_bounds_are_known_as_such_and_not_kept() -> None:
     """Their records are dead letters: they would wait for ever for an answer that can be read."""
     chain = {f"/api/subjects/s{i}/versions/1": (200, {"schema": "x", "references": [

@@ -13,6 +13,7 @@ import fastavro
 import numpy as np
 import pytest
 
+from app.errors import SpecError
 from app.stream_file.spec import Spec, build
 from topics import records as r
 from topics.codecs import JsonCodec
@@ -240,6 +241,123 @@ def test_logical_types() -> None:
         raw = record(("id", "string"), ("ts", "long"), ("x", record(("a", "int"), name="X")))
         values = [encode(raw, {"id": "1", "ts": ms * unit, "x": {"a": 1}}) for ms in (5, 1_700_000_000_000)]
         assert features(spec, codec_of(spec, content), values)[0].times == [5.0, 1_700_000_000_000.0]
+
+
+def connect(kind: str, name: str) -> dict[str, Any]:
+    return {"type": kind, "connect.version": 1, "connect.name": name}
+
+
+# 2026-11-26T12:34:56.789Z in the unit of each, as an envelope of Debezium's holds it.
+MOMENT = 1_795_696_496_789
+CHANGE = record(
+    ("before", ["null", record(
+        ("order_id", "long"),
+        ("total", {"type": "bytes", "logicalType": "decimal", "scale": 2, "precision": 10}),
+        ("note", ["null", "string"]),
+        ("micro", connect("long", "io.debezium.time.MicroTimestamp")),
+        ("nano", ["null", connect("long", "io.debezium.time.NanoTimestamp")]),
+        ("ms", connect("long", "io.debezium.time.Timestamp")),
+        ("both", {**connect("long", "org.apache.kafka.connect.data.Timestamp"), "logicalType": "timestamp-millis"}),
+        ("day", connect("int", "io.debezium.time.Date")),
+        ("clock", connect("long", "io.debezium.time.MicroTime")),
+        name="Value",
+    )]),
+    ("after", ["null", "Value"]), ("op", "string"), ("ts_ms", ["null", "long"]), name="Envelope",
+)  # fmt: skip
+ORDER = {
+    "order_id": 7, "total": Decimal("12.50"), "note": "n", "micro": MOMENT * 1000, "nano": MOMENT * 10**6, "ms": MOMENT,
+    "both": datetime.fromtimestamp(MOMENT / 1000, UTC), "day": 20_783, "clock": 45_296_000_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [1, 30])  # one by one, and as a block
+@pytest.mark.parametrize("envelope", [None, "debezium"])
+def test_times_that_connectors_write_are_read_in_their_unit(n: int, envelope: str | None) -> None:
+    """As JSON with a schema: microseconds were beyond the year 9999, and days were taken for seconds."""
+    value = encode(CHANGE, {"before": None, "after": ORDER, "op": "c", "ts_ms": 5})
+    inside = "" if envelope else "after."
+    more = {"envelope": envelope} if envelope else {}
+    for name, ms in (
+        ("micro", MOMENT),
+        ("nano", MOMENT),
+        ("ms", MOMENT),
+        ("both", MOMENT),
+        ("day", 20_783 * 86_400_000),
+    ):
+        fields = {"id": inside + "order_id", "x": "", "y": None, "time": inside + name, **more}
+        spec = spec_of(features={"total": {"type": "numeric", "from": inside + "total"}}, record=fields)
+        found, _ = features(spec, codec_of(spec, CHANGE), [value] * n)
+        assert (found.ids, found.times, found.x.tolist()) == (["7"] * n, [float(ms)] * n, [[12.5]] * n)
+        assert codec_of(spec).problems("features", schema(CHANGE), "S") == []
+    spec = spec_of(
+        features={"total": {"type": "numeric", "from": inside + "total"}}, record={**fields, "time": inside + "clock"}
+    )
+    found, _ = features(spec, codec_of(spec, CHANGE), [value] * n)
+    assert [x.reason for x in found.rejected] == [r.WRONG_TIME] * n
+    (problem,) = codec_of(spec).problems("features", schema(CHANGE), "S")
+    assert problem.sentence.endswith('after.clock" of S, found a long (MicroTime); map another field')
+
+
+@pytest.mark.parametrize("n", [1, 10])
+def test_changes_of_debezium_are_rows(n: int) -> None:
+    """As in JSON: deletes, tombstones and events that are about no row are passed over, and counted."""
+    spec = spec_of(
+        features={"total": "numeric", "note": "nominal", "kind": {"type": "nominal", "from": "@envelope:op"}},
+        record={"id": "order_id", "x": "", "y": None, "time": "@envelope:ts_ms", "envelope": "debezium"},
+        label={"id": "order_id", "y": "note", "envelope": "debezium"},
+    )
+    changes = [
+        *({"before": None, "after": ORDER, "op": op, "ts_ms": MOMENT} for op in "cru"),
+        {"before": ORDER, "after": None, "op": "d", "ts_ms": MOMENT},
+        *({"before": None, "after": None, "op": op, "ts_ms": None} for op in "tc"),
+        {"before": None, "after": ORDER, "op": "?", "ts_ms": None},
+    ]  # fmt: skip
+    values = [None, *(encode(CHANGE, change) for change in changes)] * n
+    found, known = features(spec, codec_of(spec, CHANGE), values)
+    assert (found.ids, found.times) == (["7"] * 3 * n, [float(MOMENT)] * 3 * n)
+    assert known[1:3] == [["n"], ["c", "r", "u"]]
+    wanted = [
+        (r.TOMBSTONE, True), (r.DELETE, True), (r.NO_ROW, True), (r.WRONG_ENVELOPE, False), (r.WRONG_ENVELOPE, False),
+    ]  # fmt: skip
+    assert [(x.reason, x.ignored) for x in found.rejected] == wanted * n
+    assert codec_of(spec).problems("features", schema(CHANGE), "S") == []
+    of_labels = labels(spec, codec_of(spec, CHANGE), values)
+    assert (of_labels.ids, [(x.reason, x.ignored) for x in of_labels.rejected]) == (["7"] * 3 * n, wanted * n)
+    plain = codec_of(spec).problems("labels", schema(record(("order_id", "long"), ("total", "double"))), "S")
+    assert 'label.envelope: expected the field "op" in S, found none' in [p.sentence.partition(";")[0] for p in plain]
+    with pytest.raises(
+        SpecError, match="remove the envelope, since Kafka Connect writes the row alone in other formats"
+    ):
+        spec_of(codec="avro", registry={"url": "http://r:1"}, record={"envelope": "connect"})
+
+
+PLACED = record(("id", "string"), ("total", "double"), name="ev.OrderPlaced")
+CANCELLED = record(("id", "string"), ("reason", "string"), name="ev.OrderCancelled")
+
+
+@pytest.mark.parametrize("n", [1, 10])
+@pytest.mark.parametrize("contents", [([PLACED, CANCELLED],), (PLACED, CANCELLED)])
+def test_records_of_another_kind_are_no_instances_without_a_feature(n: int, contents: tuple[Any, ...]) -> None:
+    """Of a union, or of a schema of their own: none of the features is in them."""
+    spec = spec_of(features={"total": "numeric"}, record={"x": "", "y": None})
+    bodies = [{"id": "1", "total": 2.5}, {"id": "2", "reason": "no"}]
+    if len(contents) == 1:
+        values = [
+            encode(contents[0], (f"ev.Order{kind}", body))
+            for kind, body in zip(("Placed", "Cancelled"), bodies, strict=True)
+        ]
+    else:
+        values = [encode(content, body, i) for i, (content, body) in enumerate(zip(contents, bodies, strict=True), 1)]
+    found, _ = features(spec, codec_of(spec, *contents), values * n)
+    assert found.ids == ["1"] * n
+    detail = f"none of the features is in ev.OrderCancelled, so it is a record of another kind (schema {len(contents)})"
+    assert [(x.reason, x.detail) for x in found.rejected] == [(r.UNUSABLE_SCHEMA, detail)] * n
+    # A feature in a header may be all that there is.
+    spec = spec_of(
+        features={"total": "numeric", "h": {"type": "nominal", "from": "@header:h"}}, record={"x": "", "y": None}
+    )
+    raw = RawBatch([0, 1], [0, 0], [None, None], values, [[], [("h", b"u")]])
+    assert codec_of(spec, *contents).decode_features(raw, spec.vocabularies()).ids == ["1", "2"]
 
 
 def test_names_of_maps_and_types_of_references() -> None:

@@ -183,6 +183,16 @@ def test_nanoseconds_are_rounded_once():
     assert found.times == [nanoseconds / 1_000_000] != [float(nanoseconds) / 1_000_000]
 
 
+@pytest.mark.parametrize(
+    "name", ["io.debezium.time.MicroTime", "org.apache.kafka.connect.data.Time", "io.debezium.time.Year"]
+)
+def test_a_time_of_day_is_no_time(name):
+    """It was taken for seconds, in January 1970."""
+    of_time = schema(at=("int64", name, None))
+    found = decoded([{"schema": of_time, "payload": {"id": 1, "at": 45_296_000}}], envelope="connect", time="at")
+    assert why(found) == [(0, r.WRONG_TIME, False)]
+
+
 def test_dates_before_the_seventies_are_not_taken_for_seconds():
     of_time = schema(at=("int32", "io.debezium.time.Date", None))
     found = decoded([{"schema": of_time, "payload": {"id": 1, "at": 10}}], envelope="connect", time="at")

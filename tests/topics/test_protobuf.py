@@ -147,7 +147,8 @@ def test_defaults_are_of_fields_that_cannot_say_whether_they_are_there() -> None
 
 
 def test_times() -> None:
-    text = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message R { string id = 1; TIME ts = 2; }'
+    text = 'syntax = "proto3"; import "google/protobuf/timestamp.proto";'
+    text += "message R { string id = 1; TIME ts = 2; double a = 3; }"
     spec = spec_of(features={"a": "numeric"}, record={"x": "", "y": None, "time": "ts"})
     for kind, fields, ms in (
         ("google.protobuf.Timestamp", {"ts": "1971-05-06T07:08:09.123456Z"}, 42361689123.456),
@@ -196,9 +197,9 @@ def test_bags() -> None:
 # which message, and which schema --------------------------------------------------------------------------------------
 
 NESTED = """syntax = "proto3";
-message B { string id = 1; map<string, B> first = 2; message Z { string id = 2; }
-message A { message Q { string id = 3; } } }
-message A { string id = 4; }"""
+message B { string id = 1; double a = 9; map<string, B> first = 2; message Z { string id = 2; double a = 9; }
+message A { message Q { string id = 3; double a = 9; } } }
+message A { string id = 4; double a = 9; }"""
 
 
 def test_messages_are_counted_as_they_stand_in_the_text() -> None:
@@ -272,7 +273,7 @@ def test_types_that_do_not_fit_are_sentences_and_reasons() -> None:
         "a": "a message (com.shop.Order.Inner)", "n": "bytes", "k": "a whole number", "l": "a list",
         "p": "a message (com.shop.Order.Inner)", "ws": "a string", "when": "a message (google.protobuf.Timestamp)",
     }  # fmt: skip
-    ids = spec_of(features={"a": "numeric"}, record={"id": "raw", "x": "", "y": None})
+    ids = spec_of(features={"word": "nominal"}, record={"id": "raw", "x": "", "y": None})
     problem = codec_of(ids).problems("features", schema(text), "S")[0]
     assert (problem.slot.owner, problem.missing) == ("record.id", False)
     found, _ = features(ids, codec_of(ids, text), [HEAD + b"\0" + ORDER(raw=b"7").SerializeToString()])
@@ -326,7 +327,7 @@ def test_messages_that_lead_to_many_others_are_unusable() -> None:
     spec = spec_of(features={"a": "numeric"}, record={"x": "", "y": None})
     ring = "".join(f"message M{i} {{ M{(i + 1) % 9000} next = 1; }}" for i in range(9000))
     star = "message S {" + "".join(f"M{i} m{i} = {i + 2};" for i in range(0, 3000)) + "}"
-    row = "message R { string id = 1; repeated R next = 2; message I {} }"
+    row = "message R { string id = 1; repeated R next = 2; double a = 3; message I {} }"
     codec = codec_of(spec, f'syntax = "proto3"; {row} {ring} {star}')
     many = features(spec, codec, [HEAD + b"\2" + whole(i) + b"\x0a\1k" for i in range(300)])[0]
     assert (many.ids, {x.reason for x in many.rejected}) == (["k"], {r.UNUSABLE_SCHEMA})

@@ -218,6 +218,7 @@ def test_what_is_wrong_about_a_value_leaves_the_next_ones_alone(name: str, kit: 
     other = b"\0\0\0\0\3" + good[5:]
     odd = {
         None: r.TOMBSTONE, b"": r.EMPTY, b"{}": r.NO_SCHEMA_ID, b"\0\0\0": r.NO_SCHEMA_ID,
+        b"\0" + (1).to_bytes(8, "big") + good[5:]: r.NO_SCHEMA_ID,
         b"\1" + bytes(15): r.NO_SCHEMA_ID, other: r.UNUSABLE_SCHEMA, Unknown(good): r.UNKNOWN_SCHEMA,
         good + bytes(2000): r.TOO_LARGE, **{good[:5] + junk: kit.malformed for junk in kit.junk},
     }  # fmt: skip
@@ -227,6 +228,21 @@ def test_what_is_wrong_about_a_value_leaves_the_next_ones_alone(name: str, kit: 
         assert [x.reason for x in found.rejected] == list(odd.values())
     for one, reason in odd.items():
         assert [x.reason for x in features(spec, codec_of(name, spec, {3: kit.foreign}), [one])[0].rejected] == [reason]
+
+
+def test_ids_of_eight_bytes_are_said_to_be_some(name: str, kit: Kit) -> None:
+    """Apicurio's own serializers write them until 3.0; four zero bytes first are no id of four bytes."""
+    spec, codec, value = (
+        spec_of(),
+        codec_of(name, spec_of()),
+        b"\0" + (5).to_bytes(8, "big") + kit.value(a_row(random.Random(2)))[5:],
+    )
+    assert codec.unknown_features(batch([value])) == {}
+    found, _ = features(spec, codec, [value] * 5)
+    assert {(x.reason, "io.apicurio.registry.serde.Legacy4ByteIdHandler" in x.detail) for x in found.rejected} == {
+        (r.NO_SCHEMA_ID, True)
+    }
+    assert len(found.rejected) == 5
 
 
 def test_a_schema_that_nobody_asked_for_is_a_mistake_of_the_program(name: str, kit: Kit) -> None:

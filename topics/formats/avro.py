@@ -30,7 +30,8 @@ class AvroCodec(RegisteredCodec):
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
         values, way = inside(mapping), Way(parse, reader, problems, READING, why, _blocks)
-        self._readers = FeatureReader(values, schemas, way), LabelReader(values, schemas, way)
+        features = FeatureReader(values, schemas, way, needs_one=len(values.features) == len(mapping.features))
+        self._readers = features, LabelReader(values, schemas, way)
         super().__init__(mapping, schemas, *self._readers)
         self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
         self.encode_predictions = PredictionWriter(schemas, mapping.further).write

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from topics.formats import avro_kernel as k
 from topics.formats import avro_types as a
-from topics.formats.avro_reader import STAMPED
+from topics.formats.avro_reader import lacking
 from topics.formats.avro_types import Type
 from topics.formats.slots import BAG, FLAG, ID, NUMBER, OBJECT, SCALAR, TARGET, TIME
 from topics.formats.tuples import Shape
@@ -42,7 +42,7 @@ def program(shape: Shape, schema: Type, symbols: list[str]) -> Program | None:
 
     symbols : of enums, to which this program's are added.
     """
-    made = _Compiler(shape, symbols)
+    made = _Compiler(shape, schema, symbols)
     try:
         made.read(schema, [(slot.path, i) for i, slot in enumerate(shape.slots)])
     except (_NoProgramError, RecursionError):
@@ -52,10 +52,10 @@ def program(shape: Shape, schema: Type, symbols: list[str]) -> Program | None:
 
 
 class _Compiler:
-    def __init__(self, shape: Shape, symbols: list[str]) -> None:
+    def __init__(self, shape: Shape, schema: Type, symbols: list[str]) -> None:
         self.lines: list[tuple[int, int, int, int]] = []
         self.targets: list[int] = []
-        self._shape, self._symbols = shape, symbols
+        self._shape, self._symbols, self._lacking = shape, symbols, lacking(shape, schema)
         self._columns = {i: column for column, i in enumerate(shape.numbers)}
         self._places = {i: place for place, i in enumerate(shape.others)}
         self._begins: dict[Type, int] = {}  # enum -> of its symbols
@@ -78,7 +78,7 @@ class _Compiler:
     def read(self, schema: Type, slots: _Rest) -> None:
         """Lines that read a value into its slots, as `avro_reader` does."""
         kind = schema.kind
-        if schema in self._open:
+        if schema in self._open or schema in self._lacking:
             self._unusual()
             return
         self._open.append(schema)
@@ -168,7 +168,7 @@ class _Compiler:
 
     def _value(self, schema: Type, i: int) -> bool:
         """A line that reads a value into slot i; False where only the reader can tell what it is."""
-        kind, slot, logical = schema.kind, self._shape.slots[i].kind, schema.logical
+        kind, slot = schema.kind, self._shape.slots[i].kind
         if slot in (BAG, OBJECT):
             return False
         if slot in (NUMBER, FLAG):
@@ -181,9 +181,11 @@ class _Compiler:
                 self._begins[schema] = len(self._symbols)
                 self._symbols += schema.symbols
             self.line(k.SYMBOL, place, self._begins[schema], len(schema.symbols))
-        elif kind in _WHOLE and slot == TIME and logical in STAMPED:
-            factor = STAMPED[logical]
-            self.line(k.STAMP, place, *((int(factor), 1) if factor >= 1 else (1, round(1 / factor))))
+        elif slot == TIME and schema.no_moment:
+            return False
+        elif slot == TIME and schema.unit is not None:
+            unit = schema.unit
+            self.line(k.STAMP, place, *((int(unit), 1) if unit >= 1 else (1, round(1 / unit))))
         elif kind in _WHOLE:
             self.line(k.WHOLE, place)
         elif kind in _REAL and slot in (TIME, SCALAR, TARGET):

@@ -17,6 +17,7 @@ from topics.formats.slots import (
     BAG,
     FLAG,
     ID,
+    NO_FEATURES,
     NUMBER,
     OBJECT,
     SCALAR,
@@ -25,16 +26,14 @@ from topics.formats.slots import (
     Problem,
     RefusedError,
     Slot,
+    lacks_all,
     problem,
 )
 from topics.formats.tuples import Read, Shape
 from topics.paths import Index, dotted
-from topics.times import SECONDS_BELOW
+from topics.times import in_unit
 
 _WHOLE, _REAL = (a.INT, a.LONG), (a.FLOAT, a.DOUBLE)
-_MS = {"timestamp-millis": 1.0, "timestamp-micros": 1e-3, "timestamp-nanos": 1e-6, "date": 86_400_000.0}
-# Logical type of a time -> the ms of one.
-STAMPED: dict[str | None, float] = {prefix + name: ms for name, ms in _MS.items() for prefix in ("", "local-")}
 # Types of the numbers and texts that a slot takes as they are.
 _TAKES = {
     ID: (*_WHOLE, a.STRING),
@@ -48,12 +47,24 @@ _TAKES = {
 
 def reader(shape: Shape, schema: Type) -> Read:
     """A function from the bytes of a record to its tuple. What it raises, `why` explains."""
-    made = _Reader(shape)
+    made, others = _Reader(shape), lacking(shape, schema)
 
     def read(v: bytes, p: int) -> Any:
+        if others:
+            kind = schema.branches[schema.branch(v, p)[0]] if schema.kind == a.UNION else schema
+            if kind in others:
+                raise RefusedError(r.UNUSABLE_SCHEMA, NO_FEATURES.format(kind.name[:100]))
         return made.read(schema, v, p, True)[0]
 
     return read
+
+
+def lacking(shape: Shape, schema: Type) -> set[Type]:
+    """Of the types that a record may be, those that have none of the features."""
+    if not shape.needs_one:
+        return set()
+    made, kinds = _Reader(shape), schema.branches if schema.kind == a.UNION else [schema]
+    return {kind for kind in kinds if kind.kind == a.RECORD and lacks_all(shape.slots, made.found(kind)[0])}
 
 
 def problems(shape: Shape, schema: Type, name: str) -> list[Problem]:
@@ -188,6 +199,8 @@ class _Reader:
         kind, slot = schema.kind, self._shape.slots[node.here[0]].kind
         if slot == BAG:
             return kind == a.ARRAY and not schema.item.empty
+        if slot == TIME and schema.no_moment:
+            return False
         return kind in _TAKES.get(slot, ()) or (slot in (NUMBER, TARGET) and _is_decimal(schema))
 
     def _value(self, schema: Type, slot: Slot, v: bytes, p: int, out: list[Any]) -> tuple[Any, int]:
@@ -195,8 +208,8 @@ class _Reader:
         if slot.kind == BAG:
             return self._bag(schema, v, p)
         value, p = schema.plain(v, p)
-        if slot.kind == TIME and schema.kind in _WHOLE and schema.logical in STAMPED:
-            return _stamp(value, STAMPED[schema.logical]), p
+        if slot.kind == TIME and schema.unit is not None:
+            return in_unit(value, schema.unit), p
         if _is_decimal(schema):
             value = _number(value, schema.scale)
         elif schema.kind not in _REAL or slot.kind == NUMBER:
@@ -227,6 +240,13 @@ class _Reader:
 
     def problems(self, schema: Type, name: str) -> list[Problem]:
         """Where a schema does not fit what the stream maps. name : of the schema."""
+        fits, bag = self.found(schema)
+        slots = zip(self._shape.slots, fits, strict=True)
+        found = [each for slot, of in slots for each in problem(slot, of, name, schema.names)]
+        return found if bag is None or self._instances is None else found + self._instances.problems(bag, name)
+
+    def found(self, schema: Type) -> tuple[list[set[str]], Type | None]:
+        """What a schema has for each slot, as in `problem`; and the type of the instances of a bag."""
         fits: list[set[str]] = [set() for _ in self._shape.slots]  # "" where one fits, what was found elsewhere
         bag: Type | None = None
         left, seen = [(schema, self._root)], set[tuple[Type, _Node]]()
@@ -253,9 +273,7 @@ class _Reader:
                 fits[i].add("")
             for i in others:
                 fits[i].add(one.said)
-        slots = zip(self._shape.slots, fits, strict=True)
-        found = [each for slot, of in slots for each in problem(slot, of, name, schema.names)]
-        return found if bag is None or self._instances is None else found + self._instances.problems(bag, name)
+        return fits, bag
 
 
 def _is_decimal(schema: Type) -> bool:
@@ -268,9 +286,3 @@ def _number(data: bytes, scale: int) -> float:
         return float(int.from_bytes(data, "big", signed=True) / 10**scale)
     except OverflowError:
         return math.inf
-
-
-def _stamp(value: int, factor: float) -> float:
-    """A time that says its unit, as `topics.times` wants numbers: seconds where it would take it for seconds."""
-    ms = value * factor if factor >= 1 else value / round(1 / factor)
-    return ms / 1000 if -SECONDS_BELOW < ms < SECONDS_BELOW else ms

@@ -15,12 +15,18 @@ from topics.formats.json_text import MAX_DEPTH
 from topics.formats.schema_text import check, content
 from topics.formats.slots import MOST_NAMES
 from topics.schemas import AVRO, Schema, UnusableError
+from topics.times import UNITS, is_no_moment
 
 NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING = (
     "null", "boolean", "int", "long", "float", "double", "bytes", "string",
 )  # fmt: skip
 PRIMITIVES = (NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING)
 RECORD, ENUM, FIXED, ARRAY, MAP, UNION = "record", "enum", "fixed", "array", "map", "union"
+
+_MS = {"timestamp-millis": 1.0, "timestamp-micros": 1e-3, "timestamp-nanos": 1e-6, "date": 86_400_000.0}
+# Logical type of a moment -> the ms of one.
+STAMPED = {prefix + name: ms for name, ms in _MS.items() for prefix in ("", "local-")}
+TIMES_OF_DAY = ("time-millis", "time-micros")
 
 _float, _double = Struct("<f").unpack_from, Struct("<d").unpack_from
 
@@ -109,9 +115,10 @@ class Type:
 
     kind : one of the constants above. logical : its logical type, or None. name : full name of a record, enum or fixed.
     fields : of a record, (name, type); `taking` are those that take bytes, `blank` the others. symbols : of an enum.
-    size : of a fixed. item : of an array or a map. branches : of a union. scale : of a decimal. empty : whether its
-    values take no bytes. whole : of a record of one value, and of nothing else that takes bytes, the type of that
-    value; of any other type itself.
+    unit : of whole numbers that are moments, the ms of one. no_moment : whether they say that they are none. size : of
+    a fixed. item : of an array or a map. branches : of a union. scale : of a decimal. empty : whether its values take
+    no bytes. whole : of a record of one value, and of nothing else that takes bytes, the type of that value; of any
+    other type itself.
     """
 
     def __init__(self, kind: str, logical: str | None = None, name: str = "") -> None:
@@ -120,6 +127,8 @@ class Type:
         self.taking: list[tuple[str, Type]] = []
         self.blank: dict[str, Type] = {}
         self.symbols: list[str] = []
+        self.unit: float | None = None
+        self.no_moment = False
         self.size = 0
         self.scale = 0
         self.item: Type = self
@@ -354,4 +363,10 @@ class _Builder:
         made = Type(kind, _logical(schema))
         made.scale = _scale(schema)
         made.empty = kind == NULL
+        if kind in (INT, LONG):
+            name, logical = schema.get("connect.name"), made.logical or ""
+            made.unit = UNITS.get(name) if isinstance(name, str) else None
+            made.unit = STAMPED.get(logical) if made.unit is None else made.unit
+            made.no_moment = made.unit is None and (is_no_moment(name) or logical in TIMES_OF_DAY)
+            made.logical = logical or (name.rpartition(".")[2][:_MOST_SAID] if made.no_moment and name else None)
         return made

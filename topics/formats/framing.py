@@ -12,6 +12,7 @@ from topics.schemas import Key, Schemas
 
 HEADER = "__value_schema_id"
 ID_BYTES, GUID_BYTES = 5, 17
+_NO_ID = bytes(4)  # ids begin with 1
 NO_HEAD = "it begins with neither 0x00 and four bytes, nor 0x01 and sixteen"
 
 
@@ -22,9 +23,20 @@ class Head(NamedTuple):
     start: int
 
 
+def no_head(value: bytes) -> str:
+    """Why a record has no head."""
+    if value[:ID_BYTES] == b"\0" + _NO_ID:
+        return (
+            "it begins with an id of eight bytes, as Apicurio's own serializers write until 3.0, and of ids that other "
+            "registries do not have; expected four: set apicurio.registry.id-handler to "
+            "io.apicurio.registry.serde.Legacy4ByteIdHandler, and apicurio.registry.use-id to contentId"
+        )
+    return NO_HEAD
+
+
 def head_of(value: bytes) -> Head | None:
     """The head of a record; None where it has none."""
-    if value[:1] == b"\0" and len(value) >= ID_BYTES:
+    if value[:1] == b"\0" and len(value) >= ID_BYTES and value[1:ID_BYTES] != _NO_ID:
         return Head(int.from_bytes(value[1:ID_BYTES], "big"), ID_BYTES)
     if value[:1] == b"\1" and len(value) >= GUID_BYTES:
         return Head(str(UUID(bytes=value[1:GUID_BYTES])), GUID_BYTES)

@@ -18,6 +18,7 @@ from topics.envelopes import CLOUDEVENTS, DEBEZIUM, OP, ROW, SPECVERSION, Ignore
 from topics.formats.json_layout import Layout, Leaf
 from topics.paths import Index, dotted
 from topics.records import Path, RawBatch
+from topics.times import UNITS, in_unit, is_no_moment
 
 Decode = Callable[[bytes], Any]
 # Decodes values; what cannot be decoded is the `empty` given, with an entry in `bad`.
@@ -36,15 +37,6 @@ MOST_BITS = 14_000  # of a whole number: one of more than 4,300 digits has no te
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
-# Milliseconds of the unit in which a time is written.
-_TIMES: dict[str, Callable[[float], float]] = {
-    "org.apache.kafka.connect.data.Date": lambda days: days * 86_400_000,
-    "org.apache.kafka.connect.data.Timestamp": lambda ms: ms,
-    "io.debezium.time.Date": lambda days: days * 86_400_000,
-    "io.debezium.time.Timestamp": lambda ms: ms,
-    "io.debezium.time.MicroTimestamp": lambda us: us / 1000,
-    "io.debezium.time.NanoTimestamp": lambda ns: ns / 1_000_000,
-}
 
 
 class _Variable(msgspec.Struct):
@@ -206,7 +198,7 @@ def _type(kind: Any, name: str) -> Any:
     """What the decoder accepts where a schema tells of a logical type."""
     if name == _VARIABLE:
         return _Variable | None
-    if name in _TIMES:  # nanoseconds are integers that float64 does not hold
+    if name in UNITS or is_no_moment(name):  # nanoseconds are integers that float64 does not hold
         return str | int | float | None
     if name == _DECIMAL:  # numbers as well: JsonConverter's decimal.format=NUMERIC
         return {NUMBER: bytes | float | None, ID: bytes | int | None}.get(kind, bytes | int | float | None)
@@ -234,16 +226,21 @@ def _conversion(schema: Any, path: Path, kind: Any) -> Conversion | None:
         scale = str(parameters.get("scale")) if isinstance(parameters, dict) else ""
         known = re.fullmatch("-?[0-9]{1,4}", scale, re.ASCII) is not None and abs(int(scale)) <= MOST_PLACES
         return Conversion(path, _DECIMAL, int(scale)) if known else None
-    return Conversion(path, name, 0) if kind == TIME and isinstance(name, str) and name in _TIMES else None
+    if kind == TIME and isinstance(name, str) and (name in UNITS or is_no_moment(name)):
+        return Conversion(path, name, 0)
+    return None
 
 
 def _converted(value: Any, kind: Any, name: str, scale: int) -> Any:
     """ValueError, OverflowError where nothing can be made of it."""
-    if name in _TIMES:
+    if name in UNITS:
         if isinstance(value, str):
             raise ValueError(f"expected a number, found {value[:40]!r}")
-        ms = _TIMES[name](value)
-        return ms if abs(ms) >= 1e11 else ms / 1000  # as what it is taken for: smaller numbers are seconds
+        return in_unit(value, UNITS[name])
+    if is_no_moment(name):
+        if isinstance(value, str):  # ISO 8601, such as a ZonedTimestamp
+            return value
+        raise ValueError(f"expected a moment, found a number of the type {name[:80]}")
     if isinstance(value, _Variable):
         value, scale = value.value, value.scale
         if abs(scale) > MOST_PLACES:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from topics import records as r
 from topics.columns import Bad, FeatureReader, no_record
-from topics.formats.framing import ID_BYTES, NO_HEAD, body_of, head_of, inline
+from topics.formats.framing import ID_BYTES, body_of, head_of, inline, no_head
 from topics.formats.json import JsonCodec
 from topics.formats.json_schema_types import JsonSchema
 from topics.formats.registered import FURTHER, Predictions, RegisteredCodec, prediction_of, written_by
@@ -121,7 +121,7 @@ class _Reader:
             return value
         found = head_of(value)
         if found is None:
-            refused[i] = r.NO_SCHEMA_ID, NO_HEAD
+            refused[i] = r.NO_SCHEMA_ID, no_head(value)
             return None
         said = self._refused(found.key)
         if said is not None:

@@ -31,7 +31,10 @@ class ProtobufCodec(RegisteredCodec):
             Way(Messages, reader, partial(problems, full_name=schemas.names.get(kind)), ERRORS, why) for kind in INPUTS
         )
         super().__init__(
-            mapping, schemas, FeatureReader(values, schemas, features), LabelReader(values, schemas, labels)
+            mapping,
+            schemas,
+            FeatureReader(values, schemas, features, needs_one=len(values.features) == len(mapping.features)),
+            LabelReader(values, schemas, labels),
         )
         self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
         self.encode_predictions = PredictionWriter(schemas, mapping.further).write

@@ -22,6 +22,7 @@ from topics.formats.slots import (
     FLAG,
     ID,
     MOST_NAMES,
+    NO_FEATURES,
     NUMBER,
     OBJECT,
     SCALAR,
@@ -30,6 +31,7 @@ from topics.formats.slots import (
     Problem,
     RefusedError,
     Slot,
+    lacks_all,
     problem,
 )
 from topics.formats.tuples import Read, Shape
@@ -80,7 +82,7 @@ def reader(shape: Shape, messages: Messages) -> Read:
             if len(made) >= MOST_READERS:
                 made.clear()
             try:
-                known = made[indexes] = class_of(found), _Maker(shape, found, "").function()
+                known = made[indexes] = class_of(found), _Maker(shape, found, "").whole()
             except UnusableError as error:
                 raise RefusedError(r.UNUSABLE_SCHEMA, f"it cannot be used: {error}") from None
         message, take = known
@@ -104,6 +106,16 @@ class _Maker:
         self.fits: list[set[str]] = [set() for _ in shape.slots]  # slot -> "" where it fits, what was found elsewhere
         self.inner: list[Problem] = []  # of the instances
         self._places = {i: place for place, i in enumerate([*shape.others, *shape.numbers])}
+
+    def whole(self) -> Callable[[Any], Any]:
+        """Of records, and not of the instances in them."""
+        take = self.function()
+        if self.shape.needs_one and lacks_all(self.shape.slots, self.fits):
+            return self._refusing
+        return take
+
+    def _refusing(self, message: Any) -> Any:
+        raise RefusedError(r.UNUSABLE_SCHEMA, NO_FEATURES.format(self.message.full_name[:100]))
 
     def function(self) -> Callable[[Any], Any]:
         takes = self._inside(self.message, [(slot.path, i) for i, slot in enumerate(self.shape.slots)])

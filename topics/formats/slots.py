@@ -1,10 +1,11 @@
 """What a stream maps of records that have schemas: a slot for each field, and where a schema does not fit."""
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from topics import records as r
+from topics.envelopes import DEBEZIUM, OP, ROW
 from topics.paths import dotted
 from topics.records import Mapping, Path
 
@@ -48,10 +49,19 @@ class Problem(NamedTuple):
         return self.slot.owner.startswith("features.") or self.slot.owner in ("record.time", "record.y", "label.time")
 
 
+def lacks_all(slots: Sequence[Slot], found: Sequence[Collection[str]]) -> bool:
+    """Whether a type has none of the features, though it has the object that they stand in: an event of another kind.
+    found : of each slot, as in `problem`."""
+    features = [types for slot, types in zip(slots, found, strict=True) if slot.owner.startswith("features.")]
+    objects = [types for slot, types in zip(slots, found, strict=True) if slot.owner == "record.x"]
+    return bool(features) and not any(features) and all(objects)
+
+
 class RefusedError(Exception):
     """A record that cannot be used: reason and detail."""
 
 
+NO_FEATURES = "none of the features is in {}, so it is a record of another kind"
 _KINDS = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: FLAG}
 
 
@@ -72,6 +82,15 @@ def of_features(mapping: Mapping) -> tuple[list[Slot], list[Slot] | None]:
     n = len(mapping.x)
     holds = n > 0 and any(feature.path[:n] == mapping.x for feature in mapping.features)
     return [*slots, *([Slot("record.x", mapping.x, OBJECT)] if holds else []), *features], None
+
+
+def of_envelope(owner: str, envelope: str | None, slots: Sequence[Slot]) -> list[Slot]:
+    """What has to be read besides to tell whether a record is an instance. owner : "record" or "label"."""
+    if envelope != DEBEZIUM:
+        return []
+    there = {slot.path for slot in slots}
+    asked = ((OP, SCALAR), (ROW[DEBEZIUM], OBJECT))
+    return [Slot(f"{owner}.envelope", path, kind, r.WRONG_ENVELOPE) for path, kind in asked if path not in there]
 
 
 def _named(*owned: tuple[str, Path | None, str]) -> list[Slot]:

@@ -15,8 +15,9 @@ import numpy as np
 
 from topics import records as r
 from topics.columns import Bad, no_record
-from topics.formats.framing import ID_BYTES, NO_HEAD, head_of, inline
-from topics.formats.slots import FLAG, NUMBER, Problem, Slot, of_features, of_labels
+from topics.envelopes import DEBEZIUM, OP, ROW, Ignored, judged
+from topics.formats.framing import ID_BYTES, head_of, inline, no_head
+from topics.formats.slots import FLAG, NUMBER, Problem, Slot, of_envelope, of_features, of_labels
 from topics.records import Floats, Mapping, Path, RawBatch
 from topics.schemas import Key, Schema, Schemas, UnusableError
 
@@ -31,6 +32,8 @@ class Shape:
     slots : sequence of Slot
     instances : Shape, optional
         What it maps of each instance of a bag.
+    needs_one : bool
+        Whether a record has to have one of the features, for they stand nowhere else.
 
     Attributes
     ----------
@@ -38,8 +41,9 @@ class Shape:
     numbers : slots of numeric and boolean features; the last value of the tuple is theirs.
     """
 
-    def __init__(self, slots: Sequence[Slot], instances: "Shape | None" = None) -> None:
+    def __init__(self, slots: Sequence[Slot], instances: "Shape | None" = None, *, needs_one: bool = False) -> None:
         self.slots = list(slots)
+        self.needs_one = needs_one
         self.instances = instances
         self.numbers = [i for i, slot in enumerate(slots) if slot.kind in (NUMBER, FLAG)]
         self.others = [i for i, slot in enumerate(slots) if slot.kind not in (NUMBER, FLAG)]
@@ -116,7 +120,8 @@ class _Reader:
 
     few = 3  # records; fewer are sooner read one by one than as a block
 
-    def __init__(self, mapping: Mapping, shape: Shape, schemas: Schemas, way: Way) -> None:
+    def __init__(self, mapping: Mapping, shape: Shape, schemas: Schemas, way: Way, envelope: str | None) -> None:
+        self._envelope = envelope
         self.max_bytes = mapping.max_bytes
         self.shape = shape
         self._way = way
@@ -136,7 +141,23 @@ class _Reader:
         return self._blocks
 
     def decode(self, batch: RawBatch, bad: Bad) -> Any:
-        values = inline(batch.values, batch.headers)
+        records = self._read(inline(batch.values, batch.headers), bad)
+        if self._envelope == DEBEZIUM:
+            self._judge(records, batch.values, bad)
+        return records
+
+    def _judge(self, records: Any, values: Sequence[Any], bad: Bad) -> None:
+        """Find the changes that are no instances."""
+        ops, rows = self.column(records, OP), self.column(records, ROW[DEBEZIUM])
+        for i, (op, row) in enumerate(zip(ops, rows, strict=True)):
+            if values[i] is None:
+                bad[i] = Ignored(*bad[i])
+            elif i not in bad:
+                why = judged(None if op is None else str(op), row is not None)
+                if why is not None:
+                    bad[i] = why
+
+    def _read(self, values: list[Any], bad: Bad) -> Any:
         blocks = self._block_reader() if len(values) >= self.few else None
         block = None if blocks is None else blocks.read(values, self.max_bytes, self._usable)
         if block is not None:
@@ -175,7 +196,7 @@ class _Reader:
         if refused is not None:
             bad[i] = refused
         elif found is None:
-            bad[i] = r.NO_SCHEMA_ID, NO_HEAD
+            bad[i] = r.NO_SCHEMA_ID, no_head(value)
         else:
             read = self._reader(found.key)
             if isinstance(read, str):
@@ -246,14 +267,18 @@ class _Reader:
 
 class LabelReader(_Reader):
     def __init__(self, mapping: Mapping, schemas: Schemas, way: Way) -> None:
-        super().__init__(mapping, Shape(of_labels(mapping)), schemas, way)
+        slots, envelope = of_labels(mapping), mapping.label_envelope
+        super().__init__(mapping, Shape([*slots, *of_envelope("label", envelope, slots)]), schemas, way, envelope)
 
 
 class FeatureReader(_Reader):
-    def __init__(self, mapping: Mapping, schemas: Schemas, way: Way) -> None:
+    """mapping : what stands in values. needs_one : as of `Shape`."""
+
+    def __init__(self, mapping: Mapping, schemas: Schemas, way: Way, *, needs_one: bool = False) -> None:
         slots, inside_bag = of_features(mapping)
         instances = None if inside_bag is None else Shape(inside_bag)
-        super().__init__(mapping, Shape(slots, instances), schemas, way)
+        slots += of_envelope("record", mapping.envelope, slots)
+        super().__init__(mapping, Shape(slots, instances, needs_one=needs_one), schemas, way, mapping.envelope)
         self._inside = instances or self.shape
         self._bag = self.shape.places.get(mapping.x) if instances is not None else None
         self._columns = [i for i, f in enumerate(mapping.features) if f.type != r.NOMINAL]
