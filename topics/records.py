@@ -431,6 +431,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     alarms : models ("" for features) with a drift among the last 1,000 labels or values.
     distances : how far features and predictions are from their references, the farthest 100; empty where that is not
         watched, or no reference is whole yet.
+    unread : input topic -> partitions that were added to it since the stream began, and that no worker reads.
     """
 
     stream: Name
@@ -455,6 +456,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     rejected: Annotated[dict[Name, Count], _FEW] = {}
     alarms: list[Name] = []
     distances: Annotated[list[Distance], _FEW] = []
+    unread: Annotated[dict[Name, Annotated[list[Partition], _FEW]], _FEW] = {}
 
 
 class Shift(msgspec.Struct, omit_defaults=True):

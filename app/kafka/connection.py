@@ -9,6 +9,7 @@ The client library is imported when the first client is made: a command that ask
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -54,13 +55,33 @@ def _read_passwords_anew() -> None:
         aiokafka.client.create_conn = create
 
 
+def _create_nothing() -> None:
+    """A broker makes a topic that a client asks for where its auto.create.topics.enable is true, as by default: one
+    that was deleted would be there again, with the broker's settings. The client library never says not to."""
+    from aiokafka.protocol.metadata import MetadataRequest
+
+    build = MetadataRequest.build
+    if getattr(build, "creates_nothing", False):
+        return
+
+    @functools.wraps(build)
+    def without(self: Any, request_struct_class: Any) -> Any:
+        self._allow_auto_topic_creation = False
+        return build(self, request_struct_class)
+
+    without.creates_nothing = True  # type: ignore[attr-defined]
+    MetadataRequest.build = without
+
+
 def _change_clients() -> None:
-    """All clients of this process: they ask for brokers again, and copy records less often."""
+    """All clients of this process: they ask for brokers again, create no topics by asking for them, and copy records
+    less often."""
     from aiokafka.client import AIOKafkaClient
 
     from app.kafka import wire
 
     rebootstrap.install(AIOKafkaClient)
+    _create_nothing()
     wire.install()
 
 

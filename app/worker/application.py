@@ -132,7 +132,7 @@ def create_app(
 
     @app.timer(LOOK_SECONDS)  # type: ignore[untyped-decorator]
     async def look() -> None:
-        await engine.silence.look([runner.learner for runner in engine.runners.values()])
+        await engine.look()
         await access.look(engine.thread._consumer)
 
     return app, engine

@@ -31,26 +31,28 @@ def check_topics(
     there : topics that the broker has. assigned : what the consumer group gave to this worker.
     """
     read = [log.topic for log in spec.inputs]
-    cures = {
-        "bring its records back, or give the stream a new name": read,
-        "start the worker again to make the state anew from the records that the topics still hold": [
-            changelog_topic(spec.name)
-        ],
-        "start the worker again, which creates it": list(spec.outputs.values()),
-        "bring its records back, or give the stream a new name to start afresh": [
-            topic for topic in (spec.topics.learned,) if topic is not None
-        ],
-    }
-    for cure, topics in cures.items():
-        for topic in topics:
-            if topic not in there:
-                raise TopicError(f"the topic {topic} was deleted while the worker ran: {cure}")
+    more = [] if spec.topics.learned is None else [spec.topics.learned]
+    for topic in (*read, changelog_topic(spec.name), *spec.outputs.values(), *more):
+        if topic not in there:
+            raise deleted(spec, topic)
     for topic in read:
         if not all(TopicPartition(topic, partition) in assigned for partition in partitions):
             raise TopicError(
                 f"the consumer group does not give out all partitions of {topic}: it was deleted and created again "
                 "while the worker ran; start the worker again"
             )
+
+
+def deleted(spec: "Spec", topic: str) -> TopicError:
+    """What to say of a topic of the stream that was deleted while its worker ran."""
+    cure = "bring its records back, or give the stream a new name to start afresh"
+    if topic == changelog_topic(spec.name):
+        cure = "start the worker again to make the state anew from the records that the topics still hold"
+    elif topic in spec.outputs.values() or topic == spec.topics.control:
+        cure = "start the worker again, which creates it"
+        if spec.create_topics == "never":
+            cure = "create it again, and start the worker"
+    return TopicError(f"the topic {topic} was deleted while the worker ran: {cure}")
 
 
 async def check_inputs(

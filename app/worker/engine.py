@@ -47,6 +47,7 @@ from app.worker.restoring import restore_all
 from app.worker.runner import Observer, Runner
 from app.worker.silence import Silence
 from app.worker.tail import Tail, read_tails
+from app.worker.topic_watch import TopicWatch
 from app.worker.transport import ConsumerThread, Fetched
 from models.threads import n_cores
 from topics.names import FEATURES, changelog_topic
@@ -97,6 +98,7 @@ class Engine:
         self.backpressure = Backpressure(spec.join.max_buffered_bytes)
         self.registry = Registry.of(spec)
         self.silence = Silence(spec, connection)
+        self.topics = TopicWatch(spec)
         self.copied = Copied(spec, connection) if spec.copied else None
         self.copier = Copier(spec, connection, self.in_thread, self.crash, session_timeout) if spec.copied else None
         self.follower = Follower(connection, self.changelog)
@@ -176,6 +178,21 @@ class Engine:
 
     def _cannot_learn(self, error: Exception) -> None:
         self._begin_crash(error)
+
+    async def look(self) -> None:
+        """Every now and then: whether what the stream lives on is as it was."""
+        await self.silence.look([runner.learner for runner in self.runners.values()])
+        if self._asker is None:
+            return
+        try:
+            await self.topics.look(self._asker._client)
+        except TopicError as error:
+            self._begin_crash(error)
+
+    @property
+    def unread(self) -> Mapping[str, list[int]]:
+        """Input topic -> partitions that no worker of the stream reads."""
+        return self.topics.unread
 
     def denied(self, error: BaseException) -> None:
         """Stop the worker, which may not fetch any more."""

@@ -140,6 +140,7 @@ class Metrics:
             rejected=dict(series.rejected),
             alarms=[role for role, on in learner.drift.alarms().items() if on and (learner.tells or not role)],
             distances=sorted(figures.distances, key=lambda one: -one.hellinger)[:MOST_TOLD],
+            unread={topic: added[:MOST_TOLD] for topic, added in runner.host.unread.items()},
         )
 
     def dropped(self, partition: int) -> None:
@@ -198,6 +199,16 @@ class Metrics:
         )
         apart.add_metric((self.spec.name,), 0 if engine is None else engine.silence.apart)
         yield apart
+        unread = GaugeMetricFamily(
+            measures.UNREAD,
+            "Partitions of an input topic that came after the stream began, and that no worker reads.",
+            labels=("stream", "topic"),
+        )
+        for topic in (self.spec.topics.features, self.spec.topics.labels):
+            if topic is not None:
+                n = 0 if engine is None else len(engine.unread.get(topic, ()))
+                unread.add_metric((self.spec.name, topic), n)
+        yield unread
         lag = GaugeMetricFamily(
             measures.REKEY_LAG,
             "Records of a partition of a topic of rekey, copied by this worker, that were not copied yet.",

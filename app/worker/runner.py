@@ -82,6 +82,10 @@ class Host(CheckpointHost, ReleaseHost, Protocol):
     async def leave(self, replica: ReplicaOfWorker, learner: LedLearner) -> None:
         """A partition follows a replica no more."""
 
+    @property
+    def unread(self) -> Mapping[str, list[int]]:
+        """Input topic -> partitions that no worker of the stream reads."""
+
     def end_offset(self, tp: TP) -> int | None:
         """Where a topic ended at the last fetch, as far as it is known."""
 

@@ -48,7 +48,15 @@ def stream(task: str = "classification", **extra: str) -> Spec:
     return loads(STREAM.format(task=task) + "".join(f"{key}: {value}\n" for key, value in extra.items()))
 
 
-WORKER = (BUILD, names.FENCED, names.LOADED, names.STANDBYS, names.APART, names.REKEY_LAG)  # not of a partition
+WORKER = (
+    BUILD,
+    names.FENCED,
+    names.LOADED,
+    names.STANDBYS,
+    names.APART,
+    names.UNREAD,
+    names.REKEY_LAG,
+)  # not of a partition
 
 
 class Runner:
@@ -67,7 +75,8 @@ class Runner:
         self.started = 1_700_000_000.0
         topics = {FEATURES: spec.topics.features, LABELS: spec.topics.labels}
         self.tps = {role: TP(topic, partition) for role, topic in topics.items() if topic is not None}
-        self.host = SimpleNamespace(end_offset=lambda tp: (ends or {}).get(tp), buffered_bytes=lambda tp: 0)
+        told = {"end_offset": lambda tp: (ends or {}).get(tp), "buffered_bytes": lambda tp: 0, "unread": {}}
+        self.host = SimpleNamespace(**told)
 
     def work(self, rows: list[tuple[str, float, str | None]], labels: list[tuple[str, str]] = []) -> Outcome:  # noqa: B006
         """Apply feature records (id, a, inline label), then label records (id, y)."""

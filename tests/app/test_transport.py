@@ -16,6 +16,7 @@ from aiokafka.consumer.subscription_state import SubscriptionState, TopicPartiti
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
+from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v1, MetadataRequest_v4, MetadataRequest_v5
 from faust.app.base import App
 from faust.tables import recovery
 from faust.tables.manager import TableManager
@@ -25,6 +26,7 @@ from faust.types import TP
 from faust.web.drivers.aiohttp import Web
 
 from app.kafka import unpacking
+from app.kafka.connection import Connection
 from app.kafka.unpacking import Unpacking
 from app.worker import transport
 from topics.records import RawBatch
@@ -56,6 +58,20 @@ SIGNATURES = {
 @pytest.mark.parametrize("function", SIGNATURES, ids=lambda f: f.__qualname__)
 def test_overridden_methods_have_the_signatures_that_we_know(function):
     assert str(inspect.signature(function)) == SIGNATURES[function]
+
+
+def test_no_client_creates_a_topic_by_asking_for_it():
+    """A broker would, where its auto.create.topics.enable is true, as by default."""
+    asyncio.run(_made())
+    for version in (MetadataRequest_v4, MetadataRequest_v5):
+        assert MetadataRequest(["t"]).build(version).allow_auto_topic_creation is False
+        assert MetadataRequest(["t"], True).build(version).allow_auto_topic_creation is False
+    assert MetadataRequest(None).build(MetadataRequest_v1).topics is None
+
+
+async def _made():
+    connection = Connection("h:1")
+    return connection.admin(), connection.consumer(), connection.producer()
 
 
 def test_versions_are_the_pinned_ones():

@@ -8,6 +8,7 @@ import signal
 import urllib.request
 
 import pytest
+from aiokafka.admin import NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from app.kafka.ports import free_port
@@ -111,8 +112,14 @@ def test_another_topic_under_the_same_name_is_refused_and_the_same_records_are_n
     # A topic that holds the same is as good: from a backup, say.
     create_again(rows[0])
     s.give(([], rows[1][300:]))
-    with s.worker(name="goes-on") as worker:
+    port = free_port()
+    with s.worker(name="goes-on", web_port=port) as worker:
         s.check(s.reach(500, worker=worker))
+        administer(s.broker, lambda client: client.create_partitions({s.spec.topics.labels: NewPartitions(3)}))
+        until(lambda: f"partitions 1 and 2 of {s.spec.topics.labels} are not read" in worker.output)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
+            metrics = page.read().decode()
+        assert f'riparian_unread_partitions{{stream="{s.name}",topic="{s.spec.topics.labels}"}} 2.0' in metrics
         delete_topic(s.broker, topic)
         assert f"the topic {topic} was deleted while the worker ran" in worker.sentence()
 

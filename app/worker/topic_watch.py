@@ -1,0 +1,100 @@
+"""Whether the topics of a stream stay as they were when its worker started: a topic that is deleted ends the worker,
+and partitions that are added to one are read by nobody, which is said."""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from app.errors import TopicError
+from app.kafka.admin import listing, stream_topics
+from app.stream_file.spec import Spec
+from app.worker.continuity import deleted
+from topics.names import CONTROL, INPUTS, changelog_topic
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 10.0
+MISSING_SECONDS = 15.0  # a topic that is missing for longer was deleted; a broker that starts may not know all at once
+
+Counts = Mapping[str, int | None]  # topic -> its partitions, of those that are there; None where we may not know
+
+
+class TopicWatch:
+    """Looks at the topics of a stream, every now and then.
+
+    Attributes
+    ----------
+    unread : dict
+        Input topic -> partitions that no worker of the stream reads.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.unread: dict[str, list[int]] = {}
+        self._spec = spec
+        names = stream_topics(spec)
+        self._read = {name for role, name in names.items() if role in (*INPUTS, CONTROL)}
+        self._wanted = dict.fromkeys((*names.values(), changelog_topic(spec.name)), spec.partitions)
+        if spec.topics.learned is not None:
+            self._wanted[spec.topics.learned] = 1
+        self._missing = 0.0  # since when one is
+        self._said: dict[str, int] = {}
+        self._due = 0.0
+
+    async def look(self, client: Any) -> None:
+        """At what a broker says, if it is time. client : an AIOKafkaClient that runs. TopicError where a topic is not
+        what it was."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + LOOK_SECONDS
+        found = await counts(client, [*self._wanted])
+        if found is not None:
+            self.compare(found)
+
+    def compare(self, found: Counts) -> None:
+        """With what the stream began with. found : of the topics that are there."""
+        there = {topic: n for topic, n in found.items() if n is not None}
+        lacking = {t: n for t, n in self._wanted.items() if there.get(t, 0) < n and found.get(t, 0) is not None}
+        if not lacking:
+            self._missing = 0.0
+        elif not self._missing:
+            self._missing = time.monotonic()
+        elif time.monotonic() - self._missing > MISSING_SECONDS:
+            raise self._broken(there, lacking)
+        more = {topic: there[topic] for topic, n in self._wanted.items() if there.get(topic, 0) > n}
+        self.unread = {topic: [*range(self._wanted[topic], n)] for topic, n in more.items() if topic in self._read}
+        for topic, n in more.items():
+            if self._said.get(topic) != n:
+                log.warning("%s", self._grown(topic, n))
+        self._said = more
+
+    def _broken(self, found: Mapping[str, int], lacking: Mapping[str, int]) -> TopicError:
+        topic, n = min(lacking.items(), key=lambda one: found.get(one[0], 0))
+        if topic not in found:
+            return deleted(self._spec, topic)
+        return TopicError(
+            f"the topic {topic} was deleted while the worker ran, and created again with other partitions: expected "
+            f"{n}, found {found[topic]}; create it again with {n}, or give the stream a new name to start afresh"
+        )
+
+    def _grown(self, topic: str, n: int) -> str:
+        wanted = self._wanted[topic]
+        added = listing([str(p) for p in range(wanted, n)])
+        several = "s" if n - wanted > 1 else ""
+        verb = ("are" if several else "is") + (" not read" if topic in self._read else " not used")
+        return (
+            f"partition{several} {added} of {topic} {verb}: it had {wanted} when the stream began, and a state belongs "
+            "to its number of partitions. The next start will be refused: give the stream a new name, which starts "
+            f"afresh, or create the topic again with {wanted}"
+        )
+
+
+async def counts(client: Any, topics: list[str]) -> Counts | None:
+    """Partitions of those of the topics that are there; None where no broker says."""
+    from aiokafka.cluster import ClusterMetadata
+
+    known = ClusterMetadata()
+    if not await client._metadata_update(known, topics):
+        return None
+    found = {topic: len(known.partitions_for_topic(topic) or ()) for topic in topics}
+    return {topic: n for topic, n in found.items() if n} | dict.fromkeys(known.unauthorized_topics)

@@ -1,0 +1,73 @@
+"""Topics that do not stay as they were while a worker runs: added partitions are told, and what is gone ends it."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.errors import TopicError
+from app.worker import topic_watch
+from app.worker.topic_watch import TopicWatch
+from tests.broker.harness import stream_file
+from topics.names import changelog_topic
+
+
+def watched(tmp_path: Path, **fields: Any) -> tuple[TopicWatch, dict[str, int | None]]:
+    _, spec = stream_file(tmp_path, "s", partitions=2, **fields)
+    watch = TopicWatch(spec)
+    there: dict[str, int | None] = dict.fromkeys((*filter(None, spec.topics.model_dump().values()), "s-state"), 2)
+    there[changelog_topic("s")] = 2
+    if spec.topics.learned is not None:
+        there[spec.topics.learned] = 1
+    return watch, there
+
+
+def test_partitions_that_are_added_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    watch, there = watched(tmp_path, control=True)
+    watch.compare(there)
+    assert watch.unread == {}
+    assert not caplog.records
+    grown = there | {"s.labels": 4, "s.control": 3, "s.predictions": 3, "s.learned": 2, "s.features": None}
+    for _ in range(2):
+        watch.compare(grown)
+    assert watch.unread == {"s.labels": [2, 3], "s.control": [2]}
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(said) == 4
+    assert "partitions 2 and 3 of s.labels are not read: it had 2 when the stream began" in "\n".join(said)
+    assert "partition 2 of s.predictions is not used" in "\n".join(said)
+    assert "partition 1 of s.learned is not used: it had 1" in "\n".join(said)
+    watch.compare(grown | {"s.labels": 5})
+    assert "partitions 2, 3 and 4 of s.labels" in caplog.records[-1].getMessage()
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            {"s.deadletters": 0},
+            "the topic s.deadletters was deleted while the worker ran: start the worker again, which",
+        ),
+        ({"s.metrics": 0}, "the topic s.metrics was deleted"),
+        ({"s.features": 0}, "the topic s.features was deleted while the worker ran: bring its records back"),
+        ({"s.learned": 0}, "the topic s.learned was deleted while the worker ran: bring its records back"),
+        ({"s.control": 0}, "the topic s.control was deleted while the worker ran: start the worker again"),
+        ({changelog_topic("s"): 0}, "was deleted while the worker ran: start the worker again to make the state anew"),
+        ({"s.labels": 1}, "s.labels was deleted .* created again with other partitions: expected 2, found 1"),
+    ],
+)
+def test_a_topic_that_stays_away_ends_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: dict[str, int], said: str
+) -> None:
+    watch, there = watched(tmp_path, control=True)
+    without = {topic: n for topic, n in (there | found).items() if n != 0}
+    now = [0.0]
+    monkeypatch.setattr(topic_watch.time, "monotonic", lambda: now[0])
+    now[0] = 100.0
+    watch.compare(without)  # a broker that starts may not know all at once
+    watch.compare(there)
+    now[0] = 200.0
+    watch.compare(without)
+    now[0] = 220.0
+    with pytest.raises(TopicError, match=said):
+        watch.compare(without)
