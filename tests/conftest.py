@@ -30,8 +30,8 @@ jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0
 # is by then. The processes of pytest-xdist, which share the tests, take the mark of the one that started them.
 XDIST_WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 if XDIST_WORKER is None:
-    os.environ["RIPARIAN_TEST_RUN"] = uuid.uuid4().hex
-MARK = f"RIPARIAN_TEST_RUN={os.environ['RIPARIAN_TEST_RUN']}"
+    os.environ["TEST_RIPARIAN_RUN"] = uuid.uuid4().hex
+MARK = f"TEST_RIPARIAN_RUN={os.environ['TEST_RIPARIAN_RUN']}"
 
 # What processes of a run share, and the server that forks workers and commands for all of them.
 server = None

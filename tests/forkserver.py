@@ -35,7 +35,7 @@ from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = (
-    "RIPARIAN_TEST_FOLDER"  # of the environment: what a run keeps for all of its processes, the server's socket too
+    "TEST_RIPARIAN_FOLDER"  # of the environment: what a run keeps for all of its processes, the server's socket too
 )
 SOCKET = "forks"
 LENGTH = 8  # bytes that say how long a request is

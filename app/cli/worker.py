@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option, starting, streams_argument
+from app.cli import broker_option, environment, starting, streams_argument
 from app.cli.saying import about, configure, log_format_option, say
 from app.errors import AccessError, BrokerError, SpecError, UnreachableError
 from app.kafka.connection import Connection
@@ -106,6 +106,9 @@ def command(
         )
     from app.worker import membership
 
+    configs = [one.config for one in connections if one.config is not None]
+    if (strange := environment.unknown(os.environ, (*streams, *configs))) is not None:
+        say(f"warning: {strange}")
     specs = [stream_file.load(file) for file in streams]
     check_apart(specs, streams)
     instances = [membership.instance_id(instance_id, one.instance_id, os.environ) for one in connections]

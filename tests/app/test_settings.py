@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from app.cli import broker_option, cli
+from app.cli import broker_option, cli, environment
 from app.errors import BrokerError, SpecError
 from app.kafka.connection import Connection
 from app.kafka.settings import Settings
@@ -306,3 +306,21 @@ def test_the_names_are_those_of_the_page(tmp_path: Path) -> None:
     for block in blocks:
         assert _of_file(write(tmp_path, block))["security.protocol"].value.lower() in ("ssl", "sasl_ssl")
     assert not any(name.startswith("RIPARIAN_KAFKA_") for name in os.environ)
+
+
+def test_variables_that_nothing_reads_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("kafka: {sasl.password: '${RIPARIAN_PASSWORD_OF_S}'}\n")
+    ours = {"RIPARIAN_STATE_KEY": "k", "RIPARIAN_BROKER": "h:1", "RIPARIAN_KAFKA_SASL_USERNAME": "u"}
+    theirs = {
+        "RIPARIAN_SERVICE_HOST": "10.0.0.1",
+        "RIPARIAN_UI_PORT_8080_TCP": "tcp://…",
+        "RIPARIAN_PASSWORD_OF_S": "p",
+    }
+    assert environment.unknown(ours | theirs | {"HOME": "/"}, [file]) is None
+    said = environment.unknown({**ours, "RIPARIAN_MODEL_KEY": "k", "RIPARIAN_PASSWORD_OF_S": "p"}, [tmp_path / "none"])
+    assert said is not None
+    assert said.startswith(
+        "nothing reads RIPARIAN_MODEL_KEY, RIPARIAN_PASSWORD_OF_S of the environment: Riparian knows"
+    )
+    assert "RIPARIAN_STATE_KEY" in said

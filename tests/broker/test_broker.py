@@ -292,9 +292,9 @@ def test_help_names_the_three_commands() -> None:
 
 
 def test_the_watch_for_left_over_processes_sees_one() -> None:
-    mark = "RIPARIAN_TEST_MARK=seen"
+    mark = "TEST_RIPARIAN_MARK=seen"
     child = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={**os.environ, "RIPARIAN_TEST_MARK": "seen"}
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={**os.environ, "TEST_RIPARIAN_MARK": "seen"}
     )
     try:
         assert list(leftovers(mark, os.getpid())) == [child.pid]

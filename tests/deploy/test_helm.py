@@ -37,7 +37,7 @@ EVERYTHING = {
             "ssl.ca.location": {"secret": "cluster-ca-cert", "key": "ca.crt"},
         },
     },
-    "env": [{"name": "RIPARIAN_MODEL_KEY", "valueFrom": {"secretKeyRef": {"name": "models", "key": "key"}}}],
+    "env": [{"name": "RIPARIAN_STATE_KEY", "valueFrom": {"secretKeyRef": {"name": "models", "key": "key"}}}],
     "podLabels": {"team": "a"},
     "podAnnotations": {"a/b": "c"},
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
