@@ -1,10 +1,11 @@
 """The pages of a worker's web server: `/metrics`; `/health`, whether its partitions are alive; `/ready`, whether it has
 them. And what it answers before it runs, while its kernels are compiled."""
 
+import gzip
 import json
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -132,6 +133,18 @@ def ready(engines: Sequence[Engine]) -> tuple[int, dict[str, str]]:
     return (200 if status == "ok" else 503), {"status": status}
 
 
+def scraped_page(registry: Any, asked: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
+    """Body and headers of `/metrics`, in the format and compression that the scraper takes. asked : its headers."""
+    from prometheus_client.exposition import choose_encoder, gzip_accepted
+
+    encode, content_type = choose_encoder(asked.get("Accept", ""))
+    body: bytes = encode(registry)
+    headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
+    if gzip_accepted(asked.get("Accept-Encoding", "")):
+        return gzip.compress(body, compresslevel=1), headers | {"Content-Encoding": "gzip"}
+    return body, headers
+
+
 def expose(streams: Sequence[tuple[Any, Engine, Metrics]]) -> None:
     """Serve `/metrics` (Faust's own metrics with them, as `faust_*`), `/health` and `/ready` on the web server of the
     first stream's app, if it has one. streams : app, engine and metrics of each."""
@@ -141,7 +154,7 @@ def expose(streams: Sequence[tuple[Any, Engine, Metrics]]) -> None:
     if not server.conf.web_enabled:
         return
     from faust.sensors.prometheus import FaustMetrics, PrometheusMonitor
-    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+    from prometheus_client import CollectorRegistry
 
     engines, counted = [engine for _, engine, _ in streams], []
     for app, _, _ in streams:
@@ -152,7 +165,8 @@ def expose(streams: Sequence[tuple[Any, Engine, Metrics]]) -> None:
 
     @server.page("/metrics")  # type: ignore[untyped-decorator]
     async def show(view: Any, request: Any) -> Any:
-        return web.Response(body=generate_latest(scraped), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body, headers = scraped_page(scraped, request.headers)
+        return web.Response(body=body, headers=headers)
 
     @server.page("/health")  # type: ignore[untyped-decorator]
     async def page(view: Any, request: Any) -> Any:

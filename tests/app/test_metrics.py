@@ -1,5 +1,6 @@
 """What Prometheus is told: right numbers, under the names and labels that the documentation lists."""
 
+import gzip
 import math
 import re
 import time
@@ -27,7 +28,7 @@ from app.worker.histogram import Histogram
 from app.worker.measures import METRICS, PREQUENTIAL
 from app.worker.metrics import Metrics
 from app.worker.scrape import BUILD, registry
-from app.worker.web import health, health_of, ready
+from app.worker.web import health, health_of, ready, scraped_page
 from models.prequential import Prequential
 from topics import reports
 from topics.names import FEATURES, INPUTS, LABELS
@@ -518,6 +519,23 @@ def test_every_metric_is_exposed_and_documented() -> None:
     assert exposed == {name.removesuffix("_total") for name in (*METRICS, *WORKER)}
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(riparian_\w+)`", page, re.MULTILINE)) == {*METRICS, *WORKER}
+
+
+def test_a_scraper_gets_the_format_and_compression_that_it_takes() -> None:
+    scraped = registry([Metrics(stream())])
+    for accepted, told in (
+        ("", "text/plain; version=0.0.4"),
+        ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "text/plain; version=0.0.4"),
+        ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", "application/openmetrics-text; "),
+    ):
+        plain, headers = scraped_page(scraped, {"Accept": accepted})
+        assert headers["Content-Type"].startswith(told)
+        assert "Content-Encoding" not in headers
+        assert f"{BUILD}{{".encode() in plain
+        assert plain.endswith(b"# EOF\n") == ("openmetrics" in told)
+    packed, headers = scraped_page(scraped, {"Accept": accepted, "Accept-Encoding": "gzip, deflate"})
+    assert headers["Content-Encoding"] == "gzip"
+    assert len(gzip.decompress(packed)) == pytest.approx(len(plain), rel=0.01)
 
 
 def test_two_workers_in_one_process_do_not_collide() -> None:
