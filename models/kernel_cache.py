@@ -96,7 +96,8 @@ def folder_of(source: str) -> str:
         known |= new
         new = {imported for file in new for imported in _imports(file)} - known
     name = "/".join(source.split(os.sep)[-2:])
-    digest = hashlib.blake2b(f"{numba.__version__} {name}".encode(), digest_size=8)
+    checked = " checked" if numba.config.BOUNDSCHECK else ""  # NUMBA_BOUNDSCHECK=1, which numba's own index overlooks
+    digest = hashlib.blake2b(f"{numba.__version__} {name}{checked}".encode(), digest_size=8)
     for file in sorted(known):
         digest.update(_content(file)[1])
     base = os.environ.get("NUMBA_CACHE_DIR")
