@@ -74,15 +74,16 @@ def _create_nothing() -> None:
 
 
 def _change_clients() -> None:
-    """All clients of this process: they ask for brokers again, create no topics by asking for them, and copy records
-    less often."""
+    """All clients of this process: they ask for brokers again, create no topics by asking for them, copy records less
+    often, and read any batch."""
     from aiokafka.client import AIOKafkaClient
 
-    from app.kafka import wire
+    from app.kafka import unpacking, wire
 
     rebootstrap.install(AIOKafkaClient)
     _create_nothing()
     wire.install()
+    unpacking.install()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from aiokafka.record import default_records, legacy_records
 MAX_BATCH_BYTES = 256 * 1024 * 1024
 FIRST_RATIO = 24  # JSON compresses by 10 to 20
 FIRST_BYTES = 65_536
-XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)  # the framing in blocks of Java's library
+XERIAL, XERIAL_BYTES = b"\x82SNAPPY\x00", 16  # how Java's framing in blocks begins; two numbers follow that say nothing
 TOO_SMALL = "failed to write whole buffer"
 
 Bytes = bytes | memoryview
@@ -79,7 +79,7 @@ def snappy(data: Bytes) -> Bytes:
 def _blocks(data: bytes) -> list[bytes]:
     if not data.startswith(XERIAL):
         return [data]
-    blocks, at = [], len(XERIAL)
+    blocks, at = [], XERIAL_BYTES
     while at < len(data):
         (size,) = struct.unpack_from(">i", data, at)
         if size < 0:

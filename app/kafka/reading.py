@@ -9,7 +9,6 @@ from aiokafka.errors import OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from app.errors import TopicError
-from app.kafka import unpacking
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ async def read_to_end(
     """
     if not starts:
         return {}
-    unpacking.install()
     consumer = connection.consumer(
         auto_offset_reset="earliest",
         fetch_max_wait_ms=100,
@@ -162,7 +160,6 @@ async def reading(connection: Connection, topic: str | None, partition: int) -> 
     if topic is None:
         yield None
         return
-    unpacking.install()
     tp = TopicPartition(topic, partition)
     consumer = connection.consumer(
         auto_offset_reset="none",

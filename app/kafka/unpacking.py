@@ -3,11 +3,12 @@
 A piece is several small batches or a part of a large one, about `PIECE_BYTES`, so that a reader can stop between two
 pieces, however large a batch is, and continue later from the offset that it has reached. Records of transactions that
 were aborted are left out where the consumer asks for that. A batch that cannot be decompressed within the bound is one
-record, whose value is `Unread`, in place of the last of them; and so is what follows in a batch where the name of a
-header is no text.
+record, whose value is `Unread`, in place of the last of them; and so is what follows in a batch on what is no record.
+No batch moves a reader beyond the offsets that it takes.
 
-Records whose headers nobody asks for are not made into objects: a kernel finds where their keys and values stand
-(`app.kafka.record_batches`). Where it would be no gain, or something is unusual, the client reads them.
+Records of pieces are not made into objects: a kernel finds where their keys and values stand
+(`app.kafka.record_batches`). Where it would be no gain, or something is damaged, `app.kafka.batches` reads them one by
+one. Only batches of older versions are left to the client.
 
 The client has no hook for unpacking, so its classes are replaced in the whole process. Which records come in pieces is
 each consumer's own affair: it says so by an `Unpacking`, which the client hands to these classes as the deserializer of
@@ -16,15 +17,16 @@ its values. Consumers that give none are given records.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
-from operator import attrgetter
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.consumer import fetcher as aiokafka_fetcher
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
-from app.kafka import decompression
+from app.kafka import batches, decompression
+from app.kafka.batches import Head, Headers, Row
 from app.kafka.decompression import UnreadableBatchError
 from topics.records import RawBatch, Unread
 from topics.slices import Slices
@@ -32,13 +34,15 @@ from topics.slices import Slices
 if TYPE_CHECKING:
     from app.kafka.record_batches import Body
 
+Rows = tuple[int, Iterator[Row]]  # of a batch: the offset behind it, and its records
+Fetched = tuple[Any, memoryview, Head | None]  # a batch of the client's, its bytes, and what it says
+
 PIECE_BYTES = 1024 * 1024
 PIECE_RECORDS = 8192
 LARGE = 64 * 1024  # bytes of an answer of one partition that take a fraction of a millisecond
 LARGE_PACKED = 1024  # likewise, compressed
 CODEC_AT, CODEC_BITS = 22, 7  # the byte of a batch that names its compression
 LOG_OVERHEAD = 12  # bytes of a batch before those whose number they say
-NO_NAME = "the name of a header is not UTF-8"
 FEW = 16  # records that are taken of a fetch before it is known how large they are
 LEAST = 32  # records that together are sooner read by the kernel
 SHARED_BYTES = 2 * PIECE_BYTES  # of batches, decompressed, up to which their records share one buffer
@@ -46,15 +50,15 @@ HEADER_BYTES = 150  # that a header takes besides its name and value: three obje
 RECORD_BYTES = 200  # that a record takes besides its key and value: four objects, and places in lists
 
 
-class Unpacked(NamedTuple):
-    """A record that stands for those of a batch, with the attributes of the client's own."""
+class Record(NamedTuple):
+    """A record with the attributes of the client's own."""
 
     offset: int
     timestamp: int
-    value: bytes
-    key: bytes | None = None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
     timestamp_type: int = 0
-    headers: tuple[()] = ()
     checksum: None = None
 
 
@@ -79,38 +83,18 @@ def _lengths(column: Sequence[bytes | None]) -> Iterable[int]:
     return (int(column.lengths.sum()),) if isinstance(column, Slices) else map(len, filter(None, column))
 
 
-_COLUMNS = attrgetter("offset", "timestamp", "key", "value")
-_WITH_HEADERS = attrgetter("offset", "timestamp", "key", "value", "headers")
-
-
-def _unread(batch: Any, first: int, why: str) -> Unpacked:
-    """Stands for the records of a batch from offset `first` on."""
-    last = batch.next_offset - 1
-    return Unpacked(last, batch.first_timestamp, Unread.batch(first, last, why))
-
-
-class _Rows:
-    """The columns of a batch's records, some at a time. The client cannot read on behind a name that is no text."""
-
-    def __init__(self, batch: Any, records: Iterator[Any], with_headers: bool) -> None:
-        self._batch, self._left = batch, records
-        self._columns = _WITH_HEADERS if with_headers else _COLUMNS
-        self._last: int | None = None
-        self.ended = False
-
-    def take(self, n: int) -> list[tuple[Any, ...]]:
-        """The next n; fewer where the batch ends."""
-        rows: list[tuple[Any, ...]] = []
-        try:
-            rows.extend(map(self._columns, islice(self._left, n)))  # in C; what came before an error stays
-            self.ended = len(rows) < n
-        except UnicodeDecodeError:
-            last = rows[-1][0] if rows else self._last
-            first = self._batch.base_offset if last is None else last + 1
-            rows.append(self._columns(_unread(self._batch, first, NO_NAME)))
-            self.ended = True
-        self._last = rows[-1][0] if rows else self._last
-        return rows
+def _older(batch: Any) -> Iterator[Row]:
+    """The records of a batch of an older version, as the client reads them."""
+    at, last = -1, batch.next_offset - 1
+    try:
+        for one in batch:
+            if not at < one.offset <= last:
+                raise ValueError(f"offset {one.offset} behind {at}")
+            yield one.offset, -1 if one.timestamp is None else one.timestamp, one.key, one.value, one.headers
+            at = one.offset
+    except Exception as error:  # whatever a sound batch holds
+        if at < last:
+            yield last, -1, None, Unread.batch(last if at < 0 else at + 1, last, str(error) or repr(error)), []
 
 
 class Answer:
@@ -185,7 +169,7 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
 
     def is_large(self) -> bool:
         """Whether it takes so long to unpack that an event loop had better not wait for it."""
-        if self._asked is None or not isinstance(self._records, Answer):
+        if self._asked is None:
             return False
         return bool(self._records.size_in_bytes() > (LARGE_PACKED if self._records.packed else LARGE))
 
@@ -223,36 +207,35 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         if self._asked is not None:
             yield from self._pieces()
             return
-        for batch in self._visible():
+        for end, rows in self._visible():
             first = self._at
-            for record in self._readable(batch):
-                if record.offset >= first:
-                    self._at = record.offset + 1
-                    yield self._consumer_record(self._tp, record)
-            self._at = batch.next_offset
+            for row in rows:
+                if row[0] >= first:
+                    self._at = row[0] + 1
+                    yield self._consumer_record(self._tp, Record(*row))
+            self._pass(end)
 
-    def _batches(self) -> Iterator[tuple[Any, bool]]:
-        """Batches, and whether they may hold records: those of aborted transactions, and control batches, do not."""
+    def _pass(self, end: int) -> None:
+        """A batch is read whose offsets end before `end`; it may lie before where the fetch was to begin."""
+        self._at = max(self._at, end)
+
+    def _batches(self) -> Iterator[tuple[Any, memoryview, bool]]:
+        """Batches, their bytes, and whether they may hold records: those of aborted transactions, and control batches,
+        do not."""
         records = self._records
         while records.has_next():
             batch = records.next_batch()
-            if self._check_crcs and not self._sound(batch):
+            if self._check_crcs and not batches.sound(records.raw, batch):
                 raise aiokafka_fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
-            yield batch, not (self._aborted(batch) or batch.is_control_batch)
+            yield batch, records.raw, not (self._aborted(batch) or batch.is_control_batch)
 
-    def _sound(self, batch: Any) -> bool:
-        asked = self._value_deserializer
-        if isinstance(asked, Unpacking) and isinstance(self._records, Answer):
-            return bool(asked.kernel.sound(self._records.raw, batch))
-        return bool(batch.validate_crc())
-
-    def _visible(self) -> Iterator[Any]:
+    def _visible(self) -> Iterator[Rows]:
         """Batches that may hold records; `next_fetch_offset` is moved over the others."""
-        for batch, visible in self._batches():
+        for batch, raw, visible in self._batches():
             if visible:
-                yield batch
+                yield self._rows(batch, raw)
             else:
-                self._at = batch.next_offset
+                self._pass(batch.next_offset)
 
     def _aborted(self, batch: Any) -> bool:
         """Whether a batch is of a transaction that was aborted: as the client finds out where it unpacks records."""
@@ -263,78 +246,70 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
             self._aborted_producers.discard(batch.producer_id)
         return batch.is_transactional and batch.producer_id in self._aborted_producers
 
-    def _readable(self, batch: Any) -> Iterator[Any]:
-        """The records of a batch one by one, as `_rows` has them."""
-        last = None
-        try:
-            for last in self._opened(batch):
-                yield last
-        except UnicodeDecodeError:
-            yield _unread(batch, batch.base_offset if last is None else last.offset + 1, NO_NAME)
-
     @staticmethod
-    def _opened(batch: Any) -> Iterator[Any]:
-        """The records of a batch."""
+    def _rows(batch: Any, raw: memoryview) -> Rows:
+        """The records of a batch one by one."""
+        said = batches.head(raw)
+        if said is None:
+            return batch.next_offset, _older(batch)
         try:
-            return chain(iter(batch))  # which does not like to be asked for an iterator once it was begun
+            return said.last + 1, batches.rows(said, batches.body(raw))
         except UnreadableBatchError as error:
-            return iter((_unread(batch, batch.base_offset, str(error)),))
+            return said.last + 1, iter((said.unread(said.base, str(error)),))
 
     def _pieces(self) -> Iterator[RawBatch]:
-        if self._tp.topic in self._asked.header_topics or not isinstance(self._records, Answer):
-            yield from self._listed(self._visible())
-        else:
-            for group in self._groups():
-                if sum(self._asked.kernel.count_of(raw) for _, raw in group) < LEAST:
-                    yield from self._listed(batch for batch, _ in group)
-                else:
-                    yield from self._sliced(group)
+        for group in self._groups():
+            if sum(said.n_records for _, _, said in group if said is not None) < LEAST:
+                yield from self._listed(self._rows(batch, raw) for batch, raw, _ in group)
+            else:
+                yield from self._sliced(group)
 
-    def _listed(self, batches: Iterable[Any]) -> Iterator[RawBatch]:
-        """The records of batches as the client reads them, in pieces."""
+    def _listed(self, of_batches: Iterable[Rows]) -> Iterator[RawBatch]:
+        """The records of batches one by one, in pieces."""
         tp, mean = self._tp, PIECE_BYTES // FEW
         with_headers = tp.topic in self._asked.header_topics
         piece, n_bytes = _nothing(with_headers), 0
-        for batch in batches:
-            first, left = self._at, _Rows(batch, self._opened(batch), with_headers)
+        for end, rows in of_batches:
+            first = self._at
             # A pass at a time, of as many records as make a piece if they are as large as the last ones.
-            while rows := left.take(_few(n_bytes, mean)):
-                if rows[0][0] < first:
-                    rows = [row for row in rows if row[0] >= first]
-                if rows:
-                    part = RawBatch(*map(list, zip(*rows, strict=True)))
+            while few := list(islice(rows, n := _few(n_bytes, mean))):
+                ended = len(few) < n
+                few = [row for row in few if row[0] >= first] if few[0][0] < first else few
+                if few:
+                    part = RawBatch(*map(list, islice(zip(*few, strict=True), len(piece))))
                     size = size_of(part)
                     n_bytes += size
                     for i, column in enumerate(piece):
                         column.extend(part[i])  # type: ignore[arg-type]
                     self._at = part.offsets[-1] + 1
-                    mean = size // len(rows)
-                if left.ended:
-                    self._at = batch.next_offset
+                    mean = size // len(few)
+                if ended:
+                    self._pass(end)
                 if n_bytes >= PIECE_BYTES or len(piece[0]) >= PIECE_RECORDS:
                     yield RawBatch(*piece)
                     piece, n_bytes = _nothing(with_headers), 0
-                if left.ended:
+                if ended:
                     break
-            self._at = batch.next_offset
+            self._pass(end)
         if piece[0]:
             yield RawBatch(*piece)
 
-    def _groups(self) -> Iterator[list[tuple[Any, memoryview]]]:
-        """Batches that may hold records, with their bytes: about as many at a time as make a piece."""
-        group: list[tuple[Any, memoryview]] = []
+    def _groups(self) -> Iterator[list[Fetched]]:
+        """Batches that may hold records: about as many at a time as make a piece."""
+        group: list[Fetched] = []
         n_bytes = n_records = 0
         try:
-            for batch, visible in self._batches():
+            for batch, raw, visible in self._batches():
                 if visible:
-                    group.append((batch, self._records.raw))
-                    n_bytes += len(self._records.raw)
-                    n_records += self._asked.kernel.count_of(self._records.raw)
+                    said = batches.head(raw)
+                    group.append((batch, raw, said))
+                    n_bytes += len(raw)
+                    n_records += 0 if said is None else said.n_records
                 if group and (not visible or n_bytes >= PIECE_BYTES or n_records >= PIECE_RECORDS):
                     yield group
                     group, n_bytes, n_records = [], 0, 0
                 if not visible:
-                    self._at = batch.next_offset
+                    self._pass(batch.next_offset)
         except aiokafka_fetcher.Errors.CorruptRecordException:
             if group:
                 yield group  # what comes before it is sound
@@ -342,37 +317,38 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         if group:
             yield group
 
-    def _sliced(self, group: Iterable[tuple[Any, memoryview]]) -> Iterator[RawBatch]:
-        """The records of batches as slices of what was fetched, in pieces; as the client reads them, where something is
-        unusual."""
-        ready: list[tuple[Any, Body]] = []
-        for batch, raw in group:
-            try:
-                body = self._asked.kernel.body(raw)
-            except UnreadableBatchError:
-                body = None
-            if ready and (body is None or sum(len(one.data) for _, one in ready) + len(body.data) > SHARED_BYTES):
+    def _sliced(self, group: Iterable[Fetched]) -> Iterator[RawBatch]:
+        """The records of batches as slices of what was fetched, in pieces; one by one, where something is unusual."""
+        ready: list[Body] = []
+        for batch, raw, said in group:
+            body = None
+            if said is not None and said.n_records > 0:
+                with suppress(UnreadableBatchError):
+                    body = self._asked.kernel.Body(said, batches.body(raw))
+            if ready and (body is None or sum(len(one.data) for one in ready) + len(body.data) > SHARED_BYTES):
                 yield from self._parsed(ready)
                 ready = []
             if body is None:
-                yield from self._listed([batch])
+                yield from self._listed([self._rows(batch, raw)])
             else:
-                ready.append((batch, body))
+                ready.append(body)
         if ready:
             yield from self._parsed(ready)
 
-    def _parsed(self, ready: list[tuple[Any, "Body"]]) -> Iterator[RawBatch]:
-        parser = self._asked.kernel.Parser([body for _, body in ready], self._at, SHARED_BYTES)
+    def _parsed(self, ready: list["Body"]) -> Iterator[RawBatch]:
+        header_bytes = HEADER_BYTES if self._tp.topic in self._asked.header_topics else None
+        parser = self._asked.kernel.Parser(ready, self._at, SHARED_BYTES, header_bytes)
         while parser.state != self._asked.kernel.ENDED:
             piece, at = parser.piece(PIECE_RECORDS, PIECE_BYTES, RECORD_BYTES), parser.batch
             if len(piece):
-                done = ready[at - 1][0].next_offset if at and parser.begins_batch else 0
+                done = ready[at - 1].said.last + 1 if at and parser.begins_batch else 0
                 self._at = max(int(piece.offsets[-1]) + 1, done)
                 yield piece
-            if parser.state == self._asked.kernel.UNUSUAL:
-                yield from self._listed([ready[at][0]])
+            if parser.state == self._asked.kernel.DAMAGED:
+                said, data = ready[at]
+                yield from self._listed([(said.last + 1, batches.rows(said, data))])
                 parser.skip()
-        self._at = ready[-1][0].next_offset
+        self._pass(ready[-1].said.last + 1)
 
 
 def install() -> None:

@@ -17,7 +17,6 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from app.dead_letters import marked
-from app.kafka import unpacking
 from app.kafka.connection import Connection
 from app.kafka.reading import EVERYTHING, close, read_to_end
 from app.page.store import Store
@@ -88,7 +87,6 @@ class Watch:
 
     async def run(self) -> None:
         """Until it is cancelled. While the broker is away it is tried again."""
-        unpacking.install()
         for i, view in enumerate(self.views):  # the server answers meanwhile
             await asyncio.to_thread(self.restore, view)
             self.progress = 0.99 * (i + 1) / len(self.views)

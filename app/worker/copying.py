@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import IllegalStateError, KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
@@ -427,7 +428,8 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             stem, target = f"{tp.topic}/{tp.partition}/", self._targets[tp.topic]
             headers = raw.headers if raw.headers is not None else [()] * len(raw)
             partitions = self._partitions(tp, raw)
-            rows = zip(raw.offsets, raw.timestamps, raw.keys, raw.values, headers, partitions, strict=True)
+            offsets, stamps = np.asarray(raw.offsets).tolist(), np.asarray(raw.timestamps).tolist()
+            rows = zip(offsets, stamps, raw.keys, raw.values, headers, partitions, strict=True)
             columns.append((stem, target, iter(rows)))
         made: list[Batch] = []
         for source in release.order.tolist():

@@ -15,7 +15,6 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import TopicPartition
 
 from app.errors import StateError
-from app.kafka import unpacking
 from app.kafka.connection import Connection
 from app.kafka.outputs import Outputs
 from app.kafka.reading import EVERYTHING, read_to_end
@@ -192,7 +191,6 @@ class Feed:
         """Before the first record is asked for."""
 
     async def _fetch(self) -> None:
-        unpacking.install()
         consumer: Consumer = self._connection.consumer(
             auto_offset_reset="none", isolation_level=EVERYTHING, fetch_max_wait_ms=500
         )

@@ -28,7 +28,9 @@ from faust.web.drivers.aiohttp import Web
 from app.kafka import unpacking
 from app.kafka.connection import Connection
 from app.kafka.unpacking import Unpacking
+from app.partition.merge import concatenate
 from app.worker import transport
+from tests import batches
 from topics.records import RawBatch
 
 LATEST = -1
@@ -101,47 +103,21 @@ def test_attributes_that_are_read_are_there():
     assert {"_transport_handlers", "_runner", "_new_transport_tcp"} <= set(Web.__init__.__code__.co_names)
 
 
-class FakeBatch:
-    """As the client's record batches: iterable once, with the attributes that we read."""
-
-    def __init__(self, base: int, n: int, control: bool = False) -> None:
-        self.next_offset, self.is_control_batch = base + n, control
-        self._rows = [FakeRecord(base + i) for i in range(n)]
-
-    def __iter__(self):
-        return iter(self._rows)
+def made(base: int, n: int, control: bool = False, value: bytes = b"v") -> bytes:
+    """A batch of n records, or of none after compaction."""
+    rows = [batches.record(i, value, b"k", 10 * i) for i in range(n)]
+    return batches.batch(rows, base, last=max(0, n - 1), first=10 * base, flags=batches.CONTROL if control else 0)
 
 
-class FakeRecord:
-    def __init__(self, offset: int) -> None:
-        self.offset, self.timestamp, self.key, self.value = offset, 10 * offset, b"k", b"v%d" % offset
-
-
-class FakeMemory:
-    def __init__(self, batches: list[FakeBatch]) -> None:
-        self._batches = batches
-
-    def has_next(self) -> bool:
-        return bool(self._batches)
-
-    def next_batch(self) -> FakeBatch:
-        return self._batches.pop(0)
-
-
-class FakePartition:
-    topic = "source"
-
-
-def _records(tp, memory, offset, asked):
-    return unpacking.BatchRecords(tp, memory, None, offset, None, asked, False, 0)
+def _records(tp, data, offset, asked):
+    return unpacking.BatchRecords(tp, unpacking.Answer(b"".join(data)), None, offset, None, asked, False, 0)
 
 
 def test_a_fetch_becomes_a_batch_without_control_records_and_known_records():
-    memory = FakeMemory([FakeBatch(0, 4), FakeBatch(4, 1, control=True), FakeBatch(5, 2), FakeBatch(7, 0)])
-    records = _records(FakePartition, memory, 2, Unpacking({"source"}))
-    batches = list(records)
-    assert batches == [RawBatch([2, 3, 5, 6], [20, 30, 50, 60], [b"k"] * 4, [b"v2", b"v3", b"v5", b"v6"])]
-    assert records.next_fetch_offset == 7
+    data = [made(0, 4), made(4, 1, control=True), made(5, 2), made(7, 0)]
+    records = _records(TopicPartition("source", 0), data, 2, Unpacking({"source"}))
+    assert concatenate(list(records)) == RawBatch([2, 3, 5, 6], [20, 30, 50, 60], [b"k"] * 4, [b"v"] * 4)
+    assert records.next_fetch_offset == 8
 
 
 def test_a_fetch_that_begins_elsewhere_than_the_last_one_ended_is_noticed():
@@ -149,20 +125,20 @@ def test_a_fetch_that_begins_elsewhere_than_the_last_one_ended_is_noticed():
     ours, others = Unpacking({"source"}), Unpacking({"source"})
     ours.positions[tp] = 3
 
-    def fetch(offset, *batches, asked=ours):
-        return [batch.offsets for batch in _records(tp, FakeMemory(list(batches)), offset, asked)]
+    def fetch(offset, *data, asked=ours):
+        return [piece.offsets for piece in _records(tp, data, offset, asked)]
 
     # From where it was sought to, over control records, over what compaction has left out, and a fetch without records.
-    assert fetch(3, FakeBatch(3, 2), FakeBatch(5, 1, control=True)) == [[3, 4]]
-    assert fetch(6, FakeBatch(9, 2)) == [[9, 10]]
+    assert fetch(3, made(3, 2), made(5, 1, control=True)) == [[3, 4]]
+    assert fetch(6, made(9, 2)) == [[9, 10]]
     # Another consumer of this process reads the same topic from elsewhere: that is its own affair.
-    assert fetch(2, FakeBatch(2, 1), asked=others) == [[2]]
-    assert fetch(11, FakeBatch(11, 1, control=True)) == []
-    assert fetch(12, FakeBatch(12, 1)) == [[12]]
+    assert fetch(2, made(2, 1), asked=others) == [[2]]
+    assert fetch(11, made(11, 1, control=True)) == []
+    assert fetch(12, made(12, 1)) == [[12]]
     assert ours.jumps == {}
-    assert fetch(20, FakeBatch(20, 1)) == [[20]]
+    assert fetch(20, made(20, 1)) == [[20]]
     assert ours.jumps.pop(tp) == (13, 20)
-    assert fetch(0, FakeBatch(0, 1)) == [[0]]
+    assert fetch(0, made(0, 1)) == [[0]]
     assert ours.jumps == {tp: (21, 0)}
     assert others.positions == {tp: 3}
     assert others.jumps == {}
@@ -172,7 +148,7 @@ def test_a_fetch_that_begins_elsewhere_than_the_last_one_ended_is_noticed():
 def test_a_consumer_that_does_not_ask_for_pieces_of_a_topic_is_given_records(monkeypatch, asked):
     monkeypatch.setattr(fetcher.PartitionRecords, "_consumer_record", lambda self, tp, record: (tp, record.offset))
     tp = TopicPartition("source", 0)
-    assert list(_records(tp, FakeMemory([FakeBatch(3, 2)]), 4, asked)) == [(tp, 4)]
+    assert list(_records(tp, [made(3, 2)], 4, asked)) == [(tp, 4)]
 
 
 def test_an_assignment_goes_on_where_partitions_stay_and_begins_an_epoch_where_they_do_not():
@@ -245,18 +221,16 @@ def test_what_is_made_ahead_is_taken_later():
     asked.positions[tp] = 3
 
     def fetch(begin: int) -> unpacking.BatchRecords:
-        batches = [FakeBatch(begin, 2), FakeBatch(begin + 2, 1, control=True), FakeBatch(begin + 3, 2)]
-        for batch in batches:
-            for record in batch._rows:
-                record.headers, record.value = (), bytes(unpacking.PIECE_BYTES)
-        return _records(tp, FakeMemory(batches), begin, asked)
+        large = bytes(unpacking.PIECE_BYTES)
+        data = [made(begin, 2, value=large), made(begin + 2, 1, control=True), made(begin + 3, 2, value=large)]
+        return _records(tp, data, begin, asked)
 
     plain = [piece.offsets for piece in fetch(3)]
-    assert (plain, asked.positions[tp]) == ([[3, 4], [6], [7]], 8)
+    assert (plain, asked.positions[tp]) == ([[3, 4], [6, 7]], 8)
     asked.positions[tp] = 3
-    for n in range(1, 6):
+    for n in range(1, 5):
         records = fetch(3)
-        assert records.read_ahead(n) == min(n, 4)  # with the end
+        assert records.read_ahead(n) == min(n, 3)  # with the end
         assert (records.next_fetch_offset, asked.positions[tp]) == (3, 3)  # as if nothing had been made
     assert [piece.offsets for piece in records] == plain
     assert (records.next_fetch_offset, asked.positions[tp]) == (8, 8)

@@ -6,11 +6,10 @@ import aiokafka.codec as codec
 import pytest
 from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from app.kafka import decompression, unpacking
-from app.kafka.unpacking import BatchRecords, Unpacking, size_of
+from app.kafka.unpacking import Answer, BatchRecords, Unpacking, size_of
 from app.partition.merge import concatenate
 from topics.codecs import CODECS
 from topics.names import dead_letter
@@ -24,7 +23,9 @@ TP = TopicPartition("source", 0)
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch):
-    monkeypatch.setattr(fetcher, "PartitionRecords", fetcher.PartitionRecords)
+    for name in ("PartitionRecords", "MemoryRecords"):
+        monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
+    monkeypatch.setattr(unpacking, "LEAST", 1 << 60)  # all one by one; by the kernel: test_record_batches.py
     unpacking.install()
 
 
@@ -39,7 +40,7 @@ def batch(values, compression="none", base=0, headers=()):
 
 def fetch(data, offset=0, asked=None, crc=True):
     """What a consumer is given that has asked for nothing before."""
-    return BatchRecords(TP, MemoryRecords(data), None, offset, None, asked or Unpacking(["source"]), crc, 0)
+    return BatchRecords(TP, Answer(data), None, offset, None, asked or Unpacking(["source"]), crc, 0)
 
 
 @pytest.mark.parametrize("compression", CODECS_OF_KAFKA)
@@ -90,7 +91,7 @@ def test_a_bomb_is_one_record_without_a_value(compression, monkeypatch):
     assert unread == b"the batch of offsets 10 to 39: more than 2,000,000 bytes when decompressed"
     assert records.next_fetch_offset == 50
     # Everybody who reads records one by one sees the same.
-    told = list(BatchRecords(TP, MemoryRecords(data), None, 0, None, None, True, 0))
+    told = list(BatchRecords(TP, Answer(data), None, 0, None, None, True, 0))
     assert [(r.offset, r.value) for r in told] == list(zip(found.offsets, found.values, strict=True))
 
     mapping = Mapping("classification", (Feature("a", "numeric", ("x", "a")),))
@@ -140,40 +141,3 @@ def test_headers_are_kept_only_of_topics_that_are_asked_for_them(compression):
     joined = concatenate([found.part(0, 1), found.part(1), found])
     assert joined.headers == found.headers * 2
     assert concatenate([plain, found]).headers is None
-
-
-def test_a_name_of_a_header_that_is_no_text_spoils_its_batch_alone():
-    good = batch([b"v"] * 3, headers=[("name", b"v")])
-    bad = spoiled(batch([b"w"] * 20, base=3, headers=[("name", b"v")]))
-    data = good + bad + batch([b"x"], base=23)
-    unread = b"the batch of offsets 3 to 22: the name of a header is not UTF-8"
-    for asked in (frozenset(), frozenset({"source"})):
-        records = fetch(data, asked=Unpacking(["source"], asked), crc=False)
-        (found,) = records
-        assert found.offsets == [0, 1, 2, 22, 23]
-        assert found.values == [b"v", b"v", b"v", unread, b"x"]
-        assert isinstance(found.values[3], Unread)
-        assert records.next_fetch_offset == 24
-    told = list(BatchRecords(TP, MemoryRecords(data), None, 0, None, None, False, 0))
-    assert [r.offset for r in told] == [0, 1, 2, 22, 23]
-    assert told[3].value == unread
-
-
-def spoiled(data, count=-1):
-    return data.replace(b"name", b"\xff\xfe\xfd\xfc", count)
-
-
-@pytest.mark.parametrize("at", [0, 15, 16, 17, 39, 40])
-def test_what_comes_before_such_a_name_does_not_depend_on_pieces(at, monkeypatch):
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, 0, 1 << 30)
-    for i in range(41):
-        builder.append(i, timestamp=i, key=None, value=b"v%d" % i, headers=[("name", b"")] if i == at else [])
-    data = spoiled(bytes(builder.build())) + batch([b"x"], base=41)
-    for few in (1, 7, 16, 1000):
-        monkeypatch.setattr(unpacking, "_few", lambda n_bytes, mean, few=few: few)
-        records = fetch(data, crc=False)
-        (found,) = records
-        assert found.offsets == [*range(at), 40, 41]
-        assert found.values[:at] == [b"v%d" % i for i in range(at)]
-        assert found.values[at].startswith(b"the batch of offsets %d to 40: " % at)
-        assert records.next_fetch_offset == 42
