@@ -16,7 +16,7 @@ LOCKED ?= 1
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
-	@echo "make fuzz    hostile records, schemas, states, stream files and requests: MINUTES=5 (or RECORDS=1000000, of every codec), SEED=n, TARGETS=names"
+	@echo "make fuzz    hostile batches, records, schemas, states, stream files and requests: MINUTES=5 (or RECORDS=1000000, of every codec), SEED=n, TARGETS=names, BOUNDS=1"
 	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1, CONTROL=1, ROLLING=1, OWN=1, STREAMS=n in each worker"
 	@echo "make campaigns  what is long: chaos, fuzz, floods, endurance, failover, state, peers, each with its figures in benchmarks/results/"
 	@echo "make mutants  whether the tests find sixty small faults: ONLY=\"names\", JOBS=2"
@@ -82,7 +82,7 @@ test: setup
 	$(BIN)/python -m pytest -n $(PYTEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 fuzz: setup
-	$(BIN)/python -m tests.fuzz.campaign $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORDS),--records $(RECORDS)) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
+	$(if $(BOUNDS),NUMBA_BOUNDSCHECK=1) $(BIN)/python -m tests.fuzz.campaign $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORDS),--records $(RECORDS)) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
 
 FAULTS ?= 30
 

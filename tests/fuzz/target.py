@@ -54,6 +54,7 @@ _MODULES = {
     "blocks": "blocks",
     **dict.fromkeys(("debezium", "connect", "cloudevents", "json-schema", "arrow", "protobuf"), "formats"),
     "page": "page",
+    "batches": "batches",
 }
 TARGETS = tuple(_MODULES)
 # Those whose cases are batches of records: each codec and each envelope.
