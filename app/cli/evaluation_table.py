@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from app.cli.deadletters import safe
+from app.evaluation.measured import FROM_FIRST
 from app.evaluation.measures import MEASURES, quality
 from app.stream_file.durations import format_duration
 
@@ -49,16 +51,19 @@ def show_one(result: dict[str, Any], past: str) -> None:
     console = Console(highlight=False)
     given = ", ".join(f"{key}={value}" for key, value in result["parameters"].items())
     auto = " (auto)" if result.get("auto") else ""
-    console.print(f"[bold]{result['model']}[/bold]{auto} on {result['data']}, {_delay(result)}")
+    console.print(f"[bold]{result['model']}[/bold]{auto} on {result['data']}, {_predicted(result)}{_delay(result)}")
     if given:
         console.print(given, style="dim")
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     rows = {key: (measure.text, measure.form) for key, measure in MEASURES.items()}
+    of_worker = result
+    result = {**result, **result.get(FROM_FIRST, {})}
     for key, (name, form) in (rows | COUNTS).items():
         if result.get(key) is not None:
             table.add_row(name, form.format(result[key]))
     console.print(table)
     _show_rejections(console, result)
+    _show_left_out(console, result, f": accuracy {MEASURES['accuracy'].form.format(of_worker.get('accuracy', 0.0))}")
     if len(result.get("classes", ())) > 0:
         _show_classes(console, result["classes"])
     if "tenths" in result:
@@ -107,14 +112,16 @@ def show_whole(found: dict[str, Any]) -> None:
 
     for role, one in found["models"].items():
         expected = [told(one["estimated"].get("accuracy"))] * estimated
-        overall = [told(one["overall"].get(by))] * whole
+        overall = [told({**one["overall"], **one.get(FROM_FIRST, {})}.get(by))] * whole
         table.add_row(role, one["learner"], *overall, told(one["recent"].get(by)), *expected)
-    console.print(f"{found['rows']:,} rows of {found['data']}, {_delay(found)}")
+    console.print(f"{found['rows']:,} rows of {found['data']}, {_predicted(found)}{_delay(found)}")
     console.print(table)
     areas = {role: one["recent"]["auroc"] for role, one in found["models"].items() if "auroc" in one["recent"]}
     if areas and by != "auroc":
         said = ", ".join(f"{role} {MEASURES['auroc'].form.format(area)}" for role, area in areas.items())
         console.print(f"AUROC of the last labels: {said}", soft_wrap=True)
+    left_out = [one[FROM_FIRST] for one in found["models"].values() if FROM_FIRST in one]
+    _show_left_out(console, min(left_out, key=lambda one: one["left_out"], default={}), "")
     _show_drifts(console, found)
 
 
@@ -172,6 +179,13 @@ def _show_drifts(console: Console, found: dict[str, Any]) -> None:
         console.print(f"{text}, never learned: {form.format(found[key])}")
 
 
+def _show_left_out(console: Console, found: dict[str, Any], so: str) -> None:
+    """found : with `left_out`, where there is one (`app.evaluation.measured.FromFirstLabel`)."""
+    if "left_out" in found:
+        text = f"{found['left_out']:,} rows before the first label came are left out; a worker counts them as wrong"
+        console.print(text + so, soft_wrap=True)
+
+
 def _show_rejections(console: Console, found: dict[str, Any]) -> None:
     """What a worker rejects, too (`app.dataset.instances.Rejections`)."""
     for one in found.get("rejections", ()):
@@ -218,7 +232,7 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
     repeats = summary[0]["repeats"]
     said = [
         f"[bold]{result['data']}[/bold]",
-        f"{result['folds']} folds" if "folds" in result else _delay(result),
+        _predicted(result) + (f"{result['folds']} folds" if "folds" in result else _delay(result)),
     ]
     if repeats > 1:
         said.append(f"mean ± standard error of {repeats} repeats")
@@ -243,6 +257,7 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
         table.add_row(marks, *cells, style="bold" if entry["best"] else "")
     console.print(table)
     _show_rejections(console, result)
+    _show_left_out(console, result.get(FROM_FIRST, {}), "")
     if len(summary) > 1 and any(entry["best"] for entry in summary):
         what = COLUMNS[quality(result["task"])][0].removesuffix(" %")
         console.print(f"* the best; ° none is as good in {what} and in bytes, and better in one", style="dim")
@@ -256,6 +271,10 @@ def _cell(entry: dict[str, Any], key: str) -> str:
     if error_form and key in entry["standard_error"]:
         return f"{mean} ± {error_form.format(factor * entry['standard_error'][key])}"
     return mean
+
+
+def _predicted(result: dict[str, Any]) -> str:
+    return f"target {escape(repr(result['target']))}, " if "target" in result else ""
 
 
 def _delay(result: dict[str, Any]) -> str:

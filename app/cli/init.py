@@ -95,7 +95,11 @@ def _of_file(data: Path, given: dict[str, Any]) -> "Draft":
         options["label"] = click.prompt(
             "Which column is the label?", type=click.Choice(kept), default=kept[-1], show_choices=len(kept) <= 12
         )
-    return of_file(file, **options)
+    try:
+        return of_file(file, **options)
+    finally:
+        for remark in file.reading_remarks(file.names):
+            click.echo(f"riparian: {remark}", err=True)
 
 
 async def _of_topic(topic: str, connection: "Connection", given: dict[str, Any]) -> "Draft":

@@ -177,6 +177,7 @@ class DataFiles(DataFile):
 
     def __init__(self, path: Path, files: Sequence[DataFile]) -> None:
         self.path, self.files, self.names = path, files, files[0].names
+        self.index = files[0].index
         self.separator = next((file.separator for file in files if file.separator != COMMA), COMMA)
         self.dictionaries = list(dict.fromkeys(name for file in files for name in file.dictionaries))
         for file in files[1:]:

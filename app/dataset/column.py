@@ -17,6 +17,7 @@ MISSING = ("", "?")
 NO_NUMBER = frozenset({"na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
 # A target of numbers is a regression when it has more values than this, or fractional ones.
 MOST_NUMERIC_CLASSES = 20
+MOST_TEXTS = 50  # a column of so many texts, nearly all of them different, names rows
 # Distinct values kept while types are inferred; a column that has looked numeric so far needs few.
 MOST_VALUES = 1_000_000
 MOST_NUMBERS = 2_000
@@ -51,6 +52,19 @@ class Column:
         return self.example is not None and (
             self._many_numbers or 2 * sum(number_of(text) is not None for text in known) > len(known)
         )
+
+    @property
+    def stray(self) -> str | None:
+        """Of a column that would be a regression's label but for its texts, the first of these."""
+        known = [number for text in self._known or {} if (number := number_of(text)) is not None]
+        several = self._many_numbers or len(known) > MOST_NUMERIC_CLASSES or any(v != int(v) for v in known)
+        return self.example if self.mostly_numbers and several else None
+
+    @property
+    def names_rows(self) -> bool:
+        """Whether it holds many texts, of which nearly all come once."""
+        many = len(self) >= MOST_TEXTS and len(self) > 0.9 * self.n
+        return not self.numeric and not self.mostly_numbers and many
 
     @property
     def grows(self) -> bool:

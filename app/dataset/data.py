@@ -1,6 +1,6 @@
 """CSV files with a header, as blocks of columns: what `riparian evaluate` and `riparian replay` read.
 
-Plain or gzip (told by content, not by name). Cells are separated by commas, or by semicolons or tabs where the header
+Plain, or packed (`app.dataset.packed`). Cells are separated by commas, or by semicolons or tabs where the header
 is one column by commas and several by them. Between these a number may have a comma for its point, or marks between its
 thousands, as spreadsheets write it in half of Europe: `app.dataset.spelling` sees which by the whole column. A cell is
 missing where it is empty or "?", and among numbers where it is "NA", "NaN" or "null" as well. Column types are given by
@@ -10,28 +10,29 @@ for each value. Rows are read in blocks, so memory stays bounded whatever the si
 """
 
 import csv
-import gzip
 import math
 import re
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.dataset.column import MOST_NUMBERS, MOST_VALUES, Column, is_missing, number_of
+from app.dataset.packed import DAMAGES, open_text
 from app.dataset.spelling import Cells, Spelling
 from app.errors import DataError
-from topics.records import CLASSIFICATION, NOMINAL, NUMERIC, VALUES
+from topics.records import ANOMALY, CLASSIFICATION, NOMINAL, NUMERIC, VALUES
 
+INDEX = "Unnamed: 0"  # what pandas calls the column without a name that it writes first
 BLOCK = 8192  # rows
 # Values of a nominal feature, unless more are allowed: as many as a stream file allows by default.
 MOST_NOMINAL = 1_000
 MOST_CLASSES = 1_000
+NUMBERS_ALONE = "where these are numbers, write them alone, without signs, units or marks"
 COMMA, SEMICOLON, TAB = ",", ";", "\t"
 LIKE_A_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 
@@ -67,7 +68,9 @@ class Types(NamedTuple):
     times : columns of times, which are no features: each value comes once
     stray : name of a nominal feature that is mostly numbers -> the first of its texts
     growing : numeric features that grow from row to row
-    spellings : sentences on how numbers are written
+    spellings : sentences on what was read and may not be meant
+    naming : nominal columns that are left out, since nearly every row has a value of its own
+    example, cure : of a target with classes, parts of a sentence that says there are too many
     """
 
     features: dict[str, str]
@@ -80,6 +83,9 @@ class Types(NamedTuple):
     stray: Mapping[str, str] = {}
     growing: tuple[str, ...] = ()
     spellings: tuple[str, ...] = ()
+    naming: tuple[str, ...] = ()
+    example: str = ""
+    cure: str = ""
 
     def remarks(self) -> list[str]:
         """Sentences on what was inferred and may be wrong."""
@@ -98,7 +104,12 @@ class Types(NamedTuple):
             f"later row; --ignore {quote(name)} leaves it out"
             for name in self.growing
         ]
-        return times + stray + growing + list(self.spellings)
+        naming = [
+            f"column {name!r} has another text in nearly each row, as names do, and is left out; --nominal "
+            f"{quote(name)} takes it, --ignore {quote(name)} silences this"
+            for name in self.naming
+        ]
+        return [*self.spellings, *times, *naming, *stray, *growing]
 
 
 class DataFile:
@@ -125,8 +136,11 @@ class DataFile:
     """
 
     separator = COMMA
+    index: Sequence[str] = ()  # the column of row numbers, where there is one
     dictionaries: Sequence[str] = ()
     _spellings: Mapping[str, Spelling] = {}
+    _header_remarks: tuple[str, ...] = ()
+    _line = 0  # the last one of the rows read so far
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -138,6 +152,8 @@ class DataFile:
             self.separator = COMMA
             header = self._header()
         self.names = tuple(name.strip() for name in header)
+        if len(self.names) > 2 and not self.names[0] and INDEX not in self.names:
+            self.names, self.index = (INDEX, *self.names[1:]), (INDEX,)
         self._check_header()
 
     def _header(self) -> list[str]:
@@ -149,7 +165,7 @@ class DataFile:
         return found
 
     def _check_header(self) -> None:
-        if self.names and self.names[0].startswith("{"):
+        if self.names[:1] == ("[",) or (self.names and self.names[0].startswith(("{", "[{"))):
             raise DataError(
                 f"{self.path} holds JSON: expected CSV with a header, so write it as CSV, or send its records to a "
                 "topic (riparian init --from-topic)"
@@ -174,25 +190,19 @@ class DataFile:
     def _reader(self) -> Iterator[Any]:
         """A csv reader over the decompressed text; whatever goes wrong while reading is a DataError."""
         try:
-            with self._open() as lines:
+            with open_text(self.path) as lines:
                 yield csv.reader(lines, delimiter=self.separator)
         except FileNotFoundError:
             raise DataError(f"there is no file {self.path}: check the path") from None
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        except DAMAGES as error:
             raise DataError(f"{self.path} is damaged ({error}): get a complete copy") from None
         except UnicodeDecodeError as error:
             raise DataError(f"{self.path} is not UTF-8 text ({error.reason}): convert it") from None
         except csv.Error as error:
-            raise DataError(f"{self.path} is not CSV ({error}): check quotes and separators") from None
+            where = f" behind line {self._line}" if self._line else ""
+            raise DataError(f"{self.path} is not CSV{where} ({error}): check quotes and separators") from None
         except OSError as error:
             raise DataError(f"{self.path} cannot be read ({error.strerror or error}): check the path") from None
-
-    def _open(self) -> IO[str]:
-        with open(self.path, "rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-        if packed:
-            return gzip.open(self.path, "rt", encoding="utf-8-sig", newline="")
-        return open(self.path, encoding="utf-8-sig", newline="")
 
     def position(self, name: str, role: str) -> int:
         """Index of the column `name`; `role` is what it is wanted for, for the error."""
@@ -214,16 +224,18 @@ class DataFile:
         lines: list[int] = []
         with self._reader() as reader:
             next(reader, None)
+            self._line = reader.line_num
             for row in reader:
                 if left <= 0:
                     break
                 if len(row) != len(self.names):
-                    if not row:
-                        continue
-                    raise DataError(
-                        f"line {reader.line_num} of {self.path} has {len(row)} cells, the header has "
-                        f"{len(self.names)}: correct or remove the line"
-                    )
+                    if row:
+                        raise self._wrong_row(row, self._line + 1, reader.line_num)
+                    self._line = reader.line_num
+                    continue
+                if reader.line_num > self._line + 1 and row[-1].endswith(("\n", "\r")):  # the file ends in a quote
+                    raise self._wrong_row(row, self._line + 1, reader.line_num)
+                self._line = reader.line_num
                 rows.append(row)
                 lines.append(reader.line_num)
                 left -= 1
@@ -232,6 +244,17 @@ class DataFile:
                     rows, lines = [], []
         if rows:
             yield _transposed(rows, lines, columns)
+
+    def _wrong_row(self, row: list[str], first: int, last: int) -> DataError:
+        if last > first:
+            return DataError(
+                f"line {first} of {self.path} begins a row that ends in line {last}, since a quote in it is not closed "
+                "before: close it, or double a quote that is a character of a cell"
+            )
+        return DataError(
+            f"line {last} of {self.path} has {len(row)} cells, the header has {len(self.names)}: correct or remove the "
+            "line"
+        )
 
     def survey(self, names: Sequence[str], limit: int | None = None) -> None:
         """Read the file, at most `limit` rows, to know how these columns are written. Where that is not known of a
@@ -317,6 +340,7 @@ class DataFile:
         for role, named in (("a nominal feature", nominal), ("--ignore", ignore)):
             for name in named:
                 self.position(name, role)
+        ignore = [*ignore, *self.index]
         kept = [name for name in self.names if name not in ignore]
         target, _ = self.target(kept[-1] if target is None and kept else target)
         if target in ignore:
@@ -331,7 +355,21 @@ class DataFile:
                 column.add(self.plain(block, at, name))
         if n == 0:
             raise DataError(f"{self.path} has a header and no rows: expected at least one")
+        self._header_remarks = self._header_is_a_row(columns)
         return columns, n
+
+    def _header_is_a_row(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
+        """A sentence, where names look like values: numbers that do not count the columns, or values of the column."""
+        odd = [name for at, name in enumerate(self.names) if name not in (str(at - 1), str(at), str(at + 1))]
+        numbers = [name for name in odd if number_of(name) is not None]
+        values = [name for name in odd if name in columns and name in columns[name].values]
+        if not numbers and not values:
+            return ()
+        what = f"{values[0]!r} is a value of its column, too" if values else f"{numbers[0]!r} is a number"
+        return (
+            f"the first line of {self.path} is taken for names, and {what}: if it is a row, add a line of names above "
+            "it",
+        )
 
     def types(
         self,
@@ -371,17 +409,17 @@ class DataFile:
             raise DataError(f"column {target!r} of {self.path} is empty: choose another target by --target")
         if goal.is_time:
             raise DataError(f"column {target!r} of {self.path} holds times: name the column to predict by --target")
-        if task is None:
-            task = goal.task
-        if task in VALUES and not goal.numeric:
-            raise DataError(
-                f"column {target!r} of {self.path} is not numeric: use --task classification, or another --target"
-            )
-        features = {name: column for name, column in columns.items() if not column.is_time}
+        task = task_of(goal, target, task, str(self.path), "--target")
+        naming = [
+            name
+            for name, column in columns.items()
+            if column.names_rows and len(column) <= min(max_values, MOST_NOMINAL) and name not in nominal
+        ]
+        features = {name: one for name, one in columns.items() if not one.is_time and name not in naming}
         if not features:
             raise DataError(
                 f"{self.path} has no feature left beside the target {target!r}: expected at least one, so ignore fewer "
-                "columns, or make features of a column of times by --date-parts"
+                "columns, take one by --nominal, or make features of a column of times by --date-parts"
             )
         large = [name for name, column in features.items() if not column.numeric and len(column) > max_values]
         if large:
@@ -398,8 +436,16 @@ class DataFile:
                 name: column.example for name, column in features.items() if column.example and column.mostly_numbers
             },
             growing=tuple(name for name, column in features.items() if column.grows),
-            spellings=self.spelling_remarks([*features, target]),
+            spellings=self.reading_remarks([*features, target]),
+            naming=tuple(naming),
+            example="" if goal.example is None else f", such as {goal.example[:40]!r}",
+            cure="use --task regression, or another --target" if goal.numeric else NUMBERS_ALONE,
         )
+
+    def reading_remarks(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Sentences on what may be read otherwise than meant, after a `look`: names that look like a row, and numbers
+        of these columns."""
+        return (*self._header_remarks, *self.spelling_remarks(names))
 
     def spelling_remarks(self, names: Sequence[str]) -> tuple[str, ...]:
         """Sentences on columns whose numbers may mean two things."""
@@ -432,6 +478,32 @@ class DataFile:
                 f"column {name!r} of {self.path} would be the target and is a feature: name the target by --target"
             )
         return name, self.position(name, "the target")
+
+
+def task_of(goal: Column, name: str, task: str | None, where: str, option: str) -> str:
+    """The task of predicting a column, where it is not said. option : by which another column is named.
+
+    Raises
+    ------
+    DataError
+        It holds numbers and texts, or its texts are no labels of the task.
+    """
+    found = task or goal.task
+    example = (goal.example or goal.first)[:40]
+    if task != CLASSIFICATION and goal.stray is not None:
+        raise DataError(
+            f"column {name!r} of {where} holds numbers, and {goal.stray[:40]!r} in it is none: write nothing where a "
+            "label is missing, or say --task classification if each number is a class"
+        )
+    if found == ANOMALY and not goal.numeric:
+        raise DataError(
+            f"column {name!r} of {where} has {example!r}: expected 1 of an anomaly, and 0 of what is none; write it "
+            "so, or use --task classification"
+        )
+    if found in VALUES and not goal.numeric:
+        cure = "use --task classification" if len(goal) <= MOST_CLASSES else f"name another {option}"
+        raise DataError(f"column {name!r} of {where} is not numeric, as {example!r} shows: {NUMBERS_ALONE}, or {cure}")
+    return found
 
 
 def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:

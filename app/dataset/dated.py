@@ -39,7 +39,7 @@ class DatedFile(DataFile):
 
     def __init__(self, file: DataFile, columns: Sequence[str]) -> None:
         self.file, self.path, self.columns = file, file.path, tuple(dict.fromkeys(columns))
-        self.dictionaries, self.separator = file.dictionaries, file.separator
+        self.dictionaries, self.separator, self.index = file.dictionaries, file.separator, file.index
         for name in self.columns:
             file.position(name, "--date-parts")
         # Of each column: where its text stands in the file, and which part of it is taken, if not all.

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Any
 
-from app.dataset.column import Column
-from app.dataset.data import MOST_NOMINAL, DataFile
+from app.dataset.column import MOST_TEXTS, Column
+from app.dataset.data import LIKE_A_DATE, MOST_NOMINAL, NUMBERS_ALONE, DataFile
+from app.dataset.data import task_of as task_of_column
 from app.errors import DataError
 from app.stream_file.draft import Draft, Feature, listed, most_values, quoted
 from app.stream_file.spec_parts import NAME
@@ -20,11 +21,12 @@ from topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOM
 
 LABELS = ("label", "class", "target", "y", "outcome")
 IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
+MOST_REASONS = 10  # of columns that were left out, in a sentence
 FEW = 20  # whole numbers of so few values may be codes
-MOST_TEXTS = 50  # a column of so many texts, nearly all of them different, names rows
 OFTEN = 10  # rows of each text, on average: a feature may be made of a column that is left out
 TRUTHS = {"true", "false"}
 TIMES = {"time", "timestamp", "at", "date", "datetime", "ts"}
+_ENDING = re.compile(r"(\.[ct]sv)?(\.(gz|bz2|xz|zip))?$")
 EPOCH_SECONDS, EPOCH_MILLISECONDS = 5e8, 5e11  # numbers of a column called a time, from 1985 on
 
 
@@ -72,7 +74,7 @@ def judge(name: str, column: Column, path: Path | None = None) -> Feature:
     if is_id(name, column):
         return left_out(kind, "it looks like an id, which teaches a model nothing")
     if is_time(name, column):
-        return left_out(kind, "it holds times, each of which comes once")
+        return left_out(kind, "it holds times, and no later row has the time of one of these")
     if column.grows:
         return left_out(
             kind, "it grows from row to row, as ids and clocks do; what is learned of it holds for no later one"
@@ -89,7 +91,10 @@ def judge(name: str, column: Column, path: Path | None = None) -> Feature:
         if column.mostly_numbers:
             return left_out(NUMERIC, f"it holds numbers and texts such as {example}, where a number is expected")
         most = most_values(len(column)) if len(column) <= column.n // OFTEN else None
-        return left_out(NOMINAL, f"it has {len(column):,} texts such as {example}; nominal features have few", most)
+        dates = ", and times are written as 2026-11-21T12:00:00" if LIKE_A_DATE.match(column.example or "") else ""
+        return left_out(
+            NOMINAL, f"it has {len(column):,} texts such as {example}; nominal features have few{dates}", most
+        )
     remark = listed(column.values, "values")
     if column.mostly_numbers:
         example = quoted((column.example or "")[:30])
@@ -139,7 +144,7 @@ def of_file(
     if label is not None and goal is not None:
         found, classes = task_of(goal, label, task if bag is None else CLASSIFICATION, where)
     shown = {f.name: _example(columns[f.name]) for f in features if not f.dropped}
-    stream = name or stream_name(file.path.name.removesuffix(".gz").removesuffix(".csv"))
+    stream = name or stream_name(_ENDING.sub("", file.path.name))
     x = json.dumps(shown, ensure_ascii=False)
     hints = [
         "Records as `riparian replay` makes them of the file, the id being the number of the row:",
@@ -175,7 +180,12 @@ def settle(label: str | None, names: Sequence[str], where: str, task: str | None
 def check_left(features: Sequence[Feature], label: str | None, where: str) -> None:
     if all(feature.dropped for feature in features):
         beside = "" if label is None else f" beside the label {label!r}"
-        raise DataError(f"{where} has no feature left{beside}: expected a column of numbers, or of few texts")
+        why = [f"{one.name!r} is {one.remark}" for one in features[:MOST_REASONS]]
+        more = "" if len(features) <= MOST_REASONS else f"; and {len(features) - MOST_REASONS:,} more"
+        raise DataError(
+            f"{where} has no feature left{beside}: expected a column of numbers, or of few texts"
+            + (f" ({'; '.join(why)}{more})" if why else "")
+        )
 
 
 def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str, list[str]]:
@@ -184,13 +194,15 @@ def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str
         raise DataError(
             f"column {label!r} of {where} has {len(goal)} value: name another --label, or show more records"
         )
-    found = task or goal.task
+    found = task_of_column(goal, label, task, where, "--label")
     if found in VALUES:
-        if not goal.numeric:
-            raise DataError(f"column {label!r} of {where} is not numeric: use --task classification")
         return found, []
     if len(goal) > MOST_NOMINAL:
-        raise DataError(f"column {label!r} of {where} has {len(goal):,} values: name another --label")
+        example = (goal.example or goal.first)[:40]
+        raise DataError(
+            f"column {label!r} of {where} has {len(goal):,} values, such as {example!r}: name another --label; "
+            f"{NUMBERS_ALONE}"
+        )
     return found, goal.values + goal.instead
 
 

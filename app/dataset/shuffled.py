@@ -22,7 +22,8 @@ class ShuffledFile(DataFile):
 
     def __init__(self, file: DataFile, seed: int, limit: int | None = None) -> None:
         self.file, self.path, self.names = file, file.path, file.names
-        self.separator, self.seed, self.limit = file.separator, seed, limit
+        self.separator, self.index = file.separator, file.index
+        self.seed, self.limit = seed, limit
 
     def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
         found = Block([[] for _ in columns], [])

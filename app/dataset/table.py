@@ -28,6 +28,7 @@ class Table(NamedTuple):
     ids : of bags
     features : name -> "numeric" or "nominal"
     values : of the nominal ones, by code
+    target : name of the column of y
     remarks : sentences on what was inferred and may not be meant
     """
 
@@ -38,6 +39,7 @@ class Table(NamedTuple):
     ids: list[str]
     features: dict[str, str]
     values: dict[str, list[str]]
+    target: str
     remarks: Sequence[str] = ()
 
     def take(self, rows: np.ndarray) -> Floats | Bags:
@@ -124,7 +126,7 @@ def read_table(
     schema = Schema(n_values, 1 if goal in VALUES else max(2, len(classes)), goal)
     ids = [owners[i] for i in kept] if bag is not None else []
     values = {name: list(known) for name, known in codes.items()}
-    return Table(slab, np.array(y), schema, classes, ids, features, values, types.remarks())
+    return Table(slab, np.array(y), schema, classes, ids, features, values, types.target, types.remarks())
 
 
 def _starts(file: DataFile, owners: list[str], labels: list[str | None], lines: list[int], bag: str) -> list[int]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from app.dataset.instances import Instances, Rejections
 from app.dataset.lateness import Lateness
 from app.evaluation.alerts import Tally
-from app.evaluation.measured import Measured
+from app.evaluation.measured import FromFirstLabel, Measured
 from app.evaluation.measures import MOST_CLASSES, OF_CLASS
 from app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from app.partition.outcome import Outcome
@@ -20,6 +20,7 @@ from models.auto import AUTO
 from models.contract import Program
 from models.memory import live_bytes
 from topics.names import CHAMPION
+from topics.records import VALUES
 
 
 class Course:
@@ -59,6 +60,10 @@ class Course:
             alerts=spec.has_alerts,
         )
         self.learner.roles[CHAMPION].metrics = self.metrics
+        self._known: FromFirstLabel | None = None
+        if label_delay and spec.task not in VALUES:
+            own = Measured(spec.task, self.learner.schema.n_outputs, window=1)
+            self._known = FromFirstLabel(self.metrics, own)
         self.timed = _Timed(self.learner)
         self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
         self.detectors = detectors
@@ -158,6 +163,7 @@ class Course:
             **({"detectors": list(self.detectors), "changes": self.metrics.changes} if self.detectors else {}),
             **{key: count for key, count in counts.items() if count},
             **self.rejections.result(),
+            **({} if self._known is None else self._known.result(classes)),
         }
 
     def _alerts(self, tally: Tally) -> dict[str, Any]:

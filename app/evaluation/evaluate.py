@@ -8,11 +8,13 @@ are left out. A stream file's bounds on waiting instances apply.
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from app.dataset.data import COMMA, MOST_CLASSES, MOST_NOMINAL, DataFile
+from app.dataset.guess import likely_label
 from app.dataset.instances import InstanceReader, Instances
 from app.errors import DataError, SpecError
 from app.evaluation.course import Course
@@ -105,9 +107,13 @@ def problem_for(
         if types.n_classes > MOST_CLASSES:
             raise DataError(
                 f"column {types.target!r} of {file.path} has {types.n_classes} classes, at most {MOST_CLASSES} can be "
-                "told apart: use --task regression, or another --target"
+                f"told apart{types.example}: {types.cure}"
             )
         goal, n, remarks = types.target, types.n, types.remarks()
+        meant = likely_label([name for name in file.names if name not in ignore])
+        if target is None and meant not in (None, goal):
+            cure = f"--target {quote(str(meant))} predicts {meant!r}"
+            remarks = [f"{goal!r}, the last column, is predicted: {cure}", *remarks]
         fields: dict[str, Any] = {
             "name": re.sub(r"[^A-Za-z0-9_-]+", "-", file.path.name.partition(".")[0]).strip("-_") or "data",
             "task": types.task,
@@ -292,7 +298,7 @@ def evaluate_all(
                 on_outcome(k, outcome)
     about: dict[str, Any] = {"data": file.path.name, "task": specs[0].task}
     if goal is not None:
-        about["label_delay"] = label_delay
+        about |= {"target": goal, "label_delay": label_delay}
     if clock is not None:
         about["clock"] = clock
     return [run.result(about) for run in runs]
@@ -333,7 +339,7 @@ def evaluate_bags(
         run.step(Instances(first, bags.x, table.y[rows], rows, int(rows[-1]) + 1, [], [], bags.size))
     for _ in run.finish(size):
         pass
-    return run.result({"data": data, "task": MULTI_INSTANCE, "label_delay": label_delay})
+    return run.result({"data": data, "task": MULTI_INSTANCE, "target": table.target, "label_delay": label_delay})
 
 
 def _steps(n: int, points: int | None) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from models.contract import LEARN, Floats, Program
 from models.prequential import Prequential
 from topics.records import ANOMALY, VALUES
 
+FROM_FIRST = "from_first_label"  # of a result: see FromFirstLabel.result
 NOTHING = -1  # was known
 NEGLIGIBLE = 1e-9  # a weight that has faded so far does not count in the AUROC of a fading past
 
@@ -137,3 +138,44 @@ class Measured(Prequential):
         undefined is absent. names : by code."""
         areas, found = self._ranking.areas(), self.by_class()
         return {str(names[k]): one | ({"auroc": areas[k]} if k in areas else {}) for k, one in found.items()}
+
+
+class FromFirstLabel:
+    """Metrics of what a model predicted once it knew something. The rows before are many where labels come late, and a
+    worker counts them as wrong, whatever the model.
+
+    Parameters
+    ----------
+    metrics : Prequential
+        Of the model, which are scored as they are. From now on what they score is scored here, too.
+    own : Prequential
+        That has scored nothing.
+    """
+
+    def __init__(self, metrics: Prequential, own: Prequential) -> None:
+        self.metrics, self.own, self.left_out = metrics, own, 0
+        self._score = metrics.score
+        metrics.score = self._both  # type: ignore[method-assign]
+
+    def _both(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
+        self._score(program, out, decided)
+        if not self.own.metrics()["n"]:
+            scored = np.flatnonzero((program.op == LEARN) & (program.w > 0.0) & ~np.isnan(out[program.row, 0]))
+            knew = out[program.row[scored]].max(axis=1, initial=0.0) > 0.0
+            first = int(np.append(knew, True).argmax())
+            self.left_out += first
+            w = program.w.copy()
+            w[scored[:first]] = 0.0
+            program = program._replace(w=w)
+        self.own.resize(out.shape[1])
+        self.own.score(program, out, decided)
+
+    def result(self, classes: Sequence[Any] | None = None) -> dict[str, Any]:
+        """FROM_FIRST: left_out, how many labels are not in these figures; n and the metrics of the others, and of an
+        evaluation of one model AUROC and classes. Nothing where none was left out."""
+        if not self.left_out:
+            return {}
+        found: dict[str, Any] = {"left_out": self.left_out, **self.own.metrics()}
+        if isinstance(self.own, Measured):
+            found |= {**self.own.ranked(), "classes": self.own.classes(classes or ())}
+        return {FROM_FIRST: found}

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.errors import SpecError
 from app.evaluation.front import mark
+from app.evaluation.measured import FROM_FIRST
 from app.evaluation.measures import AS_GIVEN, MEASURES, quality
 from app.evaluation.sweep import Candidate
 
@@ -28,7 +29,8 @@ def summarise(
     list of dict
         model, parameters (as given), label, best, front (whether nothing beats it in accuracy, or MAE, and bytes:
         `app.evaluation.front.mark`), repeats, mean and standard_error by measure. A measure is there where all repeats
-        have it, its standard error where there are several. drifts, where detectors watched: name of the detector ->
+        have it, its standard error where there are several; with late labels it is of the rows from the first label on.
+        drifts, where detectors watched: name of the detector ->
         mean number of drifts.
     """
     by = quality(results[0]["task"]) if sort in (None, AS_GIVEN) else sort
@@ -47,6 +49,7 @@ def summarise(
 
 
 def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    runs = [{**run, **run.get(FROM_FIRST, {})} for run in runs]
     values = {key: [run[key] for run in runs] for key in MEASURES if all(run.get(key) is not None for run in runs)}
     n = len(runs)
     errors = {key: statistics.stdev(found) / math.sqrt(n) for key, found in values.items()} if n > 1 else {}

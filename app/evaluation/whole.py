@@ -16,12 +16,14 @@ from app.dataset.synthetic import SyntheticFile
 from app.evaluation.alerts import Tally
 from app.evaluation.evaluate import LARGEST_BATCH, problem_for
 from app.evaluation.experiment import Protocol, Rows, check_unlabelled
+from app.evaluation.measured import FromFirstLabel
 from app.partition.learner import PartitionLearner
 from app.partition.outcome import Outcome
 from app.stream_file.spec import Spec, build
 from models.memory import live_bytes
+from models.prequential import Prequential
 from topics.commands import EventRecord
-from topics.records import DriftRecord
+from topics.records import VALUES, DriftRecord
 
 MODELS = ("champion", "challengers")
 
@@ -69,7 +71,8 @@ class Whole:
     def run(self, told: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
         """JSON-serialisable. told : rows done. write : takes each prediction, a line of JSON as a worker's record is.
 
-        models : role at the end -> learner, its metrics over all labels (`overall`) and over the window or fading
+        models : role at the end -> learner, its metrics over all labels (`overall`; `from_first_label` without those
+            whose rows came before it, of late labels) and over the window or fading
             (`recent`), `estimated` accuracy before labels come and its error; without labels what
             `app.evaluation.alerts.Tally` has, and `live_bytes` and `state_bytes` at the end
         seconds, instances_per_second : without labels, of CPU, of all models together
@@ -84,6 +87,11 @@ class Whole:
         lateness, rows = Lateness(learner, delay, clock is not None), 0
         promotions, drifts, rejections = list[EventRecord](), list[DriftRecord](), Rejections()
         unlabelled, seconds = self._goal is None, 0.0
+        known = list[FromFirstLabel]()
+        if self._delay and self.spec.task not in VALUES:
+            for one in learner.roles.values():
+                own = Prequential(self.spec.task, learner.schema.n_outputs, window=1)
+                known.append(FromFirstLabel(one.metrics, own))
         tallies = {role: Tally(role, self.total) for role in learner.roles if unlabelled}
 
         def note(outcome: Outcome) -> None:
@@ -112,7 +120,7 @@ class Whole:
             "data": self.name,
             "rows": rows,
             "task": self.spec.task,
-            **({} if unlabelled else {"label_delay": self._delay}),
+            **({} if unlabelled else {"target": self._goal, "label_delay": self._delay}),
             **({} if clock is None else {"clock": clock}),
             "seed": self.spec.seed,
             "window": self.spec.metrics.window,
@@ -121,6 +129,7 @@ class Whole:
                     "learner": one.learner_name,
                     "overall": figures.overall[role],
                     "recent": figures.recent[role],
+                    **next((late.result() for late in known if late.metrics is one.metrics), {}),
                     "estimated": figures.estimated[role],
                     **(
                         {

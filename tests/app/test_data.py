@@ -186,7 +186,8 @@ def test_ids_are_refused_with_the_cure(write):
         file.types()
     assert file.types(ignore=["id"]).features == {"v": "numeric"}
     assert file.types(max_values=1001).n_values == {"id": 1001}
-    assert file.types(limit=1000).n_values == {"id": 1000}
+    assert file.types(limit=1000).naming == ("id",)
+    assert file.types(limit=1000, nominal=["id"]).n_values == {"id": 1000}
     with pytest.raises(DataError, match=r"column 'v' of .* has 1,001 values, and a nominal feature has at most 1,000"):
         file.types(ignore=["id"], nominal=["v"])
 
@@ -280,7 +281,11 @@ def test_ignored_columns_are_not_looked_at(write):
         (SMALL, {"ignore": ["a", "b", "c"]}, "would be the target and ignored"),
         (SMALL, {"target": "z"}, "no column 'z' for the target: its columns are a, b, c"),
         (SMALL, {"nominal": ["z"]}, "no column 'z' for a nominal feature"),
-        (SMALL, {"task": "regression"}, r"column 'c' of .* is not numeric: use --task classification"),
+        (
+            SMALL,
+            {"task": "regression"},
+            r"column 'c' of .* is not numeric, as 'UP' shows: .*, or use --task classification",
+        ),
     ],
 )
 def test_errors_say_what_to_mend(write, text, options, message):

@@ -1,6 +1,10 @@
 """Files as people have them: what stands in them is what records of the same rows say, or a sentence."""
 
+import bz2
 import json
+import lzma
+import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ from app.cli import cli
 from app.dataset.arrow import open_data
 from app.dataset.instances import InstanceReader
 from app.dataset.rows import rows_of_file
+from app.errors import DataError
 from app.evaluation.evaluate import evaluate, problem_for
 from app.partition.learner import PartitionLearner
 from app.stream_file.spec import loads
@@ -28,7 +33,8 @@ def write(tmp_path):
 
 def riparian(*arguments):
     found = CliRunner().invoke(cli, [str(argument) for argument in arguments])
-    return found.exit_code, " ".join(found.output.split())
+    said = found.output + str(found.exception or "")
+    return found.exit_code, " ".join(said.split())
 
 
 STREAM = """
@@ -201,3 +207,138 @@ def test_texts_between_semicolons_stay_as_they_are(write):
     (rows,) = rows_of_file(open_data(path), loads(stream, "s"))
     assert (set(rows.features[0]), set(rows.y)) == ({'"1,2"', '"1,3"', '"A"'}, {'"3,5"', '"B"'})
     assert set(rows.features[1]) == {"0.092"}
+
+
+def test_rows_before_the_first_label_are_left_out_of_what_is_printed(write):
+    rows = [f"{i % 10},{'yes' if i % 10 > 4 else 'no'}" for i in range(1000)]
+    path = write("\n".join(["a,label", *rows]))
+    stream = write("name: s\ntask: classification\nchampion: hoeffding-tree\nfeatures: {a: numeric}\n", "s.yaml")
+    model = ("--model", "hoeffding-tree")
+    found = json.loads(riparian("evaluate", path, *model, "--label-delay", 250, "--json")[1])
+    run, late = found["runs"][0], found["runs"][0]["from_first_label"]
+    assert (run["n"], late["left_out"], late["n"]) == (1000, 251, 749)  # rows 0 to 250 are predicted before label 0
+    assert late["accuracy"] == pytest.approx(run["accuracy"] * 1000 / 749)
+    assert sum(one["n"] for one in late["classes"].values()) == 749
+    assert found["summary"][0]["mean"]["accuracy"] == late["accuracy"]
+    shown = f"{late['accuracy']:.4%}"
+    said = "251 rows before the first label came are left out; a worker counts them as wrong"
+    for models in (model, (*model, "--repeats", 2, "--jobs", 1), ("--stream", stream)):
+        code, printed = riparian("evaluate", path, *models, "--label-delay", 250)
+        assert (code, said in printed) == (0, True)
+        assert shown in printed or f" {100 * late['accuracy']:.2f}" in printed
+    assert "from_first_label" not in json.loads(riparian("evaluate", path, *model, "--json")[1])["runs"][0]
+
+
+def test_the_target_is_named_and_so_is_another_one_that_is_meant(write):
+    path = write("label,u,v\n" + "".join(f"{'yn'[i % 2]},{i % 7},{i % 5 / 2}\n" for i in range(80)))
+    code, said = riparian("evaluate", path, "--model", "mean")
+    assert code == 0
+    assert "'v', the last column, is predicted: --target label predicts 'label'" in said
+    assert "on data.csv, target 'v', labels at once" in said
+    found = CliRunner().invoke(cli, ["evaluate", str(path), "--model", "naive-bayes", "--target", "label", "--json"])
+    assert (json.loads(found.stdout)["runs"][0]["target"], found.stderr) == ("label", "")
+
+
+def test_a_column_with_another_text_in_each_row_is_no_feature(write):
+    path = write("name,v,y\n" + "".join(f"n{i},{i % 7},{i % 2}\n" for i in range(200)))
+    file = open_data(path)
+    types = file.types()
+    assert types.features == {"v": "numeric"}
+    assert "column 'name' has another text in nearly each row" in types.remarks()[0]
+    assert file.types(nominal=["name"]).features == {"name": "nominal", "v": "numeric"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "sentence"),
+    [
+        (["0.153", "-1.57", "inf", "0.25"], "column 'y' of .* holds numbers, and 'inf' in it is none: write nothing"),
+        ([*map(str, range(40)), "Low"], "column 'y' of .* holds numbers, and 'Low' in it is none: write nothing"),
+        (["54.42%", "6.55%"], "column 'y' of .* is not numeric, as '54.42%' shows: where these are numbers, write"),
+        (["€12,792", "€84"], "column 'y' of .* is not numeric, as '€12,792' shows: where these are numbers, write"),
+    ],
+)
+def test_a_label_with_a_stray_text_names_it(write, cells, sentence):
+    path = write("a,y\n" + "".join(f'{i % 9},"{cell}"\n' for i, cell in enumerate(cells * 30)))
+    for command in (["evaluate", "--model", "mean", "--target"], ["init", "--label"]):
+        code, said = riparian(command[0], path, *command[1:], "y", "--task", "regression")
+        assert code != 0
+        assert re.search(sentence, said)
+    if "holds numbers" in sentence:  # and what it would be is not guessed
+        assert re.search(sentence, riparian("evaluate", path, "--model", "mean")[1])
+        assert open_data(path).types(task="classification").n_classes == len(set(cells))
+
+
+def test_labels_of_anomalies_are_marks(write):
+    path = write("a,y\n" + "".join(f"{i},{'yn'[i % 2]}\n" for i in range(60)))
+    said = riparian("evaluate", path, "--model", "half-space-trees", "--task", "anomaly")[1]
+    assert "column 'y' of" in said
+    assert "has 'y': expected 1 of an anomaly, and 0 of what is none" in said
+
+
+@pytest.mark.parametrize(
+    ("header", "what"),
+    [
+        ("0.5,red,y", "'0.5' is a value of its column, too"),
+        ("7.576,c,y", "'7.576' is a number"),
+        ("0,1,2", ""),
+        ("a,b,c", ""),
+    ],
+)
+def test_a_first_row_that_may_be_none_of_names_is_said(write, header, what):
+    path = write(f"{header}\n" + "".join(f"{i % 7 / 2},{['red', 'blue'][i % 2]},{'uv'[i % 2]}\n" for i in range(60)))
+    if header == "0,1,2":
+        header += ",x"
+        path.write_text(header + "\n" + "".join(f"{i % 7},{i % 3},{i % 5},{'uv'[i % 2]}\n" for i in range(60)))
+    remarks = " ".join(open_data(path).types().remarks())
+    assert ("is taken for names, and " + what in remarks) == bool(what)
+
+
+def test_files_are_read_however_they_are_packed(write, tmp_path):
+    text = "a,b,y\n1,x,u\n2,z,v\n"
+    packed = {"d.csv.bz2": bz2.compress(text.encode()), "d.csv.xz": lzma.compress(text.encode())}
+    for name, data in packed.items():
+        (tmp_path / name).write_bytes(data)
+    with zipfile.ZipFile(tmp_path / "d.zip", "w") as archive:
+        archive.writestr("folder/d.csv", text)
+        archive.writestr("__MACOSX/d.csv", "nothing")
+    for name in (*packed, "d.zip"):
+        file = open_data(tmp_path / name)
+        assert (file.names, file.count()) == (("a", "b", "y"), 2)
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.csv", text)
+        archive.writestr("b.csv", text)
+    with zipfile.ZipFile(tmp_path / "sheet.dat", "w") as archive:
+        archive.writestr("[Content_Types].xml", "")
+    (tmp_path / "broken.bz2").write_bytes(bz2.compress(text.encode() * 99)[:-20])
+    (tmp_path / "cut.zip").write_bytes((tmp_path / "d.zip").read_bytes()[:40])
+    for name, sentence in {
+        "two.zip": r"holds 2 files \(a.csv, b.csv\): expected one, so unpack it",
+        "sheet.dat": "is a spreadsheet: save its sheet as CSV",
+        "broken.bz2": "is damaged",
+        "cut.zip": "is damaged",
+        "list.json": "holds JSON: expected CSV",
+        "lines.json": "holds JSON: expected CSV",
+        "quote.csv": "line 3 of .* begins a row that ends in line 6, since a quote in it is not closed",
+    }.items():
+        texts = {"list.json": '[\n{"a": 1, "b": 2}]', "lines.json": '[{"a": 1, "b": 2},\n{"a": 1}]'}
+        texts["quote.csv"] = 'a,b\n1,2\n3,"4\n5,6\n7,8\n9,1\n'
+        if name in texts:
+            write(texts[name], name)
+        with pytest.raises(DataError, match=sentence):
+            open_data(tmp_path / name).count()
+
+
+def test_the_column_of_row_numbers_that_pandas_writes_is_no_feature(write):
+    path = write(",a,y\n" + "".join(f"{i},{i % 7 / 2},{'uv'[i % 2]}\n" for i in range(60)))
+    types = open_data(path).types()
+    assert (types.features, types.remarks()) == ({"a": "numeric"}, [])
+    assert riparian("init", path, "--out", path.with_suffix(".yaml"))[0] == 0
+    assert "Unnamed" not in path.with_suffix(".yaml").read_text()
+
+
+def test_init_says_why_no_column_is_a_feature(write):
+    rows = "".join(f"{'nil' if i == 40 else i * 1.5},{i % 7}.5,k\n" for i in range(200))
+    code, said = riparian("init", write("isig,y,site\n" + rows), "--label", "y")
+    assert code != 0
+    for reason in ("'isig' is left out: it holds numbers and texts such as \"nil\"", "'site' is left out: it is \"k\""):
+        assert reason in said
