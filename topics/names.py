@@ -81,6 +81,8 @@ CHAMPION = "champion"
 MAX_LETTER_BYTES = 900_000
 MAX_LETTER_KEY_BYTES = 65_536
 MAX_LETTER_HEADER_BYTES = 8_192
+# Stands beside the offsets that workers commit. Others may set them otherwise, and the state is what counts.
+CHECKPOINT = "riparian checkpoint"
 MAX_TOPIC_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -63,20 +63,30 @@ def _show(stream: str, report: "LagReport", total: int | None) -> None:
 
     workers = f"{report.workers} worker{'' if report.workers == 1 else 's'}"
     table = Table(title=f"{stream}: {workers}, group {report.group}")
-    table.add_column("topic")
+    table.add_column("topic", overflow="fold")
     for heading in ("partition", "start", "end", "processed", "checkpoint", "lag"):
         table.add_column(heading, justify="right")
     for row in report.rows:
         numbers = (row.start, row.end, row.processed, row.committed, row.lag)
         table.add_row(row.topic, str(row.partition), *("-" if n is None else f"{n:,}" for n in numbers))
     console = Console()
+    if not console.is_terminal:  # names that are cut are alike
+        console.width = max(console.width, Console(width=10_000).measure(table).maximum)
     console.print(table)
     if total is not None:
-        console.print(f"{total:,} records behind.")
+        waits = sum(row.lag or 0 for row in report.rows if row.copied)
+        console.print(f"{total:,} records behind{f', {waits:,} of them not copied yet' if waits else ''}.")
     elif all(row.processed is None for row in report.rows):
         console.print(f"No worker has processed anything yet, and the group {report.group} has committed nothing.")
     else:
         console.print("Of some partitions nothing has been processed yet.")
+    reset = [f"{row.topic}[{row.partition}]" for row in report.rows if row.foreign is not None]
+    if reset:
+        console.print(
+            f"The offsets of the group {report.group} for {', '.join(reset)} are none of a checkpoint of this version "
+            "(kafka-consumer-groups.sh --reset-offsets, say). Workers do not read them: they go on from their state.",
+            soft_wrap=True,
+        )
     for row in report.rows:
         gone = 0 if row.processed is None else row.start - row.processed
         if gone > 0:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.errors import GroupAuthorizationFailedError
-from aiokafka.structs import TopicPartition
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from app.errors import AccessError, TopicError
 from app.kafka.acls import DESCRIBE, GROUP, Right
@@ -20,7 +20,7 @@ from app.kafka.connection import Connection
 from app.kafka.creating import not_ours
 from app.kafka.reading import COMMITTED, read_to_end
 from topics import reports
-from topics.names import INPUTS
+from topics.names import CHECKPOINT, INPUTS
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -35,6 +35,8 @@ class PartitionLag(NamedTuple):
     processed : the next offset that a worker will take, as far as its outputs tell; None while they tell nothing
     committed : the next offset of the last checkpoint, from which a worker would go on; None before the first one
     lag : end - processed, in records; None while nothing was processed
+    copied : whether it is a topic of `rekey`, and its records are processed in another one, once they are copied
+    foreign : the offset that somebody else has committed for the group; None where it is the checkpoint's
     """
 
     topic: str
@@ -44,6 +46,8 @@ class PartitionLag(NamedTuple):
     processed: int | None
     committed: int | None
     lag: int | None
+    copied: bool = False
+    foreign: int | None = None
 
 
 class LagReport(NamedTuple):
@@ -66,8 +70,9 @@ async def lag(spec: "Spec", connection: Connection) -> LagReport:
     """How many records of the features and labels topics the stream's workers have not taken yet, per partition; and
     how many of the topics of `rekey` they have not copied.
 
-    What they have taken is known from the last records of their predictions and metrics. Committed offsets are those of
-    the last checkpoint, so they are older by up to the time between two checkpoints.
+    What they have taken is known from the last records of their predictions and metrics. Offsets that workers commit
+    are those of the last checkpoint, so they are older by up to the time between two checkpoints. Those that somebody
+    else has committed say nothing: workers go on from their state.
 
     Raises
     ------
@@ -108,11 +113,15 @@ async def lag(spec: "Spec", connection: Connection) -> LagReport:
     processed = await _processed(spec, connection, {tp: max(0, end - TAIL) for tp, end in until.items()})
     rows = []
     for part in sources:
-        known = [copied[part]] if part in copied else []
-        rows.append(lag_of(part, starts[part], ends[part], known, copied.get(part)))
+        offset = copied[part].offset if part in copied else None
+        known = [] if offset is None else [offset]
+        rows.append(lag_of(part, starts[part], ends[part], known, offset)._replace(copied=True))
     for part in parts:
-        known = [offset for offset in (processed.get(part), committed.get(part)) if offset is not None]
-        rows.append(lag_of(part, starts[part], ends[part], known, committed.get(part)))
+        found = committed.get(part)
+        own = found.offset if found is not None and found.metadata == CHECKPOINT else None
+        known = [offset for offset in (processed.get(part), own) if offset is not None]
+        foreign = found.offset if found is not None and own is None else None
+        rows.append(lag_of(part, starts[part], ends[part], known, own)._replace(foreign=foreign))
     return LagReport(group, workers, tuple(rows))
 
 
@@ -143,12 +152,14 @@ async def _processed(
     return found
 
 
-async def _committed(client: Any, connection: Connection, group: str) -> tuple[dict[TopicPartition, int], int]:
-    """The offsets that a group has committed, and how many members it has now."""
+async def _committed(
+    client: Any, connection: Connection, group: str
+) -> tuple[dict[TopicPartition, OffsetAndMetadata], int]:
+    """What a group has committed, and how many members it has now."""
     try:
         offsets = await group_offsets(client, group)
         members = await group_members(client, group)
     except GroupAuthorizationFailedError as error:
         said = Right(GROUP, group, DESCRIBE).sentence(connection)
         raise AccessError(f"Kafka at {connection}: {said}") from error
-    return {part: found.offset for part, found in offsets.items() if found.offset >= 0}, members
+    return {part: found for part, found in offsets.items() if found.offset >= 0}, members

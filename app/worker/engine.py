@@ -229,6 +229,13 @@ class Engine:
             return self.thread.end_offset(tp)
         return None
 
+    def taken(self, tp: TP, next_offset: int) -> int:
+        """Up to where a topic is taken: `next_offset`, or its end where only markers of transactions and what they
+        aborted stand between."""
+        end = self.end_offset(tp)
+        known = end is not None and end > next_offset and self.thread.reached(tp, end, next_offset)
+        return end if known and end is not None else next_offset
+
     def buffered_bytes(self, tp: TP) -> int:
         """Bytes of a topic that were fetched and are not learned yet."""
         return self.backpressure.bytes_of(tp)

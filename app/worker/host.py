@@ -129,6 +129,8 @@ def run(streams: Sequence[Hosted], *, loglevel: str, own_lines: bool = False) ->
     for library in ("aiokafka", "asyncio", "faust", "mode"):
         logging.getLogger(library).setLevel(loglevel.upper())
     if loglevel != "debug":
+        # That a timer began late, or took long, on a machine that is busy: it does what it has to do all the same.
+        logging.getLogger("mode.timers").setLevel(logging.ERROR)
         for name in logging.root.manager.loggerDict:
             if name.partition(".")[0] == "aiokafka":
                 logging.getLogger(name).addFilter(Repeated())

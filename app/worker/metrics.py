@@ -117,6 +117,7 @@ class Metrics:
         (delay,) = _quantiles(series.delays, (0.5,))
         ends = {role: runner.host.end_offset(tp) for role, tp in runner.tps.items()}
         offsets = {**learner.offsets, names.FEATURES: figures.offset, names.LABELS: figures.label_offset}
+        offsets |= {role: runner.host.taken(tp, offsets[role]) for role, tp in runner.tps.items()}
         return PartitionRecord(
             stream=self.spec.name,
             partition=runner.partition,
@@ -124,8 +125,8 @@ class Metrics:
             started=int(runner.started * 1000),
             worker=self.worker,
             version=__version__,
-            offset=figures.offset,
-            label_offset=figures.label_offset,
+            offset=offsets[names.FEATURES],
+            label_offset=offsets[names.LABELS],
             instances=figures.n_instances,
             labels=figures.n_labels,
             learned=figures.counts["joined"],
@@ -328,7 +329,7 @@ class Metrics:
                 yield measures.LEAPS, (tp.topic, outcome), n
             end = host.end_offset(tp)
             if end is not None:
-                yield measures.LAG, (tp.topic,), max(0, end - learner.offsets[role])
+                yield measures.LAG, (tp.topic,), max(0, end - host.taken(tp, learner.offsets[role]))
 
     def watch(self, engine: "Engine") -> None:
         """Show the partitions of an engine from now on, also those that have learned nothing yet."""

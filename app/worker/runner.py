@@ -89,6 +89,9 @@ class Host(CheckpointHost, ReleaseHost, Protocol):
     def end_offset(self, tp: TP) -> int | None:
         """Where a topic ended at the last fetch, as far as it is known."""
 
+    def taken(self, tp: TP, next_offset: int) -> int:
+        """Up to where a topic is taken, behind the record before `next_offset` and what is no record."""
+
     def buffered_bytes(self, tp: TP) -> int:
         """Bytes of a topic that were fetched and are not learned yet."""
 

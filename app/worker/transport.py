@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 
 import faust
 from aiokafka.errors import ConsumerStoppedError, KafkaError
-from aiokafka.structs import TopicPartition
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
@@ -52,6 +52,7 @@ from app.worker.access import out_of_group
 from app.worker.answers import Answers
 from app.worker.backpressure import Backpressure
 from app.worker.naming import STREAM
+from topics.names import CHECKPOINT
 from topics.records import RawBatch
 
 log = logging.getLogger(__name__)
@@ -179,6 +180,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def _gather_remaining_tasks(self) -> None:
         """Faust's would cancel whatever its loop still has to do."""
+
+    async def _keepalive2(self) -> None:
+        """Faust's wakes its thread up, and takes a busy event loop for a thread that does not answer."""
 
     async def on_start(self) -> None:
         STREAM.set(self.way.stream)  # of this task, and of the client's
@@ -320,7 +324,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             offsets, self._to_commit = self._to_commit, {}
             epochs = {tp: self.epochs.get(tp) for tp in offsets}
             assigned = consumer.assignment()
-            wanted = {TopicPartition(*tp): offset for tp, offset in offsets.items() if TopicPartition(*tp) in assigned}
+            wanted = {
+                TopicPartition(*tp): OffsetAndMetadata(offset, CHECKPOINT)
+                for tp, offset in offsets.items()
+                if TopicPartition(*tp) in assigned
+            }
             try:
                 if wanted:
                     await consumer.commit(wanted)

@@ -24,3 +24,16 @@ def test_what_was_deleted_unprocessed_is_said(capsys):
     assert "2 records behind." in shown
     assert "s.features, partition 0: Kafka has deleted 120,000 records that were not processed" in shown
     assert "s.labels, partition" not in shown
+
+
+def test_names_are_whole_and_what_waits_to_be_copied_is_told_apart(capsys):
+    """In a pipe of 80 columns both topics were `cards.payments.…`."""
+    names = [f"cards.payments.of.a.team.with.long.names.{kind}" for kind in ("features", "labels")]
+    rows = [lag_of(TopicPartition(name, 0), 0, 9, [7], 7) for name in names]
+    rows.append(lag_of(TopicPartition("cards.payments", 0), 0, 5, [2], 2)._replace(copied=True))
+    rows[0] = rows[0]._replace(foreign=9)
+    _show("s", LagReport("riparian-s", 1, tuple(rows)), 7)
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in names)
+    assert "7 records behind, 3 of them not copied yet." in shown
+    assert f"The offsets of the group riparian-s for {names[0]}[0] are none of a checkpoint" in shown

@@ -77,6 +77,7 @@ class Runner:
         topics = {FEATURES: spec.topics.features, LABELS: spec.topics.labels}
         self.tps = {role: TP(topic, partition) for role, topic in topics.items() if topic is not None}
         told = {"end_offset": lambda tp: (ends or {}).get(tp), "buffered_bytes": lambda tp: 0, "unread": {}}
+        told["taken"] = lambda tp, after: after
         self.host = SimpleNamespace(**told)
 
     def work(self, rows: list[tuple[str, float, str | None]], labels: list[tuple[str, str]] = []) -> Outcome:  # noqa: B006

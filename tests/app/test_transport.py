@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
 from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v1, MetadataRequest_v4, MetadataRequest_v5
+from aiokafka.structs import OffsetAndMetadata
 from faust.app.base import App
 from faust.tables import recovery
 from faust.tables.manager import TableManager
@@ -31,6 +32,7 @@ from app.kafka.unpacking import Unpacking
 from app.partition.merge import concatenate
 from app.worker import transport
 from tests import batches
+from topics.names import CHECKPOINT
 from topics.records import RawBatch
 
 LATEST = -1
@@ -39,6 +41,7 @@ SIGNATURES = {
     driver.AIOKafkaConsumerThread._create_worker_consumer: "(self, transport: 'Transport') -> aiokafka.consumer.consumer.AIOKafkaConsumer",
     driver.AIOKafkaConsumerThread.on_thread_stop: "(self) -> None",
     driver.AIOKafkaConsumerThread._fetch_records: "(self, consumer: aiokafka.consumer.consumer.AIOKafkaConsumer, active_partitions: Set[faust.types.tuples.TP], timeout: Optional[float] = None, max_records: Optional[int] = None) -> Mapping[faust.types.tuples.TP, List[Any]]",
+    driver.AIOKafkaConsumerThread._keepalive2: "(self) -> None",
     driver.Consumer._new_consumer_thread: "(self) -> 'AIOKafkaConsumerThread'",
     faust_consumer.Consumer.perform_seek: "(self) -> None",
     faust_consumer.Consumer._wait_next_records: "(self, timeout: float) -> Tuple[Optional[Mapping[faust.types.tuples.TP, List[Any]]], Optional[Set[faust.types.tuples.TP]]]",
@@ -268,7 +271,7 @@ def test_offsets_that_were_refused_are_committed_later_where_partitions_stay():
         assert committed == ["refused"]
         thread.commit_sources({})
         await thread._committing
-        assert committed == ["refused", {TopicPartition(*stays): 5}]
+        assert committed == ["refused", {TopicPartition(*stays): OffsetAndMetadata(5, CHECKPOINT)}]
         done = thread._committing
         thread.commit_sources({})
         assert thread._committing is done  # nothing is left

@@ -26,7 +26,7 @@ from app.state.changelog import ensure_changelog
 from app.stream_file.spec import load
 from tests.broker.harness import administer, invoke, make_topics, riparian, stream_file
 from topics import names
-from topics.names import INPUTS, OUTPUTS, TIMESTAMP_AFTER, Topics, changelog_topic, group_id
+from topics.names import CHECKPOINT, INPUTS, OUTPUTS, TIMESTAMP_AFTER, Topics, changelog_topic, group_id
 
 pytestmark = pytest.mark.broker
 
@@ -280,12 +280,12 @@ async def fill(broker: str, topic: str, partition: int, n_records: int) -> None:
         await producer.stop()
 
 
-async def commit(broker: str, group: str, offsets: dict[TopicPartition, int]) -> None:
+async def commit(broker: str, group: str, offsets: dict[TopicPartition, int], metadata: str = CHECKPOINT) -> None:
     consumer = AIOKafkaConsumer(bootstrap_servers=broker, group_id=group, enable_auto_commit=False)
     await consumer.start()
     try:
         consumer.assign(list(offsets))
-        await consumer.commit(offsets)
+        await consumer.commit({tp: (offset, metadata) for tp, offset in offsets.items()})
     finally:
         await consumer.stop()
 
@@ -306,6 +306,10 @@ def test_lag_is_what_the_group_has_not_committed(broker: str, topic_name: str) -
     asyncio.run(commit(broker, fresh.group, {TopicPartition(spec.topics.features, 1): 5}))
     row = lags(broker, spec).rows[1]
     assert (row.start, row.end, row.committed, row.lag) == (0, 7, 5, 2)
+    # Workers go on from their state, whatever somebody sets the group's offsets to.
+    asyncio.run(commit(broker, fresh.group, {TopicPartition(spec.topics.features, 1): 7}, ""))
+    row = lags(broker, spec).rows[1]
+    assert (row.committed, row.lag, row.foreign) == (None, None, 7)
 
 
 @pytest.mark.parametrize("request_", [OffsetFetchRequest, DescribeGroupsRequest])
@@ -411,7 +415,7 @@ def test_the_command_lag_prints_a_table_and_json(broker: str, topic_name: str, t
     assert (found["stream"], found["group"], found["lag"]) == (topic_name, group, 3)
     assert found["partitions"][0] == {
         **{"topic": declared.topics.features, "partition": 0, "start": 0, "end": 3},
-        **{"processed": 0, "committed": 0, "lag": 3},
+        **{"processed": 0, "committed": 0, "lag": 3, "copied": False, "foreign": None},
     }
 
     other.write_text(STREAM.format(name=f"{topic_name}-2"))
