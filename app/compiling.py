@@ -6,7 +6,6 @@ The first start after an installation waits for that, and the user is told why (
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 import warnings
@@ -14,9 +13,18 @@ from collections.abc import Callable
 from multiprocessing import connection
 from typing import Any
 
-SENTENCE = "compiling kernels, which are kept: the next start is quicker"
+BEGINNING = "compiling kernels"  # of the sentence, whatever becomes of them
+SENTENCE = f"{BEGINNING}, which are kept: the next start is quicker"
 MOST_PROCESSES = 8  # each takes some 300 MB
 LOOK_SECONDS = 0.1
+
+
+def sentence() -> str:
+    """What is said where kernels are compiled."""
+    from models.kernel_cache import kept_in
+
+    lost = kept_in().lost
+    return SENTENCE if lost is None else f"{BEGINNING}: {lost}; set NUMBA_CACHE_DIR to a folder that stays"
 
 
 def watch(told: Callable[[int], None]) -> Callable[[], None]:
@@ -56,11 +64,12 @@ def call(function: Callable[[], None], told: Callable[[int, int], None] | None =
 
 
 def _compile(function: Callable[[], None], told: Callable[[int, int], None]) -> None:
+    from models.threads import n_cores
+
     context = multiprocessing.get_context("spawn")  # app/evaluation/pool.py says why
     taken, done, total = (context.Value("q", 0) for _ in range(3))
-    processes = [
-        context.Process(target=_work, args=(function, taken, done, total)) for _ in range(min(_cores(), MOST_PROCESSES))
-    ]
+    n = min(n_cores(), MOST_PROCESSES)
+    processes = [context.Process(target=_work, args=(function, taken, done, total)) for _ in range(n)]
     try:
         for process in processes:
             process.start()
@@ -72,10 +81,6 @@ def _compile(function: Callable[[], None], told: Callable[[int, int], None]) -> 
             if process.pid is not None:
                 process.terminate()
                 process.join()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _work(function: Callable[[], None], taken: Any, done: Any, total: Any) -> None:

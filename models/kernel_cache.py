@@ -20,14 +20,16 @@ import fcntl
 import hashlib
 import importlib
 import os
+import stat
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from re import compile as pattern
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba.core import codegen
@@ -100,9 +102,50 @@ def folder_of(source: str) -> str:
     digest = hashlib.blake2b(f"{numba.__version__} {name}{checked}".encode(), digest_size=8)
     for file in sorted(known):
         digest.update(_content(file)[1])
+    return str(kept_in().folder / f"kernels-{digest.hexdigest()}")
+
+
+class Kept(NamedTuple):
+    """Where kernels are kept. lost : why that is not the usual place, or none at all; None where all is well."""
+
+    folder: Path
+    lost: str | None = None
+
+
+@cache
+def kept_in() -> Kept:
+    """$NUMBA_CACHE_DIR, or else the user's cache folder; where there is none that can be written, a temporary folder
+    that nobody else can write: whoever writes kernels runs code here."""
+    lost: str | None = "this user has no home folder"
     base = os.environ.get("NUMBA_CACHE_DIR")
-    root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riparian"
-    return str(root / f"kernels-{digest.hexdigest()}")
+    if base:
+        lost = _unwritable(Path(base))
+        return Kept(Path(base), None if lost is None else f"they cannot be kept, as {lost}")
+    with suppress(RuntimeError):
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riparian"
+        lost = _unwritable(folder)
+        if lost is None or any(folder.glob("kernels-*")):  # of an image, say
+            return Kept(folder)
+    own = Path(tempfile.gettempdir()) / f"riparian-{os.getuid()}"
+    with suppress(OSError):
+        own.mkdir(mode=0o700)
+    try:
+        about = own.lstat()
+        safe = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o022
+        own = own if safe else Path(tempfile.mkdtemp(prefix="riparian-"))
+    except OSError as error:
+        return Kept(own, f"they cannot be kept, as {lost}, nor in {own} ({error.strerror})")
+    os.environ["NUMBA_CACHE_DIR"] = str(own)  # for processes that this one starts
+    return Kept(own, f"they are kept in {own}, as {lost}")
+
+
+def _unwritable(folder: Path) -> str | None:
+    """Why nothing can be written there; None where it can. The folder is made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return f"{folder} cannot be made ({error.strerror})"
+    return None if os.access(folder, os.W_OK) else f"{folder} cannot be written"
 
 
 # what is kept of a kernel --------------------------------------------------------------------------------------------

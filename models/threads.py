@@ -3,16 +3,52 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import cache
 from itertools import chain
+from math import ceil
+from pathlib import Path
 from threading import Condition
 
 WORTH_A_THREAD = 64  # operations of a program: fewer are run sooner than handed over
 
 
 def n_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use: those that it may run on, or fewer where a container may use less of their
+    time."""
+    if hasattr(os, "process_cpu_count"):  # from Python 3.13 on; minds PYTHON_CPU_COUNT
+        there = os.process_cpu_count() or 1
+    else:
+        there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    granted = quota(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))
+    return there if granted is None else max(1, min(there, ceil(granted)))
+
+
+def quota(root: Path, own: Path) -> float | None:
+    """Cores' worth of time that the control groups of this process have, the least of them and of those above; None
+    without a bound. root : where they are mounted. own : which they are."""
+    try:
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return None
+    found, names = [], tuple[str, ...]()
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers == "":  # version 2
+            mount, names = root, ("cpu.max",)
+        elif "cpu" in controllers.split(","):
+            mount, names = root / controllers, ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            mount = mount if mount.is_dir() else root / "cpu"
+        else:
+            continue
+        inside = mount / path.lstrip("/")  # of the host, where a container sees its own group as the root
+        for folder in (inside, *inside.parents):
+            with suppress(OSError, ValueError):
+                allowed, period = " ".join((folder / name).read_text() for name in names).split()
+                if allowed not in ("max", "-1"):
+                    found.append(int(allowed) / int(period))
+            if folder == mount:
+                break
+    return min(found, default=None)
 
 
 def share(threads: int, n: int, run: Callable[[int], None]) -> None:

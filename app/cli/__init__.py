@@ -4,6 +4,7 @@ Each command lives in a module of its own and is imported when it is called, so 
 `riparian broker status` do not wait for numba and Faust.
 """
 
+import errno
 import functools
 import importlib
 import logging
@@ -184,6 +185,10 @@ def broker_option(
     return broker(config(connected))
 
 
+# What is wrong with a file or folder that a person has named, or that nobody has.
+UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOSPC)
+
+
 def main() -> None:
     """Entry point: errors that a person can fix are one sentence and exit code 2."""
     try:
@@ -192,6 +197,13 @@ def main() -> None:
         from app.cli.saying import say
 
         say(str(error), logging.ERROR)
+        sys.exit(2)
+    except OSError as error:
+        from app.cli.saying import say
+
+        if error.errno not in UNUSABLE or error.filename is None:
+            raise
+        say(f"{error.filename} cannot be used ({error.strerror}): name another place, or grant it", logging.ERROR)
         sys.exit(2)
     except click.ClickException as error:
         error.show()

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from app.cli.saying import say
-from app.compiling import SENTENCE, watch
+from app.compiling import sentence, watch
 
 SLOW_SECONDS = 2.0  # of compiling, or of work without a known end, until it is said
 AGAIN_SECONDS = 5.0  # between two lines that tell how far it is
@@ -71,8 +71,8 @@ class Work:
                 if due:
                     bars.start()
             elif slow and not line:
-                line, next_line = SENTENCE, now + AGAIN_SECONDS
-                say(f"{SENTENCE} …")
+                line, next_line = sentence(), now + AGAIN_SECONDS
+                say(f"{line} …")
             elif slow and now > next_line and self._kernels[1] and line != self.compiling():
                 line, next_line = self.compiling(), now + AGAIN_SECONDS
                 say(line)

@@ -111,6 +111,15 @@ def command(
         say(f"warning: {strange}")
     specs = [stream_file.load(file) for file in streams]
     check_apart(specs, streams)
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        said = "" if os.access(data_dir, os.W_OK) else "Permission denied"
+    except OSError as error:
+        said = str(error.strerror)
+    if said:
+        raise click.BadParameter(
+            f"{data_dir} cannot be written ({said}): name a folder that can be", param_hint="--data-dir"
+        )
     instances = [membership.instance_id(instance_id, one.instance_id, os.environ) for one in connections]
     connections = [one.with_instance(own) for one, own in zip(connections, instances, strict=True)]
     several = len(specs) > 1

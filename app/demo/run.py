@@ -208,7 +208,7 @@ async def until_ready(plan: Plan, worker: Process, say: Callable[[str], None]) -
         worker.check()
         lines = worker.lines()
         for line in lines[seen:]:
-            compiles = compiling.SENTENCE in line
+            compiles = compiling.BEGINNING in line
             deadline = time.monotonic() + (COMPILING_SECONDS if compiles else WORKER_SECONDS)
             if compiles:
                 say(line.removeprefix("riparian: "))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import starting
+from tests import forkserver
 from tests.broker.secured import authority
 from tests.conftest import jit
 
@@ -117,3 +119,23 @@ def test_certificates_of_the_system_are_there_for_whoever_uses_the_client_of_aio
     assert before == 0
     assert then == expected == 1
     assert ssl.SSLContext.set_default_verify_paths is ssl._ssl._SSLContext.set_default_verify_paths
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["dashboard", "--out", "file/x"], r"file/x.* cannot be used \(Not a directory\)"),
+        (["broker", "start", "--data", "file/x", "--port", "1"], r"file/x.* cannot be used \(Not a directory\)"),
+        (
+            ["worker", "s.yaml", "--broker", "127.0.0.1:1", "--data-dir", "file/x"],
+            "--data-dir: file/x cannot be written",
+        ),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_named_in_one_sentence(tmp_path, arguments, said):
+    (tmp_path / "file").touch()
+    (tmp_path / "s.yaml").write_text("name: s\ntask: classification\nfeatures: {a: numeric}\nchampion: naive-bayes\n")
+    done = forkserver.run(["app.cli", *arguments], cwd=tmp_path, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert re.search(said, done.stderr), done.stderr

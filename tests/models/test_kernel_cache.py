@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from numba.core import bytecode, caching, codegen, compiler, environment
@@ -79,6 +80,7 @@ def test_the_kernels_of_this_project_depend_on_their_helpers():
 
 KERNEL = """
 import sys
+import tempfile
 import time
 from models import kernel_cache
 from models.kernel import kernel
@@ -140,6 +142,7 @@ def test_processes_compile_each_variant_once_and_mix_up_none(start):
 
 SAME_NAMES = """
 import sys
+import tempfile
 from models.kernel import kernel
 
 def scaled(factor):
@@ -188,6 +191,7 @@ def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_for_ever
 
 INNER = """
 import sys
+import tempfile
 import numpy as np
 from models.kernel import kernel
 
@@ -312,3 +316,31 @@ def test_private_parts_of_numba_are_still_there():
     assert parameters(compiler.CompileResult._rebuild)[1:] == [
         *("libdata", "fndesc", "env", "signature", "objectmode", "lifted", "typeann", "reload_init", "referenced_envs")
     ]
+
+
+@pytest.mark.parametrize("lacks", ["home", "a folder", "nothing"])
+def test_where_nothing_can_be_kept_a_temporary_folder_of_our_own_is_taken(tmp_path, monkeypatch, lacks):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "file").touch()
+    home = {"home": homeless, "a folder": lambda: tmp_path / "file", "nothing": lambda: tmp_path / "home"}[lacks]
+    monkeypatch.setattr(kernel_cache.Path, "home", home)
+    own = tmp_path / f"riparian-{os.getuid()}"
+    found = kernel_cache.kept_in.__wrapped__()
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    if lacks == "nothing":
+        assert found == (tmp_path / "home" / ".cache" / "riparian", None)
+        return
+    assert found.folder == own
+    assert str(own) in found.lost
+    assert ("no home folder" if lacks == "home" else f"{tmp_path}/file/.cache/riparian cannot be made") in found.lost
+    own.chmod(0o777)  # somebody else may write code there
+    found = kernel_cache.kept_in.__wrapped__()
+    assert found.folder.parent == tmp_path
+    assert found.folder != own
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    assert "they cannot be kept" in kernel_cache.kept_in.__wrapped__().lost

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from models.threads import pass_on, share
+from models.threads import n_cores, pass_on, quota, share
 
 
 @pytest.mark.parametrize(("threads", "n"), [(1, 5), (2, 0), (2, 1), (2, 11), (3, 10), (8, 3)])
@@ -74,3 +74,30 @@ def test_what_a_stage_raises_comes_out(bad):
 
     with pytest.raises(ValueError, match=str(bad[0])):
         pass_on(2, 5, 4, 3, run)
+
+
+V1 = {"quota": "200000", "period": "100000"}
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/", {"cpu.max": "150000 100000"}, 1.5),
+        ("0::/", {"cpu.max": "max 100000"}, None),
+        ("0::/pod/a", {"cpu.max": "max 100000", "pod/cpu.max": "400000 100000", "pod/a/cpu.max": "max 1"}, 4.0),
+        ("0::/of/the/host", {"cpu.max": "50000 100000"}, 0.5),
+        ("9:cpu,cpuacct:/a\n3:memory:/", {f"cpu,cpuacct/a/cpu.cfs_{k}_us": n for k, n in V1.items()}, 2.0),
+        ("9:cpu:/of/the/host", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("9:cpuset:/", {"cpu.max": "nonsense"}, None),
+        ("0::/", {}, None),
+    ],
+)  # fmt: skip
+def test_a_container_has_the_cores_that_its_time_is_worth(tmp_path, groups, files, cores):
+    own = tmp_path / "own"
+    own.write_text(groups + "\n")
+    for name, text in files.items():
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).write_text(text + "\n")
+    assert quota(tmp_path / "root", own) == cores
+    assert quota(tmp_path / "root", tmp_path / "none") is None
+    assert n_cores() >= 1
