@@ -16,7 +16,10 @@ from aiokafka.errors import (
     GroupIdNotFound,
     GroupLoadInProgressError,
     InvalidConfigurationError,
+    KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
     NotCoordinatorForGroupError,
     TopicAlreadyExistsError,
     for_code,
@@ -28,7 +31,7 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from app.errors import AccessError, BrokerError, TopicError
 from app.kafka.connection import Connection
 from app.kafka.creating import not_ours, planned
-from app.kafka.refusal import quiet, start
+from app.kafka.refusal import quiet, refusal, start
 from topics.names import INPUTS, LEARNED, OUTPUTS, STEERING, TIMESTAMP_AFTER, changelog_topic, topic_name
 
 if TYPE_CHECKING:
@@ -73,6 +76,10 @@ async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS)
             await start(client, connection)
             yield client
         except (KafkaError, OSError) as error:
+            if isinstance(error, NodeNotReadyError | KafkaTimeoutError | KafkaConnectionError | OSError):
+                said = await refusal(connection)
+                if said is not None:
+                    raise AccessError(said) from error
             raise BrokerError(
                 f"Kafka at {connection} did not do what was asked ({_reason(error)}): see that it runs, "
                 f"or name another by --broker HOST:PORT."

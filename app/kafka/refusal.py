@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import re
+import socket
 import ssl
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
+from aiokafka.protocol.metadata import MetadataRequest
 
 from app.errors import AccessError
 from app.kafka.connection import Connection
@@ -62,9 +64,44 @@ async def refusal(connection: Connection) -> str | None:
     """One sentence of the first bootstrap server that answers and refuses; None where none does."""
     for host, port in connection.addresses:
         with contextlib.suppress(OSError, KafkaError, asyncio.IncompleteReadError):
-            said = await _refusal(connection, host, port)
+            said = await _refusal(connection, host, port) or await _elsewhere(connection, host, port)
             if said is not None:
                 return f"Kafka at {host}:{port} {said}"
+    return None
+
+
+async def _elsewhere(connection: Connection, host: str, port: int) -> str | None:
+    """Where a broker has its clients call the cluster, if that cannot be reached from here: no request gets further
+    than the first one."""
+    opened = await connection.open(host, port, seconds=SECONDS)
+    try:
+        answer = await opened.send(MetadataRequest([]))
+    finally:
+        opened.close()
+    named = [(one[1], one[2]) for one in answer.brokers]
+    found = await asyncio.gather(*(_unreachable(*address) for address in named))
+    if not found or None in found:
+        return None
+    calls = " and ".join(f"{name}:{at} ({why})" for (name, at), why in zip(named, found, strict=True))
+    return (
+        f"answers, and has its clients call {calls}, which cannot be reached from here: correct advertised.listeners "
+        "of the broker, or make it known to this machine."
+    )
+
+
+async def _unreachable(host: str, port: int) -> str | None:
+    """Why nothing can be reached there; None where something can."""
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), SECONDS)
+    except socket.gaierror:
+        return "the name is not known"
+    except ConnectionRefusedError:
+        return "nothing listens there"
+    except TimeoutError:
+        return f"no answer in {SECONDS:.0f} s"
+    except OSError as error:
+        return (error.strerror or type(error).__name__).lower()
+    writer.close()
     return None
 
 

@@ -1,11 +1,14 @@
 """While the broker is away: a start waits, a stop ends, and no error of the client's own tasks comes out."""
 
 import asyncio
+import socket
 import types
+from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAuthorizationFailedError
 
+from app.kafka import refusal
 from app.kafka.reading import close
 from app.worker import runner, transport
 from tests.app.test_runner import runner_of, spec
@@ -96,3 +99,38 @@ def test_a_runner_that_waits_for_the_broker_can_be_stopped(monkeypatch, spec):
 
     assert asyncio.run(stop())
     assert closed == [True]
+
+
+class Advertising:
+    """A connection to a broker that answers, and names these addresses for the cluster."""
+
+    settings = None
+
+    def __init__(self, *named: tuple[str, int]) -> None:
+        self.addresses = [("127.0.0.1", 9092)]
+        self._named = named
+
+    async def open(self, *_: Any, **__: Any) -> Any:
+        async def send(_: Any) -> Any:
+            return types.SimpleNamespace(brokers=[(i, host, port, None) for i, (host, port) in enumerate(self._named)])
+
+        return types.SimpleNamespace(send=send, close=lambda: None)
+
+
+def test_an_address_that_a_broker_advertises_and_nobody_reaches_is_named_with_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def lets_us_in(*_: Any) -> None: ...
+
+    monkeypatch.setattr(refusal, "_refusal", lets_us_in)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        there = listening.getsockname()[:2]
+        closed = ("127.0.0.1", 1)
+        said = asyncio.run(refusal.refusal(Advertising(("kafka.invalid", 9092), closed)))  # type: ignore[arg-type]
+        assert said is not None
+        assert said.startswith("Kafka at 127.0.0.1:9092 answers, and has its clients call kafka.invalid:9092 (the name")
+        assert "and 127.0.0.1:1 (nothing listens there), which cannot be reached from here" in said
+        for named in ((closed, there), ()):
+            assert asyncio.run(refusal.refusal(Advertising(*named))) is None  # type: ignore[arg-type]
