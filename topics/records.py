@@ -428,6 +428,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     checkpoint_age : seconds of work that only memory holds.
     checkpoint_seconds : what the last checkpoint took; None before the first.
     state_bytes : of all models, what waits and what watches for drift.
+    unmet : what the worker says of it while next to no label meets its instance; None where they do.
     alarms : models ("" for features) with a drift among the last 1,000 labels or values.
     distances : how far features and predictions are from their references, the farthest 100; empty where that is not
         watched, or no reference is whole yet.
@@ -454,6 +455,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     latency_p99: float | None = None
     delay_p50: float | None = None
     rejected: Annotated[dict[Name, Count], _FEW] = {}
+    unmet: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
     alarms: list[Name] = []
     distances: Annotated[list[Distance], _FEW] = []
     unread: Annotated[dict[Name, Annotated[list[Partition], _FEW]], _FEW] = {}

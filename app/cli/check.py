@@ -138,7 +138,8 @@ class Found(NamedTuple):
         if file is not None:
             click.echo(f"{file}:")
         _show(spec, self.report)
-        lines = [self.ids.sentence()] if self.ids is not None and not self.ids.broken else []
+        ids = self.ids if self.ids is not None and not self.ids.broken and not self.ids.strange else None
+        lines = [ids.sentence()] if ids is not None and spec.partitions > 1 else []
         lines += _of_states(self.states or {})
         if self.log is not None:
             lines.append(self.log.sentence())
@@ -217,14 +218,17 @@ async def _ask(
     from app.state import loading
 
     report = await admin.check_topics(spec, connection)
-    there = {spec.topics.features, spec.topics.labels} <= set(report.partitions)
-    ids = await keys.sample(spec, connection) if there else None
+    there = {spec.topics.features, spec.topics.labels} - {None} <= set(report.partitions)
+    found = await keys.sample(spec, connection) if there else None
     # Copies have the timestamps of the topics that they come from, which are the ones to look at.
     copies = {getattr(spec.topics, role) for role in spec.copied}
     inputs = [name for name in (spec.topics.features, spec.topics.labels) if name in report.partitions.keys() - copies]
     inputs += report.sources
     warnings = await timestamps.warnings(connection, inputs) if inputs else []
     admin.check_sources(spec, report)
+    ids = None if found is None else found.ids
+    if found is not None:
+        warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.absent]
     warnings += await replicas.warnings(spec, connection)
     return report, await loading.prospects(spec, connection), ids, warnings
 

@@ -1,23 +1,33 @@
-"""Whether the features and the label of an id are in the same partition, by a sample of both topics.
+"""Whether the features and the label of an id can meet, and whether records have the features, by a sample of topics.
 
 Each partition has a learner of its own, which joins what comes to it. Clients choose the partition of a record by its
 key, and not all in the same way: Java's and most others use murmur2, librdkafka uses CRC-32 by default. If two topics
 of four partitions are written in these two ways, three labels in four never meet their features, and there is no other
-sign of it.
+sign of it. Ids that are written in two ways, and times that lie further apart than the horizon, are as quiet.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from aiokafka.structs import TopicPartition
+from numpy.typing import NDArray
 
 from app.kafka.admin import rekey_lines
 from app.kafka.connection import Connection
 from app.kafka.partitioner import partitions_of
 from app.kafka.reading import read_to_end
+from app.partition import meeting
+from app.partition.meeting import shown
 from app.registry.client import Registry
 from app.registry.telling import tell
+from app.stream_file.durations import format_duration
+from topics.formats.json_text import read_object
+from topics.headers import header_of
 from topics.names import FEATURES, LABELS
+from topics.paths import dotted
 from topics.places import index_of, offset_of
 from topics.records import RawBatch, Unknown
 from topics.schemas import Key
@@ -28,8 +38,11 @@ if TYPE_CHECKING:
 SAMPLE = 4000  # records of a topic, at most: half of them the first of its partitions, half the last
 NOWHERE = 2**62
 INSTANCES = 500  # of a record that holds several
+ENOUGH = 30  # records of a topic, or ids in both, to judge by
+OPENED = 200  # records whose fields are looked at
 
-Place = tuple[int, int]  # offset of a record, and index of an instance in it
+LAST_MS = 253_402_300_800_000  # the year 10000
+Place = tuple[int, int]  # offset of a record, and index of an instance in it; or partition and time
 
 
 class Keys(NamedTuple):
@@ -54,6 +67,11 @@ class Ids(NamedTuple):
     both : ids that were found in both topics
     apart : those whose label is in no partition of their features
     lines : what to write in the stream file so that workers copy both
+    late : of the ids in both, those whose times lie further apart than the horizon
+    horizon : seconds
+    times : median time of the records of each topic, ms; None where they have none
+    examples : an id of each topic, where none is in both
+    differ : in what these two differ, where they would be equal else
     """
 
     both: int
@@ -61,23 +79,65 @@ class Ids(NamedTuple):
     features: Keys
     labels: Keys
     lines: str = ""
+    late: int = 0
+    horizon: float = 0.0
+    times: tuple[int, int] | None = None
+    examples: tuple[str, str] | None = None
+    differ: str | None = None
 
     @property
     def broken(self) -> bool:
         """Whether this is no rest of an earlier time: of two partitioners, each id meets its label by chance."""
         return 3 * self.apart > self.both
 
+    @property
+    def strange(self) -> bool:
+        """Whether there is enough to say that labels will not meet their features, though partitions fit."""
+        if not self.both:
+            return min(self.features.n, self.labels.n) >= ENOUGH
+        return self.both >= ENOUGH and 2 * self.late > self.both
+
     def sentence(self) -> str:
         """For people, with the remedy if something is wrong."""
         topics = f"{self.features.topic} and {self.labels.topic}"
         if not self.both:
-            return f"no id was found both in {topics}, among the first and last records"
+            return f"no id was found both in {topics}, among the first and last records{self._examples()}"
+        if self.strange:
+            return (
+                f"of {self.both:,} ids that were found both in {topics}, {self.late:,} have a label whose time is "
+                f"further from their features' than join.horizon, {format_duration(self.horizon)}, so it is not "
+                f"joined: {self._times()}{self._unit()}"
+            )
         if not self.apart:
             return f"{self.both:,} ids were found both in {topics}, all of them in the same partition"
         return (
             f"{self.apart:,} of {self.both:,} ids that were found both in {topics} have their label in another "
             f"partition than their features, where it is never joined: {self._cure()}"
             + (f"; or let workers copy both topics by id: {self.lines}" if self.lines else "")
+        )
+
+    def _examples(self) -> str:
+        if self.examples is None:
+            return ""
+        ours, theirs = map(shown, self.examples)
+        said = f": features have ids such as {ours}, labels such as {theirs}"
+        if self.differ is not None:
+            said += f", which are equal but {self.differ}: write both in one way"
+        elif self.times is not None:
+            said += f"; {self._times()}: labels that come later than topics keep records have none either"
+        return said
+
+    def _times(self) -> str:
+        if self.times is None:
+            return "their times are unknown"
+        ours, theirs = (f"{datetime.fromtimestamp(t / 1000, UTC):%Y-%m-%d %H:%M}" for t in self.times)
+        return f"{self.features.topic} stands at {ours}, {self.labels.topic} at {theirs}"
+
+    def _unit(self) -> str:
+        """What may be wrong with the times."""
+        old = [keys.topic for keys, t in zip((self.features, self.labels), self.times or (), strict=False) if t < 1e11]
+        return (
+            f"; {old[0]} may be stamped in seconds instead of ms" if len(old) == 1 else "; compare the clocks of both"
         )
 
     def _cure(self) -> str:
@@ -97,12 +157,16 @@ class Ids(NamedTuple):
         )
 
 
-async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Ids | None:
-    """Look at the last records of the features and labels, and at the first ones if wanted. None where there is nothing
-    to compare: one partition, no topic of labels, or one that is empty. Both topics must exist."""
-    if spec.partitions == 1 or spec.topics.labels is None:
-        return None
-    topics = (spec.topics.features, spec.topics.labels)
+class Sampled(NamedTuple):
+    """ids : None where there is nothing to compare. absent : a sentence for each feature that no record has."""
+
+    ids: Ids | None
+    absent: list[str]
+
+
+async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Sampled:
+    """Look at the last records of the features and labels, and at the first ones if wanted. Both topics must exist."""
+    topics = (spec.topics.features, *([spec.topics.labels] if spec.topics.labels is not None else []))
     parts = [TopicPartition(topic, k) for topic in topics for k in range(spec.partitions)]
     bounds = await read_to_end(connection, dict.fromkeys(parts, NOWHERE), lambda tp, records: None)
     n = max(1, SAMPLE // (2 * spec.partitions))
@@ -131,20 +195,70 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
         await read(look)
         await tell(registry, spec, unknown)
     await read(take)
+    absent = _absent(spec, [seen for tp, by in found.items() if tp.topic == topics[0] for seen in by.values()])
+    if len(topics) == 1:
+        return Sampled(None, absent)
     features, about_features = _summed(spec, topics[0], found)
     labels, about_labels = _summed(spec, topics[1], found)
     if not features or not labels:
-        return None
+        return Sampled(None, absent)
     both = features.keys() & labels.keys()
-    apart = sum(features[i].isdisjoint(labels[i]) for i in both)
-    return Ids(len(both), apart, about_features, about_labels, "" if spec.copied else rekey_lines(spec))
+    apart = sum({k for k, _ in features[i]}.isdisjoint(k for k, _ in labels[i]) for i in both)
+    horizon = spec.join.horizon * 1000
+    late = sum(min(abs(t - u) for _, t in features[i] for _, u in labels[i]) > horizon for i in both)
+    ids = Ids(len(both), apart, about_features, about_labels, "" if spec.copied else rekey_lines(spec), late)
+    ids = ids._replace(horizon=spec.join.horizon, times=_times(features, labels))
+    if not both:
+        differ, ours, theirs = meeting.written_otherwise(features, labels) or (None, min(features), min(labels))
+        ids = ids._replace(examples=(ours, theirs), differ=differ)
+    return Sampled(ids, absent)
+
+
+def _times(*topics: Mapping[str, set[tuple[int, int]]]) -> tuple[int, int] | None:
+    """The median time of the records of each."""
+    found = [[t for places in by_id.values() for _, t in places if t >= 0] for by_id in topics]
+    ours, theirs = (int(median(times)) if times else -1 for times in found)
+    return (ours, theirs) if min(ours, theirs) >= 0 and max(ours, theirs) < LAST_MS else None
+
+
+def _absent(spec: "Spec", seen: "list[_Seen]") -> list[str]:
+    """A sentence for each feature of the stream file that no record has."""
+    found = [one.has for one in seen if one.has is not None]
+    if len(found) < ENOUGH:
+        return []
+    has, sentences = np.logical_or.reduce(found), []
+    for i, feature in enumerate(spec.mapping().features):
+        if not has[i]:
+            where = feature.path[:-1] if header_of(feature.path) is None else ()
+            there = {name for one in seen if one.value is not None for name in _names(one.value, where)}
+            sentences.append(meeting.absent(dotted(feature.path), len(found), there))
+    return sentences
+
+
+def _names(value: bytes, path: tuple[str, ...]) -> list[str]:
+    """Names of the fields of the object that stands there; none where the record is no JSON."""
+    try:
+        found: Any = read_object(value)
+    except ValueError:
+        return []
+    for name in ("payload", "after", "data", *path):
+        inner = found.get(name) if isinstance(found, dict) else None
+        if name in path and not isinstance(inner, dict | list):
+            return []
+        found = inner if isinstance(inner, dict | list) else found
+        found = found[0] if isinstance(found, list) and found else found
+    return list(found) if isinstance(found, dict) else []
 
 
 class _Seen(NamedTuple):
-    """What is kept of a record, which may be large. id : None where it cannot be read."""
+    """What is kept of a record, which may be large. id, has : None where it cannot be read. time : ms, -1 for none.
+    has : which features are not missing. value : of the first ones."""
 
     id: str | None
     key: bytes | None
+    time: int = -1
+    has: NDArray[np.bool_] | None = None
+    value: bytes | None = None
 
 
 def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
@@ -161,24 +275,37 @@ def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
         decoded = codec.decode_labels(batch, spec.class_vocabulary())
     positions = range(len(batch)) if decoded.position is None else decoded.position
     ids = dict(zip(positions, decoded.ids, strict=True))
+    has = dict[int, NDArray[np.bool_]]()
+    if is_features:
+        there = ~np.isnan(decoded.x)
+        if decoded.sizes is not None:
+            rows = np.repeat(np.arange(len(decoded.sizes)), decoded.sizes)
+            there = np.array([there[rows == i].any(axis=0) for i in range(len(decoded.sizes))])
+        has = dict(zip(positions, there, strict=True))
     return {
-        (offset_of(place, bits), index_of(place, bits)): _Seen(ids.get(i), key)
+        (offset_of(place, bits), index_of(place, bits)): _Seen(
+            ids.get(i), key, int(batch.timestamps[i]), has.get(i), _kept(batch.values[i]) if i < OPENED else None
+        )
         for i, (place, key) in enumerate(zip(batch.offsets, batch.keys, strict=True))
     }
 
 
+def _kept(value: Any) -> bytes | None:
+    return bytes(value) if isinstance(value, bytes) and len(value) <= 65_536 else None
+
+
 def _summed(
     spec: "Spec", topic: str, found: Mapping[TopicPartition, Mapping[Place, _Seen]]
-) -> tuple[dict[str, set[int]], Keys]:
-    """Id -> the partitions where it was found, and what the keys are."""
-    where = dict[str, set[int]]()
+) -> tuple[dict[str, set[Place]], Keys]:
+    """Id -> partition and time of where it was found, and what the keys are."""
+    where = dict[str, set[Place]]()
     n = keyless = murmur2 = 0
     for (name, partition), by_offset in found.items():
         if name != topic or not by_offset:
             continue
         for seen in by_offset.values():
             if seen.id is not None:
-                where.setdefault(seen.id, set()).add(partition)
+                where.setdefault(seen.id, set()).add((partition, seen.time))
         keys = [seen.key for seen in by_offset.values() if seen.key is not None]
         n += len(by_offset)
         keyless += len(by_offset) - len(keys)

@@ -265,8 +265,8 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
     instances = sum(seen.last.instances for seen in view.partitions.values())
     learned = sum(seen.last.learned for seen in view.partitions.values())
     waiting = sum(seen.last.waiting for seen in view.partitions.values())
-    if instances and not learned:
-        return _unlearned(view, instances)
+    if instances and (not learned or any(seen.last.unmet for seen in view.partitions.values())):
+        return _unlearned(view, instances, learned)
     at = max((seen.learned_at or seen.last.started for seen in view.partitions.values()), default=now)
     moved = max((seen.moved_at for seen in view.partitions.values()), default=0)
     usual = 1000.0 * max((seen.last.delay_p50 or 0.0 for seen in view.partitions.values()), default=0.0)
@@ -288,13 +288,17 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
     return None
 
 
-def _unlearned(view: StreamView, instances: int) -> Verdict:
-    """Where no label has met its instance."""
+def _unlearned(view: StreamView, instances: int, learned: int) -> Verdict:
+    """Where no label has met its instance, or next to none lately."""
     labels = sum(seen.last.labels for seen in view.partitions.values())
     if not labels:
         said = strong(f"{instances:,} predictions are out and no label has come.")
         return Verdict("no labels", NEWS, [said, text(" Nothing can be scored yet.")])
-    said = strong(f"{instances:,} predictions are out, and none of the {labels:,} labels that came was theirs.")
+    met = f"{learned or 'none'} of the {labels:,} labels that came {'were' if learned > 1 else 'was'} theirs"
+    said = strong(f"{instances:,} predictions are out, and {met}.")
+    why = next((seen.last.unmet for seen in view.partitions.values() if seen.last.unmet), None)
+    if why is not None:
+        return Verdict("unjoined", WORSE, [said, text(f" {_capital(why)}.")])
     expired = sum((one.counters or {}).get("expired", 0) for one in view.of_role(CHAMPION))
     if not expired:
         return Verdict("unjoined", NEWS, [said, text(" Nothing can be scored yet.")])

@@ -34,6 +34,7 @@ from topics.codecs import Codec
 from topics.commands import EventRecord
 from topics.learned import LearnedCommand, LearnedRecord
 from topics.names import CHAMPION, CONTROL, FEATURES, LABELS, LEARNED
+from topics.paths import dotted
 from topics.places import index_of, offset_of
 from topics.records import DriftRecord, Features, Labels, Packed, RawBatch
 from topics.slices import chained
@@ -64,6 +65,7 @@ class PartitionLearner(RestorableState):
     """
 
     news: list[Learned | LearnedCommand] | None = None
+    _seen: NDArray[np.bool_] = np.zeros(0, bool)  # which features an instance has had
 
     @contextmanager
     def still(self) -> Iterator[list[DriftRecord] | None]:
@@ -87,6 +89,21 @@ class PartitionLearner(RestorableState):
 
     def leave(self) -> None:
         """Nothing more comes."""
+
+    def never_seen(self) -> list[str]:
+        """Features of the stream file that no instance had since the state was loaded."""
+        columns = self._present or range(len(self.vocabularies))
+        seen = np.zeros(len(self.vocabularies), bool)
+        seen[: len(self._seen)] = self._seen
+        named = zip(self.spec.mapping().features, columns, strict=True)
+        return [dotted(feature.path) for feature, j in named if not seen[j]]
+
+    def _note_seen(self, x: Floats) -> None:
+        if not len(x) or (len(self._seen) == x.shape[1] and self._seen.all()):
+            return
+        seen: NDArray[np.bool_] = np.logical_not(np.isnan(x).all(axis=0))
+        seen[: len(self._seen)] |= self._seen
+        self._seen = seen
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
@@ -307,6 +324,7 @@ class PartitionLearner(RestorableState):
         self.fit_schema()
         if self.sharing is not None:
             self.sharing.count_width()
+        self._note_seen(features.x)
         joined = self.pending.join(
             features.ids,
             features.x,

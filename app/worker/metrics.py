@@ -139,6 +139,7 @@ class Metrics:
             latency_p99=p99,
             delay_p50=delay,
             rejected=dict(series.rejected),
+            unmet=None if self._engine is None else self._engine.silence.unmet,
             alarms=[role for role, on in learner.drift.alarms().items() if on and (learner.tells or not role)],
             distances=sorted(figures.distances, key=lambda one: -one.hellinger)[:MOST_TOLD],
             unread={topic: added[:MOST_TOLD] for topic, added in runner.host.unread.items()},
@@ -210,6 +211,13 @@ class Metrics:
                 n = 0 if engine is None else len(engine.unread.get(topic, ()))
                 unread.add_metric((self.spec.name, topic), n)
         yield unread
+        unmet = GaugeMetricFamily(
+            measures.UNMET,
+            "1 while next to none of the last instances and labels, 1,000 or more, met; 0 otherwise.",
+            labels=("stream",),
+        )
+        unmet.add_metric((self.spec.name,), 0 if engine is None else int(engine.silence.unmet is not None))
+        yield unmet
         lag = GaugeMetricFamily(
             measures.REKEY_LAG,
             "Records of a partition of a topic of rekey, copied by this worker, that were not copied yet.",

@@ -1,11 +1,16 @@
 """Features and labels that never meet: noticed by what is joined, and made sure of by where the ids are.
 
-Where two clients choose partitions in two ways, no record is wrong and nothing lags; instances and labels come, wait
-and leave, and few are joined, by chance: half with two partitions, a quarter with four. So a worker counts what comes
-to its partitions. Once there are `LEAST` instances and `LEAST` labels, and fewer than `SHARE` of the rarer kind were
-joined, it looks at the ids themselves: in a sample of all partitions, of the last records, or with the first ones
-where these have no ids in common. Few joins alone warn nobody, since they need not be wrong: labels of other streams
-in the topic, labels of some instances only. No joins at all do, once instances have expired: the horizon is too short.
+No record is wrong and nothing lags; instances and labels come, wait and leave. A worker counts what comes to its
+partitions. Once there are `LEAST` instances and `LEAST` labels (meeting.py), and fewer than `SHARE` of the rarer kind
+were joined, it looks at the ids themselves: in a sample of all partitions, of the last records, or with the first ones
+where these have no ids in common.
+
+- Few are joined, and ids lie in two partitions: two clients choose them in two ways. By chance half meet with two.
+- Next to none is joined, for whatever reason: other ids, other times, another horizon. The warning has an example of
+  each side and the two times, the metric and the partition's record have it until labels meet again.
+
+Few joins without ids apart warn nobody, since they need not be wrong: labels of other streams in the topic, labels of
+some instances only. A feature that none of `LEAST` instances had is told once.
 """
 
 import logging
@@ -16,31 +21,20 @@ from aiokafka.errors import KafkaError
 
 from app.errors import RiparianError
 from app.kafka.connection import Connection
-from app.kafka.keys import Ids, sample
+from app.kafka.keys import ENOUGH, Ids, sample
 from app.partition.learner import PartitionLearner
+from app.partition.meeting import LEAST, Counts, few, none
 from app.stream_file.durations import format_duration
 from app.stream_file.spec import Spec
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
-LEAST = 1000
-SHARE = 0.75  # of two partitions, half meet by chance
-ENOUGH = 30  # ids that are in both topics, to judge by
 AGAIN_SECONDS = 600.0  # between two samples of up to 4,000 records a topic
-
-Counts = tuple[int, int, int]  # instances, labels, joined
 
 
 def _counts(learner: PartitionLearner) -> Counts:
     return learner.n_instances, learner.n_labels, learner.pending.counts["joined"]
-
-
-def few(counts: Counts) -> bool | None:
-    """Whether few of what came were joined; None before enough has come to say."""
-    instances, labels, joined = counts
-    rarer = min(instances, labels)
-    return None if rarer < LEAST else joined < SHARE * rarer
 
 
 class Silence:
@@ -50,19 +44,24 @@ class Silence:
     ----------
     apart : float
         Share of the sampled ids whose label is in another partition than their features; 0 where nothing is wrong.
+    unmet : str, optional
+        While next to nothing is joined, what the log says of it.
     """
 
     def __init__(self, spec: Spec, connection: Connection) -> None:
         self.spec, self.connection = spec, connection
         self.apart = 0.0
-        self._vain = False  # whether the horizon was warned of
+        self.unmet: str | None = None
         self._known: dict[int, Counts] = {}
         self._since: Counts = (0, 0, 0)
         self._next_sample = 0.0
+        self._instances: dict[int, int] = {}  # of each partition, when its state was loaded
+        self._absent = set[str]()  # features that were told of
 
     def begin(self, learner: PartitionLearner) -> None:
         """A state was loaded: count what comes after it."""
         self._known[learner.partition] = _counts(learner)
+        self._instances[learner.partition] = learner.n_instances
 
     def count(self, learners: Iterable[PartitionLearner]) -> None:
         """Add what has come since the last call."""
@@ -75,6 +74,7 @@ class Silence:
 
     async def look(self, learners: Sequence[PartitionLearner]) -> None:
         """Now and then: count, judge, and where few are joined, look at the ids."""
+        self._look_for_features(learners)
         if self.spec.topics.labels is None:
             return
         self.count(learners)
@@ -83,31 +83,52 @@ class Silence:
             return
         counts, self._since = self._since, (0, 0, 0)
         if not found:
-            self.apart, self._vain = 0.0, False
-        elif self.spec.partitions > 1 and time.monotonic() >= self._next_sample:
+            self.apart, self.unmet = 0.0, None
+            return
+        vain, ids = bool(none(counts)), None
+        if (self.spec.partitions > 1 or (vain and self.unmet is None)) and time.monotonic() >= self._next_sample:
             try:
-                self._judge(counts, await self._sample())
+                ids = await self._sample()
+                self._judge(counts, ids)
             except (KafkaError, RiparianError, OSError) as error:
                 log.debug("ids were not compared: %r", error)
-        if found and not self.apart:
-            self._warn_of_horizon(counts, sum(learner.pending.counts["expired"] for learner in learners))
+        if not vain:
+            self.unmet = None
+        elif not self.apart and self.unmet is None:  # said once, until some meet again
+            self.unmet = self._unmet(counts, ids, sum(learner.pending.counts["expired"] for learner in learners))
+            log.warning("%s", self.unmet)
 
-    def _warn_of_horizon(self, counts: Counts, expired: int) -> None:
-        """Where no label at all met an instance, and instances have expired. Said once, until some meet again."""
+    def _unmet(self, counts: Counts, ids: Ids | None, expired: int) -> str:
         instances, labels, joined = counts
-        if joined or expired < LEAST or self._vain:
+        said = (
+            f"labels do not meet their instances: of the last {instances:,} instances and {labels:,} labels, "
+            f"{joined or 'none'} {'were' if joined > 1 else 'was'} joined"
+        )
+        if ids is not None and ids.strange:
+            return f"{said}; {ids.sentence()}"
+        horizon = format_duration(self.spec.join.horizon)
+        vain = f", and {expired:,} instances waited for {horizon} in vain" if expired else ""
+        why = f"labels come later than join.horizon ({horizon}), belong to instances before, or have other ids"
+        return f"{said}{vain}: {why}"
+
+    def _look_for_features(self, learners: Iterable[PartitionLearner]) -> None:
+        """Tell once of each feature that no instance had."""
+        learners = list(learners)
+        n = sum(learner.n_instances - self._instances.get(learner.partition, 0) for learner in learners)
+        if n < LEAST:
             return
-        self._vain = True
-        log.warning(
-            "no label meets its instance: of the last %d instances and %d labels, none was joined, and %d instances "
-            "waited for %s in vain (join.horizon); labels come later than that, or have other ids",
-            instances, labels, expired, format_duration(self.spec.join.horizon),
-        )  # fmt: skip
+        absent = set.intersection(*(set(learner.never_seen()) for learner in learners)) - self._absent
+        for name in sorted(absent):
+            log.warning(
+                "%s was missing in each of %d instances, and is learned so: correct its name in the stream file, or "
+                "leave it out (riparian check --broker says what fields records have)", name, n
+            )  # fmt: skip
+        self._absent |= absent
 
     async def _sample(self) -> Ids | None:
-        ids = await sample(self.spec, self.connection, first=False)
+        ids = (await sample(self.spec, self.connection, first=False)).ids
         if ids is None or ids.both < ENOUGH:
-            ids = await sample(self.spec, self.connection)
+            ids = (await sample(self.spec, self.connection)).ids
         self._next_sample = time.monotonic() + AGAIN_SECONDS
         return ids
 

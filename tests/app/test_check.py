@@ -102,7 +102,7 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
 
 
 def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from app.kafka import admin, replicas, rights, timestamps
+    from app.kafka import admin, keys, replicas, rights, timestamps
     from app.state import loading
 
     async def there(*arguments: Any, **options: Any) -> None: ...
@@ -123,9 +123,15 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     for module in (timestamps, replicas):
         monkeypatch.setattr(module, "warnings", no_warnings)
+
+    async def sampled(*arguments: Any) -> keys.Sampled:
+        return keys.Sampled(None, ["amount is in none of the 400 records looked at: it is learned as missing"])
+
+    monkeypatch.setattr(keys, "sample", sampled)
     monkeypatch.setattr(rights, "missing", no_warnings)
     shown = run(str(ELEC), "--broker", "b:1")
     assert "1 partition" in shown
+    assert "warning: amount is in none of the 400 records looked at" in shown
     assert "missing topics are created by riparian worker: elec.predictions, elec.drift" in " ".join(shown.split())
     found = json.loads(run(str(ELEC), "--broker", "b:1", "--json"))
     assert found["missing"] == ["elec.predictions", "elec.drift"]

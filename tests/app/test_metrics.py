@@ -56,6 +56,7 @@ WORKER = (
     names.STANDBYS,
     names.APART,
     names.UNREAD,
+    names.UNMET,
     names.REKEY_LAG,
 )  # not of a partition
 

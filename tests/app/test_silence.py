@@ -8,15 +8,20 @@ from typing import Any
 import pytest
 
 from app.kafka.connection import Connection
-from app.kafka.keys import Ids, Keys
+from app.kafka.keys import Ids, Keys, Sampled
+from app.partition.meeting import LEAST, absent, few, none, written_otherwise
 from app.stream_file.spec import build
 from app.worker import silence
-from app.worker.silence import LEAST, Silence, few
+from app.worker.silence import Silence
 
 KEYS = Keys("f", 1000, 0, 1000)
 BROKEN = Ids(900, 680, KEYS, KEYS._replace(topic="l", murmur2=250))
 WHOLE = Ids(900, 0, KEYS, KEYS._replace(topic="l"))
-NONE_COMMON = Ids(0, 0, KEYS, KEYS._replace(topic="l"))
+NONE_COMMON = Ids(0, 0, KEYS._replace(n=2), KEYS._replace(topic="l"))
+OTHERS = Ids(
+    0, 0, KEYS, KEYS._replace(topic="l"), examples=("1000", '"1000"'), differ="for quotes or other JSON around them"
+)
+FAR = Ids(900, 0, KEYS, KEYS._replace(topic="l"), "", 900, 604_800.0, (1_795_717_000, 1_795_717_763_726))
 
 
 @pytest.mark.parametrize(
@@ -35,12 +40,58 @@ NONE_COMMON = Ids(0, 0, KEYS, KEYS._replace(topic="l"))
 )
 def test_few_are_few_of_the_rarer_kind(counts: tuple[int, int, int], found: bool | None) -> None:
     assert few(counts) is found
+    assert none(counts) is (None if found is None else False)
+
+
+@pytest.mark.parametrize(("joined", "found"), [(0, True), (9, True), (10, False), (1000, False)])
+def test_the_first_labels_that_join_by_chance_do_not_hide_that_none_does(joined: int, found: bool) -> None:
+    assert none((1000, 1500, joined)) is found
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "differ"),
+    [
+        (["1000", "1001"], ['"1000"', '"1001"'], ("for quotes or other JSON around them", "1000", '"1000"')),
+        (["1000"], ['{"schema": {}, "payload": 1000}'], ("for quotes or other JSON around them", "1000", None)),
+        (['{"order_id":7}'], ["7"], ("for quotes or other JSON around them", None, "7")),
+        (["a1-B"], ["A1-b"], ("for upper and lower case", "a1-B", "A1-b")),
+        (["7 "], ["7"], ("for spaces around them", "7 ", "7")),
+        (["1000.0"], ["1000"], ("for how the number is written", "1000.0", "1000")),
+        (["007"], ["7"], ("for how the number is written", "007", "7")),
+        (["1e3"], ["1000"], ("for how the number is written", "1e3", "1000")),
+        (["0f8a-11"], ["0f8a11"], ("for hyphens", "0f8a-11", "0f8a11")),
+        (['"AB-1"'], ["ab1"], ("for several ways of writing", '"AB-1"', "ab1")),
+        (["order-10", "order-11"], ["10", "11"], ("for what they begin with", "order-10", "10")),
+        (["order-10", "order-11"], ["x10", "x12"], ("for what they begin with", "order-10", "x10")),
+        (["1" * 5000, "nan", "inf", "[" * 5000, "1e999"], ["{", "["], None),
+        (["a", "b"], ["c", "d"], None),
+    ],
+)
+def test_two_ways_to_write_an_id(features: list[str], labels: list[str], differ: Any) -> None:
+    found = written_otherwise(features, labels)
+    if differ is None:
+        assert found is None
+    else:
+        what, ours, theirs = differ
+        assert found == (what, ours or features[0], theirs or labels[0])
+
+
+def test_a_feature_that_no_record_has_names_the_field_that_was_meant() -> None:
+    assert absent("amount", 400, ["id", "Amount"]) == (
+        "amount is in none of the 400 records looked at (did you mean Amount?): it is learned as missing"
+    )
+    assert "(did you mean amount_eur?)" in absent("x.amount_eu", 400, ["amount_eur", "b"])
+    assert "did you mean" not in absent("x.amount", 400, ["b"])
 
 
 class Learner:
     def __init__(self, partition: int) -> None:
         self.partition, self.n_instances, self.n_labels = partition, 0, 0
         self.pending = SimpleNamespace(counts={"joined": 0, "expired": 0})
+        self.absent: list[str] = []
+
+    def never_seen(self) -> list[str]:
+        return self.absent
 
     def see(self, instances: int, labels: int, joined: int) -> None:
         self.n_instances += instances
@@ -62,7 +113,7 @@ class World:
 
         async def sample(spec: Any, connection: Any, first: bool = True) -> Ids | None:
             self.asked.append(first)
-            return self.samples.pop(0)
+            return Sampled(self.samples.pop(0), [])
 
         monkeypatch.setattr(silence, "sample", sample)
         monkeypatch.setattr(silence, "AGAIN_SECONDS", 0.0)
@@ -116,10 +167,10 @@ def test_ids_are_sampled_now_and_then_only_and_not_of_one_partition(monkeypatch:
     monkeypatch.setattr(silence, "AGAIN_SECONDS", 600.0)
     world.samples = [WHOLE]
     for _ in range(5):
-        world.look(2000, 2000, 0)
+        world.look(2000, 2000, 100)
     assert world.asked == [False]
     world = World(monkeypatch, partitions=1)
-    world.look(2000, 2000, 0)
+    world.look(2000, 2000, 100)
     assert world.asked == []
 
 
@@ -138,23 +189,71 @@ def test_what_a_loaded_state_has_counted_before_is_not_counted(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("partitions", [1, 4])
-def test_a_horizon_that_is_too_short_is_told_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, partitions: int
+@pytest.mark.parametrize(
+    ("ids", "expired", "reason"),
+    [
+        (OTHERS, 0, OTHERS.sentence()),
+        (FAR, 2000, FAR.sentence()),
+        (WHOLE, 0, "labels come later than join.horizon (7d), belong to instances before, or have other ids"),
+        (WHOLE, 2000, "and 2,000 instances waited for 7d in vain: labels come later than join.horizon (7d), belong to "
+                      "instances before, or have other ids"),
+    ],
+)  # fmt: skip
+def test_that_next_to_no_label_meets_its_instance_is_told_once_with_what_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    partitions: int,
+    ids: Ids,
+    expired: int,
+    reason: str,
 ) -> None:
     world = World(monkeypatch, partitions)
-    world.samples = [WHOLE] * 4
-    world.look(2000, 2000, 0)  # labels of instances before, while these wait
-    assert not caplog.records
+    world.samples = [ids] * 9
     for learner in world.learners:
-        learner.pending.counts["expired"] = LEAST
-    world.look(2000, 2000, 0)
+        learner.pending.counts["expired"] = expired // 2
+    world.look(2000, 2000, 4)
     world.look(2000, 2000, 0)
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert record.getMessage().endswith(
-        "none was joined, and 2000 instances waited for 7d in vain (join.horizon); labels come later than that, "
-        "or have other ids"
+    said = record.getMessage()
+    assert said.startswith(
+        "labels do not meet their instances: of the last 2,000 instances and 2,000 labels, 4 were joined"
     )
+    assert said.endswith(reason)
+    assert world.silence.unmet == said
     world.look(2000, 2000, 1900)
+    assert world.silence.unmet is None
     world.look(2000, 2000, 0)
     assert len(caplog.records) == 2
+
+
+def test_a_sample_has_an_example_of_each_side_and_both_times() -> None:
+    assert OTHERS.strange
+    assert OTHERS.sentence() == (
+        "no id was found both in f and l, among the first and last records: features have ids such as 1000, labels "
+        'such as "1000", which are equal but for quotes or other JSON around them: write both in one way'
+    )
+    assert FAR.strange
+    assert FAR.sentence() == (
+        "of 900 ids that were found both in f and l, 900 have a label whose time is further from their features' than "
+        "join.horizon, 7d, so it is not joined: f stands at 1970-01-21 18:48, l at 2026-11-26 18:29; f may be stamped "
+        "in seconds instead of ms"
+    )
+    clocks = FAR._replace(times=(1_795_026_563_726, 1_795_717_763_726))
+    assert clocks.sentence().endswith("f stands at 2026-11-18 18:29, l at 2026-11-26 18:29; compare the clocks of both")
+    assert not FAR._replace(late=400).strange
+    assert not WHOLE.strange
+    assert not NONE_COMMON.strange  # too few to say
+
+
+def test_a_feature_that_no_instance_had_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(monkeypatch)
+    world.learners[0].absent, world.learners[1].absent = ["amount", "b"], ["amount"]
+    world.look(LEAST - 2, 0, 0)
+    assert not caplog.records
+    world.look(2, 0, 0)
+    world.look(2, 0, 0)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("amount was missing in each of 1000 instances")

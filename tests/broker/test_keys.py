@@ -1,6 +1,7 @@
 """Features and labels whose clients choose partitions differently: `riparian check` sees it, and says what to do."""
 
 import json
+import time
 import zlib
 from typing import Any
 
@@ -64,6 +65,29 @@ def test_two_partitioners_are_refused_with_the_cure(stream: Any, how: Any, cure:
     apart = json.loads(invoke("check", s.path, "--json", "--broker", s.broker).stdout.splitlines()[0])["ids"]
     assert 0.65 < apart["apart"] / apart["both"] < 0.85
     assert apart["both"] > 1000
+
+
+def test_ids_times_and_names_that_never_meet_are_warned_of_with_one_partition_too(stream: Any) -> None:
+    """Keys as JSON on one side, a feature in another case; then labels eight days later."""
+    fields = {"record": {"id": "@key"}, "label": {"id": "@key"}, "features": {"amount": "numeric", "b": "numeric"}}
+    s = stream(**fields)
+    ids, now = [f"{i}" for i in range(1000, 1100)], int(time.time() * 1000)
+    features = [Sent(b'{"x": {"Amount": 1, "b": 2}}', now, one.encode()) for one in ids]
+    send(s.broker, s.spec.topics.features, features)
+    assert "warning: no id" not in s.riparian("check")  # no labels yet
+    send(s.broker, s.spec.topics.labels, [Sent(b'{"y": "u"}', now, b'"%s"' % one.encode()) for one in ids])
+    said = s.riparian("check")
+    assert f"warning: no id was found both in {s.name}.features and {s.name}.labels, among the first and last" in said
+    assert 'features have ids such as 1000, labels such as "1000", which are equal but for quotes' in said
+    assert "warning: x.amount is in none of the 100 records looked at (did you mean Amount?)" in said
+    assert "x.b is in none" not in said
+    send(s.broker, s.spec.topics.labels, [Sent(b'{"y": "u"}', now - 8 * 86_400_000, one.encode()) for one in ids])
+    said = s.riparian("check")
+    assert (
+        f"warning: of 100 ids that were found both in {s.name}.features and {s.name}.labels, 100 have a label whose"
+        in said
+    )
+    assert "compare the clocks of both" in said
 
 
 def test_a_rest_of_an_earlier_time_is_told_and_not_refused() -> None:

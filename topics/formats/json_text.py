@@ -47,6 +47,7 @@ def is_utf8(value: bytes) -> bool:
     return True
 
 
+_any = msgspec.json.Decoder().decode
 _fields = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -56,3 +57,17 @@ def read_object(value: bytes | None) -> dict[str, Any]:
         return _fields(value or b"")
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
+
+
+def plain(text: str) -> str:
+    """What is in a JSON text: of Connect's {"schema", "payload"}, and of an object with one field, its value; any other
+    text as it is."""
+    try:
+        found = _any(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return text
+    if isinstance(found, dict):
+        found = found.get("payload", found)
+    while isinstance(found, dict) and len(found) == 1:
+        (found,) = found.values()
+    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
