@@ -12,9 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from app.stream_file.spec import Spec, build
 from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
+from tests.topics.arrow_records import MARKED, big_endian
 from topics.codecs import Codec, Formats, of_stream
 from topics.headers import HeaderWriter
 from topics.paths import Index
@@ -296,7 +299,7 @@ class Batches(Damaged):
         words = (pa.string(), pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.int16())
         numbers = (pa.float64(), pa.float64(), pa.float32(), pa.float16(), pa.int8(), pa.uint16(), pa.int64())
         kinds: dict[str, Any] = {
-            "numeric": (*numbers, pa.uint64(), pa.null(), pa.dictionary(pa.uint16(), pa.float64())),
+            "numeric": (*numbers, pa.uint64(), pa.null(), pa.dictionary(pa.uint16(), pa.float64()), self._decimal(rng)),
             "boolean": (pa.bool_(),),
             "nominal": (*words, pa.bool_(), pa.dictionary(pa.uint8(), pa.int64())),
         }
@@ -306,8 +309,31 @@ class Batches(Damaged):
         if topic == "features":
             x = [pa.field(one.path[-1], pick(rng, kinds[one.type])) for one in spec.mapping().features]
             fields.append(("x", pa.struct(x)))
-            fields.append(("more", pick(rng, (pa.binary(), pa.duration("s"), pa.string(), pa.date64()))))
-        return pa.schema([fields[i] for i in rng.permutation(len(fields))])
+            fields.append(
+                ("more", pick(rng, (pa.binary(), pa.duration("s"), pa.string(), pa.date64(), *self._nested(rng))))
+            )
+        return pa.schema([fields[i] for i in rng.permutation(len(fields))], MARKED)
+
+    @staticmethod
+    def _nested(rng: Random) -> tuple[Any, ...]:
+        """Types in types, in a column that nobody maps."""
+        import pyarrow as pa
+
+        kind = pick(
+            rng, (pa.float64(), pa.string(), pa.null(), pa.dictionary(pa.int8(), pa.string()), pa.decimal128(5, 2))
+        )
+        for _ in range(int(rng.integers(1, 5))):
+            kind = pick(
+                rng, (pa.list_(kind), pa.large_list(kind), pa.list_(kind, 2), pa.struct([("a", kind), ("b", kind)]))
+            )
+        return kind, pa.list_(pa.null(), int(pick(rng, (0, 1, 1000)))), pa.struct([])
+
+    @staticmethod
+    def _decimal(rng: Random) -> Any:
+        import pyarrow as pa
+
+        kind, most = pick(rng, ((pa.decimal128, 38), (pa.decimal256, 76)))
+        return kind(5, int(pick(rng, (2, 2, 0, most, most + 1, 2**31 - 1, -3, -(2**31)))))
 
     def _written(self, rng: Random, schema: Any) -> bytes:
         import pyarrow as pa
@@ -316,12 +342,16 @@ class Batches(Damaged):
 
         n = int(rng.integers(1, 20))
         nulls = 0.0 if rng.random() < 0.6 else 0.2
-        return written(pa.RecordBatch.from_arrays([self._array(rng, f.type, n, nulls) for f in schema], schema=schema))
+        batch = pa.RecordBatch.from_arrays([self._array(rng, f.type, n, nulls) for f in schema], schema=schema)
+        value = written(batch)
+        return big_endian(value, schema) if rng.random() < 0.25 else value
 
     def _array(self, rng: Random, kind: Any, n: int, nulls: float) -> Any:
         import pyarrow as pa
 
         t = pa.types
+        if t.is_struct(kind) and not kind.num_fields:
+            return pa.array([{}] * n, kind)
         if t.is_struct(kind):
             parts = [self._array(rng, one.type, n, nulls) for one in kind]
             missing = pa.array(rng.random(n) < nulls) if nulls and rng.random() < 0.3 else None
@@ -332,6 +362,14 @@ class Batches(Damaged):
             words = self._array(rng, kind.value_type, int(rng.integers(1, 5)), nulls / 2)
             codes = pa.array(rng.integers(0, len(words), n), mask=rng.random(n) < nulls).cast(kind.index_type)
             return pa.DictionaryArray.from_arrays(codes, words)
+        if t.is_decimal(kind):
+            data = rng.integers(0, 100, (n, 1)).astype("<i8").view(np.uint8)
+            return pa.Array.from_buffers(
+                kind, n, [None, pa.py_buffer(np.pad(data, ((0, 0), (0, kind.byte_width - 8))).tobytes())]
+            )
+        if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+            size = kind.list_size if t.is_fixed_size_list(kind) else 2
+            return pa.array([None if rng.random() < nulls else [None] * size for _ in range(n)], kind)
         values: list[Any]
         if t.is_string(kind) or t.is_large_string(kind):
             values = [f"i{rng.integers(60)}" if rng.random() < 0.5 else pick(rng, _WORDS[:4]) for _ in range(n)]

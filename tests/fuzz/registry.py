@@ -50,11 +50,153 @@ def _again_and_again(rng: Random, kind: str) -> str:
     return json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": kind_}]})
 
 
+_NUMBERS = (0, 1, 2, 15, 16, 38, 1000, 1001, 10**9, 2**31 - 1, 2**31, 2**62, 2**63, 2**64, 10**300, -1, -(2**63))
+_COUNTS = (2, 30, 300, 3000)
+
+
+class _Enemy:
+    """Schemas that are small and ask for much: types of no size and of enormous ones, scales, many of all, and deep."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng, self._n = rng, 0
+
+    def _name(self) -> str:
+        self._n += 1
+        return f"T{self._n}"
+
+    def _number(self) -> Any:
+        return pick(self._rng, (*_NUMBERS, 1.5, "7", True, None, [1]) if self._rng.random() < 0.3 else _NUMBERS)
+
+    def record(self, *kinds: Any) -> Any:
+        return {
+            "type": "record",
+            "name": self._name(),
+            "fields": [{"name": f"f{i}", "type": k} for i, k in enumerate(kinds)],
+        }
+
+    def leaf(self) -> Any:
+        about = {"logicalType": pick(self._rng, ("decimal", "decimal", "uuid", "date", ["decimal"], "x" * 2000, None))}
+        about |= {"scale": self._number(), "precision": self._number()}
+        if self._rng.random() < 0.3:
+            about |= {
+                "connect.name": pick(self._rng, ("io.debezium.time.NanoTimestamp", "io.debezium.time.Time", 7, ["x"]))
+            }
+        fixed = {"type": "fixed", "name": self._name(), "size": self._number()}
+        return pick(
+            self._rng,
+            (
+                *("null", "null", "int", "bytes", ["null"], ["null", "double"], "double"),
+                *(self.record(), self.record("null"), self.record("null", "null"), self.record(["null"])),
+                *(
+                    fixed,
+                    {**fixed, "size": 0},
+                    {**fixed, **about},
+                    {"type": "bytes", **about},
+                    {"type": "long", **about},
+                ),
+                {
+                    "type": "enum",
+                    "name": self._name(),
+                    "symbols": [f"s{i}" for i in range(pick(self._rng, (0, 1, 9000)))],
+                },
+            ),
+        )
+
+    def around(self, kind: Any) -> Any:
+        """A type with a type in it: again, one in the other, or in lists."""
+        named = kind["name"] if isinstance(kind, dict) and "name" in kind else "null"
+        roll = int(self._rng.integers(9))
+        if roll == 0:
+            return {"type": "array", "items": kind}
+        if roll == 1:
+            return {"type": "map", "values": kind}
+        if roll == 2:
+            return ["null", kind] if kind != "null" and not isinstance(kind, list) else self.record(kind)
+        if roll == 3:  # 2^60 of them
+            for _ in range(int(pick(self._rng, (3, 20, 60)))):
+                kind = self.record(kind, named)
+                named = kind["name"]
+            return kind
+        if roll == 4:
+            for _ in range(int(pick(self._rng, (3, 30, 60, 190)))):
+                kind = self.record(kind)
+            return kind
+        if roll == 5:
+            return self.record(kind, *[named] * int(pick(self._rng, _COUNTS)))
+        if roll == 6:
+            return [self.record(named if i else kind) for i in range(int(pick(self._rng, _COUNTS)))]
+        if roll == 7:
+            return self.record(
+                kind, ["null", f"T{self._n + 1}"], f"T{self._n + 1}" if self._rng.random() < 0.3 else "int"
+            )
+        return self.record(kind, "null")
+
+    def avro(self) -> str:
+        content = made_up._Schemas(self._rng).of("mixed", "features")
+        for field in content["fields"]:
+            if self._rng.random() < 0.4:
+                field["type"] = self.leaf()
+                for _ in range(int(self._rng.integers(0, 4))):
+                    field["type"] = self.around(field["type"])
+        for i in range(int(self._rng.integers(1, 3))):
+            kind = self.leaf()
+            for _ in range(int(self._rng.integers(1, 4))):
+                kind = self.around(kind)
+            content["fields"].insert(
+                int(self._rng.integers(len(content["fields"]) + 1)), {"name": f"e{i}", "type": kind}
+            )
+        try:
+            return json.dumps(content)
+        except RecursionError:
+            return "[" * 5000
+
+    def json(self) -> str:
+        n = int(pick(self._rng, (3, 300, 9000)))
+        one = pick(
+            self._rng,
+            (
+                {"$ref": "#/" + "1" * n}, {"$ref": "#/a/" + "9" * n}, {"$ref": "#" + "/x" * n}, {"$ref": "#" + "y" * n},
+                {"$ref": "z" * n}, {"$ref": "#"}, {"enum": [*range(n)]}, {"const": "x" * n}, {"format": "f" * n},
+                {"type": ["number"] * n}, {"items": [{}] * n}, {"properties": {f"p{i}": {} for i in range(n)}},
+                {"prefixItems": [{"$ref": "#/$defs/A"}] * n}, {"multipleOf": 10**300},
+            ),
+        )  # fmt: skip
+        many = {"allOf": [{"$ref": "#/$defs/A"}] * int(pick(self._rng, _COUNTS))}
+        some = {pick(self._rng, ("anyOf", "oneOf")): [{"title": "t"}] * int(pick(self._rng, (2, 199, 300)))}
+        defs = {
+            "A": one,
+            "B": many,
+            "C": {"allOf": [some, many, many]},
+            **{f"d{i}": {"$id": f"i{i}"} for i in range(n)},
+        }
+        x = pick(self._rng, (one, many, some, {"$ref": "#/$defs/B"}, {"$ref": "#/$defs/C"}))
+        return json.dumps({"$defs": defs, "a": [1], "properties": {"x": x, "id": pick(self._rng, (one, x, {}))}})
+
+    def protobuf(self) -> str:
+        n = int(pick(self._rng, _COUNTS))
+        ways: tuple[Any, ...] = (
+            lambda i: f"message M{i} {{ M{(i + 1) % n} a = 1; }}",
+            lambda i: f"message M{i} {{ M{max(0, i - 1)} a = 1; M{max(0, i - 1)} b = 2; }}",
+            lambda i: f"message M{i} {{}}",
+            lambda i: f"message M{i} {{ map<string, M{i}> m = {pick(self._rng, (1, 536870911, 536870912))}; }}",
+            lambda i: f"enum E{i} {{ A{i} = {pick(self._rng, (0, 2**31 - 1, 2**31, -(2**31)))}; }}",
+        )
+        way = pick(self._rng, ways)
+        text = " ".join(way(i) for i in range(n))
+        star = "message S { string id = 1; " + " ".join(f"M{i} m{i} = {i + 2};" for i in range(n)) + "}"
+        return 'syntax = "proto3"; ' + pick(
+            self._rng, (text, f"{text} {star}", f"{star} {text}", f"{_PROTO[18:]} {text}")
+        )
+
+
 def _text(rng: Random, kind: str) -> Any:
     """A schema's text, or something in its place."""
     roll = rng.random()
     if roll < 0.1:
         return _again_and_again(rng, kind)
+    if roll > 0.6:
+        enemy = _Enemy(rng)
+        return {"AVRO": enemy.avro, "JSON": enemy.json, "PROTOBUF": enemy.protobuf}[kind]()
     if roll < 0.2:
         return pick(
             rng,
@@ -154,7 +296,7 @@ class _Hostile(Registry):
 class Answers:
     """A case is the answers of a registry, in order."""
 
-    seconds, megabytes, budget = 20.0, 600, 150
+    seconds, megabytes, budget = 20.0, 600, 100
 
     def prepare(self) -> None:
         _reasons()
@@ -216,6 +358,15 @@ class Answers:
         pass
 
 
+# Records of whatever schema: whole numbers of all sizes where counts, lengths and places of messages stand.
+_BODIES = [
+    *(b"", b"\2", bytes(9), bytes(40), b"\x02\x02" * 9, b"\xff" * 12, b'{"id":"7","x":{}}', b"\0\x0a\1\x37"),
+    *(b"\2" + made_up._long(n) + b"\x0a\1\x37" for n in (0, 1, 2, 29, 299, 2999, 2**31, -1)),
+    *(bytes(k) + token + bytes(60 - k) for token in made_up._TOKENS for k in (0, 1, 9)),
+    *(token * 7 for token in made_up._TOKENS),
+]
+
+
 def _used(name: str, schema: Schema) -> None:
     """A schema as the one by which records of a stream were written, and at the start of its worker."""
     schemas = Schemas()
@@ -227,8 +378,8 @@ def _used(name: str, schema: Schema) -> None:
         except UnusableError as error:
             said = [str(error)]
         assert all(len(sentence) < 4 * _MOST_DETAIL for sentence in said), name
-    bodies = (b"", b"\2", bytes(9), bytes(40), b"\x02\x02" * 9, b"\xff" * 12, b'{"id":"7","x":{}}', b"\0\x0a\1\x37")
-    values: list[Any] = [b"\0\0\0\0\1" + body for body in bodies] * 4
+    codec.prepare([1])
+    values: list[Any] = [b"\0\0\0\0\1" + body for body in _BODIES]
     n = len(values)
     batch = RawBatch(list(range(n)), [0] * n, [b"k"] * n, values, None)
     for found in (

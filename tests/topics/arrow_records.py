@@ -46,7 +46,7 @@ MARKED = {"marked": b"\1\0" * 8}  # metadata that hold the number by which a sch
 def big_endian(value, schema):
     """A stream as a big-endian machine writes it, which pyarrow does not. value : its schema has MARKED as metadata."""
     data, at = bytearray(value), 0
-    words = [field.type.value_type for field in schema if pa.types.is_dictionary(field.type)]
+    words = [kind for field in schema for kind in _words(field.type)]
     while at < len(value) and (size := int.from_bytes(value[at + 4 : at + 8], "little")):
         metadata, body = at + 8, at + 8 + size
         root = int.from_bytes(value[metadata : metadata + 4], "little")
@@ -64,6 +64,13 @@ def big_endian(value, schema):
             for one in range(begin, begin + n // width * width, width):
                 data[one : one + width] = data[one : one + width][::-1]
     return bytes(data)
+
+
+def _words(kind):
+    """The types of the dictionaries in a column."""
+    if pa.types.is_dictionary(kind):
+        return [kind.value_type]
+    return [one for i in range(kind.num_fields) for one in _words(kind.field(i).type)]
 
 
 def _widths(kind):
