@@ -110,8 +110,12 @@ class ReplicaOfWorker:
         if drifts is not None:
             to._tell(learner)
         elif self._replica.apart is to._replica:
-            said = "partition %d has learned otherwise than others of this worker, and keeps a replica beside theirs"
-            log.warning(said, learner.partition)
+            log.warning(
+                "partition %d has learned otherwise than others of this worker, and keeps a replica beside theirs: a "
+                "changed stream file has begun at another place in it, where the stream takes no commands; with "
+                "control: true and riparian apply it begins at one place in all",
+                learner.partition,
+            )
         return drifts
 
     async def stop(self) -> None:
