@@ -203,11 +203,14 @@ def told_change(one: dict[str, Any]) -> str:
 def _show_classes(console: Console, classes: dict[str, dict[str, float]]) -> None:
     """Classes, those with the most labels first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("class", "labels", "recall", "precision", "F1", "AUROC"):
+    figures = {"recall": "recall", "precision": "precision", "f1": "F1", "auroc": "AUROC", "coverage": "coverage"}
+    if not any("coverage" in found for found in classes.values()):
+        del figures["coverage"]
+    for heading in ("class", "labels", *figures.values()):
         table.add_column(heading, justify="left" if heading == "class" else "right", no_wrap=True)
     by_size = sorted(classes.items(), key=lambda item: -item[1]["n"])
     for name, found in by_size[:MOST_CLASSES]:
-        shares = [f"{found[key]:.4f}" if key in found else "" for key in ("recall", "precision", "f1", "auroc")]
+        shares = [f"{found[key]:.4f}" if key in found else "" for key in figures]
         table.add_row(name, f"{found['n']:,.10g}", *shares)
     console.print(table)
     if len(by_size) > MOST_CLASSES:

@@ -127,6 +127,12 @@ class Course:
         names = ["n", *dict.fromkeys(name for point in kept for name in point if name != "n")]
         return {name: [point.get(name) for point in kept] for name in names}
 
+    def _by_class(self, names: Sequence[Any]) -> dict[str, dict[str, float]]:
+        """`Measured.classes`, and of the first classes how often sets held their labels."""
+        coverage = {str(names[k]): share for k, share in self.learner.intervals.whole_by_class().items()}
+        found = self.metrics.classes(names)
+        return {name: one | ({"coverage": coverage[name]} if name in coverage else {}) for name, one in found.items()}
+
     def result(self, about: Mapping[str, Any]) -> dict[str, Any]:
         """See `app.evaluation.evaluate.evaluate_all`."""
         name, parameters = self.spec.models()[CHAMPION]
@@ -158,7 +164,7 @@ class Course:
             "peak_state_bytes": max(point["state_bytes"] for point in self.points),
             "seconds": round(seconds, 6),
             "wall_seconds": round(self.timed.wall, 6),
-            **({} if classes is None or self._tally is not None else {"classes": self.metrics.classes(classes)}),
+            **({} if classes is None or self._tally is not None else {"classes": self._by_class(classes)}),
             "curves": self.curves(),
             **({"detectors": list(self.detectors), "changes": self.metrics.changes} if self.detectors else {}),
             **{key: count for key, count in counts.items() if count},

@@ -166,7 +166,8 @@ def problem_for(
         fields["metrics"] = metrics
     if coverage is not None or calibrated:
         said = {} if stream is None else stream.predictions.model_dump()
-        asked = {"coverage": coverage, "calibrated": calibrated}
+        by = stream.predictions.coverage.by if stream is not None and stream.predictions.coverage else None
+        asked = {"coverage": coverage and {"share": coverage, "by": by}, "calibrated": calibrated}
         fields["predictions"] = said | {name: value for name, value in asked.items() if value}
     return Problem(fields, str(file.path), goal, n, remarks)
 

@@ -73,8 +73,9 @@ class Whole:
 
         models : role at the end -> learner, its metrics over all labels (`overall`; `from_first_label` without those
             whose rows came before it, of late labels) and over the window or fading
-            (`recent`), `estimated` accuracy before labels come and its error; without labels what
-            `app.evaluation.alerts.Tally` has, and `live_bytes` and `state_bytes` at the end
+            (`recent`), `estimated` accuracy before labels come and its error, of the first 20 `classes` their figures
+            over the window or fading; without labels what `app.evaluation.alerts.Tally` has, and `live_bytes` and
+            `state_bytes` at the end
         seconds, instances_per_second : without labels, of CPU, of all models together
         compared : role of a challenger -> how it does beside the champion
         promotions : what the rule did (`applied`) or proposed: the first `row` predicted after it, a sentence, models
@@ -131,6 +132,7 @@ class Whole:
                     "recent": figures.recent[role],
                     **next((late.result() for late in known if late.metrics is one.metrics), {}),
                     "estimated": figures.estimated[role],
+                    **({"classes": figures.by_class[role]} if figures.by_class.get(role) else {}),
                     **(
                         {
                             **tallies[role].result(),

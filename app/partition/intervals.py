@@ -43,7 +43,14 @@ class Intervals:
         self.names: list[str] = []  # of arrays in the pending store
         if coverage is not None:
             window, fading = spec.metrics.window, spec.metrics.fading
-            self._conformal = Conformal(spec.task, n_outputs, coverage, window=window, fading=fading)
+            self._conformal = Conformal(
+                spec.task,
+                n_outputs,
+                coverage.share,
+                by_class=coverage.by is not None,
+                window=window,
+                fading=fading,
+            )
             self.names = kept_names(SAID, range(self._conformal.n_said))
             pending.keep(self.names, n_outputs)
 
@@ -92,6 +99,14 @@ class Intervals:
     def windowed(self) -> dict[str, float]:
         """The same over the window, or fading."""
         return {} if self._conformal is None else self._conformal.windowed()
+
+    def recent_by_class(self) -> dict[int, float]:
+        """`Conformal.recent_by_class`: of each of the first classes."""
+        return {} if self._conformal is None else self._conformal.recent_by_class()
+
+    def whole_by_class(self) -> dict[int, float]:
+        """`Conformal.whole_by_class`: over the whole stream."""
+        return {} if self._conformal is None else self._conformal.whole_by_class()
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays, by their names in a state."""

@@ -519,7 +519,7 @@ class PartitionLearner(RestorableState):
             sizes={name: {**role.model.size(), "n_bytes": role.model.n_bytes} for name, role in self.roles.items()},
             compared=self.comparing.figures(),
             estimated={name: role.estimated() for name, role in self.roles.items()},
-            by_class={name: self._by_class(role) for name, role in self.roles.items()},
+            by_class={name: self._by_class(name, role) for name, role in self.roles.items()},
             distances=self.drift.distances(),
             learned_offset=self.places[LEARNED] if self.sharing is not None and self.tells else 0,
         )
@@ -532,8 +532,11 @@ class PartitionLearner(RestorableState):
         overall, recent = ({role: _own(of) for role, of in one.items()} for one in (found.overall, found.recent))
         return found._replace(overall=overall, recent=recent, sizes={}, compared={}, by_class={})
 
-    def _by_class(self, role: Role) -> dict[str, dict[str, float]]:
+    def _by_class(self, name: str, role: Role) -> dict[str, dict[str, float]]:
         found, texts = role.metrics.recent_by_class(), LABELS_OF_ANOMALIES
+        if name == CHAMPION:
+            coverage = self.intervals.recent_by_class()
+            found = {k: one | ({"coverage": coverage[k]} if k in coverage else {}) for k, one in found.items()}
         if self.classes is not None:
             texts = self.classes.texts
         return {texts[k]: one for k, one in found.items() if k < min(MOST_CLASSES, len(texts))}

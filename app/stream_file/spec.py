@@ -26,7 +26,14 @@ from app.stream_file.record_spec import FeatureSpec
 from app.stream_file.spec_errors import sentence
 from app.stream_file.spec_parts import AUTO, ModelSpec
 from app.stream_file.strict_yaml import parse_yaml, read_yaml
-from app.stream_file.topic_checks import check_anomaly, check_reactions, check_reasons, check_registry, check_topics
+from app.stream_file.topic_checks import (
+    check_anomaly,
+    check_coverage,
+    check_reactions,
+    check_reasons,
+    check_registry,
+    check_topics,
+)
 from topics import codecs, records
 from topics.names import (
     AS_IT_COMES,
@@ -82,6 +89,7 @@ class Spec(Fields):
         check_registry(self)
         check_batched(self)
         check_reasons(self)
+        check_coverage(self)
         check_decision(self)
         self._check_classes()
         if self.predictions.calibrated and self.task in records.VALUES:

@@ -194,6 +194,25 @@ class ReasonsSpec(Part):
         return self.top if self.of == ALL else {"top": self.top, "of": self.of}
 
 
+def coverage_form(value: Any) -> Any:
+    return {"share": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+class CoverageSpec(Part):
+    """How often an interval or set shall hold the label. `coverage: 0.9` for `share` alone."""
+
+    share: float = Field(ge=0.5, le=0.999, description="Share of the labels that shall be held, such as 0.9.")
+    by: Literal["class"] | None = Field(
+        default=None,
+        description="`class`: that share of the labels of each class, also of a rare one "
+        "([by class](intervals.md#by-class)).",
+    )
+
+    def plain(self) -> Any:
+        """What was said, as plain values; of all labels together the share alone."""
+        return self.share if self.by is None else {"share": self.share, "by": self.by}
+
+
 class PredictionsSpec(Part):
     """What a prediction record holds."""
 
@@ -206,13 +225,14 @@ class PredictionsSpec(Part):
         description="Whether the probabilities are scaled, as labels come, so that they mean what they say "
         "([calibration](intervals.md#calibrated-probabilities)).",
     )
-    coverage: float | None = Field(
+    coverage: Annotated[
+        CoverageSpec | None,
+        BeforeValidator(coverage_form),
+        PlainSerializer(lambda value: value if value is None else value.plain()),
+    ] = Field(
         default=None,
-        ge=0.5,
-        le=0.999,
-        description="Share of the labels, such as 0.9, that an interval around the predicted value (`lower`, "
-        "`upper`), or a set of classes (`set`), shall hold. It is then written beside the prediction "
-        "([intervals](intervals.md)).",
+        description="An interval around the predicted value (`lower`, `upper`), or a set of classes (`set`), is "
+        "written beside the prediction, and holds the label as often as this says ([intervals](intervals.md)).",
     )
     reasons: Annotated[
         ReasonsSpec | None,

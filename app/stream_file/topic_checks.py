@@ -11,7 +11,7 @@ from app.stream_file.spec_parts import ALERTS, REPLACE
 from models.extras import installation
 from topics import codecs
 from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
-from topics.records import ANOMALY
+from topics.records import ANOMALY, REGRESSION
 
 
 def check_topics(spec: Any) -> None:
@@ -111,6 +111,16 @@ def check_reasons(spec: Any) -> None:
     )
 
 
+def check_coverage(spec: Any) -> None:
+    """Only classes can be told apart (docs/intervals.md)."""
+    coverage = spec.predictions.coverage
+    if spec.task == REGRESSION and coverage is not None and coverage.by is not None:
+        raise ValueError(
+            "predictions.coverage.by: expected nothing, since a regression has no classes, found "
+            f"{coverage.by}; give predictions.coverage: {coverage.share:g}"
+        )
+
+
 def check_anomaly(spec: Any) -> None:
     """What has no meaning for scores of anomalies."""
     if spec.task != ANOMALY:
@@ -124,7 +134,7 @@ def check_anomaly(spec: Any) -> None:
     if spec.predictions.coverage is not None:
         raise ValueError(
             "predictions.coverage: expected nothing, since a score of an anomaly is no guess of a label, found "
-            f"{spec.predictions.coverage:g}; remove it"
+            f"{spec.predictions.coverage.share:g}; remove it"
         )
     if spec.metrics.fading is not None:
         raise ValueError(

@@ -57,6 +57,7 @@ OF_CLASS = {
     "precision": "riparian_class_precision_ratio",
     "f1": "riparian_class_f1_ratio",
     "auroc": "riparian_class_auroc_ratio",
+    "coverage": "riparian_class_coverage_ratio",
 }
 
 # counter of the pending store -> name
@@ -231,6 +232,9 @@ METRICS: dict[str, Measure] = {
     OF_CLASS["f1"]: Measure(GAUGE, f"Harmonic mean of recall and precision of a class, {RECENT}.", BY_CLASS),
     OF_CLASS["auroc"]: Measure(
         GAUGE, "AUROC of a class against the rest, of the last labels (scope window).", BY_CLASS
+    ),
+    OF_CLASS["coverage"]: Measure(
+        GAUGE, f"Share of the labels of a class that the set said for them held, {RECENT}.", BY_CLASS
     ),
     COVERAGE_TARGET: Measure(GAUGE, "Share of the labels that predictions.coverage asks for."),
     DECISION_TARGET: Measure(GAUGE, "What decision asks for of a class.", ("target", "class")),

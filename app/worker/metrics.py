@@ -288,7 +288,7 @@ class Metrics:
             for action, n in zip(REACTIONS, running.reactions.tolist(), strict=True) if running.watched else ():
                 yield measures.REPLACEMENTS, (role, action), n
         if self.spec.predictions.coverage is not None:
-            yield measures.COVERAGE_TARGET, (), self.spec.predictions.coverage
+            yield measures.COVERAGE_TARGET, (), self.spec.predictions.coverage.share
         decision = learner.spec.decision
         if decision is not None and decision.target is not None:
             of = LABELS_OF_ANOMALIES[1] if decision.class_ is None else decision.class_

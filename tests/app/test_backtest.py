@@ -50,7 +50,8 @@ def test_one_odd_record_costs_no_other_its_place(at: int, odd: SimpleNamespace) 
 def test_nothing_is_sent_so_no_reasons_are_asked_for() -> None:
     spec = of_models(stream(predictions={"reasons": 2, "coverage": 0.8}, control=True), [("naive-bayes", {})])
     assert list(spec.models()) == ["champion"]
-    assert spec.predictions.coverage == 0.8
+    assert spec.predictions.coverage
+    assert spec.predictions.coverage.share == 0.8
     assert spec.predictions.reasons is None
     assert not spec.control
 

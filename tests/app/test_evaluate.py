@@ -122,6 +122,14 @@ def test_result_is_json_with_the_documented_keys(mixed):
     assert result["curves"]["running_accuracy"][-1] == result["accuracy"]
 
 
+def test_coverage_is_told_of_each_class_too(mixed):
+    result, _ = run(mixed, "naive-bayes", coverage=0.8)
+    classes = result["classes"].values()
+    assert all(0.0 < one["coverage"] <= 1.0 for one in classes)
+    weighted = sum(one["n"] * one["coverage"] for one in classes) / sum(one["n"] for one in classes)
+    assert weighted == pytest.approx(result["coverage"], abs=0.02)  # nothing was said for the first labels
+
+
 def test_regression(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text("a,y\n1,0.5\n2,1.5\n3,4.0\n4,?\n5,2.0\n")

@@ -23,6 +23,7 @@ TASKS = {
     "classification": ({"promotion": "automatic"}, {"turns": (2500,)}),
     "regression": (OF_VALUES, {"values": True}),
 }
+BY_CLASS = {"predictions": {"coverage": {"share": 0.8, "by": "class"}, "challengers": True}}
 
 
 def stream(task, **changes):
@@ -30,9 +31,9 @@ def stream(task, **changes):
     return build({**given, **changes}, "s")
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_they_are_the_same_however_the_fold_is_cut_and_restarted_and_through_promotions(task):
-    spec, data = stream(task), records(**TASKS[task][1])
+@pytest.mark.parametrize(("task", "more"), [*((task, {}) for task in TASKS), ("classification", BY_CLASS)])
+def test_they_are_the_same_however_the_fold_is_cut_and_restarted_and_through_promotions(task, more):
+    spec, data = stream(task, **more), records(**TASKS[task][1])
     whole, sent, events, _ = fold(spec, data, 100_000)
     assert events
     assert {name for name in whole.snapshot().arrays if name.startswith("interval/")}
@@ -41,8 +42,11 @@ def test_they_are_the_same_however_the_fold_is_cut_and_restarted_and_through_pro
         assert learner.digest() == whole.digest()
         assert again == sent
         assert learner.figures().overall == whole.figures().overall
+        assert learner.figures().by_class == whole.figures().by_class
     coverage = whole.figures().overall["champion"]["coverage"]
     assert abs(coverage - 0.8) < 0.02 if task == "regression" else 0.79 < coverage <= 1.0
+    told = {name for classes in whole.figures().by_class["champion"].values() for name in classes}
+    assert ("coverage" in told) == (task == "classification")
     assert "coverage" not in whole.figures().overall[next(name for name in whole.roles if name != "champion")]
 
 
@@ -101,11 +105,16 @@ def test_a_week_between_prediction_and_label_scores_what_was_said_a_week_before(
 
 @pytest.mark.parametrize(
     ("coverage", "said"),
-    [(0.2, "predictions.coverage: expected"), (1, "predictions.coverage: expected"), ("most", "predictions.coverage")],
+    [
+        (0.2, "predictions.coverage.share: expected"),
+        (1, "predictions.coverage.share: expected"),
+        ("most", "predictions.coverage"),
+        ({"share": 0.9, "by": "class"}, "predictions.coverage.by: expected nothing, since a regression has no classes"),
+    ],
 )
 def test_a_coverage_that_makes_no_sense_is_one_sentence(coverage, said):
     with pytest.raises(SpecError, match=said) as caught:
-        stream("classification", predictions={"coverage": coverage})
+        stream("regression", predictions={"coverage": coverage})
     assert "\n" not in str(caught.value)
 
 

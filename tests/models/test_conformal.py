@@ -11,6 +11,7 @@ from models.restoring import restore
 from tests.models.naive_conformal import NaiveConformal
 
 TASKS = ("regression", "classification")
+BY = ((False, 4), (True, 4), (True, 23))  # by class or all together, classes; more than 20 go together
 
 
 def program_of(y, delay, every=1.0, rng=None, weights=None):
@@ -24,7 +25,7 @@ def program_of(y, delay, every=1.0, rng=None, weights=None):
     return Program(op.astype(np.int8), row.astype(np.int32), y[row], np.where(op == LEARN, w[row], 1.0))
 
 
-def world(task, n, seed, delay=0):
+def world(task, n, seed, delay=0, n_classes=4):
     """Predictions, some of nothing, and labels whose spread changes."""
     rng = np.random.default_rng(seed)
     weights = rng.choice([0.0, 0.5, 1.0, 3.0], n, p=[0.05, 0.1, 0.7, 0.15])
@@ -33,8 +34,8 @@ def world(task, n, seed, delay=0):
         y = out[:, 0] + rng.normal(size=n) * np.where(np.arange(n) < n // 2, 1.0, 4.0)
         out[rng.random(n) < 0.03] = np.nan
     else:
-        out = rng.dirichlet(np.ones(4) * 0.6, n).round(2)
-        y = np.array([rng.choice(4, p=p / p.sum()) for p in out], float)
+        out = rng.dirichlet(np.ones(n_classes) * 0.6, n).round(2)
+        y = np.array([rng.choice(n_classes, p=p / p.sum()) for p in out], float)
         y[: n // 10] = 0.0  # the other classes come later
         out[rng.random(n) < 0.03] = 0.0
         out[rng.random(n) < 0.03, 0] = np.nan
@@ -47,12 +48,14 @@ def arrays_for(conformal, out):
 
 @pytest.mark.parametrize("fading", [None, 0.99])
 @pytest.mark.parametrize("delay", [0, 40])
-@pytest.mark.parametrize("task", TASKS)
-def test_it_says_and_scores_what_the_twin_does(task, delay, fading):
-    program, out = world(task, 1500, 1, delay)
+@pytest.mark.parametrize(
+    ("task", "by_class", "n_classes"), [("regression", False, 1), *((TASKS[1], by, n) for by, n in BY)]
+)
+def test_it_says_and_scores_what_the_twin_does(task, by_class, n_classes, delay, fading):
+    program, out = world(task, 1500, 1, delay, n_classes)
     conformal, twin = (
-        Conformal(task, out.shape[1], 0.8, window=100, fading=fading),
-        NaiveConformal(task == "regression", 0.8),
+        Conformal(task, out.shape[1], 0.8, by_class=by_class, window=100, fading=fading),
+        NaiveConformal(task == "regression", 0.8, by_class),
     )
     said, twins = arrays_for(conformal, out), {}
     assert conformal.metrics() == conformal.windowed() == {}
@@ -75,18 +78,21 @@ def test_it_says_and_scores_what_the_twin_does(task, delay, fading):
             assert conformal.metrics() == pytest.approx(twin.metrics(), abs=1e-9)
             recent = twin.metrics(fading=fading) if fading else twin.metrics(window=100)
             assert conformal.windowed() == pytest.approx(recent, abs=1e-9)
+            assert conformal.whole_by_class() == pytest.approx(twin.coverage_of_classes(), abs=1e-9)
+            recent = twin.coverage_of_classes(fading=fading, window=None if fading else 100)
+            assert conformal.recent_by_class() == pytest.approx(recent, abs=1e-9)
     assert n_said > 1000
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_the_bits_do_not_depend_on_where_programs_end_nor_on_restoring(task):
+@pytest.mark.parametrize(("task", "by_class"), [("regression", False), *((TASKS[1], by) for by in (False, True))])
+def test_the_bits_do_not_depend_on_where_programs_end_nor_on_restoring(task, by_class):
     program, out = world(task, 2000, 2, 30)
-    whole, parts = (Conformal(task, out.shape[1], 0.9, window=150) for _ in range(2))
+    whole, parts = (Conformal(task, out.shape[1], 0.9, by_class=by_class, window=150) for _ in range(2))
     said, other = arrays_for(whole, out), arrays_for(parts, out)
     whole.run(program, out, said)
     for a, b in itertools.pairwise([0, 1, 6, 700, 701, 2500, len(program.op)]):
         parts.run(program.part(a, b), out, other)
-        after = Conformal(task, out.shape[1], 0.9, window=150)
+        after = Conformal(task, out.shape[1], 0.9, by_class=by_class, window=150)
         restore(after, parts.state()._asdict())
         parts = after
     assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in parts.state()]
@@ -111,6 +117,38 @@ def test_they_hold_the_share_asked_for_whatever_the_spread(task, delay):
         conformal.run(program.part(0 if end == 5000 + delay else 2 * (end - 5000), 2 * end), out, said)
         worst = 0.01 if delay == 0 else 0.025  # labels in between were said something for another spread
         assert abs(conformal.windowed()["coverage"] - 0.9) < worst
+
+
+@pytest.mark.parametrize("delay", [0, 200])
+def test_a_rare_class_is_held_as_often_by_class_and_else_seldom(delay):
+    rng, n = np.random.default_rng(4), 20_000
+    y = (rng.random(n) < 0.07).astype(float)
+    log_odds = np.log(0.07 / 0.93) + rng.normal(size=n) + 1.2 * y
+    out = np.column_stack([1 / (1 + np.exp(log_odds)), 1 / (1 + np.exp(-log_odds))])
+    program, shares, sizes = program_of(y, delay), {}, {}
+    for by_class in (False, True):
+        conformal = Conformal("classification", 2, 0.9, by_class=by_class)
+        conformal.run(program, out, arrays_for(conformal, out))
+        shares[by_class], sizes[by_class] = conformal.whole_by_class(), conformal.metrics()["set_size"]
+    assert shares[False][1] < 0.25
+    assert 0.88 < shares[True][1] < 0.92
+    assert shares[True][0] > 0.88  # more, as the likeliest class is in each set
+    assert sizes[True] < 1.9
+
+
+def test_a_state_of_before_classes_were_told_apart_goes_on():
+    program, out = world("classification", 2000, 2)
+    half = len(program.op) // 2
+    older = Conformal("classification", 4, 0.9, window=150)
+    older.run(program.part(0, half), out, (said := arrays_for(older, out)))
+    state = {name: array for name, array in older.state()._asdict().items() if "class" not in name}
+    for by_class in (False, True):
+        after = Conformal("classification", 4, 0.9, by_class=by_class, window=150)
+        restore(after, state)
+        assert after.metrics() == older.metrics()
+        assert after.recent_by_class() == {}
+        after.run(program.part(half), out, [array.copy() for array in said])
+        assert set(after.recent_by_class()) == {0, 1, 2, 3}
 
 
 def test_where_nothing_is_said_nothing_is_left_of_the_row_before():
