@@ -303,7 +303,7 @@ class Release(NamedTuple):
     Between two features the logs come in the order of `pieces`.
     """
 
-    pieces: Mapping[str, Piece]
+    pieces: dict[str, Piece]
     before: Mapping[str, Ints]
 
     @property

@@ -13,7 +13,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.errors import RegistryError, StateError
 from app.partition.merge import Piece, Release
@@ -81,10 +81,10 @@ class Asking:
         StateError
             The registry does not know a schema any more by which records were decoded before.
         """
-        pieces = release.pieces
-        for kind, piece in pieces.items():
-            if self._refused.get(kind):
-                _mark(piece, [i for i, at in enumerate(piece.raw.offsets) if at in self._refused[kind]])
+        for kind, refused in self._refused.items():
+            if refused and kind in release.pieces:
+                offsets = release.pieces[kind].raw.offsets
+                _mark(release, kind, [i for i, at in enumerate(offsets) if at in refused])
         ready, rest = self._known(release)
         self._spec.schemas.hold(self, self._named(ready))
         return ready, rest
@@ -161,7 +161,7 @@ class Asking:
             for key in [key for key in keys if key in late]:
                 self._check(kind, key, release.pieces[kind], keys[key])
                 self._refusals.setdefault(kind, Counter())[key] += len(keys[key])
-                _mark(release.pieces[kind], keys.pop(key))
+                _mark(release, kind, keys.pop(key))
         self._say()
 
     def _say(self) -> None:
@@ -189,9 +189,12 @@ class Asking:
             )
 
 
-def _mark(piece: Piece, positions: Iterable[int]) -> None:
+def _mark(release: Release, kind: str, positions: Iterable[int]) -> None:
     """Note in these records that the registry does not know their schema."""
-    values = piece.raw.values
+    piece = release.pieces[kind]
+    raw = piece.raw.listed()
+    release.pieces[kind] = piece._replace(raw=raw)
+    values: Any = raw.values
     for i in positions:
         values[i] = Unknown(values[i] or b"")
 

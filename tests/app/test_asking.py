@@ -17,6 +17,7 @@ from app.registry.questions import Questions
 from app.stream_file.spec import Spec, build
 from topics.records import RawBatch, Unknown
 from topics.schemas import AVRO, MOST_KNOWN, Key, Schema
+from topics.slices import Slices
 
 FEATURES = Schema(AVRO, json.dumps({"type": "record", "name": "F", "fields": [
     {"name": "id", "type": "string"}, {"name": "x", "type": {"type": "record", "name": "X", "fields": [
@@ -71,7 +72,7 @@ def release_of(numbers: list[int], label_numbers: list[int]) -> Release:
         n = len(ids)
         values: list[bytes | None] = [made(number, i) for i, number in enumerate(ids)]
         stamps = [1000 + 10 * i + late for i in range(n)]
-        buffer.add(RawBatch(list(range(n)), stamps, [None] * n, values, [()] * n))
+        buffer.add(RawBatch(list(range(n)), stamps, [None] * n, Slices.of(values), [()] * n))  # as they are fetched
     return merge.release(EVERYTHING)
 
 
