@@ -85,6 +85,7 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
 
 def _of_file(data: Path, given: dict[str, Any]) -> "Draft":
     from app.dataset.arrow import open_data
+    from app.dataset.fitting import of_rows
     from app.dataset.guess import likely_label, of_file
 
     file = open_data(data)
@@ -96,15 +97,16 @@ def _of_file(data: Path, given: dict[str, Any]) -> "Draft":
             "Which column is the label?", type=click.Choice(kept), default=kept[-1], show_choices=len(kept) <= 12
         )
     try:
-        return of_file(file, **options)
+        draft = of_file(file, **options)
+        return draft if given["bag"] is not None else of_rows(draft, file)
     finally:
         for remark in file.reading_remarks(file.names):
             click.echo(f"riparian: {remark}", err=True)
 
 
 async def _of_topic(topic: str, connection: "Connection", given: dict[str, Any]) -> "Draft":
+    from app.dataset.fitting import of_topics
     from app.dataset.guess import stream_name
-    from app.dataset.guess_records import of_records
     from app.kafka.admin import wait_for_broker
     from app.kafka.sample import sample
     from topics.names import FEATURES, LABELS, topic_name
@@ -116,7 +118,7 @@ async def _of_topic(topic: str, connection: "Connection", given: dict[str, Any])
     named = given["labels_topic"] or (beside if there else None)
     labels = None if named is None else (await sample(connection, named))[0]
     known = {key: given[key] for key in ("label", "id_", "task", "nominal", "ignore")}
-    return of_records(features, labels, name=given["name"] or stream_name(stem), **known)
+    return of_topics(features, labels, name=given["name"] or stream_name(stem), **known)
 
 
 def _next(draft: "Draft", data: Path | None, out: Path, bag: str | None, connection: "Connection") -> list[str]:

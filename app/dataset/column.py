@@ -40,6 +40,7 @@ class Column:
         self.n, self.first = 0, ""
         self.example: str | None = None
         self._known: dict[str, int] | None = {}
+        self._by_value: dict[str, int] | None = None  # of what is known so far
         self._no_numbers = Counter[str]()  # in the place of numbers, as long as all others are numbers
         self._many_numbers = False
         # The last number, and how often one was greater than the one before, as long as none was less.
@@ -88,6 +89,11 @@ class Column:
         return list(self._counts())
 
     def _counts(self) -> dict[str, int]:
+        if self._by_value is None:
+            self._by_value = self._counted()
+        return self._by_value
+
+    def _counted(self) -> dict[str, int]:
         known = self._known or {}
         if not all(is_json_number(text) or text.lower() in NO_NUMBER for text in known):
             return known
@@ -110,6 +116,7 @@ class Column:
         return MOST_VALUES if self._known is None else len(self._counts())
 
     def add(self, cells: Sequence[str]) -> None:
+        self._by_value = None
         known = Counter(map(str.strip, cells))
         for text in MISSING:
             known.pop(text, None)

@@ -12,8 +12,10 @@ for each value. Rows are read in blocks, so memory stays bounded whatever the si
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -180,10 +182,10 @@ class DataFile:
                 f"{self.path} begins with numbers ({', '.join(self.names[:3])}, …): expected a header, "
                 "add a first line with column names"
             )
-        for name in self.names:
-            if not name:
-                raise DataError(f"column {self.names.index(name) + 1} of {self.path} has no name: add it to the header")
-            if self.names.count(name) > 1:
+        if "" in self.names:
+            raise DataError(f"column {self.names.index('') + 1} of {self.path} has no name: add it to the header")
+        for name, n in Counter(self.names).items():
+            if n > 1:
                 raise DataError(f"{self.path} has two columns called {name!r}: rename one in the header")
 
     @contextmanager
@@ -206,10 +208,14 @@ class DataFile:
 
     def position(self, name: str, role: str) -> int:
         """Index of the column `name`; `role` is what it is wanted for, for the error."""
-        if name not in self.names:
+        if name not in self._places:
             known = ", ".join(self.names[:12]) + (", …" if len(self.names) > 12 else "")
             raise DataError(f"{self.path} has no column {name!r} for {role}: its columns are {known}")
-        return self.names.index(name)
+        return self._places[name]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.names)}
 
     def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
         """The rows in blocks of at most `size`, reduced to `columns`; at most `limit` rows. Blank lines are skipped.
@@ -264,7 +270,7 @@ class DataFile:
         if not wanted:
             return
         looked = {name: Cells(marks) for name in wanted}
-        for block in self.blocks([self.names.index(name) for name in wanted], limit):
+        for block in self.blocks([self._places[name] for name in wanted], limit):
             for cells, column in zip(looked.values(), block.columns, strict=True):
                 cells.add(column)
             if all(cells.texts for cells in looked.values()):
@@ -349,7 +355,7 @@ class DataFile:
         if self.separator != COMMA:
             self.survey(kept, limit)
         n = 0
-        for block in self.blocks([self.names.index(name) for name in columns], limit):
+        for block in self.blocks([self._places[name] for name in columns], limit):
             n += len(block)
             for at, (name, column) in enumerate(columns.items()):
                 column.add(self.plain(block, at, name))

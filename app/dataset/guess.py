@@ -14,12 +14,16 @@ from app.dataset.column import MOST_TEXTS, Column
 from app.dataset.data import LIKE_A_DATE, MOST_NOMINAL, NUMBERS_ALONE, DataFile
 from app.dataset.data import task_of as task_of_column
 from app.errors import DataError
-from app.stream_file.draft import Draft, Feature, listed, most_values, quoted
+from app.stream_file.draft import Draft, Feature, listed, most_values, quoted, quoted_bytes
 from app.stream_file.spec_parts import NAME
 from topics.paths import check_paths
 from topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
+from topics.vocabulary import MAX_TEXT
 
-LABELS = ("label", "class", "target", "y", "outcome")
+LABELS = frozenset(
+    {"label", "class", "target", "y", "outcome", "fraud", "fraudulent", "churn", "churned", "default", "defaulted"}
+    | {"click", "clicked", "converted", "conversion", "purchased", "bought", "survived", "anomaly"}
+)
 IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
 MOST_REASONS = 10  # of columns that were left out, in a sentence
 FEW = 20  # whole numbers of so few values may be codes
@@ -35,12 +39,18 @@ def words(name: str) -> list[str]:
     return re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower().replace("_", " ").replace("-", " ").split()
 
 
+def is_called_label(name: str) -> bool:
+    """Whether a name means a label: class, is_fraud, isFraud."""
+    lower = name.lower().replace("_", "").replace("-", "")
+    return lower in LABELS or lower.removeprefix("is") in LABELS or lower.removeprefix("has") in LABELS
+
+
 def likely_label(names: Sequence[str]) -> str | None:
     """The one name that means a label; else the last name of which a part does; None where that is not clear."""
-    named = [name for name in names if name.lower() in LABELS]
+    named = [name for name in names if is_called_label(name)]
     if named:
         return named[0] if len(named) == 1 else None
-    return names[-1] if names and set(words(names[-1])) & set(LABELS) else None
+    return names[-1] if names and set(words(names[-1])) & LABELS else None
 
 
 def is_id(name: str, column: Column) -> bool:
@@ -71,6 +81,8 @@ def judge(name: str, column: Column, path: Path | None = None) -> Feature:
         return left_out(kind, "it is empty everywhere")
     if len(column) == 1:
         return left_out(kind, f"it is {quoted(column.values[0][:40])} everywhere")
+    if not column.numeric and max(map(len, column.values), default=0) > MAX_TEXT:
+        return left_out(kind, f"it has texts of more than {MAX_TEXT:,} characters, which no record may have")
     if is_id(name, column):
         return left_out(kind, "it looks like an id, which teaches a model nothing")
     if is_time(name, column):
@@ -203,7 +215,14 @@ def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str
             f"column {label!r} of {where} has {len(goal):,} values, such as {example!r}: name another --label; "
             f"{NUMBERS_ALONE}"
         )
-    return found, goal.values + goal.instead
+    classes = goal.values + goal.instead
+    long = next((one for one in classes if len(quoted_bytes(one)) > MAX_TEXT), None)
+    if long is not None:
+        raise DataError(
+            f"column {label!r} of {where} has a class of {len(long):,} characters, such as {long[:40]!r}: expected "
+            f"{MAX_TEXT:,} at most, so shorten it, or name another --label"
+        )
+    return found, classes
 
 
 def rarest(goal: Column, classes: Sequence[str]) -> tuple[str, float] | None:

@@ -3,13 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from app.dataset.column import Column
-from app.dataset.guess import FEW, IDS, LABELS, TIMES, check_left, is_time, judge, rarest, task_of, words
+from app.dataset.guess import FEW, IDS, TIMES, check_left, is_called_label, is_time, judge, rarest, task_of, words
 from app.errors import DataError
 from app.stream_file.draft import Draft, Feature, most_values
-from topics.records import ANOMALY, BOOLEAN, NOMINAL, NUMERIC, Path
+from topics.envelopes import AROUND, DEBEZIUM
+from topics.records import ANOMALY, BOOLEAN, NOMINAL, NUMERIC, Headers, Path
+from topics.vocabulary import canonical
 
 KEY = "@key"
+NO_JSON = (
+    "no record of it is one, and init reads JSON alone; of Avro, Protobuf or Arrow write the stream file yourself "
+    "(docs/formats.md), and look at it by riparian check --broker"
+)
+OF_CHANGES = 20  # changes of a row, at most, where its id may still be one
 MOST_FIELDS = 10_000
 DEEPEST = 20
 
@@ -20,11 +29,18 @@ class Message(NamedTuple):
     key : as text, None where there is none
     fields : the JSON object
     time : of the record, ms since 1970
+    value : as it came, where that is not what `fields` are
     """
 
     key: str | None
     fields: dict[str, Any]
     time: int | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+    partition: int = 0
+
+    def raw(self) -> bytes:
+        return msgspec.json.encode(self.fields) if self.value is None else self.value
 
 
 class Sampled(NamedTuple):
@@ -32,6 +48,7 @@ class Sampled(NamedTuple):
 
     partitions, replication : of the topic
     skipped : records that hold no JSON object
+    envelope : around the rows that `messages` are (`app.dataset.guess_envelopes`)
     """
 
     topic: str
@@ -39,6 +56,7 @@ class Sampled(NamedTuple):
     partitions: int
     replication: int
     skipped: int = 0
+    envelope: str | None = None
 
 
 class Leaf:
@@ -54,7 +72,7 @@ class Leaf:
         if isinstance(value, list):
             self.kinds.add("list")
             return
-        text = str(value).lower() if kind == "boolean" else str(value)
+        text = canonical(value)
         self.kinds.add(kind)
         self.cells.append(text)
         if kind == "text" or isinstance(value, int):
@@ -111,7 +129,7 @@ def of_records(
         if topic is not None and not topic.messages:
             raise DataError(
                 f"topic {topic.topic} holds no JSON object: "
-                + ("no record of it is one" if topic.skipped else "it is empty, so write some records first")
+                + (NO_JSON if topic.skipped else "it is empty, so write some records first")
             )
     found = leaves(features.messages)
     of_labels = {} if labels is None else leaves(labels.messages)
@@ -124,10 +142,14 @@ def of_records(
         goal_column = found[goal].column
         taken.add(goal)
     elif labels is not None:
-        rest = {path: leaf for path, leaf in of_labels.items() if path != label_id and not _is_time(path, leaf)}
+        rest = {
+            path: leaf
+            for path, leaf in of_labels.items()
+            if path != label_id and not _is_time(path, leaf) and not path[0].startswith(AROUND)
+        }
         goal = _label(rest, label, set(), labels.topic)
         goal_column = of_labels[goal].column
-    beside = {path: leaf for path, leaf in found.items() if path not in taken}
+    beside = {path: leaf for path, leaf in found.items() if path not in taken and not path[0].startswith(AROUND)}
     judged = [_feature(path, leaf, beside, nominal, ignore) for path, leaf in beside.items()]
     where = f"topic {features.topic}"
     check_left(judged, None if goal is None else dotted(goal), where)
@@ -135,13 +157,15 @@ def of_records(
     kind, classes = ANOMALY, list[str]()
     if goal is not None:
         kind, classes = task_of(goal_column, dotted(goal), task, where)
-    record: dict[str, Path | str | None] = {"id": id_path, "time": time, "x": x}
+    record: dict[str, Path | str | int | None] = {"envelope": features.envelope, "id": id_path, "time": time, "x": x}
     if labels is None:
         record["y"] = goal
     elif ("y",) in found:
         record["y"] = None
-    plain = {"id": ("id",), "time": None, "x": ("x",), "y": ("y",)}
-    of_label: dict[str, Path | str | None] = {"id": label_id, "y": goal} if labels is not None else {}
+    plain = {"envelope": None, "id": ("id",), "time": None, "x": ("x",), "y": ("y",)}
+    of_label: dict[str, Path | str | int | None] = {}
+    if labels is not None:
+        of_label = {"envelope": labels.envelope, "id": label_id, "y": goal}
     source = f"{len(features.messages):,} records of {features.topic}"
     if labels is not None:
         source += f" and {len(labels.messages):,} of {labels.topic}"
@@ -157,10 +181,28 @@ def of_records(
         partitions=features.partitions,
         replication=features.replication,
         topics={"features": features.topic, "labels": None if labels is None else labels.topic},
+        rekey="" if labels is None else _apart(features, id_path, labels, label_id),
         record={key: value for key, value in record.items() if value != plain[key]},
         label_record={key: value for key, value in of_label.items() if value != plain[key]},
         late=None if labels is None else _late(features, id_path, labels, label_id),
     )
+
+
+def _apart(features: Sampled, id_: Path | str, labels: Sampled, label_id: Path | str) -> str:
+    """Why both topics have to be copied by id, or ""."""
+    if features.partitions != labels.partitions:
+        return f"{features.topic} has {features.partitions} partitions, {labels.topic} {labels.partitions}"
+    where: dict[str | None, set[int]] = {}
+    for message in features.messages:
+        where.setdefault(_value(message, id_), set()).add(message.partition)
+    theirs: dict[str | None, set[int]] = {}
+    for message in labels.messages:
+        theirs.setdefault(_value(message, label_id), set()).add(message.partition)
+    both = (where.keys() & theirs.keys()) - {None}
+    apart = sum(where[one].isdisjoint(theirs[one]) for one in both)
+    if 3 * apart <= len(both):
+        return ""
+    return f"{apart:,} of {len(both):,} ids have their label in another partition than their features"
 
 
 def _late(features: Sampled, id_: Path | str, labels: Sampled, label_id: Path | str) -> float | None:
@@ -189,7 +231,7 @@ def _value(message: Message, id_: Path | str) -> str | None:
 
 def _is_time(path: Path, leaf: Leaf) -> bool:
     """Whether a field's name means a time and its values are times."""
-    if not TIMES & set(words(path[-1])) or not leaf.cells:
+    if not TIMES & set(words(_name(path))) or not leaf.cells:
         return False
     return is_time(path[-1], leaf.column)
 
@@ -227,16 +269,16 @@ def _candidates(topic: Sampled, found: Mapping[Path, Leaf], said: str | None) ->
         if not named:
             raise DataError(f"no record of {topic.topic} has a field {said!r}: its fields are {_listing(found)}")
         return named
-    likely: list[Path | str] = [
+    likely: list[Path] = [
         path
         for path, leaf in found.items()
         if leaf.kinds <= {"text", "number"}
-        and (path[-1].lower() in IDS or words(path[-1])[-1:] == ["id"])
+        and (_name(path) in IDS or words(path[-1])[-1:] == ["id"])
         and len(leaf.cells) == n
-        and 2 * len(leaf.ids) > n
+        and (OF_CHANGES if topic.envelope == DEBEZIUM else 2) * len(leaf.ids) > n
     ]
-    likely.sort(key=lambda path: (path[-1].lower() not in IDS, len(path)))
-    candidates: dict[Path | str, set[str]] = {path: found[path].ids for path in likely if isinstance(path, tuple)}
+    likely.sort(key=lambda path: (path[0].startswith(AROUND), _name(path) not in IDS, len(path)))
+    candidates: dict[Path | str, set[str]] = {path: found[path].ids for path in likely}
     if len(keys) == n and 2 * len(set(keys)) > n:
         candidates[KEY] = set(keys)
     if not candidates:
@@ -247,8 +289,12 @@ def _candidates(topic: Sampled, found: Mapping[Path, Leaf], said: str | None) ->
     return candidates
 
 
+def _name(path: Path) -> str:
+    return path[-1].removeprefix(AROUND).lower()
+
+
 def _is_called_label(path: Path) -> bool:
-    return bool({part.lower() for part in path} & set(LABELS))
+    return any(map(is_called_label, path))
 
 
 def _label(found: Mapping[Path, Leaf], said: str | None, taken: set[Any], topic: str) -> Path:

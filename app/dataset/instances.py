@@ -8,24 +8,41 @@ worker learns them. So several learners of one stream can share what was read, a
 import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.dataset.column import iso_time
 from app.dataset.data import Block, DataFile, Floats
 from app.dataset.rows import cells_as_json, json_texts
 from app.errors import DataError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Ints
 from app.stream_file.spec import Spec
 from topics.columns import Bad, ColumnDecoder, no_record
 from topics.headers import HeaderWriter
 from topics.records import BOOLEAN, NOMINAL, NUMERIC, Feature, Mapping, Path, RawBatch, Rejected, Rows
+from topics.vocabulary import Vocabulary
+
+Ints = NDArray[np.int64]
 
 ID: Path = ("id",)
 JSON = "json"
 LONGEST_ESCAPE = 6  # characters that one of a text becomes in JSON, at most
+
+
+class Knowing(Protocol):
+    """What a reader teaches: of each feature its vocabulary, None where it has none, and the classes."""
+
+    vocabularies: list[Vocabulary | None]
+    classes: Vocabulary | None
+
+
+class Known:
+    """Of a stream that has learned nothing."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.vocabularies: list[Vocabulary | None] = spec.vocabularies()
+        self.classes: Vocabulary | None = spec.class_vocabulary()
 
 
 class Instances(NamedTuple):
@@ -115,7 +132,7 @@ class InstanceReader:
     ----------
     file, spec, goal
         The data, the stream they stand for, and the name of the target column; None where there are no labels.
-    learner : PartitionLearner
+    learner : PartitionLearner, or Known
         Whose vocabularies are taught.
     clock : str, optional
         The column with the time of each row: seconds since 1970, or ISO 8601 (UTC where it says nothing else). A time
@@ -124,7 +141,7 @@ class InstanceReader:
     """
 
     def __init__(
-        self, file: DataFile, spec: Spec, goal: str | None, learner: PartitionLearner, clock: str | None = None
+        self, file: DataFile, spec: Spec, goal: str | None, learner: Knowing, clock: str | None = None
     ) -> None:
         self.file, self.goal, self.learner, self.clock = file, goal, learner, clock
         self.features = [(name, feature.type) for name, feature in spec.features.items()]

@@ -42,13 +42,16 @@ async def sample(connection: Connection, topic: str, sibling: str | None = None)
         connection, {tp: b.first for tp, b in bounds.items()}, take, {tp: b.first + n for tp, b in bounds.items()}
     )
     await read_to_end(connection, {tp: max(b.first, b.end - n) for tp, b in bounds.items()}, take)
-    messages = []
-    for record in found.values():
+    messages, skipped = [], 0
+    for (tp, _), record in found.items():
         try:
-            messages.append(Message(_text(record.key), read_object(record.value), record.timestamp))
+            fields = read_object(record.value)
         except ValueError:
+            skipped += 1
             continue
-    return Sampled(topic, messages, len(parts), replication, len(found) - len(messages)), sibling in present
+        key, headers = _text(record.key), tuple(record.headers or ())
+        messages.append(Message(key, fields, record.timestamp, record.value, headers, tp.partition))
+    return Sampled(topic, messages, len(parts), replication, skipped), sibling in present
 
 
 def _text(key: bytes | None) -> str | None:

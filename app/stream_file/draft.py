@@ -6,9 +6,12 @@ it is returned, so a draft is always a valid stream file.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from app.errors import SpecError
 from app.stream_file.learning_spec import SINGLE
 from app.stream_file.record_spec import FeatureSpec
 from app.stream_file.spec import Spec, loads
@@ -18,6 +21,7 @@ from topics.records import ANOMALY, MULTI_INSTANCE, Path
 
 MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
 MOST_CLASSES: int = Spec.model_fields["max_classes"].default
+CLASS_BYTES: int = Spec.model_fields["max_class_bytes"].default
 FEW_VALUES = 10  # of a nominal feature
 MOST_VALUES: int = FeatureSpec.model_fields["max_values"].default
 DAY = 86_400.0  # seconds
@@ -25,6 +29,7 @@ ALERTS = 0.01  # a share of the predictions
 NO_LABELS = "no labels: name a topic if some come, 1 of an anomaly, else 0"
 RARE = 0.05  # a share of the labels, below which a decision is proposed
 WIDTH = 34  # column of the comments
+_TOO_LARGE = re.compile(r"champion: max_bytes is [0-9,]+, and .* takes ([0-9,]+): raise it")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
@@ -60,6 +65,8 @@ class Draft(NamedTuple):
     record, label_record : fields of the sections `record` and `label`, where they are not the defaults
     hints : lines of comment behind the topics
     late : seconds from features to their label, the most that was seen
+    max_bytes : of the champion, where the default does not do
+    rekey : why both topics are copied by id, where they have to be
     """
 
     name: str
@@ -72,10 +79,12 @@ class Draft(NamedTuple):
     partitions: int = 1
     replication: int = 1
     topics: dict[str, str | None] = {}  # noqa: RUF012
-    record: dict[str, Path | str | None] = {}  # noqa: RUF012
-    label_record: dict[str, Path | str | None] = {}  # noqa: RUF012
+    record: dict[str, Path | str | int | None] = {}  # noqa: RUF012
+    label_record: dict[str, Path | str | int | None] = {}  # noqa: RUF012
     hints: Sequence[str] = ()
     late: float | None = None
+    rekey: str = ""
+    max_bytes: int | None = None
 
 
 def most_values(n: int) -> int | None:
@@ -84,7 +93,12 @@ def most_values(n: int) -> int | None:
     where nothing is named (models/auto_values.py), and with many where something is."""
     if n <= FEW_VALUES:
         return None
-    wanted, power = max(4 * n, MOST_VALUES), 1
+    return round_figure(max(4 * n, MOST_VALUES))
+
+
+def round_figure(wanted: int) -> int:
+    """The least of 1, 2, 5, 10, 20, … that is no less."""
+    power = 1
     while True:
         for digit in (1, 2, 5):
             if digit * power >= wanted:
@@ -102,6 +116,11 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
+def quoted_bytes(text: str) -> bytes:
+    """A text as JSON has it, without the quotes."""
+    return msgspec.json.encode(text)[1:-1]
+
+
 def write(draft: Draft) -> tuple[str, Spec]:
     """The text of a stream file, and what it declares.
 
@@ -110,8 +129,18 @@ def write(draft: Draft) -> tuple[str, Spec]:
     SpecError
         The draft makes no valid stream, such as one with a name that Kafka does not take.
     """
-    text = "\n".join([*_head(draft), "", *_places(draft), *_features(draft), "", *_models(draft)]) + "\n"
-    return text, loads(text, draft.name)
+    text = _text(draft)
+    try:
+        return text, loads(text, draft.name)
+    except SpecError as error:
+        least = _TOO_LARGE.search(str(error))
+        if least is None or draft.max_bytes is not None:
+            raise
+        return write(draft._replace(max_bytes=round_figure(2 * int(least[1].replace(",", "")))))
+
+
+def _text(draft: Draft) -> str:
+    return "\n".join([*_head(draft), "", *_places(draft), *_features(draft), "", *_models(draft)]) + "\n"
 
 
 def _line(text: str, remark: str) -> str:
@@ -134,14 +163,30 @@ def _head(draft: Draft) -> list[str]:
         _line(f"task: {draft.task}", _about_label(draft)),
         _line(f"partitions: {draft.partitions}", _about_partitions(draft)),
         *([replication] if draft.replication > 1 else []),
-        _line(
-            f"topics: {{features: {scalar(named[FEATURES] or '')}, labels: {_or_null(named[LABELS])}}}",
-            "" if named[LABELS] else NO_LABELS if draft.label is None else "labels come inside the feature records",
-        ),
+        *_topics(draft, named),
+    ]
+
+
+def _topics(draft: Draft, named: Mapping[str, str | None]) -> list[str]:
+    if not draft.rekey:
+        return [
+            _line(
+                f"topics: {{features: {scalar(named[FEATURES] or '')}, labels: {_or_null(named[LABELS])}}}",
+                "" if named[LABELS] else NO_LABELS if draft.label is None else "labels come inside the feature records",
+            )
+        ]
+    copies = ", ".join(f"{role}: {scalar(topic_name(draft.name, role) + '.copied')}" for role in named)
+    sources = ", ".join(f"{role}: {scalar(topic or '')}" for role, topic in named.items())
+    return [
+        f"# {_one_line(draft.rekey)}, so workers copy both topics by id:",
+        f"rekey: {{{sources}}}",
+        f"topics: {{{copies}}}",
     ]
 
 
 def _about_partitions(draft: Draft) -> str:
+    if draft.partitions == 1:
+        return "of every topic; one partition has one model"
     if draft.task not in SINGLE:
         return "each partition has models of its own, which see its records only"
     return "all partitions learn one model; `learning: partition` gives each its own"
@@ -166,8 +211,10 @@ def _or_null(text: str | None) -> str:
     return "null" if text is None else scalar(text)
 
 
-def _path(path: Path | str | None) -> str:
+def _path(path: Path | str | int | None) -> str:
     """A path, or the text that stands for one, as the stream file has it."""
+    if isinstance(path, int):
+        return str(path)
     if path is None or isinstance(path, str):
         return "null" if path is None else quoted(path)
     if path and parse(dotted(path)) != path:
@@ -224,12 +271,19 @@ def _models(draft: Draft) -> list[str]:
             lines += _of_rare(*draft.rarest)
         if len(draft.classes) > MOST_CLASSES:
             lines.append(_line(f"max_classes: {len(draft.classes)}", "as many as were seen"))
+        longest = max((len(quoted_bytes(one)) for one in draft.classes), default=0)
+        if longest > CLASS_BYTES:
+            lines.append(_line(f"max_class_bytes: {longest}", "the longest class that was seen"))
         auto = (
             "half-space trees"
             if draft.task == ANOMALY
             else "a pool of learners that fits 64 MB and 100 µs per instance"
         )
-        lines.append(_line("champion: auto", f"{auto}; `riparian models` lists others"))
+        if draft.max_bytes is None:
+            lines.append(_line("champion: auto", f"{auto}; `riparian models` lists others"))
+        else:
+            why = "what fits this, which is more than usual, since there are many features"
+            lines.append(_line(f"champion: {{model: auto, max_bytes: {draft.max_bytes}}}", why))
         if draft.task == ANOMALY:
             most = f"`alert` is true for the {100 * ALERTS:g} % of greatest score; docs/anomaly.md#alerts"
             lines.append(_line(f"decision: {{alert_rate: {ALERTS:g}}}", most))

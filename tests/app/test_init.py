@@ -1,5 +1,6 @@
 """`riparian init` writes a stream file that is valid, says why, and can be evaluated at once."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.dataset.data import DataFile
+from app.dataset.fitting import of_topics
 from app.dataset.guess import likely_label, of_file
 from app.dataset.guess_records import Message, Sampled, of_records
 from app.errors import DataError
 from app.stream_file.draft import most_values, quoted, write
 from app.stream_file.spec import Spec, load, loads
+from topics.records import RawBatch
 
 SHOP = "visit_id,at,plan,seats,paid,site,note,region,bought\n" + "".join(
     f"{1000 + i},2026-03-{1 + i % 28:02}T1{i % 10}:00:00,{('free', 'team', 'pro')[i % 3]},{i % 4},{i % 50 * 0.5},eu,"
@@ -138,6 +141,7 @@ def test_a_file_that_is_there_is_not_replaced(shop: Path) -> None:
 
 
 def test_a_label_that_is_not_clear_is_asked_for(shop: Path) -> None:
+    shop.write_text(SHOP.replace("bought", "came back"))
     found = run("init", shop)
     assert isinstance(found.exception, DataError)
     assert str(found.exception).startswith(f"it is not clear which of the columns of {shop} is the label: name it by")
@@ -358,3 +362,200 @@ def test_anomalies_need_no_label_and_have_alerts(tmp_path: Path) -> None:
     assert "waiting for labels: nothing does" in shown
     assert "a threshold on the scores, so that the alert rate is 0.01" in shown
     assert "in the feature records" not in shown
+
+
+def refused(draft: Any, topic: Sampled, kind: str = "features") -> list[Any]:
+    """What a worker with the drafted file rejects of the records."""
+    spec = write(draft)[1]
+    codec, n = spec.make_codec(), len(topic.messages)
+    headers = [one.headers for one in topic.messages]
+    keys = [None if one.key is None else one.key.encode() for one in topic.messages]
+    raw = RawBatch(list(range(n)), [0] * n, keys, [one.raw() for one in topic.messages], headers)
+    if kind == "labels":
+        return codec.decode_labels(raw, spec.class_vocabulary()).rejected
+    return codec.decode_features(raw, spec.vocabularies(), spec.class_vocabulary()).rejected
+
+
+MIXED = {
+    "booleans as texts": (lambda i: ("true", "false")[i % 2], "nominal"),
+    "booleans and texts": (lambda i: (True, "true", "false")[i % 3], "nominal"),
+    "few numbers as texts": (lambda i: str(i % 4), "nominal"),
+    "numbers as texts": (lambda i: str(i / 7), None),
+    "numbers and a few texts": (lambda i: "n/a" if i == 7 else i * 37 % 50 / 2, None),
+    "microseconds": (lambda i: 1_795_700_000_000_000 + i * 7919 % 50, "numeric"),
+    "a number beyond float64": (lambda i: 10**400 if i == 3 else i * 37 % 50, "nominal"),
+    "a long text": (lambda i: "t" * 2000 if i == 3 else "ab"[i % 2], None),
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_a_draft_takes_the_records_that_it_was_made_of(case: str) -> None:
+    value, kind = MIXED[case]
+    records = [{"id": i, "v": value(i), "w": i % 7 / 2, "label": "ab"[i % 2]} for i in range(60)]
+    topic = Sampled("t", messages(records), 1, 1)
+    draft = of_topics(topic, None, name="t")
+    found = {one.name: one for one in draft.features}
+    assert (None if found["v"].dropped else found["v"].type) == kind, found["v"].remark
+    assert refused(draft, topic) == []
+    assert not draft.hints
+
+
+def test_a_draft_whose_records_are_large_or_whose_times_are_none_takes_them() -> None:
+    records = [
+        {"id": i, "at": 1.8e9 + i if i else 9e15, "v": i % 7 / 2, "t": "z" * 300_000, "y": i % 2} for i in range(20)
+    ]
+    topic = Sampled("t", messages(records), 1, 1)
+    draft = of_topics(topic, None, name="t")
+    assert draft.record["max_bytes"] == 1_048_576
+    assert "time" not in draft.record
+    assert refused(draft, topic) == []
+    topic = Sampled("t", messages([{"v": i % 7 / 2, "y": i % 2, **({"id": i} if i else {})} for i in range(40)]), 1, 1)
+    assert "# 1 of 40 records of t are rejected: missing-id" in write(of_topics(topic, None, name="t", id_="id"))[0]
+
+
+def test_labels_that_are_none_of_the_task_are_one_sentence() -> None:
+    features = Sampled("f", messages([{"id": str(i), "v": i % 7 / 2} for i in range(60)]), 1, 1)
+    labels = Sampled("l", messages([{"id": str(i), "y": str(i / 7)} for i in range(60)]), 1, 1)
+    with pytest.raises(
+        DataError, match=r"60 of 60 records of l have a label that is none of a regression \(y: .*\): say"
+    ):
+        of_topics(features, labels, name="s")
+    assert write(of_topics(features, labels, name="s", task="classification"))[1].task == "classification"
+
+
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"type": "int64", "field": "order_id"},
+        {
+            "type": "bytes",
+            "name": "org.apache.kafka.connect.data.Decimal",
+            "parameters": {"scale": "2"},
+            "field": "total",
+        },
+    ],
+}
+
+
+def decimal(i: int) -> str:
+    return base64.b64encode((i * 37 % 91).to_bytes(2)).decode()
+
+
+def change(op: str, i: int, **row: Any) -> dict[str, Any]:
+    after = {"order_id": i, "total": i * 37 % 91 / 4, "country": "de" if i % 2 else "fr", **row}
+    source = {"ts_ms": 1_795_700_000_000 + i}
+    return {"before": None if op == "c" else after, "after": None if op == "d" else after, "op": op, "source": source}
+
+
+ROW = {"total": "numeric", "country": "nominal"}
+WRAPPED = {
+    "debezium": [change(op, i, label="ab"[i % 2]) for i in range(60) for op in "cud"],
+    "debezium beside a schema": [
+        {
+            "schema": {"fields": [{"field": "after", **SCHEMA}]},
+            "payload": change("c", i, label="ab"[i % 2], total=decimal(i)),
+        }
+        for i in range(60)
+    ],
+    "connect": [
+        {
+            "schema": SCHEMA,
+            "payload": {"order_id": i, "total": decimal(i), "country": "xy"[i % 2], "label": "ab"[i % 3 == 0]},
+        }
+        for i in range(60)
+    ],
+    "cloudevents": [
+        {
+            "specversion": "1.0", "id": f"e{i}", "source": "/s", "type": "t", "time": "2026-11-20T10:00:00Z",
+            "data": {"total": i * 37 % 91 / 4, "country": "xy"[i % 2], "label": "ab"[i % 3 == 0]},
+        }
+        for i in range(60)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*WRAPPED, "cloudevents in headers"])
+def test_rows_are_found_in_their_envelopes(case: str) -> None:
+    if case in WRAPPED:
+        found = messages(WRAPPED[case])
+    else:
+        found = [
+            Message(None, {"total": i * 37 % 91 / 4, "country": "xy"[i % 2], "label": "ab"[i % 3 == 0]}, headers=(
+                ("content-type", b"application/json"), ("ce_specversion", b"1.0"), ("ce_id", b"e%d" % i),
+                ("ce_time", b"2026-11-20T10:00:00Z"), ("ce_type", b"t"), ("ce_source", b"/s"),
+            ))
+            for i in range(60)
+        ]  # fmt: skip
+    topic = Sampled("t", found, 1, 1)
+    draft = of_topics(topic, None, name="t")
+    spec = write(draft)[1]
+    assert spec.record.envelope == case.split()[0]
+    assert {name: one.type for name, one in spec.features.items()} == ROW
+    assert spec.record.id == (("@envelope:id",) if spec.record.envelope == "cloudevents" else ("order_id",))
+    assert [one for one in refused(draft, topic) if not one.ignored] == []
+    assert len(refused(draft, topic)) == (60 if case == "debezium" else 0)  # the deletes
+
+
+def test_labels_have_an_envelope_of_their_own_and_fields_may_be_named_from_the_top() -> None:
+    features = Sampled("f", messages([change(op, i) for i in range(60) for op in "cu"]), 1, 1)
+    labels = Sampled("l", messages([{"order_id": i, "isFraud": i % 9 == 0} for i in range(60)]), 1, 1)
+    spec = write(of_topics(features, labels, name="s"))[1]
+    assert (spec.record.envelope, spec.label.envelope) == ("debezium", None)
+    assert (spec.label.id, spec.label.y, spec.record.time) == (
+        ("order_id",),
+        ("isFraud",),
+        ("@envelope:source", "ts_ms"),
+    )
+    wrapped = [change("c", i, fraud=i % 3 == 0) for i in range(60)]
+    spec = write(of_topics(features, Sampled("l", messages(wrapped), 1, 1), name="s", label="after.fraud"))[1]
+    assert (spec.label.envelope, spec.label.y, list(spec.features)) == ("debezium", ("fraud",), ["total", "country"])
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_topics_whose_ids_are_in_other_partitions_are_copied(shift: int) -> None:
+    def at(records: list[dict[str, Any]], shift: int) -> list[Message]:
+        return [one._replace(partition=(i + shift) % 2) for i, one in enumerate(messages(records, keys=False))]
+
+    features = Sampled("s.features", at([{"id": str(i), "v": i * 37 % 91 / 4} for i in range(60)], 0), 2, 1)
+    labels = Sampled("s.labels", at([{"id": str(i), "y": i % 2} for i in range(60)], shift), 2, 1)
+    text, spec = write(of_topics(features, labels, name="s"))
+    if not shift:
+        assert spec.rekey is None
+        assert "all partitions learn one model" in text
+        return
+    assert "# 60 of 60 ids have their label in another partition than their features" in text
+    assert (spec.rekey.features, spec.rekey.labels) == (["s.features"], ["s.labels"])
+    assert (spec.topics.features, spec.topics.labels) == ("s.features.copied", "s.labels.copied")
+    other = labels._replace(partitions=3)
+    assert (
+        "# s.features has 2 partitions, s.labels 3, so workers copy" in write(of_topics(features, other, name="s"))[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["is_fraud", "isFraud", "fraud", "churn", "Churned", "default", "clicked", "converted", "is_churn", "survived"],
+)
+def test_usual_names_of_labels_are_known(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(f"{name},u,v\n" + "".join(f"{i % 2},{i % 7 / 2},{i % 5 / 4}\n" for i in range(80)))
+    assert of_file(DataFile(path)).label == name
+    text = write(of_file(DataFile(path)))[0]
+    assert "of every topic; one partition has one model" in text
+    path.write_text(f"{name},class,v\n" + "".join(f"{i % 2},{i % 3},{i % 5 / 4}\n" for i in range(80)))
+    with pytest.raises(DataError, match="not clear which of the columns"):
+        of_file(DataFile(path))
+
+
+def test_a_file_of_many_columns_has_a_draft_that_takes_its_rows(tmp_path: Path) -> None:
+    names, n = [f"x{i}" for i in range(2600)], 12
+    path = tmp_path / "d.csv"
+    rows = [",".join(f"{(i * 7 + j) % 97 / 7!r}" for j in range(len(names))) + f",{i % 7}.5" for i in range(n)]
+    path.write_text("\n".join([",".join([*names, "y"]), *rows]))
+    out = tmp_path / "s.yaml"
+    assert run("init", path, "--out", out, "--task", "regression").exit_code == 0
+    spec = load(out)
+    assert spec.champion.model == "auto"
+    assert len(spec.features) > 2500
+    found = run("evaluate", path, "--stream", out, "--model", "mean", "--json")
+    assert "rejections" not in json.loads(found.stdout)["runs"][0]
