@@ -29,7 +29,7 @@ from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Re
 from topics.schemas import Key, Schema
 from topics.slices import Coded, Slices, Texts
 from topics.times import many_milliseconds, milliseconds
-from topics.vocabulary import MAX_TEXT, Vocabulary, canonical
+from topics.vocabulary import MAX_TEXT, UNAVAILABLE, UNAVAILABLE_BASE64, Vocabulary, canonical
 
 # position in the batch -> (reason, detail); the first reason found stays.
 Bad = headers.Bad
@@ -244,13 +244,22 @@ class ColumnDecoder:
             fields.check_marks(mapping.label_y, y)
         name = dotted(mapping.label_y)
         for i in () if isinstance(y, Texts) else _missing(y):
-            bad.setdefault(i, (r.WRONG_LABEL, f"{name}: the label is missing"))
+            bad.setdefault(i, _no_label(name, batch.values[i]))
         if classes is not None:
             y = _codes([_Column(-1, name, classes, y)], bad)[0]
+            for i in _missing(np.array(y, np.float64)):
+                bad.setdefault(i, _no_label(name, batch.values[i]))
         if not bad:
             return Labels(None, ids, y, times, [])
         kept = [i for i in range(len(batch)) if i not in bad]
         return Labels(kept, _take(ids, kept), _take(y, kept), _take(times, kept), _rejected(bad))
+
+
+def _no_label(name: str, value: bytes | None) -> tuple[str, str] | Ignored:
+    """Why a record has no label."""
+    if any(text.encode() in (value or b"") for text in (UNAVAILABLE, UNAVAILABLE_BASE64)):
+        return Ignored(r.UNAVAILABLE, f"{name}: the label has not changed, and Debezium was not told it")
+    return r.WRONG_LABEL, f"{name}: the label is missing"
 
 
 class _Fields(NamedTuple):

@@ -69,7 +69,8 @@ WRONG_ENVELOPE = "wrong-envelope"  # not what record.envelope or label.envelope 
 # them in the envelopes whose topics have them.
 DELETE = "delete"  # a row that was deleted
 NO_ROW = "no-row"  # a change that is about no row
-IGNORED = (TOMBSTONE, DELETE, NO_ROW)
+UNAVAILABLE = "unavailable"  # a label that Debezium was not told
+IGNORED = (TOMBSTONE, DELETE, NO_ROW, UNAVAILABLE)
 
 WRONG_COMMAND = "wrong-command"  # in the control topic, and no command
 

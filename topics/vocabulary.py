@@ -5,6 +5,7 @@ JSON has several ways to write one value, so values are compared by their *canon
 value, and so are `true` and `"true"`.
 """
 
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -12,6 +13,9 @@ import msgspec
 Scalar = str | int | float | bool
 
 UNKNOWN = -1
+# What Debezium writes for a value that the database has not told it, in texts and (in base64) in bytes.
+UNAVAILABLE = "__debezium_unavailable_value"
+UNAVAILABLE_BASE64 = b64encode(UNAVAILABLE.encode()).decode()
 # Longer texts are rejected: millions of ids wait in memory, and values are part of every checkpoint.
 MAX_TEXT = 1024
 # Integers beyond this are not all floats, so a float stands for itself there.
@@ -29,6 +33,9 @@ def canonical(value: Scalar) -> str:
     if type(value) is float and value.is_integer() and abs(value) < _EXACT:
         return str(int(value))
     return str(value)
+
+
+_MISSING = (None, UNAVAILABLE, UNAVAILABLE_BASE64)
 
 
 class Vocabulary:
@@ -60,7 +67,8 @@ class Vocabulary:
             raise ValueError(f"a vocabulary holds at least one value, found a limit of {self.limit}; raise it")
         self.values: list[Scalar] = []
         self.texts: list[str] = []
-        # Floats, because codes go into float64 rows. None, a missing value, has the code NaN.
+        # Floats, because codes go into float64 rows. None, a missing value, has the code NaN; so has one that is
+        # unavailable, unless it is declared, or was learned as a value.
         self.codes: dict[str | None, float] = {}
         self._fill(self.declared)
 
@@ -89,7 +97,8 @@ class Vocabulary:
 
     def find(self, value: Scalar) -> int:
         """The code of `value`, or -1 where it is unknown. Learns nothing."""
-        return int(self.codes.get(canonical(value), UNKNOWN))
+        known = self.codes.get(canonical(value), UNKNOWN)
+        return UNKNOWN if known != known else int(known)
 
     def admits(self, value: Scalar) -> bool:
         """Whether `value` has a code or can get one."""
@@ -100,7 +109,7 @@ class Vocabulary:
         text = canonical(value)
         known = self.codes.get(text)
         if known is not None:
-            return int(known)
+            return UNKNOWN if known != known else int(known)
         if self.closed or len(self.values) >= self.limit:
             return UNKNOWN
         self._append(value, text)
@@ -132,10 +141,10 @@ class Vocabulary:
         self._fill(known)
 
     def _fill(self, values: Iterable[Scalar]) -> None:
-        self.values, self.texts, self.codes = [], [], {None: float("nan")}
+        self.values, self.texts, self.codes = [], [], dict.fromkeys(_MISSING, float("nan"))
         for value in values:
             text = canonical(value)
-            if text in self.codes:
+            if self.codes.get(text, float("nan")) >= 0.0:
                 raise ValueError(f'expected every value once, found "{text}" twice; remove one')
             self._append(value, text)
 

@@ -317,3 +317,64 @@ def test_mistakes_are_sentences():
     ):
         with pytest.raises(SpecError, match=re.escape(said)):
             build({**STREAM, "record": record}, "s")
+
+
+UNTOLD = "__debezium_unavailable_value"
+UNTOLD_BYTES = base64.b64encode(UNTOLD.encode()).decode()
+PLAIN = {**STREAM, "record": {"x": "", "y": None}}
+
+
+@pytest.mark.parametrize("text", [UNTOLD, UNTOLD_BYTES])
+@pytest.mark.parametrize("n", [0, 40])
+def test_a_value_that_debezium_was_not_told_is_missing(text, n):
+    rows = [*({"id": i, "a": i, "c": "u"} for i in range(n)), {"id": 100, "a": 1, "c": text}, {"id": 101, "a": text}]
+    for found in (decoded(rows, PLAIN), decoded([change("u", row) for row in rows])):
+        assert not found.rejected
+        np.testing.assert_array_equal(found.x[n:], [[1.0, np.nan], [np.nan, np.nan]])
+    inside = {**PLAIN, "features": {"a": {"type": "numeric", "from": "a[0]"}, "c": {"type": "nominal", "from": "c[0]"}}}
+    found = decoded([{"id": 1, "a": [text], "c": [text]}, {"id": 2, "a": [3], "c": ["u"]}], inside)
+    np.testing.assert_array_equal(found.x, [[np.nan, np.nan], [3.0, 0.0]])
+    decimal = {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "2"}, "field": "a"}
+    fields = [{"field": "after", "type": "struct", "fields": [decimal]}]
+    wrapped = {"schema": {"type": "struct", "fields": fields}, "payload": change("u", {"id": 1, "a": UNTOLD_BYTES})}
+    assert np.isnan(decoded([wrapped]).x).all()
+
+
+@pytest.mark.parametrize("more", [{}, {"classes": ["d", "u"]}, {"task": "regression"}])
+@pytest.mark.parametrize("text", [UNTOLD, UNTOLD_BYTES])
+def test_a_label_that_debezium_was_not_told_is_none_and_no_mistake(text, more):
+    spec = build({**PLAIN, "champion": "auto", **more}, "s")
+    good = 1 if "task" in more else "u"
+    values = [json.dumps({"id": i, "y": y}).encode() for i, y in enumerate([text, good, None])]
+    classes = spec.class_vocabulary()
+    found = spec.make_codec().decode_labels(RawBatch([0, 1, 2], [0] * 3, [None] * 3, values, None), classes)
+    assert why(found) == [(0, r.UNAVAILABLE, True), (2, r.WRONG_LABEL, False)]
+    assert found.ids == ["1"]
+    assert classes is None or UNTOLD not in classes.texts
+
+
+def test_a_value_that_a_state_has_learned_stays_one():
+    spec = build(PLAIN, "s")
+    (_, known) = spec.vocabularies()
+    known.restore(["u", UNTOLD])
+    values = [json.dumps({"id": 1, "a": 1, "c": UNTOLD}).encode()]
+    found = spec.make_codec().decode_features(RawBatch([0], [0], [None], values, None), [None, known], None)
+    assert found.x.tolist() == [[1.0, 1.0]]
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+def test_a_change_of_mongodb_has_its_row_as_a_text(wrap):
+    row = {"_id": {"$oid": "64"}, **ROW, "n": {"$numberLong": "5"}}
+    after = [json.dumps(row), "no row", "[1]", json.dumps({"id": 8, "a": "no number"})]
+    found = decoded([wrap(change("c", text)) for text in after], id="_id.$oid")
+    assert (found.ids, found.x.tolist()) == (["64"], [[1.5, 0.0]])
+    assert [(i, reason) for i, reason, _ in why(found)] == [(i, r.WRONG_TYPE) for i in (1, 2, 3)]
+
+
+def test_a_byte_order_mark_is_ignored_and_nan_is_named():
+    good = [json.dumps({"id": i, "a": 1}).encode() for i in range(30)]
+    found = decoded([*good, b"\xef\xbb\xbf" + good[0], b'{"id": 31, "a": NaN}'], PLAIN)
+    assert found.ids == [*map(str, range(30)), "0"]
+    (bad,) = found.rejected
+    assert bad.reason == r.NOT_JSON
+    assert bad.detail.endswith("JSON has no NaN and no Infinity: write null for a number that is missing")

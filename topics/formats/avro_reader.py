@@ -32,6 +32,7 @@ from topics.formats.slots import (
 from topics.formats.tuples import Read, Shape
 from topics.paths import Index, dotted
 from topics.times import in_unit
+from topics.vocabulary import UNAVAILABLE
 
 _WHOLE, _REAL = (a.INT, a.LONG), (a.FLOAT, a.DOUBLE)
 # Types of the numbers and texts that a slot takes as they are.
@@ -282,6 +283,8 @@ def _is_decimal(schema: Type) -> bool:
 
 def _number(data: bytes, scale: int) -> float:
     """The float64 that is nearest to a decimal."""
+    if data == UNAVAILABLE.encode():
+        return math.nan
     try:
         return float(int.from_bytes(data, "big", signed=True) / 10**scale)
     except OverflowError:

@@ -25,10 +25,14 @@ from topics.formats.tuples import Block, Shape
 from topics.headers import inside
 from topics.paths import dotted
 from topics.records import Floats, Mapping, Path, RawBatch
+from topics.vocabulary import UNAVAILABLE, UNAVAILABLE_BASE64
 
 _TYPES = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: BOOLEAN}
 _WHERE = re.compile(r" - at `\$(?:\.|(?=\[))(.*)`$", re.DOTALL)
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UNTOLD = [f'"{text}"'.encode() for text in (UNAVAILABLE, UNAVAILABLE_BASE64)]
+_NO_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,\]}]")
 # Reads one JSON value, and takes nothing from it.
 _SKIP = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -39,6 +43,15 @@ class _Block(NamedTuple):
     parent: Path
     columns: list[int]
     take: Callable[[Any], Any]
+
+
+def _plain(value: bytes) -> bytes:
+    """The record without a byte order mark, and without what stands for a value that Debezium was not told: a number or
+    a flag is expected there."""
+    value = value.removeprefix(_BYTE_ORDER_MARK)
+    for text in _UNTOLD:
+        value = value.replace(text, b"null")
+    return value
 
 
 def _decoded(value: bytes, decode: Callable[[bytes], Any]) -> Any:
@@ -174,6 +187,9 @@ class _Reader:
                 try:
                     return _decoded(value, decode)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    plain = _plain(value)
+                    if plain != value:
+                        return self._decode_one(i, plain, decode, empty, bad)
                     bad[i] = self._explain(value, error)
             except RecursionError:  # the stack was nearly used up before: not the record's fault, but no reason to stop
                 bad[i] = r.TOO_DEEP, "nested too deeply for the stack that is left"
@@ -189,6 +205,8 @@ class _Reader:
                 error = broken
         message = str(error)
         if not isinstance(error, msgspec.ValidationError):
+            if _NO_NUMBER.search(value):
+                message += "; JSON has no NaN and no Infinity: write null for a number that is missing"
             return r.NOT_JSON, message[:200]
         at = _WHERE.search(message)
         if at is None:

@@ -19,6 +19,7 @@ from topics.formats.json_layout import Layout, Leaf
 from topics.paths import Index, dotted
 from topics.records import Path, RawBatch
 from topics.times import UNITS, in_unit, is_no_moment
+from topics.vocabulary import UNAVAILABLE
 
 Decode = Callable[[bytes], Any]
 # Decodes values; what cannot be decoded is the `empty` given, with an entry in `bad`.
@@ -29,6 +30,8 @@ NUMBER = float | None
 BOOLEAN = bool | None
 SCALAR = str | int | float | bool | None
 TIME = str | float | None  # not int, of which the decoder takes those beyond float64
+
+_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 MOST_PLANS = 64
 MOST_SCHEMA_BYTES = 65_536  # of those that are kept
@@ -136,11 +139,19 @@ class Connect:
                         schema = bytes(self._only_schema(values[i] or b"").schema)
                     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                         continue
+                if self._debezium and i in bad and (whole := _with_row(values[i] or b"")) is not None:
+                    again: Bad = {}
+                    plans[i] = self._of_schema(schema)
+                    (one,) = decode_all([whole], plans[i].decode, self.empty, again)
+                    if not again:
+                        bad.pop(i)
+                        wrapped[i] = one
+                    continue
                 if schema != known:
                     plans[i] = self._plan = self._of_schema(schema)
                     self._schema = schema
                 if plans[i] is not plan:
-                    again: Bad = {}
+                    again = {}
                     bad.pop(i, None)
                     (wrapped[i],) = decode_all([values[i]], plans[i].decode, self.empty, again)
                     if again:
@@ -192,6 +203,22 @@ class Connect:
                 except ValueError as error:
                     bad[i] = self._reasons.get(path, r.WRONG_TYPE), f"{dotted(path)}: {error}"
                 setattr(parent, attribute, made)
+
+
+def _with_row(value: bytes) -> bytes | None:
+    """A change of MongoDB's, in which the row is a JSON text, with the row itself; None of any other."""
+    try:
+        outer = _raw(value)
+        inner = _raw(outer["payload"]) if "payload" in outer else outer
+        row = msgspec.json.decode(inner.get("after", b"null"))
+        if not isinstance(row, str) or not isinstance(msgspec.json.decode(row), dict):
+            return None
+        inner["after"] = msgspec.Raw(row.encode())
+        if inner is not outer:
+            outer["payload"] = msgspec.Raw(msgspec.json.encode(inner))
+        return msgspec.json.encode(outer)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
 
 
 def _type(kind: Any, name: str) -> Any:
@@ -247,6 +274,8 @@ def _converted(value: Any, kind: Any, name: str, scale: int) -> Any:
             raise ValueError(f"a decimal of {scale} places, at most {MOST_PLACES}")
     if not isinstance(value, bytes):
         return value
+    if value == UNAVAILABLE.encode():
+        return None
     whole = int.from_bytes(value, "big", signed=True)
     if scale <= 0 and kind != NUMBER:
         whole *= 10**-scale
