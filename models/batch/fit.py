@@ -5,9 +5,10 @@ the job, classes in order. So it may be run again, anywhere, wherever the same v
 
 Rows become columns of float32, as both libraries have them: a numeric feature less its median in the window (a time in
 seconds has no room in 24 bits, its distance from the median has), a nominal one a column for each of its most frequent
-values. CART, bagging, random forests and XGBoost are given missing values as such and learn where they go. AdaBoost and
-gradient boosting of scikit-learn take none: they are given 0, which is the median and "no such value". So in their
-trees, too, a missing value has a side at every test, which is known beforehand.
+values. Targets are less their mean, since they are squared. CART, bagging, random forests and XGBoost are given missing
+values as such and learn where they go. AdaBoost and gradient boosting of scikit-learn take none: they are given 0, which
+is the median and "no such value". So in their trees, too, a missing value has a side at every test, which is known
+beforehand.
 """
 
 import hashlib
@@ -113,18 +114,29 @@ def fit(job: Job) -> Forest:
     classification = job.task == CLASSIFICATION
     columns = columns_of(job.x, job.nominal)
     classes: NDArray[np.int64] = np.zeros(1, np.int64)
-    y: NDArray[Any] = np.clip(job.y, -LARGEST_FITTED_TARGET, LARGEST_FITTED_TARGET)
+    centre = 0.0 if classification else float(np.average(job.y, weights=job.w))
+    y: NDArray[Any] = np.clip(job.y - centre, -LARGEST_FITTED_TARGET, LARGEST_FITTED_TARGET)
     if classification:
         classes, y = np.unique(job.y.astype(np.int64), return_inverse=True)
     if len(columns.feature) == 0 or (classification and len(classes) == 1):
         shares = np.bincount(y, job.w) / job.w.sum() if classification else [np.average(y, weights=job.w)]
-        return assemble(Votes((), SUM, (), (), [float(share) for share in shares]), columns, classes, len(y))
+        return assemble(Votes((), SUM, (), (), [float(share) + centre for share in shares]), columns, classes, len(y))
     method = METHODS[job.method]
     x = columns.x if job.method in NATIVE else np.nan_to_num(columns.x, nan=0.0)
     data = Data(x, y, job.w, len(classes), job.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return assemble(method(data, classification, job.parameters), columns, classes, len(y))
+        votes = raised(method(data, classification, job.parameters), centre)
+    return assemble(votes, columns, classes, len(y))
+
+
+def raised(votes: Votes, by: float) -> Votes:
+    """The same trees, of targets that are so much higher."""
+    if by == 0.0:
+        return votes
+    if VECTOR in votes.group:  # trees that are averaged, or whose median counts
+        return votes._replace(trees=[tree._replace(leaf=tree.leaf + by) for tree in votes.trees])
+    return votes._replace(base=[(votes.base or [0.0])[0] + by])
 
 
 def columns_of(x: Floats, nominal: NDArray[np.bool_]) -> Columns:
@@ -358,10 +370,8 @@ def _gradient_boosting(data: Data, classification: bool, parameters: Mapping[str
 
 
 def _xgboost(data: Data, classification: bool, parameters: Mapping[str, Any]) -> Votes:
-    """Targets are learned as distances from their mean, which float32 has room for."""
     import xgboost
 
-    mean = 0.0 if classification else float(np.average(data.y, weights=data.w))
     settings = {
         "objective": "reg:squarederror",
         "base_score": 0.0,
@@ -381,13 +391,13 @@ def _xgboost(data: Data, classification: bool, parameters: Mapping[str, Any]) ->
         settings |= {"objective": "binary:logistic", "base_score": 0.5}
         if data.k > 2:
             settings |= {"objective": "multi:softprob", "num_class": data.k}
-    matrix = xgboost.DMatrix(data.x, data.y - mean, weight=data.w, nthread=1)
+    matrix = xgboost.DMatrix(data.x, data.y, weight=data.w, nthread=1)
     booster = xgboost.train(settings, matrix, parameters["n_trees"])
     model = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]
     trees = [_booster_tree(tree) for tree in model["trees"]]
     weight, group = [1.0] * len(trees), [int(g) for g in model["tree_info"]]
     if not classification:
-        return Votes(trees, SUM, weight, group, [mean])
+        return Votes(trees, SUM, weight, group)
     return Votes(trees, LOGISTIC if data.k == 2 else SOFTMAX, weight, group)
 
 

@@ -3,7 +3,8 @@
 Before a label is learned each predictor l has said p_l. With weights v of sum 1 the squared error of their blend is
 v' E v, where E holds the products of errors (p_k - y)(p_l - y), so E, faded, is all that has to be kept. Each label
 adds to it and moves v by a few projected gradient steps of length 1 / (2 trace E), which is below the reciprocal of the
-greatest curvature, so a step never makes v' E v greater. No scale enters: targets may be in any unit.
+greatest curvature, so a step never makes v' E v greater. No scale enters: targets may be in any unit. A label with
+errors far beyond those remembered counts as far as models.running_scale lets it, all its products alike.
 """
 
 from typing import NamedTuple
@@ -12,10 +13,12 @@ import numpy as np
 
 from models.contract import PREDICT, Floats
 from models.kernel import kernel
+from models.running_scale import held
 from models.shrubs.shrubs import teachable
 from models.shrubs.simplex import in_order, project
 
-FADING = 0.995  # of E, a label: about the last 200 count
+FADING = 0.995  # of E, a label
+REACH = 200.0  # labels: about so many count
 STEPS = 5  # a label
 
 
@@ -35,15 +38,18 @@ def even(n: int) -> Blend:
 
 
 @kernel(inline=True)
+def _trace(matrix):
+    total = 0.0
+    for k in range(len(matrix)):
+        total += matrix[k, k]
+    return total
+
+
+@kernel(inline=True)
 def _settle(weights, errors, gradient, order):
     """Move the weights towards the least error. Mutates weights, scratch. O(predictors^2)."""
     n = len(weights)
-    trace = 0.0
-    for k in range(n):
-        trace += errors[k, k]
-    if trace - trace != 0.0:  # a target too great to be squared
-        errors[:, :] = 0.0
-        return
+    trace = _trace(errors)
     if not trace > 0.0:
         return
     for _ in range(STEPS):
@@ -58,12 +64,12 @@ def _settle(weights, errors, gradient, order):
 
 
 @kernel
-def blend_votes(op, row, y, w, votes, out, weights, errors, classes, gradient, order):
+def blend_votes(op, row, y, w, votes, out, weights, errors, classes, gradient, order, products):
     """Blend what predictors said, operation by operation.
 
     votes : (predictors, n, n_outputs), predictions for a PREDICT and before a LEARN; NaN of all of them before the
     first label, which then says nothing about them. weights, errors : of the blend. classes : whether labels are.
-    Mutates out, the blend, and the scratch gradient, order : (predictors,)."""
+    Mutates out, the blend, and the scratch gradient, order : (predictors,), products : (predictors, predictors)."""
     n_predictors, _, n_outputs = votes.shape
     in_order(order, n_predictors)
     for step in range(len(op)):
@@ -82,6 +88,10 @@ def blend_votes(op, row, y, w, votes, out, weights, errors, classes, gradient, o
                 for c in range(n_outputs):
                     truth = y[step] if not classes else 1.0 if c == np.int64(y[step]) else 0.0
                     product += (votes[k, step, c] - truth) * (votes[l, step, c] - truth)
-                errors[k, l] = FADING * errors[k, l] + w[step] * product
-                errors[l, k] = errors[k, l]
+                products[k, l] = products[l, k] = w[step] * product
+        whole = _trace(products)
+        share = 1.0 if classes or not whole > 0.0 else held(whole, _trace(errors) / REACH, REACH) / whole
+        for k in range(n_predictors):
+            for l in range(n_predictors):
+                errors[k, l] = FADING * errors[k, l] + share * products[k, l]
         _settle(weights, errors, gradient, order)

@@ -10,7 +10,7 @@ from models.contract import Floats
 from models.shrubs.blend import Blend
 from models.shrubs.shrubs import Shrubs
 from models.shrubs.trees import FEATURE, KNOWN, LEFT, VALUE
-from models.shrubs.window import FILLED, MEMBERS
+from models.shrubs.window import FILLED, MEMBERS, ORIGIN
 
 
 def describe(windows: Sequence[Shrubs], blend: Blend) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ def _tree(shrubs: Shrubs, slot: int, share: float, first: int) -> list[dict[str,
         if node == 0:
             told |= {"part": "tree", "share": share, "window": shrubs.size}
         if feature < 0:
-            told |= {"value": trees.values[slot, left].tolist(), "predictor": "shares"}
+            told |= {"value": (trees.values[slot, left] + shrubs.level[ORIGIN]).tolist(), "predictor": "shares"}
         else:
             nominal = shrubs.n_values[feature] > 0
             column = window.x[:n, feature]

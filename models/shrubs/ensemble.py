@@ -44,6 +44,7 @@ PIECE = 4096  # operations whose votes are held at once
 # counts : (windows, 4) int64.
 # random : (windows, 4) uint64.
 # seen : (n_outputs,) uint8, alike in all windows.
+# level : (windows, 2) float64.
 # blend : (windows,), weights of models.shrubs.blend.Blend.
 # errors : (windows, windows), as there.
 ShrubEnsembleState = joined(
@@ -163,13 +164,14 @@ class ShrubEnsemble(Learner):
             self._windows[0].run(program, slab, out, False)
             return
         gradient, order = np.zeros(n_windows), np.zeros(n_windows, np.uint32)
+        products = np.zeros((n_windows, n_windows))
         for at in range(0, n, PIECE):
             now = slice(at, at + PIECE)
             piece = Program(program.op[now], program.row[now], program.y[now], program.w[now])
             votes = np.zeros((n_windows, len(piece.op), self.schema.n_outputs))
             one = partial(self._run_window, piece, slab, votes)
             share(self._parameters["threads"] if len(piece.op) >= WORTH_A_THREAD else 1, n_windows, one)
-            blend_votes(*piece, votes, out, *self._blend, self._settings.classes, gradient, order)
+            blend_votes(*piece, votes, out, *self._blend, self._settings.classes, gradient, order, products)
 
     def _run_window(self, piece: Program, slab: Floats, votes: Floats, k: int) -> None:
         self._windows[k].run(piece, slab, votes[k], True)
@@ -188,11 +190,13 @@ class ShrubEnsemble(Learner):
         fields = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         if (fields["w"] == 1.0).all():
             fields["w"] = np.zeros(0)
-        fields |= {name: fields[name].reshape(-1, 4) for name in ("counts", "random")} | {"seen": parts[0]["seen"]}
+        fields |= {name: fields[name].reshape(-1, 4) for name in ("counts", "random")}
+        fields |= {"level": fields["level"].reshape(-1, 2), "seen": parts[0]["seen"]}
         return ShrubEnsembleState(**fields, blend=self._blend.weights, errors=self._blend.errors)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        told = ShrubEnsembleState(**{"seen": self._seen_in(state), **state})
+        before = {"seen": self._seen_in(state), "level": np.zeros((len(self._windows), 2))}  # of states without
+        told = ShrubEnsembleState(**{**before, **state})
         w = told.w if len(told.w) else np.ones(len(told.y))
         judging = len(told.alone) > 0
         item = member = node = inner = leaf = share = triangle = byte = 0
@@ -223,6 +227,7 @@ class ShrubEnsemble(Learner):
                     told.counts[k],
                     told.random[k],
                     told.seen,
+                    told.level[k],
                 ),
             )
             item, member, node = item + b, member + m, node + n_nodes

@@ -8,6 +8,9 @@ up.
 A member that is not judged by an item (it grew on it) says nothing there: 0. Then each entry of the Gram matrix is a
 mean over the items that judge both members, and `together` and `alone` hold their weights.
 
+Predictions and targets are less an origin (models.shrubs.window), or their products would be all that fits into a
+float. Weights sum to 1, so they are those of the targets as they are.
+
 Members are in the order of their age, the oldest first. Each has a slot, its place among the trees and in what is said.
 Sums are of pairs, so the later of the two members has them in its row. Vectors of members (models.simd) are as long as
 a whole number of them: what stands beyond the members is rubbish.
@@ -99,12 +102,12 @@ def weigh_item(i, sign, window, members, m, classes):
         for j in range(m):
             row[c, j] = members.said[i, c, members.slots[j]]
     if classes:
-        c = np.int64(window.y[i])
+        c = np.int64(window.above[i])
         for j in range(m):
             members.labels[j] += weight * row[c, j]
     else:
         for j in range(m):
-            members.labels[j] += weight * row[0, j] * window.y[i]
+            members.labels[j] += weight * row[0, j] * window.above[i]
     for j in range(np.uint64(m)):
         sums = members.gram[j]
         for four in range(j // np.uint64(WIDTH) + np.uint64(1)):
@@ -208,7 +211,7 @@ def weigh_newest(n, window, members, m, classes):
             shadow[c, i] = window.w[i] * members.said[i, c, a]
     label = 0.0
     for i in range(n):
-        label += shadow[np.int64(window.y[i]), i] if classes else shadow[0, i] * window.y[i]
+        label += shadow[np.int64(window.above[i]), i] if classes else shadow[0, i] * window.above[i]
     members.labels[m - 1] = label
     n_fours = np.uint64(last // WIDTH + 1)
     if n_outputs > FEW_CLASSES:
@@ -274,7 +277,7 @@ def _slope_of_entropy(n, total, window, members, m):
     gradient = members.gradient
     gradient[:m] = 0.0
     for i in range(n):
-        said = members.said[i, np.int64(window.y[i])]
+        said = members.said[i, np.int64(window.above[i])]
         p = 0.0
         for j in range(m):
             p += members.weights[j] * said[members.slots[j]]
@@ -320,7 +323,7 @@ def descend(n, window, members, m, n_classes, settings):
                 matrix[j, l] = members.gram[j, l] / shared if shared > 0.0 else 0.0
         for l in range(np.uint64(j)):
             matrix[l, np.uint64(j)] = matrix[j, l]
-    unit = n_classes if settings.classes else variance(n, window.y, window.w)
+    unit = n_classes if settings.classes else variance(n, window.above, window.w)
     factor = 2.0 / unit if settings.loss == MSE else 1.0 / n_classes
     in_order(members.order, m)
     for _ in range(settings.burn_in + 1):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program, Schema
+from models.contract import LARGEST_TARGET, PREDICT, Floats, Program, Schema
 from models.kernel import kernel
 from models.randomness import seeded, uniform
 from models.shrubs.cart import Scratch, grow, room_to_grow
@@ -44,8 +44,11 @@ from models.shrubs.window import (
     HEAD,
     LEARNED,
     MEMBERS,
+    ORIGIN,
     PackedWindow,
     Window,
+    centre,
+    counted,
     pack_window,
     room_for_window,
     take_in,
@@ -93,6 +96,7 @@ class PackedShrubs(NamedTuple):
     counts : (4,) int64, labels learned, items in the window, the ring's next place, members.
     random : (4,) uint64.
     seen : (n_outputs,) uint8, 1 for the classes learned so far; of a regression (0,).
+    level : (2,) float64, of the targets (models.shrubs.window), of classes 0.
     """
 
     weights: Floats
@@ -105,6 +109,7 @@ class PackedShrubs(NamedTuple):
     counts: NDArray[np.int64]
     random: NDArray[np.uint64]
     seen: NDArray[np.uint8]
+    level: Floats
 
 
 class Shrubs:
@@ -115,6 +120,7 @@ class Shrubs:
         self.counts = np.zeros(4, np.int64)
         self.random = seeded(seed)
         self.seen = np.zeros(0, np.uint8)
+        self.level = np.zeros(2)
         self._allot()
 
     def _allot(self) -> None:
@@ -132,7 +138,7 @@ class Shrubs:
         """Execute a program. out : (capacity, n_outputs), by row; or, `aloud`, (n, n_outputs), by operation: what is
         said before a label is learned stands there as well. Mutates out and the arrays."""
         _run(
-            *program, slab, out, aloud, self.counts, self.random, self.seen, self.n_values,
+            *program, slab, out, aloud, self.counts, self.random, self.seen, self.level, self.n_values,
             *self.window, *self.trees, *self.members, *self.scratch, *self.settings,
         )  # fmt: skip
 
@@ -159,6 +165,7 @@ class Shrubs:
             self.counts,
             self.random,
             self.seen,
+            self.level,
         )
         return (
             pack_window(self.window, n, self.schema),
@@ -170,10 +177,11 @@ class Shrubs:
         self.counts = np.array(rest.counts, np.int64)
         self.random = np.array(rest.random, np.uint64)
         self.seen = np.array(rest.seen, np.uint8)
+        self.level = np.array(rest.level, np.float64)
         self._allot()
         n, m = int(self.counts[FILLED]), int(self.counts[MEMBERS])
         members = self.members
-        unpack_window(window, self.schema, self.window)
+        unpack_window(window, self.level, self.schema, self.window)
         unpack_trees(trees, rest.n_nodes.tolist(), self.trees)
         members.weights[:m] = rest.weights
         members.labels[:m] = rest.labels
@@ -216,6 +224,21 @@ def _say_again(window, trees, members, n_values, n, m):
 
 
 @kernel
+def _centre(n, level, window, trees, members, m):
+    """Let all be less the origin that is now right. Mutates level, window, trees, members. O(n m)."""
+    step = centre(n, level, window)
+    if step == 0.0:
+        return
+    for j in range(m):
+        slot = members.slots[j]
+        for leaf in range(trees.sizes[slot, LEAVES]):
+            trees.values[slot, leaf, 0] -= step
+        for i in range(n):
+            if len(members.alone) == 0 or members.judged[slot, i]:
+                members.said[i, 0, slot] -= step
+
+
+@kernel
 def _enrol(counts, random, seen, window, trees, members, scratch, n_values, settings):
     """Grow a tree on the window, weigh all members anew, and prune. Mutates everything but seen and n_values."""
     n = counts[FILLED]
@@ -231,9 +254,9 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
             window.chosen[:n] = 1
             n_chosen = n
     grow(
-        trees, slot, window.x, window.columns, window.y, window.w, n_values, window.order, n, window.chosen, n_chosen,
-        settings.n_tried, settings.subspace, settings.best_splits, kind_of(settings.classes, seen), settings.max_depth,
-        random, scratch,
+        trees, slot, window.x, window.columns, window.above, window.w, n_values, window.order, n, window.chosen,
+        n_chosen, settings.n_tried, settings.subspace, settings.best_splits, kind_of(settings.classes, seen),
+        settings.max_depth, random, scratch,
     )  # fmt: skip
     if settings.equal_weights:
         members.weights[:m] = 1.0
@@ -269,11 +292,11 @@ def teachable(y, w, classes, n_outputs):
         return False
     if classes:
         return y >= 0.0 and y < n_outputs
-    return y - y == 0.0
+    return abs(y) <= LARGEST_TARGET
 
 
 @kernel
-def _run(op, row, y, w, slab, out, aloud, counts, random, seen, n_values, *flat):
+def _run(op, row, y, w, slab, out, aloud, counts, random, seen, level, n_values, *flat):
     """Execute a program. flat : the fields of window, trees, members, scratch and settings; numba takes a tuple from
     Python for a microsecond, an array for a fiftieth of one. Mutates out and all state."""
     window = Window(*flat[:_WINDOW])
@@ -296,6 +319,7 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, n_values, *flat)
                 leaf = members.leaves[j]
                 for c in range(n_outputs):
                     out[at, c] += members.weights[j] * trees.values[slot, leaf, c]
+            out[at, 0] += level[ORIGIN]
             fallen = r
             continue
         if not teachable(y[step], w[step], settings.classes, n_outputs):
@@ -307,7 +331,8 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, n_values, *flat)
             out[step, :] = nothing
         if not settings.equal_weights and counts[FILLED] == size:
             weigh_item(counts[HEAD], -1.0, window, members, m, settings.classes)
-        i = take_in(slab, r, y[step], w[step], counts, window)
+        target = y[step] if settings.classes else counted(y[step], counts, size, level)
+        i = take_in(slab, r, target, w[step], counts, level, window)
         counts[LEARNED] += 1
         for j in range(m):
             if settings.equal_weights and not aloud:
@@ -320,8 +345,13 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, n_values, *flat)
                     out[step, c] += members.weights[j] * trees.values[slot, leaf, c]
             if settings.train_share < 1.0:
                 members.judged[slot, i] = 1
+        if aloud:
+            out[step, 0] += level[ORIGIN]
+        filled_anew = counts[LEARNED] % size == 0
+        if filled_anew and not settings.classes:
+            _centre(counts[FILLED], level, window, trees, members, m)
         if not settings.equal_weights:
-            if counts[LEARNED] % size == 0:
+            if filled_anew:
                 weigh_all(counts[FILLED], window, members, m, settings.classes)
             else:
                 weigh_item(i, 1.0, window, members, m, settings.classes)

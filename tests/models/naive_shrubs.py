@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from models.randomness import below, seeded, uniform
+from tests.models.naive_running_scale import held, near
 
 
 def missing(value):
@@ -174,11 +175,13 @@ class NaiveShrubs:
         self.n_learned = 0
         self.seen = set()  # classes
         self.members = []  # [tree, weight, places of the window that do not judge it]
+        self.origin, self.square = 0.0, 0.0  # a target of the window, and the mean square of the others above it
+        self.origins = {}  # of each tree's leaves, by the tree's id
 
     def say(self, tree, x):
         value = tree.predict(x)
         if not self.classes:
-            return np.array([value])
+            return np.array([value + self.origins[id(tree)]])
         return np.array([value.get(c, 0.0) for c in range(self.n_outputs)])
 
     def predict(self, x):
@@ -188,11 +191,24 @@ class NaiveShrubs:
 
     def learn(self, x, y, w=1.0):
         place = self.n_learned % len(self.places)
+        if not self.classes:
+            self.origin = self.origin if self.n_learned else y
+            n, above = min(self.n_learned + 1, len(self.places)), (y - self.origin) ** 2
+            y = near(y, self.origin, self.square, n)
+            self.square += (held(above, self.square, n) - self.square) / n
         self.places[place] = (x, y, w)
         self.seen.add(y)
         for _, _, blind in self.members:
             blind.discard(place)
         self.n_learned += 1
+        if not self.classes and self.n_learned % len(self.places) == 0:
+            _, targets, weights = zip(*self.places, strict=True)
+            mean, total, before = 0.0, 0.0, self.origin  # as it runs: of two targets, rounding may say which is next
+            for y_, w_ in zip(targets, weights, strict=True):
+                total += w_
+                mean += (y_ - before - mean) * w_ / total
+            self.origin = min(targets, key=lambda y: abs(y - before - mean))
+            self.square = float(np.mean([(y - self.origin) ** 2 for y in targets]))
         if self.n_learned % self.p["every"] == 0 or (
             self.n_learned < self.p["every"] and math.log2(self.n_learned).is_integer()
         ):
@@ -206,7 +222,9 @@ class NaiveShrubs:
             self.nominal, self.classes, p["max_depth"], p["splits"], self.n_tried, p["max_features"] == "subspace",
             self.random,
         )  # fmt: skip
-        tree = grower.grow([self.places[i] for i in (chosen if blind else filled)])
+        items = [self.places[i] for i in (chosen if blind else filled)]
+        tree = grower.grow([(x, y - self.origin, w) for x, y, w in items])
+        self.origins[id(tree)] = self.origin
         self.members.append([tree, 0.0, blind])
         if p["weighting"] == "equal":
             self.members = self.members[-p["n_trees"] :]
@@ -236,7 +254,8 @@ class NaiveShrubs:
                 gradient = [g - w * r / p for g, r in zip(gradient, right, strict=True)]
             return [g / (weight.sum() * len(self.seen)) for g in gradient]
         targets = np.array([y for _, y, _ in items])
-        truth = np.eye(self.n_outputs)[targets.astype(int)] if self.classes else targets[:, None]
+        truth = np.eye(self.n_outputs)[targets.astype(int)] if self.classes else targets[:, None] - self.origin
+        said = said - self.origin
         scale = len(self.seen)
         if not self.classes:
             spread = float(np.average((targets - np.average(targets, weights=weight)) ** 2, weights=weight))
@@ -268,7 +287,7 @@ class NaiveShrubEnsemble:
             for k in range(n_windows)
         ]  # fmt: skip
         self.shares = np.full(n_windows, 1.0 / n_windows)
-        self.history = []  # errors of each window, (windows, n_outputs), and the weight
+        self.history = []  # products of the windows' errors at each label
 
     def predict(self, x):
         return sum(share * window.predict(x) for share, window in zip(self.shares, self.windows, strict=True))
@@ -277,12 +296,16 @@ class NaiveShrubEnsemble:
         truth = np.eye(self.n_outputs)[int(y)] if self.classes else np.array([y])
         errors = np.array([window.predict(x) - truth for window in self.windows])
         if not np.isnan(errors).any():
-            self.history.append((errors, w))
+            products = w * errors @ errors.T
+            before = sum(0.995**age * np.trace(one) for age, one in enumerate(reversed(self.history)))
+            whole = np.trace(products)
+            share = held(whole, before / 200.0, 200.0) / whole if whole and not self.classes else 1.0
+            self.history.append(share * products)
         for window in self.windows:
             window.learn(x, y, w)
         products = np.zeros((len(self.windows), len(self.windows)))
-        for age, (errors, weight) in enumerate(reversed(self.history)):
-            products += weight * 0.995**age * errors @ errors.T
+        for age, one in enumerate(reversed(self.history)):
+            products += 0.995**age * one
         if np.trace(products) > 0.0:
             for _ in range(5):
                 moved = self.shares - products @ self.shares / np.trace(products)

@@ -23,7 +23,9 @@ def stream(n, task, seed=3, missing=0.05):
         np.nan_to_num(x[:, 0]) + (x[:, 2] == 1) - np.where(np.arange(n) < n // 2, 1.0, -1.0) * np.nan_to_num(x[:, 3])
     )
     if task == "regression":
-        return x, np.round(4.0 * signal + rng.normal(size=n))
+        y = np.round(4.0 * signal + rng.normal(size=n))
+        y[n // 2] = 1e5  # a wrong one
+        return x, y
     return x, np.digitize(signal + 0.2 * rng.normal(size=n), [-0.5, 0.7]).astype(float)
 
 
@@ -137,7 +139,8 @@ def test_equal_weights_keep_those_that_come_first():
 def test_windows_of_several_lengths_are_blended_as_the_twin_does(task, parameters):
     """Programs of any length: what a window said before a label is kept for the blend."""
     n = 120
-    x, y = stream(n, task)
+    # Of 3, tests tie beside the wrong target, which counts as no whole number.
+    x, y = stream(n, task, seed=3 if task == "classification" else 4)
     classes = task == "classification"
     weights = np.random.default_rng(1).integers(1, 3, n).astype(float)
     learner = create("shrub-ensemble", Schema(N_VALUES, 3 if classes else 1, task), seed=5, **parameters)
