@@ -17,7 +17,12 @@ nothing. With p_m the probabilities of member m, and w its weight:
 
 Each derivative is divided by the root of the running mean of its square, so `rate` is a step whatever the scale. Over
 the mean of its absolute value the label of a rare class, which is the mistake of hundreds at once, would be hundreds of
-steps. While there are few labels steps are longer: rate times 200 / sqrt(labels), where that is above 1.
+steps. While there are few labels steps are longer: rate times 200 / sqrt(labels), where that is above 1. A derivative
+that is 0 but for rounding moves nothing: divided by a root that is rounding, too, it would be a whole step.
+
+Wrong values have no bound. So derivatives and members' errors count as far as models.running_scale lets them where
+LINEAR is of values, and a step that would take the pooled value beyond the target ends there: of a member that is off
+by 1e5, a weight of `rate` would be an error of hundreds.
 
 Where classes are rare, few labels tell members apart, and each is a large step. So LOGARITHMIC takes shorter steps the
 less even classes are, and online Newton steps in their place: in part below EVEN, alone below UNEVEN and until there
@@ -42,6 +47,7 @@ import numpy as np
 from models.contract import LARGEST_TARGET, LEARN, PREDICT
 from models.evenness import evenness
 from models.kernel import kernel
+from models.running_scale import held
 
 LOGARITHMIC, LINEAR, LEADER = 0, 1, 2
 
@@ -53,7 +59,8 @@ EARLY = 200.0  # rate * EARLY / sqrt(labels) is the step while that is above the
 EVEN, UNEVEN = 0.6, 0.3
 REMEMBERED = 0.9999  # of the Hessian, each label
 FAR = 3.0  # mean absolute errors from which on the loss of a value grows in proportion to its error
-FADING = 0.999  # of the mean square of derivatives, each label
+FADING, REACH = 0.999, 1000.0  # of the mean square of derivatives, each label; labels of which it is the mean
+ROUNDING = 1e-14  # differences, in units of what they are of, that are rounding
 ERROR, WEIGHT = 0, 1  # columns of the members' quality, faded
 
 
@@ -292,8 +299,14 @@ def _judge_classes(rule, planes, at, label, weights, quality, floors, p, g):
                         mean += p[c] * log
                         if c == label:
                             own = log
-            g[j] = mean - own
+            g[j] = _less(mean, own, 1.0)
     return True
+
+
+@kernel
+def _less(a, b, least):
+    """a - b, or 0 where that is all rounding of numbers of their size, or of size `least`."""
+    return a - b if abs(a - b) > ROUNDING * max(abs(a), abs(b), least) else 0.0
 
 
 @kernel
@@ -400,14 +413,22 @@ def pool_values(
             for j in range(m):
                 finite = finite and np.isfinite(g[j])
             if finite:
+                _hold(sizes, counts, g)
+                value = _value(rule, planes, at, weights, quality)
+                for j in range(m):
+                    h[j] = weights[j]
                 _step(rate, share, weights, sizes, counts, awake, g)
+                _cut(planes, at, value, y[i], h, weights)
                 if not known:
                     for j in range(m):
                         weights[j] = -np.inf if repeats[j] and awake[j] else weights[j]
                 _onto_simplex(weights, awake)
         for j in range(m):
             if np.isfinite(planes[j, at, 0]):
-                _note(quality, j, rate, share, abs(planes[j, at, 0] - y[i]))
+                error = abs(planes[j, at, 0] - y[i])
+                if quality[j, WEIGHT] > 0.0 and rate > 0.0:
+                    error = held(error, quality[j, ERROR] / quality[j, WEIGHT], 1.0 / rate)
+                _note(quality, j, rate, share, error)
 
 
 @kernel
@@ -419,10 +440,34 @@ def _judge_values(rule, planes, at, target, weights, quality, far, g):
     value = _value(rule, planes, at, weights, quality)
     if np.isnan(value):
         return False
+    slope = min(far, max(-far, _less(value, target, 0.0)))
     for j in range(planes.shape[0]):
         own = planes[j, at, 0]
-        g[j] = min(far, max(-far, value - target)) * (own - value) if np.isfinite(own) else 0.0
+        g[j] = slope * _less(own, value, 0.0) if np.isfinite(own) else 0.0
     return True
+
+
+@kernel
+def _cut(planes, at, value, target, before, weights):
+    """Shorten a step that would take the pooled value beyond the target. Mutates weights."""
+    moved = 0.0
+    for j in range(len(weights)):
+        own = planes[j, at, 0]
+        if np.isfinite(own):
+            moved += (weights[j] - before[j]) * (own - value)
+    if abs(moved) > abs(target - value):
+        part = abs(target - value) / abs(moved)
+        for j in range(len(weights)):
+            weights[j] = before[j] + part * (weights[j] - before[j])
+
+
+@kernel
+def _hold(sizes, counts, g):
+    """Let derivatives count as far as their running mean squares let them. Mutates g."""
+    for j in range(len(g)):
+        if sizes[j] > 0.0:
+            square = held(g[j] * g[j], sizes[j] / counts[1], REACH)
+            g[j] = min(np.sqrt(square), max(-np.sqrt(square), g[j]))
 
 
 @kernel

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from models.registry import create
+from tests.models.naive_running_scale import held
 
-FADING = [0.999**age for age in range(10_000)]
+FADING = 0.999 ** np.arange(10_000)
 
 
 class NaivePool:
@@ -29,7 +30,7 @@ class NaivePool:
         self.squares = {name: [] for name in members}  # of derivatives, one a label
         self.seen = [0.0] * schema.n_outputs  # labels of each class
         self.curved = {name: dict.fromkeys(members, 0.0) for name in members}  # the Hessian of the log loss
-        self.errors = {name: [] for name in members}  # (error, share)
+        self.errors, self.known = {name: [] for name in members}, {}  # (error, share), and what `faded` has found
         self.votes = {}
         self.repeats = {name for name, model in members.items() if model == "last-label"}
 
@@ -80,9 +81,13 @@ class NaivePool:
 
     def faded(self, name):
         """Sums of the errors and of the shares of a member."""
-        faded = [(1.0 - self.rate) ** age for age in range(len(self.errors[name]))][::-1]
-        noted = list(zip(faded, self.errors[name], strict=True))
-        return sum(f * e * share for f, (e, share) in noted), sum(f * share for f, (_, share) in noted)
+        if (name, len(self.errors[name])) in self.known:
+            return self.known[name, len(self.errors[name])]
+        errors, shares = np.reshape(self.errors[name], (-1, 2)).T
+        faded = (1.0 - self.rate) ** np.arange(len(errors))[::-1] * shares
+        self.known = {key: one for key, one in self.known.items() if key[0] != name}
+        self.known[name, len(errors)] = float(faded @ errors), float(faded.sum())
+        return self.known[name, len(errors)]
 
     def error(self, name):
         total, shares = self.faded(name)
@@ -165,6 +170,7 @@ class NaivePool:
         typical_errors = [(error / share, share)] if share else []
         self.squares = {n: [*typical] for n in new} | {n: self.squares[n] for n in stay}
         self.errors = {n: [*typical_errors] for n in new} | {n: self.errors[n] for n in stay}
+        self.known = {}
         known, names = self.curved, [*new, *stay]
         self.curved = {a: {b: 0.0 if {a, b} & new.keys() else known[a][b] for b in names} for a in names}
         made = {name: create(model, self.schema, seed=seed + i) for i, (name, model) in enumerate(new.items())}
@@ -184,7 +190,15 @@ class NaivePool:
             self.weights |= dict.fromkeys(unknown, 0.0)
         values = self.schema.task == "regression"
         if self.rule == "linear" and values:
-            self.step(self.mean_of([self.slopes_of_huber(votes, y) for votes in judged]), share)
+            slopes = self.mean_of([self.slopes_of_huber(votes, y) for votes in judged])
+            for name, slope in slopes.items():
+                slopes[name] = math.copysign(math.sqrt(held(slope * slope, self.size(name), 1000.0)), slope)
+            before, said = dict(self.weights), self.pooled(judged[0])
+            self.step(slopes, share)
+            moved = {name: self.weights[name] - w for name, w in before.items()}
+            ahead = sum(moved[n] * (v - said) for n, v in judged[0].items() if v is not None)
+            if abs(ahead) > abs(y - said):  # no farther than to the label
+                self.weights = {n: w + moved[n] * abs(y - said) / abs(ahead) for n, w in before.items()}
             out = unknown | self.asleep.keys()
             self.weights |= nearest_on_simplex({n: w for n, w in self.weights.items() if n not in out})
         elif self.rule == "linear":
@@ -214,7 +228,10 @@ class NaivePool:
             if name in self.absent:
                 continue
             if values and said is not None:
-                self.errors[name].append((abs(said - y), share))
+                error = abs(said - y)
+                if self.errors[name] and self.rate:
+                    error = held(error, self.error(name), 1.0 / self.rate)
+                self.errors[name].append((error, share))
             elif not values:
                 self.errors[name].append((float(said is None or int(np.argmax(said)) != int(y)), share))
 
@@ -246,8 +263,8 @@ class NaivePool:
     def slopes_of_huber(self, votes, y):
         """Of half the square of an error, and beyond three errors of the best member of three times the error."""
         p, far = self.pooled(votes), 3.0 * min(self.error(name) for name in self.members)
-        slope = p - y if abs(p - y) <= far else far * np.sign(p - y)
-        return {name: 0.0 if v is None else slope * (v - p) for name, v in votes.items()}
+        slope = less(p, y) if abs(p - y) <= far else far * np.sign(p - y)
+        return {name: 0.0 if v is None else slope * less(v, p) for name, v in votes.items()}
 
     def likelihoods(self, votes, label):
         p = self.pooled(votes)
@@ -259,8 +276,14 @@ class NaivePool:
         for name, said in votes.items():
             floors = [self.floor_of(c) for c in range(self.schema.n_outputs)]
             log = None if said is None else np.log(np.maximum(said, floors))
-            slopes[name] = 0.0 if log is None else float(p @ log - log[label])
+            slopes[name] = 0.0 if log is None else less(float(p @ log), log[label], 1.0)
         return slopes
+
+    def size(self, name):
+        """The mean square of a member's derivatives, faded; 0 without any."""
+        own = self.squares[name]
+        total = float(np.dot(FADING[: len(own)][::-1], own))
+        return total / FADING[: self.n_judged].sum() if total else 0.0
 
     def step(self, derivatives, share):
         self.n_judged += 1
@@ -269,10 +292,14 @@ class NaivePool:
             if name in self.asleep:
                 continue
             self.squares[name].append(g * g)
-            own = self.squares[name]
-            size = sum(f * one for f, one in zip(FADING[: len(own)][::-1], own, strict=True)) / sum(FADING[:n])
+            size = self.size(name)
             if size:
                 self.weights[name] -= share * self.rate * max(1.0, 200.0 / math.sqrt(n)) * g / math.sqrt(size)
+
+
+def less(a, b, least=0.0):
+    """a - b, where it is more than rounding of either."""
+    return a - b if abs(a - b) > 1e-14 * max(abs(a), abs(b), least) else 0.0
 
 
 def nearest_on_simplex(weights):

@@ -23,6 +23,8 @@ def world(task, k=3, seed=0, n=N, late=40):
     rng = np.random.default_rng(seed)
     x = np.column_stack([rng.normal(size=(n, 2)), rng.integers(0, 3, n)])
     y = np.digitize(x[:, 0] + 0.3 * rng.normal(size=n), [-0.5, 0.5])[:n] % k if task != "regression" else x[:, 0] * 3
+    if task == "regression":
+        y[n // 2] = 1e4  # a wrong one
     w = rng.choice([1.0, 0.001, 3.0], n)
     when = np.concatenate([np.arange(n), np.arange(n) + late - 40 + rng.integers(0, 40, n) + 0.5])
     when = np.where(when < n, when, np.inf) if late > 40 else when
