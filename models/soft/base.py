@@ -127,8 +127,9 @@ class Models:
         return outputs, inputs
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        fields = self.forest._asdict().items()
-        self.forest = Forest(**{name: np.array(state[name], dtype=array.dtype, order="C") for name, array in fields})
+        before = {"residuals": np.zeros_like(self.forest.residuals)}  # of a state that an older version wrote
+        fields, told = self.forest._asdict().items(), {**before, **state}
+        self.forest = Forest(**{name: np.array(told[name], dtype=array.dtype, order="C") for name, array in fields})
 
 
 class SoftModel(Learner):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.kernel import kernel
 from models.randomness import below, seeded
+from models.running_scale import held
 
 # Places in Pool.state: the model that predicts; labels learned.
 BEST, LEARNED = range(2)
@@ -101,8 +102,10 @@ def choose(pool):
 
 
 @kernel
-def account(pool, w):
+def account(pool, w, regression):
     """Enter the losses of the current label, of weight w. Mutates pool.
+
+    A squared error counts as far as models.running_scale lets it; cross-entropy has a bound.
 
     A model that predicted nothing has the greatest loss of the others; where all knew nothing, losses stay as they are.
     """
@@ -113,6 +116,8 @@ def account(pool, w):
         greatest = max(greatest, pool.losses[m]) if pool.losses[m] == pool.losses[m] else greatest
     for m in range(n):
         pool.losses[m] = pool.losses[m] if pool.losses[m] == pool.losses[m] else max(greatest, 0.0)
+        if regression and pool.faded[n] > 0.0:
+            pool.losses[m] = held(pool.losses[m], pool.faded[m] / pool.faded[n], pool.faded[n])
     if greatest < 0.0:
         w = 0.0
     pool.faded[n] = pool.fading[0] * pool.faded[n] + w

@@ -85,6 +85,7 @@ class Forest(NamedTuple):
     known : (M, k) float64, weight of the classes learned.
     values : (M, V) float64, of the nominal values.
     targets : (M, 3) float64, weight, mean and variance of a regression's targets.
+    residuals : (M, 2) float64, faded sums of squared errors in deviations of the targets, and of ones.
     counts : (3,) int64, nodes, gates, blocks.
     """
 
@@ -102,6 +103,7 @@ class Forest(NamedTuple):
     known: Floats
     values: Floats
     targets: Floats
+    residuals: Floats
     counts: NDArray[np.int64]
 
 
@@ -178,6 +180,7 @@ class Scratch(NamedTuple):
     post, found : of models.hoeffding.split.
     places, sides : of models.regression.observers.
     rates : (M,) float64, of the current label's step of Adam.
+    counted : (M,) float64, what its target counts as.
     cached : what models.observers.observe writes of a cache that is out of date: nothing.
     """
 
@@ -199,6 +202,7 @@ class Scratch(NamedTuple):
     places: NDArray[np.int64]
     sides: Floats
     rates: Floats
+    counted: Floats
 
 
 def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scratch:
@@ -224,6 +228,7 @@ def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scrat
         np.zeros(1),
         np.zeros((2, schema.n_features), np.int64),
         np.zeros(4),
+        np.zeros(n_models),
         np.zeros(n_models),
     )
 
@@ -258,6 +263,7 @@ def plant(schema: Schema, settings: Floats, n_trees: int, seed: int) -> Forest:
         np.zeros((n_models, k)),
         np.zeros((n_models, sum(schema.n_values))),
         np.zeros((n_models, 3)),
+        np.zeros((n_models, 2)),
         np.zeros(3, np.int64),
     )
     whole = [2 ** (int(s[S_DEPTH]) + 1) - 1 for s in settings if not s[S_GROWS]]

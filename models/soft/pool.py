@@ -123,7 +123,7 @@ class ModelPool(Learner):
         for m, learner in enumerate(self._learners):
             if pool.chosen[m]:
                 learner.run(program, slab, predicted)
-        account(pool, w)
+        account(pool, w, regression)
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)

@@ -1,5 +1,8 @@
 """The one kernel of soft trees: a program over rows, for a single model or for a pool of them.
 
+A target counts as far from the mean as models.running_scale lets it; one that is farther teaches the deviation, which
+is the unit of all outputs, and no weights. Errors count as far as it lets them, too: Adam remembers their squares.
+
 In a pool PREDICT asks the model whose faded loss is least, and LEARN goes through all: each predicts the row for its
 loss, then some learn it (models.soft.choice). Without one there is one model, and both are what they say.
 """
@@ -13,6 +16,7 @@ from models.kernel import DONE, GROW, kernel
 from models.observers import observe
 from models.regression.leaf import ORIGIN
 from models.regression.observers import observe as observe_value
+from models.running_scale import held
 from models.soft.choice import BEST, LEARNING, account, choose, loss_of
 from models.soft.forest import (
     BLOCK,
@@ -34,6 +38,9 @@ HEAVIEST = 1e100  # of a loss: the square of its gradient is finite
 
 # Columns of Forest.targets.
 T_N, T_MEAN, T_VARIANCE = range(3)
+# Columns of Forest.residuals, and what they fade by; about so many labels count.
+E_SQUARES, E_N = range(2)
+FADING, LABELS = 0.999, 1000.0
 
 
 @kernel(inline=True)
@@ -56,28 +63,42 @@ def output(logits, known, targets, regression, probabilities):
 
 @kernel(inline=True)
 def learn_target(targets, known, y, w, regression):
-    """Learn a class, or a target into their mean and variance. Mutates targets or known."""
+    """Learn a class, or a target into their mean and variance; what it counts as. Mutates targets or known."""
     if not regression:
         known[int(y)] += w
-        return
+        return y
     total = targets[T_N] + w
     step = w / total
     delta = y - targets[T_MEAN]
-    targets[T_VARIANCE] = (1.0 - step) * (targets[T_VARIANCE] + step * delta * delta)
+    square = held(delta * delta, targets[T_VARIANCE], targets[T_N])
+    if square < delta * delta:
+        delta = math.copysign(math.sqrt(square), delta)
+        y = targets[T_MEAN] + delta
+    targets[T_VARIANCE] = (1.0 - step) * (targets[T_VARIANCE] + step * square)
     targets[T_MEAN] += step * delta
     targets[T_N] = total
+    return y
 
 
 @kernel(inline=True)
-def loss_gradient(logits, known, targets, y, w, regression, probabilities, gradient):
+def loss_gradient(logits, known, targets, residuals, y, counted, w, regression, probabilities, gradient):
     """The gradient of the weighted loss by the output: cross-entropy of one softmax, or half the squared error.
 
-    probabilities : of the classes before this label was learned. Mutates probabilities and gradient.
+    counted : what the target counts as. probabilities : of the classes before this label was learned. Mutates
+    residuals, probabilities and gradient.
     """
     w = min(w, HEAVIEST)
     if regression:
         deviation = math.sqrt(targets[T_VARIANCE])
-        gradient[0] = w * (logits[0] - (y - targets[T_MEAN]) / deviation) if deviation > 0.0 else 0.0
+        if y != counted or not deviation > 0.0:
+            gradient[0] = 0.0
+            return
+        error = logits[0] - (y - targets[T_MEAN]) / deviation
+        mean = residuals[E_SQUARES] / residuals[E_N] if residuals[E_N] > 0.0 else 0.0
+        square = held(error * error, mean, LABELS)
+        residuals[E_SQUARES] = FADING * residuals[E_SQUARES] + square
+        residuals[E_N] = FADING * residuals[E_N] + 1.0
+        gradient[0] = w * (error if square == error * error else math.copysign(math.sqrt(square), error))
         return
     if probabilities[int(y)] == 0.0:  # a new class
         softmax(logits, known, probabilities)
@@ -99,11 +120,11 @@ def run(
     """
     # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
     links, tests, weights, powers, leaves, classes, gates, blocks = forest[:8]
-    roots, scales, known, values, targets, counts = forest[9:]
+    roots, scales, known, values, targets, residuals, counts = forest[9:]
     n_values, place, numeric = encoding.n_values, encoding.place, encoding.numeric
     dense, bias = encoding.dense[0], encoding.bias[0]
     row, numbers, active, cells, z, logits, probabilities, gradient, visits, reached = scratch[:10]
-    learned, stepped, post, found, cached, places, sides, rates = scratch[10:]
+    learned, stepped, post, found, cached, places, sides, rates, counted = scratch[10:]
     n_models, k = logits.shape
     regression = settings[0, S_REGRESSION] > 0.0
     pooled = pool.places[LEARNING] > 0
@@ -159,9 +180,10 @@ def run(
             choose(pool)
         for m in range(n_models):
             if pool.chosen[m]:
-                learn_target(targets[m], known[m], y[i], w[i], regression)
+                counted[m] = learn_target(targets[m], known[m], y[i], w[i], regression)
                 loss_gradient(
-                    logits[m], known[m], targets[m], y[i], w[i], regression, probabilities[m], gradient[m]
+                    logits[m], known[m], targets[m], residuals[m], y[i], counted[m], w[i], regression, probabilities[m],
+                    gradient[m],
                 )  # fmt: skip
                 rates[m] = rate_of(settings[m], known[m])
         n_learned = backward(
@@ -185,8 +207,8 @@ def run(
             block = blocks[np.uint64(links[node, BLOCK])]
             if regression:
                 if weights[node, SEEN] == 0.0:
-                    block[ORIGIN] = y[i]
-                above = y[i] - block[ORIGIN]
+                    block[ORIGIN] = counted[m]
+                above = counted[m] - block[ORIGIN]
                 observe_value(
                     block, value_layout.n_values, value_layout.offset, value_layout.bins[0], places, slab, r, above,
                     w[i],
@@ -211,5 +233,5 @@ def run(
             if pool.chosen[m]:
                 rescale(place, numeric, dense, scales[m], values[m], numbers, active, n_active, z[m], w[i])
         if pooled:
-            account(pool, w[i])
+            account(pool, w[i], regression)
     return DONE

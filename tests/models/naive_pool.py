@@ -5,6 +5,8 @@ Written from Gunasekara et al. 2022, Köbschall et al. (Section 5.1) and the doc
 
 import math
 
+from tests.models.naive_running_scale import held
+
 
 class PoolTwin:
     """models : objects with predict(x) -> probabilities or [value], and learn(x, y, w).
@@ -15,7 +17,7 @@ class PoolTwin:
         self.n_learning, self.n_explored, self.fading, self.draw = n_learning, n_explored, fading, draw
         self.losses = [0.0] * len(models)
         self.n_learned = [0] * len(models)
-        self.n_labels = 0
+        self.n_labels, self.weight = 0, 0.0
 
     def ranked(self):
         return sorted(range(len(self.models)), key=lambda m: self.losses[m])
@@ -29,10 +31,13 @@ class PoolTwin:
         loss = [self.loss(model.predict(x), y) for model in self.models]
         told = [one for one in loss if not math.isnan(one)]
         loss = [max(told, default=0.0) if math.isnan(one) else one for one in loss]
+        if self.n_classes == 1 and self.weight:
+            loss = [held(now, mean / self.weight, self.weight) for now, mean in zip(loss, self.losses, strict=True)]
         for m in self.learners():
             self.models[m].learn(x, y, w)
             self.n_learned[m] += 1
         self.losses = [self.fading * before + w * now for before, now in zip(self.losses, loss, strict=True)]
+        self.weight = self.fading * self.weight + w
         self.n_labels += 1
 
     def loss(self, prediction, y):

@@ -11,6 +11,7 @@ from statistics import NormalDist
 
 from tests.models.naive_fimt import Nominal, Numeric, Sums
 from tests.models.naive_hoeffding import NominalObserver, NumericObserver, merit, missing, total
+from tests.models.naive_running_scale import held, near
 
 BIAS = "bias"
 N_BINS = 32  # thresholds of a leaf that observes values
@@ -106,6 +107,7 @@ class SoftTwin:
         self.alpha, self.gamma, self.adam = alpha, gamma, (learning_rate, beta1, beta2)
         self.scales = [Scale() for _ in n_values]
         self.target = Scale()
+        self.errors = []  # squared, of targets that teach weights
         self.known = {}
         self.n_classes = n_outputs  # as the tests of other twins call it
 
@@ -168,9 +170,17 @@ class SoftTwin:
             return
         row, logits = self.encoded(x), self.output(x)
         if self.n_outputs == 1:
-            self.target.add(y, w)
+            counted = near(y, self.target.mean, self.target.variance, self.target.n)
+            self.target.add(counted, w)
             deviation = math.sqrt(self.target.variance)
-            gradient = {0: w * (logits[0] - (y - self.target.mean) / deviation) if deviation > 0.0 else 0.0}
+            error = 0.0
+            if deviation > 0.0 and counted == y:
+                error = logits[0] - (y - self.target.mean) / deviation
+                faded = [0.999**age for age in range(len(self.errors))][::-1]
+                mean = sum(f * e for f, e in zip(faded, self.errors, strict=True)) / sum(faded) if faded else 0.0
+                self.errors.append(held(error * error, mean, 1000.0))
+                error = math.copysign(math.sqrt(self.errors[-1]), error)
+            gradient, y = {0: w * error}, counted
         else:
             self.known[int(y)] = self.known.get(int(y), 0.0) + w
             p = self.probabilities(logits)
@@ -268,10 +278,10 @@ class SoftTwin:
         for f, observer in enumerate(leaf.observers):
             whole = observer.whole()
             gains = []
-            for value, held in observer.candidates():
-                rest = whole - held
-                if min(held.n, rest.n) > 0.01 * whole.n and deviations(whole) > 0.0:
-                    gain = 1.0 - (deviations(held) + deviations(rest)) / deviations(whole)
+            for value, inside in observer.candidates():
+                rest = whole - inside
+                if min(inside.n, rest.n) > 0.01 * whole.n and deviations(whole) > 0.0:
+                    gain = 1.0 - (deviations(inside) + deviations(rest)) / deviations(whole)
                     gains.append((gain * min(1.0, whole.n / leaf.seen), value))
             if not gains:
                 continue

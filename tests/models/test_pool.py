@@ -38,9 +38,9 @@ class One:
 def world(task, n=500):
     stream = mixed(n, seed=2, weights="fractions")
     if task == "regression":
-        return stream._replace(
-            schema=Schema(stream.schema.n_values, 1, task), y=5.0 * stream.y + np.nan_to_num(stream.x[:, 0])
-        )
+        y = 5.0 * stream.y + np.nan_to_num(stream.x[:, 0])
+        y[n // 2] = 1e6  # a wrong one
+        return stream._replace(schema=Schema(stream.schema.n_values, 1, task), y=y)
     return stream
 
 

@@ -190,6 +190,7 @@ def values(stream, seed=1):
     """The same rows with targets: what the class says, a linear part, and noise."""
     noise = np.random.default_rng(seed).normal(size=len(stream.y))
     y = 1000.0 + 50.0 * stream.y + 20.0 * np.nan_to_num(stream.x[:, 0]) + 10.0 * noise
+    y[len(y) // 2] = 1e6  # a wrong one
     return stream._replace(schema=Schema(stream.schema.n_values, 1, "regression"), y=y)
 
 
