@@ -14,6 +14,7 @@ from models.contract import LARGEST_TARGET, PREDICT, Floats, Program
 from models.draws import PoissonTable, poisson_from, uniform_at
 from models.kernel import kernel
 from models.observers import heaviest
+from models.running_scale import held
 
 # Operations of a chunk: with 256, calls take as long as trees; the more, the rarer a tree is fetched from memory, and
 # threads wait for each other. Between these two, what SCRATCH bytes have room for.
@@ -156,9 +157,9 @@ def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes,
     """Say how much a member's predictions in a chunk count, and keep its quality, both in the order of operations.
 
     vote : AVERAGE, each member alike; WEIGHTED, by the accuracy until then, (hits + 1) / (weight + 2), or the inverse
-    of the mean absolute error; MAJORITY, each member alike, and 1 for the likeliest class. errors : (n,), of each LEARN
-    what the member erred before it (0 or 1, or an absolute error; NaN, which counts for nothing, where it knew
-    nothing), or longer. quality : (3,), see above. factors : (length,), by rows, or (0,) of one that does not vote.
+    of the mean absolute error (models.running_scale); MAJORITY, each member alike, and 1 for the likeliest class.
+    errors : (n,), of each LEARN what the member erred before it (0 or 1, or an absolute error; NaN, which counts for
+    nothing, where it knew nothing), or longer. quality : (3,), see above. factors : (length,), by rows, or (0,) of one that does not vote.
     Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
     """
     # Others' rows lie beside this one, and other threads write them: so not in place.
@@ -167,6 +168,8 @@ def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes,
         if op[i] != PREDICT:
             if ordinal[i] >= 0 and errors[i] == errors[i]:
                 hit = errors[i] if regression else 1.0 - errors[i]
+                if regression and weight > 0.0:
+                    hit = held(hit, hits / weight, weight)
                 hits = fading * hits + w[i] * hit
                 weight = fading * weight + w[i]
                 seen += w[i]

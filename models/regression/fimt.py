@@ -23,6 +23,7 @@ from models.regression.leaf import (
     PER_WIDTH,
     SEEN,
     N,
+    counted,
     learn_leaf,
     learn_target,
     learnable,
@@ -297,11 +298,13 @@ def _watch(nodes, node, error, w, drift):
 
 
 @kernel
-def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
+def _adapt(nodes, layout, growth, drift, scratch, leaf, predicted, target, x, r, y, w):
     """What follows in the inner nodes from an error that `leaf` made: alternate trees learn, begin, take over or end.
 
-    error : of the prediction. Mutates nodes and scratch. O(depth + d).
+    predicted : by the leaf. target : what y counts as, for the tests: a wrong label is no drift. An alternate tree
+    learns y as it is, since it is of the time after a drift. Mutates nodes and scratch. O(depth + d).
     """
+    error = y - predicted
     links = nodes.links
     monitor = nodes.monitor
     owner = links[leaf, PARENT]
@@ -309,7 +312,7 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
         owner = links[owner, PARENT]
     watched = links[owner, PARENT] if owner >= 0 else links[leaf, PARENT]
     width = nodes.scales[PER_WIDTH, len(layout.n_values)]
-    alarmed = _watch(nodes, watched, abs(error) * width, w, drift)
+    alarmed = _watch(nodes, watched, abs(target - predicted) * width, w, drift)
     if alarmed >= 0:
         _drop_alternates(nodes, alarmed)
         for column in range(PH_N, OTHER_LOSS + 1):
@@ -397,14 +400,15 @@ def run_program(op, row, y, w, slab, out, errors, frame):
             if growth.leaf_prediction != MEAN_LEAF:
                 standardise(nodes.scales, n_values, slab, r, z)
         block = blocks[links[leaf, BLOCK]]
+        target = counted(nodes.scales, len(n_values), y[i])
         if not learns:
             known = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
             errors[i] = abs(y[i] - known) if block[N] > 0.0 else np.nan
             continue
         last_row = -1
         knew = block[N] > 0.0
-        error = y[i] - learn_target(block, n_values, weight, growth, z, slab, r, y[i], w[i])
-        above = y[i] - block[ORIGIN]
+        predicted = learn_target(block, n_values, weight, growth, z, slab, r, target, w[i])
+        above = target - block[ORIGIN]
         if m == 0:
             observe(block, n_values, offset, bins[0], scratch.places, slab, r, above, w[i])
         else:
@@ -415,11 +419,11 @@ def run_program(op, row, y, w, slab, out, errors, frame):
                 subset.x[0, j] = slab[r, f]
             observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, above, w[i])
         if told:
-            errors[i] = abs(error) if knew else np.nan
+            errors[i] = abs(y[i] - predicted) if knew else np.nan
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
             try_split(leaf, nodes, layout, growth, drift.room, scratch)
         if drift.detect:
-            _adapt(nodes, layout, growth, drift, scratch, leaf, error, slab, r, y[i], w[i])
-        widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
+            _adapt(nodes, layout, growth, drift, scratch, leaf, predicted, target, slab, r, y[i], w[i])
+        widen_all(nodes.scales, n_values, slab, r, target, w[i])
     progress[0] = 0
     return DONE

@@ -17,6 +17,7 @@ import numpy as np
 from models.contract import LARGEST_TARGET
 from models.kernel import kernel
 from models.regression.observers import HEAD, observe
+from models.running_scale import held
 
 MEAN_LEAF, MODEL_LEAF, ADAPTIVE_LEAF = 0, 1, 2
 LEAF_PREDICTIONS = {"mean": MEAN_LEAF, "model": MODEL_LEAF, "adaptive": ADAPTIVE_LEAF}
@@ -36,6 +37,15 @@ LEAST_VARIANCE = 1e-300
 def learnable(y, w):
     """Whether a label teaches: finite, not beyond LARGEST_TARGET, of a weight above 0."""
     return abs(y) <= LARGEST_TARGET and w > 0.0 and w < math.inf
+
+
+@kernel(inline=True)
+def counted(scales, last, y):
+    """What a target counts as, by the mean and the deviation of those before. last : its column of `scales`."""
+    far = y - scales[CENTRE, last]
+    n = scales[WEIGHT, last]
+    square = held(far * far, scales[M2, last] / n, n) if n > 0.0 else far * far
+    return y if square == far * far else scales[CENTRE, last] + math.copysign(math.sqrt(square), far)
 
 
 @kernel(inline=True)

@@ -26,6 +26,7 @@ from models.regression.leaf import (
     MEAN_LEAF,
     SEEN,
     N,
+    counted,
     learn_leaf,
     learnable,
     predict_leaf,
@@ -308,7 +309,8 @@ def _run(op, row, y, w, slab, out, progress, more, nodes, layout, growth, option
             return GROW
         if growth.leaf_prediction != MEAN_LEAF:
             standardise(nodes.scales, n_values, slab, r, z)
-        n = _predict(nodes, n_values, weight, growth, options, stretches, z, slab, r, y[i], w[i] if learns else 0.0)
+        target = counted(nodes.scales, len(n_values), y[i]) if learns else y[i]
+        n = _predict(nodes, n_values, weight, growth, options, stretches, z, slab, r, target, w[i] if learns else 0.0)
         if not learns:
             out[r, 0] = stretches.value[none]
             continue
@@ -317,8 +319,8 @@ def _run(op, row, y, w, slab, out, progress, more, nodes, layout, growth, option
             if leaf < 0:
                 continue
             block = nodes.blocks[nodes.links[leaf, BLOCK]]
-            learn_leaf(block, n_values, weight, offset, bins[0], growth, z, scratch.places, slab, r, y[i], w[i])
+            learn_leaf(block, n_values, weight, offset, bins[0], growth, z, scratch.places, slab, r, target, w[i])
             if block[SEEN] - block[EVALUATED] >= growth.grace_period and nodes.links[leaf, OTHER] < 0:
                 _try_split(leaf, nodes, layout, growth, options, scratch)
-        widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
+        widen_all(nodes.scales, n_values, slab, r, target, w[i])
     return DONE

@@ -9,6 +9,7 @@ figures can be compared exactly.
 import math
 
 from tests.models.naive_forests import key_of, subset
+from tests.models.naive_running_scale import near
 
 
 def missing(value):
@@ -254,6 +255,10 @@ class Tree:
                 self.scales[f].add(value, w)
         self.target.add(y, w)
 
+    def counted(self, y):
+        """A target, within what those before allow."""
+        return near(y, self.target.mean, self.target.m2 / self.target.n, self.target.n) if self.target.n > 0.0 else y
+
     def n_nodes(self):
         return len(self.root.all())
 
@@ -321,12 +326,13 @@ class FimtTwin(Tree):
             return
         path = self.path(self.root, x)
         leaf = path.pop()
-        error = y - leaf.leaf.learn(x, y, w)
+        target = self.counted(y)
+        predicted = leaf.leaf.learn(x, target, w)
         room = self.settings["max_nodes"]
         self.try_split(leaf, room - room // 4 if self.settings["drift_detection"] else room)
         if self.settings["drift_detection"]:
-            self.adapt(path, x, y, w, error)
-        self.widen(x, y, w)
+            self.adapt(path, x, y, w, predicted, target)
+        self.widen(x, target, w)
 
     def try_split(self, node, room):
         if not self.due(node) or not self.may_split(node, room):
@@ -335,11 +341,12 @@ class FimtTwin(Tree):
         if ranking and self.separates(ranking, self.bound(node.leaf)):
             node.split(ranking[0][1], ranking[0][2], node.leaf)
 
-    def adapt(self, path, x, y, w, error):
-        """path : the inner nodes from the root to the leaf that erred."""
+    def adapt(self, path, x, y, w, predicted, target):
+        """path : the inner nodes from the root to the leaf that erred. target : what y counts as."""
+        error = y - predicted
         owner = next((node for node in path if node.others), None)
         watched = path[: path.index(owner)] if owner else path
-        alarmed = [node for node in watched if self.watch(node, abs(error) * self.target.per_width, w)]
+        alarmed = [node for node in watched if self.watch(node, abs(target - predicted) * self.target.per_width, w)]
         if alarmed:
             top = alarmed[0]
             for node in top.all():
@@ -459,7 +466,7 @@ class OrtoTwin(Tree):
     def learn(self, x, y, w=1.0):
         if w <= 0.0:
             return
-        losses = []
+        losses, y = [], self.counted(y)
         self.combine(self.root, x, losses)
         for option, value in losses if self.target.n else []:  # it knew something
             option.loss = self.settings["error_fading"] * option.loss + w * (y - value) * (y - value)

@@ -9,6 +9,7 @@ import math
 from tests.models.naive_drift import NaiveScale
 from tests.models.naive_fimt import SubspaceTwin
 from tests.models.naive_forests import ForestTwin, Grown, Member, key_of, subset
+from tests.models.naive_running_scale import held
 
 LEAVES = {"mc": "mean", "nb": "model", "nba": "adaptive"}
 
@@ -28,7 +29,8 @@ class GrownValues(Grown):
         if not self.knows:
             return None
         self.off = off = abs(y - self.tree.predict(x))
-        self.hits = 0.999 * self.hits + w * off
+        counts = held(off, self.hits / self.weight, self.weight) if self.weight else off
+        self.hits = 0.999 * self.hits + w * counts
         self.weight = 0.999 * self.weight + w
         return off
 

@@ -51,6 +51,7 @@ def targets(n, seed, **world):
     rng = np.random.default_rng(seed + 1)
     linear = np.nan_to_num(stream.x[:, 0]) + 0.5 * np.nan_to_num(stream.x[:, -1])
     y = (20.0 + 5.0 * stream.y + 2.0 * linear + 0.3 * rng.normal(size=n)).round(3)
+    y[n // 2] = 1e6  # a wrong one
     return stream._replace(schema=stream.schema._replace(n_outputs=1, task="regression"), y=y)
 
 
