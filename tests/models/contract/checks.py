@@ -239,6 +239,41 @@ def test_one_class_only(name, task, case):
         assert out == pytest.approx(np.ones_like(out), abs=1e-6)
 
 
+def errors(name, task, case, y):
+    """How far a learner is off before it learns each label, on the features of `rows`."""
+    x, _ = rows(len(y), task, missing=0.0)
+    learner, out = make(name, task, case), np.zeros((len(y), 1))
+    learner.run(interleaved(len(y), y, 0), x, out)
+    return np.abs(out[:, 0] - y)
+
+
+def test_targets_far_from_zero(name, task, case):
+    """What counts is how far targets are from each other, down to where floats end: a sensor that is stuck, a time in
+    milliseconds."""
+    if task != "regression":
+        pytest.skip("only targets have a level")
+    y = rows(500, task, missing=0.0)[1] / 10.0
+    clean = np.median(errors(name, task, case, y)[100:])
+    for level in (1.0, 1e3, 1e6, 1e9, 1e12):
+        assert np.median(errors(name, task, case, level + y)[100:]) < 1.5 * clean + 1e-13 * level
+    for step in (np.spacing(7.5), 1e-9):
+        stuck = errors(name, task, case, 7.5 + step * np.round(np.clip(y, 0.0, 1.0)))
+        assert np.nanmax(stuck) < 2.0 * step + 1e-13
+
+
+def test_one_wrong_target(name, task, case):
+    """It is not believed for long: after 1,000 labels medians of errors are as without it."""
+    if task != "regression":
+        pytest.skip("a class has no size")
+    if name == "mean" and not case.parameters:
+        pytest.skip("the mean of all labels is what it says")
+    y = rows(2600, task, missing=0.0)[1]
+    clean = np.median(errors(name, task, case, y)[1600:])
+    for wrong in (1e5, 1e9):
+        y[500] = 10.0 * wrong
+        assert np.median(errors(name, task, case, y)[1600:]) < 2.0 * clean
+
+
 def test_nothing_is_known_before_the_first_label(name, task, case):
     x, y = rows(10, task)
     learner = make(name, task, case)
