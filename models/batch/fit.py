@@ -6,9 +6,9 @@ the job, classes in order. So it may be run again, anywhere, wherever the same v
 Rows become columns of float32, as both libraries have them: a numeric feature less its median in the window (a time in
 seconds has no room in 24 bits, its distance from the median has), a nominal one a column for each of its most frequent
 values. Targets are less their mean, since they are squared. CART, bagging, random forests and XGBoost are given missing
-values as such and learn where they go. AdaBoost and gradient boosting of scikit-learn take none: they are given 0, which
-is the median and "no such value". So in their trees, too, a missing value has a side at every test, which is known
-beforehand.
+values as such and learn where they go. AdaBoost and gradient boosting of scikit-learn take none: they are given 0,
+which is the median and "no such value". So in their trees, too, a missing value has a side at every test, which is
+known beforehand.
 """
 
 import hashlib

@@ -159,8 +159,8 @@ def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes,
     vote : AVERAGE, each member alike; WEIGHTED, by the accuracy until then, (hits + 1) / (weight + 2), or the inverse
     of the mean absolute error (models.running_scale); MAJORITY, each member alike, and 1 for the likeliest class.
     errors : (n,), of each LEARN what the member erred before it (0 or 1, or an absolute error; NaN, which counts for
-    nothing, where it knew nothing), or longer. quality : (3,), see above. factors : (length,), by rows, or (0,) of one that does not vote.
-    Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
+    nothing, where it knew nothing), or longer. quality : (3,), see above. factors : (length,), by rows, or (0,) of one
+    that does not vote. Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
     """
     # Others' rows lie beside this one, and other threads write them: so not in place.
     hits, weight, seen = quality[HITS], quality[WEIGHT], quality[SEEN]

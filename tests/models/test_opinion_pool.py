@@ -392,6 +392,16 @@ def test_members_that_do_not_do(given, said):
         validate("opinion-pool", "classification", given)
 
 
+def test_derivatives_that_are_rounding_move_no_weight():
+    """A step is a derivative over the root of its square, whatever its size."""
+    pool = create("opinion-pool", Schema((0,), 1, "regression"), members={"one": "mean", "two": "mean"}, rate=0.05)
+    for member, value in zip(pool.members.values(), (7.5, np.nextafter(7.5, 8.0)), strict=True):
+        member.run = lambda program, slab, out, value=value: out.__setitem__(slice(None), value)
+    for label in (0.0, 1.0):
+        pool.learn_many(np.zeros((1, 1)), [label])
+    assert pool.weights == {"one": 0.5, "two": 0.5}
+
+
 def test_a_regression_has_no_logarithmic_pool():
     with pytest.raises(ValueError, match="'linear' or 'leader'"):
         validate("opinion-pool", "regression", {"pool": "logarithmic"})
