@@ -24,6 +24,8 @@ Conventions
   the classes that occur as label (Brodersen et al.: The balanced accuracy and its posterior distribution. ICPR 2010).
 - A metric that is undefined is absent from the result: all of them before the first label; kappa when labels and
   predictions are one and the same class; kappa temporal when the baseline makes no mistake; R² of a constant target.
+- What has faded below NEGLIGIBLE of all weight did not occur: a class that has not come for long has no recall, and
+  where next to all weight repeats the label before, kappa temporal is undefined. They would be quotients of remnants.
 - A label of weight 0 is not scored, nor one of NaN, which is none, nor one whose row of predictions is NaN: it was
   never predicted.
 - AUROC is the chance that a label of a class had a greater score than one of another class, ties counted half
@@ -58,6 +60,7 @@ N_RING = 5
 
 UNIT_LIMIT = 1e100
 SMALLEST = 1e-15
+NEGLIGIBLE = 1e-6  # of all weight that has not faded
 MOST_CLASSES = 20  # the first known, of which there are figures of their own
 UNDECIDED = np.zeros((0, 1))
 
@@ -208,7 +211,7 @@ class Prequential:
         n, ring = int(self._state.n[0]), self._state.ring
         if self.fading is None:
             n = int(np.count_nonzero(ring[:, R_WEIGHT]))
-        return self._summarise(n, *self._recent_sums()) | self._ranks().mean
+        return self._summarise(n, *self._recent_sums(), self._negligible) | self._ranks().mean
 
     def confusion(self) -> Floats:
         """(K, K) float64: weight by label (row) and prediction (column) over the whole stream."""
@@ -226,12 +229,18 @@ class Prequential:
 
     def recent_by_class(self) -> dict[int, dict[str, float]]:
         """The same over the sliding window, or faded; of a window with `auroc` against the rest."""
-        found = self._of_classes(self._recent_sums()[1] / (1.0 if self.fading is None else self._state.unit[0]))
+        unit = 1.0 if self.fading is None else self._state.unit[0]
+        found = self._of_classes(self._recent_sums()[1] / unit, self._negligible)
         areas = self._ranks().areas if self.task not in VALUES else {}
         return {k: one | ({"auroc": areas[k]} if k in areas else {}) for k, one in found.items()}
 
-    def _of_classes(self, confusion: Floats) -> dict[int, dict[str, float]]:
-        return {k: one for k, one in _of_classes(confusion).items() if k == 1 or self.task != ANOMALY}
+    @property
+    def _negligible(self) -> float:
+        """The share of all weight up to which a recent weight is none."""
+        return 0.0 if self.fading is None else NEGLIGIBLE
+
+    def _of_classes(self, confusion: Floats, negligible: float = 0.0) -> dict[int, dict[str, float]]:
+        return {k: one for k, one in _of_classes(confusion, negligible).items() if k == 1 or self.task != ANOMALY}
 
     def _ranks(self) -> _Ranks:
         """Of the window as it stands. Sorting takes longer than all else that is told, so they are kept until the next
@@ -314,14 +323,14 @@ class Prequential:
     def n_bytes(self) -> int:
         return sum(array.nbytes for array in self._state)
 
-    def _summarise(self, n: int, sums: Floats, confusion: Floats) -> dict[str, float]:
+    def _summarise(self, n: int, sums: Floats, confusion: Floats, negligible: float = 0.0) -> dict[str, float]:
         result: dict[str, float] = {"n": n}
         if sums[WEIGHT] > 0.0 and self.task != ANOMALY:
-            result |= _class_metrics(sums, confusion) if self.task not in VALUES else _value_metrics(sums)
+            result |= _class_metrics(sums, confusion, negligible) if self.task not in VALUES else _value_metrics(sums)
         return result
 
 
-def _class_metrics(sums: Floats, confusion: Floats) -> dict[str, float]:
+def _class_metrics(sums: Floats, confusion: Floats, negligible: float) -> dict[str, float]:
     weight = float(sums[WEIGHT])
     labels, hits = confusion.sum(axis=1), np.diagonal(confusion, 1)
     predictions = confusion[:, 1:].sum(axis=0)
@@ -329,25 +338,26 @@ def _class_metrics(sums: Floats, confusion: Floats) -> dict[str, float]:
     chance = float((labels * predictions).sum()) / (weight * weight)
     repetition = float(sums[HITS]) / weight
     result = {"accuracy": accuracy}
-    if chance < 1.0:
+    if chance < 1.0 - negligible:
         result["kappa"] = (accuracy - chance) / (1.0 - chance)
-    if repetition < 1.0:
+    if repetition < 1.0 - negligible:
         result["kappa_temporal"] = (accuracy - repetition) / (1.0 - repetition)
     result["log_loss"] = float(sums[LOSS]) / weight
-    occurring = labels + predictions > 0.0
+    occurring, labelled = labels + predictions > negligible * weight, labels > negligible * weight
     result["f1_macro"] = float(np.mean(2.0 * hits[occurring] / (labels[occurring] + predictions[occurring])))
-    result["balanced_accuracy"] = float(np.mean(hits[labels > 0.0] / labels[labels > 0.0]))
+    result["balanced_accuracy"] = float(np.mean(hits[labelled] / labels[labelled]))
     return result
 
 
-def _of_classes(confusion: Floats) -> dict[int, dict[str, float]]:
+def _of_classes(confusion: Floats, negligible: float) -> dict[int, dict[str, float]]:
     """See `Prequential.by_class`."""
+    least = negligible * float(confusion.sum())
     hits, labels, predictions = np.diagonal(confusion, 1), confusion.sum(axis=1), confusion[:, 1:].sum(axis=0)
     found = {}
-    for k in np.flatnonzero(labels + predictions > 0.0).tolist():
-        totals = {"recall": labels[k], "precision": predictions[k], "f1": 0.5 * (labels[k] + predictions[k])}
-        known = {name: float(hits[k] / total) for name, total in totals.items() if total > 0.0}
-        found[k] = {"n": float(labels[k]), **known}
+    for k in np.flatnonzero(labels + predictions > least).tolist():
+        totals = {"recall": labels[k], "precision": predictions[k]}
+        known = {name: float(hits[k] / total) for name, total in totals.items() if total > least}
+        found[k] = {"n": float(labels[k]), **known, "f1": float(2.0 * hits[k] / (labels[k] + predictions[k]))}
     return found
 
 

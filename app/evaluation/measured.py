@@ -14,12 +14,12 @@ from app.evaluation.auroc import Ranking
 from app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
 from models import auroc
 from models.contract import LEARN, Floats, Program
-from models.prequential import Prequential
+from models.prequential import NEGLIGIBLE, Prequential
 from topics.records import ANOMALY, VALUES
 
 FROM_FIRST = "from_first_label"  # of a result: see FromFirstLabel.result
 NOTHING = -1  # was known
-NEGLIGIBLE = 1e-9  # a weight that has faded so far does not count in the AUROC of a fading past
+FADED = 1e-9  # the weight of a label at which its scores are forgotten
 
 
 class Recent(NamedTuple):
@@ -61,10 +61,10 @@ class Measured(Prequential):
         self._signal = Signal({name: {} for name in detectors}, kind, seed=seed)
         self.changes: list[dict[str, Any]] = []
         self._ranking = Ranking()
-        self._reach = 0 if fading is None else math.ceil(math.log(NEGLIGIBLE) / math.log(fading))
+        self._reach = 0 if fading is None else math.ceil(math.log(FADED) / math.log(fading))
         self._recent = Recent(np.zeros(0, np.int64), np.zeros((0, n_outputs)), np.zeros(0))
         self._hits = self._weight = self._running = 0.0
-        self._n = 0
+        self._n = self._unforeseen = 0
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache."""
@@ -94,6 +94,7 @@ class Measured(Prequential):
             guess = np.where((guess == NOTHING) | np.isnan(named), guess, named).astype(np.int64)
         self._count_hits(w * (guess == y), w)
         unknown = guess == NOTHING
+        self._unforeseen += int((p[np.arange(len(y)), y] == 0.0)[~unknown].sum())
         if unknown.any():  # even over the classes known by then, as in the log loss
             seen = np.logical_or.accumulate(np.eye(len(known), dtype=bool)[y], axis=0) | known
             p[unknown] = (seen / seen.sum(axis=1, keepdims=True))[unknown]
@@ -114,9 +115,10 @@ class Measured(Prequential):
 
     def metrics(self) -> dict[str, float]:
         """As Prequential.metrics, with the mean of the running accuracy: of the accuracy over all labels so far, at
-        each label."""
+        each label; and with how many labels were of classes that had no probability, if any were."""
         found = super().metrics()
-        return found | {"mean_running_accuracy": self._running / self._n} if self._n else found
+        found |= {"mean_running_accuracy": self._running / self._n} if self._n else {}
+        return found | ({"unforeseen": self._unforeseen} if self._unforeseen else {})
 
     def ranked(self) -> dict[str, float]:
         """auroc over the whole run, and auroc_error where it may be wrong (app.evaluation.auroc). See `classes`."""
@@ -124,13 +126,14 @@ class Measured(Prequential):
         return {} if area is None else {"auroc": area} | ({"auroc_error": error} if error > 0.0 else {})
 
     def recent(self) -> dict[str, float]:
-        """As `windowed`, with the AUROC over the fading past, too."""
+        """As `windowed`, with the AUROC over the fading past, too, of classes that are in it."""
         found = super().windowed()
         if self.fading is None:
             return found
         y, p, w = self._recent
-        age = np.arange(len(w) - 1, -1, -1)
-        area = auroc.mean(auroc.areas(y, p, w * np.power(self.fading, age, dtype=np.float64)))
+        w = w * np.power(self.fading, np.arange(len(w) - 1, -1, -1), dtype=np.float64)
+        there = np.bincount(y, w)[y] > NEGLIGIBLE * w.sum()  # labels of classes that have not faded away
+        area = auroc.mean(auroc.areas(y[there], p[there], w[there]))
         return found if area is None else found | {"auroc": area}
 
     def classes(self, names: Sequence[Any]) -> dict[str, dict[str, float]]:

@@ -76,6 +76,18 @@ def test_auroc_of_a_fading_past_weighs_labels():
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
+def test_labels_that_had_no_probability_are_counted(n_classes):
+    """They are most of the log loss: 34.5 nats each."""
+    y, p = labels(300, n_classes, seed=5)
+    p[200:, -1] = 0.0
+    evaluation = Measured("classification", n_classes)
+    for part in (slice(0, 120), slice(120, 300)):
+        evaluation.score(program(y[part]), p[part])
+    n = int((y[200:] == n_classes - 1).sum())
+    assert evaluation.metrics()["unforeseen"] == n > 10
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
 def test_beyond_its_room_auroc_says_how_wrong_it_may_be(n_classes):
     """Scores that go on rising, so that cells made of the first ones do not fit the later ones."""
     y, p = labels(60_000, n_classes, seed=1)
@@ -120,6 +132,7 @@ def test_what_is_not_scored_and_what_was_not_known():
     assert evaluation.metrics()["n"] == 4
     assert evaluation.ranked()["auroc"] == oracle.roc_auc_score(y[:4], [1.0, 0.5, 0.1, 0.8])
     assert evaluation.metrics()["mean_running_accuracy"] == pytest.approx((0 / 1 + 0 / 2 + 1 / 3 + 2 / 4) / 4)
+    assert "unforeseen" not in evaluation.metrics()
     op = np.array([PREDICT, LEARN, LEARN, PREDICT], np.int8)
     shares = {"n": 2.0, "recall": 0.5, "precision": 1.0, "f1": 2 / 3}
     ranked = {

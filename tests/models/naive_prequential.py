@@ -2,6 +2,8 @@
 
 import math
 
+NEGLIGIBLE = 1e-6  # of all weight that has not faded
+
 
 class NaivePrequential:
     """Metrics over the list of all labels; `window` and `fading` pick and weigh them when asked."""
@@ -39,7 +41,7 @@ class NaivePrequential:
             return self._summary(items, [item["weight"] for item in items], len(items)) | area
         n = len(self.labels)
         weights = [item["weight"] * self.fading ** (n - 1 - i) for i, item in enumerate(self.labels)]
-        return self._summary(self.labels, weights, n)
+        return self._summary(self.labels, weights, n, NEGLIGIBLE)
 
     def by_class(self, recent):
         """Class -> n, recall, precision, f1, each from its definition."""
@@ -50,13 +52,15 @@ class NaivePrequential:
         def total(holds):
             return sum(weight for item, weight in zip(items, weights, strict=True) if holds(item))
 
-        found = {}
+        found, least = {}, NEGLIGIBLE * sum(weights) if fades else 0.0
         for k in {int(item["label"]) for item in items} | {item["prediction"] for item in items} - {None}:
             labels, guesses = total(lambda item, k=k: item["label"] == k), total(lambda i, k=k: i["prediction"] == k)
             hits = total(lambda item, k=k: item["label"] == item["prediction"] == k)
+            if labels + guesses <= least:
+                continue
             found[k] = {"n": labels, "f1": 2 * hits / (labels + guesses)}
-            found[k] |= {"recall": hits / labels} if labels else {}
-            found[k] |= {"precision": hits / guesses} if guesses else {}
+            found[k] |= {"recall": hits / labels} if labels > least else {}
+            found[k] |= {"precision": hits / guesses} if guesses > least else {}
             found[k] |= {"auroc": self.areas()[k]} if recent and k in self.areas() else {}
         return found
 
@@ -85,7 +89,8 @@ class NaivePrequential:
             return None
         return found[max(found)] if len(classes) == 2 else sum(found.values()) / len(found)
 
-    def _summary(self, items, weights, n):
+    def _summary(self, items, weights, n, least=0.0):
+        """least : the share of all weight up to which a class did not occur."""
         total = sum(weights)
         if not items or total == 0:
             return {"n": n}
@@ -118,6 +123,8 @@ class NaivePrequential:
         )
         scores = []
         for k in classes:
+            if mean(lambda item, k=k: (item["label"] == k) + (item["prediction"] == k)) <= least:
+                continue
             hits = mean(lambda item, k=k: item["label"] == k and item["prediction"] == k)
             precision_base = mean(lambda item, k=k: item["prediction"] == k)
             recall_base = mean(lambda item, k=k: item["label"] == k)
@@ -128,6 +135,8 @@ class NaivePrequential:
                 scores.append(2 * precision * recall / (precision + recall))
         recalls = []
         for k in {int(item["label"]) for item, weight in pairs if weight > 0}:
+            if mean(lambda item, k=k: item["label"] == k) <= least:
+                continue
             hits = mean(lambda item, k=k: item["label"] == k and item["prediction"] == k)
             recalls.append(hits / mean(lambda item, k=k: item["label"] == k))
         result = {
@@ -137,8 +146,9 @@ class NaivePrequential:
             "log_loss": mean(lambda item: item["loss"]),
             "f1_macro": sum(scores) / len(scores),
         }
-        if len(classes) > 1 or any(item["prediction"] is None for item in items):
+        some = len(classes) > 1 or any(item["prediction"] is None for item in items)
+        if some and chance < 1 - least:
             result["kappa"] = (accuracy - chance) / (1 - chance)
-        if any(item["label"] != item["previous"] for item in items):
+        if any(item["label"] != item["previous"] for item in items) and repetition < 1 - least:
             result["kappa_temporal"] = (accuracy - repetition) / (1 - repetition)
         return result

@@ -305,6 +305,20 @@ def test_fading_is_rescaled_before_it_overflows():
     assert evaluation.windowed()["accuracy"] == pytest.approx((hits * weights).sum() / weights.sum())
 
 
+def test_what_has_faded_away_did_not_occur():
+    """One class for 1,950 labels: of the others 3e-9 of a label are left, and no quotient is made of that."""
+    y, out = random_labels(2100)
+    y[150:] = 1.0
+    out[150:] = np.where(np.arange(1950)[:, None] % 20 == 0, [0.6, 0.4, 0.0], [0.1, 0.8, 0.1])
+    evaluation = Prequential("classification", K, fading=0.99)
+    score_all(evaluation, y, out)
+    recent = evaluation.windowed()
+    assert recent["balanced_accuracy"] == pytest.approx(recent["accuracy"], abs=1e-9)
+    assert recent["accuracy"] == pytest.approx(0.95, abs=0.01)
+    assert "kappa_temporal" not in recent
+    assert "recall" not in evaluation.recent_by_class()[0]
+
+
 def test_windows_do_not_drift():
     """After a million labels the window equals, to the last bit, one that saw only its own labels."""
     n = 1_000_000
