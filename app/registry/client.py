@@ -54,6 +54,7 @@ class Registry:
     def __init__(self, settings: "RegistrySpec", environment: Mapping[str, str]) -> None:
         self.settings = settings
         self._addresses = settings.addresses
+        self._sent: set[str] = set()  # secrets of the last session, which an answer may hold
         self._environment = environment
 
     @classmethod
@@ -128,9 +129,12 @@ class Registry:
         settings = self.settings
         headers, auth = {"Accept": f"{CONTENT_TYPE}, application/json"}, None
         if settings.token is not None:
-            headers["Authorization"] = f"Bearer {self._secret('token', settings.token)}"
+            token = self._secret("token", settings.token)
+            headers["Authorization"], self._sent = f"Bearer {token}", {token}
         if settings.username is not None and settings.password is not None:
-            auth = aiohttp.BasicAuth(settings.username, self._secret("password", settings.password), "utf-8")
+            password = self._secret("password", settings.password)
+            auth = aiohttp.BasicAuth(settings.username, password, "utf-8")
+            self._sent = {password, auth.encode().removeprefix("Basic ")}
         tls: Any = self._context() if settings.url.startswith("https:") else True
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=tls, limit=AT_ONCE),
@@ -215,7 +219,12 @@ class Registry:
         return f"the registry {self} cannot be reached ({_reason(error)}): start it, or correct registry.url"
 
     def _refused(self, status: int, found: Any) -> str:
-        said = f": {_printed(found['message'], 200)}" if isinstance(found, dict) and "message" in found else ""
+        said = ""
+        if isinstance(found, dict) and "message" in found:
+            message = str(found["message"])
+            for secret in filter(None, self._sent):
+                message = message.replace(secret, "***")
+            said = f": {_printed(message, 200)}"
         cures = {
             401: "give registry.username and registry.password, or registry.token, that it knows",
             403: "let this user read the schemas (and for --register, write them)",

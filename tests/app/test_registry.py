@@ -90,6 +90,12 @@ def test_secrets_come_from_elsewhere_and_go_nowhere_else(tmp_path: Path) -> None
         asked(ask, {"/api/schemas/ids/1": (401, {"message": "no"})}, {"P": PASSWORD}, username="u", password="${P}")
     assert PASSWORD not in str(error.value)
     assert "refuses with status 401: no; give registry.username" in str(error.value)
+    # A registry, or a proxy before it, that repeats what it was sent.
+    for settings in ({"token": "${P}"}, {"username": "u", "password": "${P}"}):
+        echo = {"message": f"Bearer {PASSWORD}, Basic dTpjb3JyZWN0LWhvcnNl, no"}
+        with pytest.raises(RegistryError, match=r"Bearer \*\*\*, ") as error:
+            asked(ask, {"/api/schemas/ids/1": (401, echo)}, {"P": PASSWORD}, **settings)
+        assert "username" not in settings or "dTpjb3JyZWN0LWhvcnNl" not in str(error.value)
 
 
 @pytest.mark.parametrize(
