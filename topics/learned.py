@@ -171,7 +171,8 @@ def _are_terms(terms: Terms, values: list[list[Scalar] | None], classes: list[Sc
         return False
     costs = [cost for row in (terms.costs or {}).values() for cost in row.values()]
     return (
-        all(most > 0 for most, _ in bounds if most is not None)
+        0 <= terms.seed < 2**31
+        and all(most > 0 for most, _ in bounds if most is not None)
         and all(0.0 < weight < np.inf for weight in terms.weights.values())
         and all(0.0 <= cost < np.inf for cost in costs)
     )

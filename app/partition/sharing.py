@@ -287,7 +287,7 @@ class Sharing:
 
     def fit(self, found: Sequence[LearnedRecord]) -> int:
         """Give codes to the values and classes of records, in the order in which they list them. Returns for how many
-        classes there are predictions, where terms allow as many: more may be declared where these were made."""
+        classes there are predictions, where these are as many as the terms allow: so many may be declared there."""
         for record in found:
             if record.first + record.n <= self.numbers.get(record.partition, 0):
                 continue
@@ -297,7 +297,7 @@ class Sharing:
                     if known is not None:
                         known.code(value)
         widths = [n for one in found for key, (n, _) in one.out.items() if not key.endswith(DECIDED)]
-        return max((n for n in widths if n <= max(2, self.terms.most_classes or 0)), default=0)
+        return max((n for n in widths if n == max(2, self.terms.most_classes or 0)), default=0)
 
     def waiting(self, piece: Piece) -> list[int]:
         """Which records of the log, that come next, are commands to wait with for an instance. A command that was

@@ -152,6 +152,20 @@ def broken() -> list[LearnedRecord]:
         change(one, values=[["x"], *one.values[1:]]),
         change(one, out={"champion": (3, b"12345678")}),
         change(one, x=np.full((one.n, 3), 0.5).tobytes()),
+        *(
+            change(one, terms=change(one.terms, **wrong))
+            for wrong in (
+                {"seed": -1},
+                {"most": [None, 5]},
+                {"most": [5, 5, 5]},
+                {"most_classes": None},
+                {"most_classes": 0},
+                {"weights": {"p": 0.0}},
+                {"weights": {"p": float("nan")}},
+                {"costs": {"p": {"q": float("inf")}}},
+                {"costs": {"p": {"q": -1.0}}},
+            )
+        ),
     ]
 
 
