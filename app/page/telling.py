@@ -27,6 +27,11 @@ FIELDS = {REGRESSION: ("mae", "rmse", "r2"), ANOMALY: ("auroc",)}
 
 DRIFTS = ("drift", "reset", "replace-started")  # kinds of events that a drift begins
 
+UNREAD = (
+    ": they were added since the stream began, and the next start will be refused. Give the stream a new name, which "
+    "starts afresh, or create the topic again."
+)
+
 GOOD, NEWS, WORSE, BAD = "good", "news", "worse", "bad"  # colours
 
 
@@ -111,6 +116,12 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
         said = [text("Nobody works on "), strong(listed(alone))]
         said += [text(" since "), since(max(known))] if known else []
         return Verdict("nobody", BAD, [*said, text(f". Start a worker: riparian worker {path}"), *_then(quality)])
+    added = unread(view)
+    if added:
+        where = [f"{listed(partitions)} of {topic}" for topic, partitions in added.items()]
+        verb = "is" if sum(map(len, added.values())) == 1 else "are"
+        said = [strong(f"{_capital(' and '.join(where))} {verb} not read"), text(UNREAD)]
+        return Verdict("unread", BAD, [*said, *_then(quality)])
     withheld = _paused(view)
     if withheld is not None:
         return Verdict("paused", WORSE, [*withheld, *_then(quality)])
@@ -135,6 +146,13 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
     n = len(view.partitions)
     keeps = "its partition keeps up" if n == 1 else f"{n} partitions keep up"
     return Verdict("good", GOOD, [text("All is well. "), *quality[:-1], text(f"{quality[-1]['text'][:-1]}; {keeps}.")])
+
+
+def unread(view: StreamView) -> dict[str, list[int]]:
+    """Input topic -> partitions that were added to it and that no worker reads, as the newest record says."""
+    newest = max(view.partitions.values(), key=lambda seen: seen.last.time, default=None)
+    told = {} if newest is None else newest.last.unread
+    return {topic: told[topic] for topic in view.spec.input_topics.values() if told.get(topic)}
 
 
 def gone(away: int) -> Verdict:
@@ -485,6 +503,7 @@ def status(
         "newest": view.newest,
         "works": any(row["state"] != "nobody" for row in rows),
         "file_said": view.file_said,
+        "unread": unread(view),
         "alarm": ALARM,
         "verdict": found._asdict(),
         "tiles": figures,

@@ -84,6 +84,14 @@ def test_without_a_worker_the_lag_is_what_the_topics_hold_and_figures_carry_thei
     assert [row["state"] for row in gone["partitions"]] == ["up to date", "nobody"]
 
 
+def test_partitions_that_nobody_reads_are_told():
+    view = living(view_of(), unread={"taps.features": [2, 3], "another": [7]})
+    found, said = told(view)
+    assert (found.kind, found.level) == ("unread", "bad")
+    assert said.startswith("Partitions 2 and 3 of taps.features are not read: they were added since the stream began")
+    assert telling.status(view, NOW, "x")["unread"] == {"taps.features": [2, 3]}
+
+
 def test_a_page_follows_its_stream_file():
     text = STREAM.format(task="classification")
     view = living(StreamView(loads(text)))

@@ -177,7 +177,7 @@ const app = {
     else if (!newest) this.pill("", "Waiting for a worker");
     else if (!works) this.pill("lost", `No worker since ${moment(newest, now)}`);
     else this.pill("live", "Live");
-    const sign = { drift: "▲ drift · ", nobody: "▲ no worker · ", paused: "paused · ", behind: "behind · ", late: "no labels · " }[verdict.kind] ?? "";
+    const sign = { drift: "▲ drift · ", nobody: "▲ no worker · ", unread: "▲ not read · ", paused: "paused · ", behind: "behind · ", late: "no labels · " }[verdict.kind] ?? "";
     document.title = away ? `▲ Kafka · ${this.stream}` : `${sign}${this.stream} · Riparian`;
     const badge = document.querySelector('[data-tab="deadletters"]');
     if (badge) badge.replaceChildren("Dead letters", ...(letters ? [h("span", { class: "n" }, count(letters))] : []));
