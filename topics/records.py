@@ -317,9 +317,12 @@ class Place(msgspec.Struct, frozen=True):
     label_index: int = 0
 
     def places(self, bits: IndexBits) -> tuple[int, ...]:
-        """In each log, the features first (`topics.places`)."""
+        """In each log, the features first (`topics.places`). ValueError where one is none that Kafka can have."""
         place = place_of(self.offset, self.index, bits.features)
-        return place, place_of(self.label_offset, self.label_index, bits.labels), *self.further()
+        found = place, place_of(self.label_offset, self.label_index, bits.labels), *self.further()
+        if min(found) < 0 or max(found) >= 1 << 63:
+            raise ValueError(f"it is of offset {max(self.offset, self.label_offset, *self.further())}")
+        return found
 
     def further(self) -> tuple[int, ...]:
         """The next offsets of further input logs."""

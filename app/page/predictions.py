@@ -95,7 +95,7 @@ def _said(spec: Spec, found: Found, label: Mapping[str, Any] | None) -> list[dic
             row["alert"] = part["alert"]
         if label is not None and y is not None:
             if spec.task in VALUES:
-                row["error"] = float(y) - float(label["y"])
+                row["error"] = float(y) - float(label["y"]) if isinstance(y, int | float) else None
             else:
                 row["right"] = canonical(y) == canonical(label["y"])  # true, 1.0 and "1": as JSON writes them, or texts
         rows.append(row)

@@ -7,6 +7,8 @@ id if it was the key, then in the other partitions; the newest prediction of the
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from app.errors import StateError
 from app.kafka.connection import Connection
 from app.kafka.partitioner import partitions_of
@@ -17,7 +19,23 @@ from app.registry.telling import predictions, tell
 from app.stream_file.spec import Spec
 from topics.names import LABELS
 from topics.places import offset_of
-from topics.records import RawBatch, Unknown
+from topics.records import Name, RawBatch, Text, Unknown, Whole
+
+
+class Said(msgspec.Struct):
+    """What a model said, of the types that a prediction has in JSON. Anybody may have written it."""
+
+    y: Text | Whole | float | bool | None = None
+    p: dict[str, float | None] | float | None = None
+    alert: bool | None = None
+    model: Name | None = None
+
+
+class Sent(Said, kw_only=True):
+    offset: Whole
+    label_offset: Whole
+    challengers: dict[Name, Said] | None = None
+
 
 STEP = 20_000  # records
 MOST_LABELS = 1_000_000  # that are read after a prediction
@@ -119,6 +137,7 @@ async def _within(
                 for value in codec.split_predictions(record.value):
                     made = codec.read_prediction(value)
                     if made.get("id") == id_:
+                        msgspec.convert(made, Sent)
                         places = codec.read_place(value).places(codec.index_bits)
                         found = Found(partition, record.offset, record.timestamp, places, made, 0)
             except ValueError:  # somebody else's

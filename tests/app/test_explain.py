@@ -2,12 +2,14 @@
 
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
 
 from app import inspection
 from app.cli.explain import lines
 from app.page.predictions import _said, branch_of, path_of, roots_of
+from app.state import finding
 from app.state.finding import Found
 from app.stream_file import spec as stream_file
 from tests.models.contract.worlds import learn, make, predict, rows
@@ -104,3 +106,14 @@ def test_a_class_that_is_no_text_is_right_where_its_label_says_the_same(tmp_path
     assert shown[0].startswith(f"1: {text} by last-label")
     assert f"  champion: {text}: {'right' if right else 'wrong'}" in shown
     assert "  nb: nothing" in shown
+
+
+@pytest.mark.parametrize(
+    "of",
+    [{"y": 10**400}, {"p": {"a": "x"}}, {"challengers": {"b": {"y": [1]}}}, {"offset": 2**63}],
+)
+def test_a_prediction_that_no_worker_sends_is_somebody_else_s(of):
+    good = {"id": "a", "offset": 1, "label_offset": 1, "y": 3, "p": {"a": 0.5}, "challengers": {"b": {"y": None}}}
+    msgspec.convert(good, finding.Sent)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(good | of, finding.Sent)

@@ -24,6 +24,7 @@ from app.worker.letters import letters
 from tests.app.test_audit import Row, version
 from topics import codecs, reports
 from topics.formats.json import JsonCodec
+from topics.formats.json_predictions import place_reader
 from topics.names import HEADER_INDEX, HEADER_OFFSET, INPUTS
 from topics.places import BITS, IndexBits, begun, index_of, next_places, offset_of, place_of
 from topics.records import Packed, Place, RawBatch
@@ -356,3 +357,16 @@ def test_events_of_drift_are_compared_by_places():
 def test_what_a_record_says_of_its_place_is_read_back():
     assert Place(3, 4).places(IndexBits()) == (3, 4)
     assert Place(3, 4, 5, 6).places(IndexBits(BITS, BITS)) == (place_of(3, 5, BITS), place_of(4, 6, BITS))
+
+
+@pytest.mark.parametrize(
+    "of", [{"offset": 2**63}, {"offset": 10**400}, {"offset": -1}, {"label_offset": 2**63}, {"offset": 2**43}]
+)
+def test_a_place_that_kafka_cannot_have_is_none(of):
+    """It would leave an int64 in whoever reads the predictions back: a worker that recovers, an audit, the page."""
+    read = place_reader()(json.dumps({"offset": 1, "label_offset": 1, **of}).encode())
+    with pytest.raises(ValueError, match="it is of offset"):
+        read.places(IndexBits(20, 20))
+    for value in (b'{"q":' + b"[" * 100_000, b"\xff", None):
+        with pytest.raises(ValueError, match=""):
+            place_reader()(value)

@@ -236,7 +236,9 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
         look.until_said("does not answer since", "#pill")
         own_broker.start()
         until(lambda: ui.status(name)["away"] is None)
+        assert not ui.status(name)["works"]
         with s.worker() as worker:
+            until(lambda: ui.status(name)["works"])
             page.wait_for_function("() => !document.querySelector('main').textContent.includes('Nobody works')")
             assert worker.stop() == 0
         assert not [line for line in look.wrong if "ERR_" not in line], look.wrong

@@ -25,6 +25,7 @@ from topics.formats.predictions import alerts, members, opinions
 from topics.names import CHAMPION
 from topics.prediction_columns import PredictionColumns
 from topics.records import Floats, Place, place_type
+from topics.reports import reader
 from topics.slices import of_texts
 from topics.vocabulary import Vocabulary
 
@@ -194,15 +195,8 @@ class PredictionWriter:
 
 def place_reader(further: Sequence[str] = ()) -> Callable[[bytes | None], Place]:
     """What reads where a prediction record stands: ValueError where it is no prediction."""
-    decode: Callable[[bytes], Place] = msgspec.json.Decoder(place_type(further)).decode
-
-    def read_place(value: bytes | None) -> Place:
-        try:
-            return decode(value or b"")
-        except msgspec.DecodeError as error:
-            raise ValueError(str(error)) from error
-
-    return read_place
+    read: Callable[[bytes | None], Place] = reader(place_type(further))
+    return read
 
 
 def _ints(values: Any) -> Any:
