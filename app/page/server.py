@@ -228,7 +228,7 @@ class Page:
         read: dict[str, Any] = {}
         while True:
             for name, view in self.views.items():
-                await asyncio.to_thread(_follow, view, Path(self._paths[name]), read)
+                await asyncio.to_thread(follow, view, Path(self._paths[name]), read)
             await asyncio.sleep(FILE_SECONDS)
 
     async def _health(self, request: web.Request) -> web.Response:
@@ -380,7 +380,7 @@ class Page:
                 await asyncio.wait_for(self._closing.wait(), TELL_SECONDS)
 
 
-def _follow(view: StreamView, path: Path, read: dict[str, Any]) -> None:
+def follow(view: StreamView, path: Path, read: dict[str, Any]) -> None:
     """Read a stream file where it has changed. read : path -> what it was like when it was read."""
     try:
         found = path.stat()
@@ -389,6 +389,7 @@ def _follow(view: StreamView, path: Path, read: dict[str, Any]) -> None:
             read[str(path)] = now
             view.renew(stream_file.load(path))
     except (OSError, RiparianError) as error:
+        read[str(path)] = None  # once it is in order, it is read, whether it has changed or not
         view.file_said = str(error)
 
 

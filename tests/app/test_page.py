@@ -13,7 +13,7 @@ from app.kafka.connection import Connection
 from app.kafka.ports import listen
 from app.page import models, telling
 from app.page.actions import Actions
-from app.page.server import Page
+from app.page.server import Page, follow
 from app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, OTHER, OTHERS, StreamView, as_json
 from app.stream_file.durations import format_duration
 from app.stream_file.spec import loads
@@ -92,17 +92,29 @@ def test_partitions_that_nobody_reads_are_told():
     assert telling.status(view, NOW, "x")["unread"] == {"taps.features": [2, 3]}
 
 
-def test_a_page_follows_its_stream_file():
-    text = STREAM.format(task="classification")
+def test_a_page_follows_its_stream_file(tmp_path):
+    text, path, read = STREAM.format(task="classification"), tmp_path / "taps.yaml", {}
+    path.write_text(text)
     view = living(StreamView(loads(text)))
+    follow(view, path, read)
     view.take_report(model("third", accuracy=0.5))
     assert "third" not in {row["role"] for row in telling.models(view)}
-    view.renew(loads(text.replace("second:", "third:")))
+    path.write_text(text.replace("second:", "third: "))
+    follow(view, path, read)
     view.take_report(model("third", accuracy=0.5))
     assert "third" in {row["role"] for row in telling.models(view)}
-    view.renew(loads(text.replace("partitions: 2", "partitions: 3")))
-    assert "another number of partitions" in telling.status(view, NOW, "x")["file_said"]
-    assert view.spec.partitions == 2
+    for other, why in (
+        (text.replace("partitions: 2", "partitions: 3"), "another number of partitions"),
+        (text.replace("champion", "champ"), "champ"),
+        (None, "No such file"),
+    ):
+        path.unlink() if other is None else path.write_text(other)
+        follow(view, path, read)
+        assert why in telling.status(view, NOW, "x")["file_said"]
+        assert view.spec.partitions == 2
+        path.write_text(text)
+        follow(view, path, read)
+        assert view.file_said is None
 
 
 def test_a_drift_now_is_told_with_its_figures_until_it_is_past():
