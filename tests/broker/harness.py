@@ -22,6 +22,8 @@ import numpy as np
 import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.structs import ConsumerRecord, TopicPartition
 from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
@@ -265,6 +267,24 @@ def append(broker: str, topic: str, key: bytes | None, value: bytes | None) -> N
     async def run() -> None:
         async with AIOKafkaProducer(bootstrap_servers=broker, max_request_size=2_000_000) as producer:
             await producer.send_and_wait(topic, value, key=key, partition=0)
+
+    wait_on(run())
+
+
+def produce(broker: str, topic: str, data: bytes, partition: int = 0) -> None:
+    """Append a record batch as it is (`tests.batches`), by a plain Produce request."""
+
+    async def run() -> None:
+        client = AIOKafkaClient(bootstrap_servers=broker)
+        try:
+            await client.bootstrap()
+            await client.add_topic(topic)
+            while (node := client.cluster.leader_for_partition(TopicPartition(topic, partition))) in (None, -1):
+                await client.force_metadata_update()
+            answer = await client.send(node, ProduceRequest(None, 1, 5000, [(topic, [(partition, data)])]))
+            assert answer.topics[0][1][0][1] == 0, answer
+        finally:
+            await client.close()
 
     wait_on(run())
 

@@ -14,7 +14,18 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from app.kafka.ports import free_port
 from app.state import checkpoint
 from app.state.changelog import ensure_changelog
-from tests.broker.harness import PATIENCE, Stream, administer, append, delete_before, instances, read, state_log
+from tests import batches
+from tests.broker.harness import (
+    PATIENCE,
+    Stream,
+    administer,
+    append,
+    delete_before,
+    instances,
+    produce,
+    read,
+    state_log,
+)
 from tests.processes import until
 from topics.names import changelog_topic
 
@@ -226,3 +237,36 @@ def test_a_prediction_that_its_topic_does_not_take_is_a_dead_letter_and_the_stre
     assert [int(one["riparian-offset"]) for one in letters] == refused
     assert {one["riparian-reason"] for one in letters} == {"prediction-too-large"}
     assert [p["offset"] for p in s.predictions()] == [i for i in range(400) if i not in refused]
+
+
+def test_batches_that_no_client_writes_lose_no_record_and_end_no_worker(stream):
+    """Offsets within a batch that jump, go back or repeat, and attributes: Kafka takes them, and counts the records."""
+    s = stream(control=True)
+    rows = instances(400)
+
+    def odd(topic, records, aheads, attributes=0, **about):
+        made = [
+            batches.record(ahead, one.value, one.key, one.time - records[0].time, (), attributes)
+            for ahead, one in zip(aheads, records, strict=True)
+        ]
+        produce(s.broker, topic, batches.batch(made, first=records[0].time, greatest=records[-1].time))
+
+    def give(start, aheads, attributes=0):
+        stop = start + len(aheads)
+        for topic, records in zip((s.spec.topics.features, s.spec.topics.labels), rows, strict=True):
+            odd(topic, records[start:stop], aheads, attributes)
+
+    give(0, [3 * i for i in range(40)])  # 78 records of others would be passed over
+    s.give(rows, 40, 140)
+    give(140, [0] * 20)
+    give(160, [-i for i in range(20)])
+    command = batches.record(2**31 - 1, b"no command", attributes=200)
+    produce(s.broker, s.spec.topics.control, batches.batch([command], first=rows[0][0].time))
+    give(180, [0, 2**31 - 1], attributes=128)
+    s.run(182)
+    s.give(rows, 182, 400)
+    learner = s.check(s.run(400))
+    assert learner.pending.counts["joined"] == 400
+    assert [one["offset"] for one in s.predictions()] == list(range(400))
+    assert [letter["riparian-topic"] for letter in s.letters()] == [s.spec.topics.control]
+    s.holds()
