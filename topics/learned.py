@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from topics.vocabulary import Scalar
+from topics.vocabulary import MAX_TEXT, Scalar
 
 VERSION = 1
 MOST_ROWS = 65_536  # of a record
@@ -119,6 +119,8 @@ class LearnedCommand(msgspec.Struct, array_like=True, frozen=True):
     value: bytes | None
 
 
+_MOST = 1 << 62  # of counts, places and times: no partition comes so far
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(LearnedRecord)
 _command_decoder = msgspec.msgpack.Decoder(LearnedCommand)
@@ -144,16 +146,20 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
     if found.version != VERSION:
         raise ValueError(f"it has format {found.version}, and this version reads format {VERSION}")
     if isinstance(found, LearnedCommand):
-        if found.offset < 0:
+        if not 0 <= found.offset < _MOST:
             raise ValueError("a command of no place")
         return found
     n, d = found.n, len(found.values)
     widths = all(0 < width <= 10_000 and len(data) == 8 * n * width for width, data in found.out.values())
     if not 0 < n <= MOST_ROWS or len(found.y) != 8 * n or len(found.at) != 8 * n or len(found.x) != 8 * n * d:
         raise ValueError("its columns are not equally long")
-    if not widths or min(found.first, found.partition, *found.places.values(), 0) < 0:
+    counts = found.first, found.partition, *found.places.values()
+    if not widths or min(counts) < 0 or max(counts) >= _MOST or found.partition >= 100_000 or abs(found.time) >= _MOST:
         raise ValueError("its columns or numbers are none")
-    x, y, at, _ = found.columns()
+    texts = (value for known in (*found.values, found.classes) for value in known or ())
+    if any(isinstance(value, str) and len(value) > MAX_TEXT for value in texts):
+        raise ValueError(f"a value or class of more than {MAX_TEXT:,} characters")
+    x, y, at, out = found.columns()
     coded = [(x[:, j], known) for j, known in enumerate(found.values) if known is not None]
     if found.classes is not None:
         coded.append((y, found.classes))
@@ -161,6 +167,8 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
         raise ValueError("its terms are none")
     if not np.isfinite(y).all() or (at < 0).any() or not all(_codes(column, known) for column, known in coded):
         raise ValueError("its values are none")
+    if any(np.isinf(column).any() for column in (x, *out.values())):
+        raise ValueError("it holds infinity")
     return found
 
 
@@ -172,7 +180,7 @@ def _are_terms(terms: Terms, values: list[list[Scalar] | None], classes: list[Sc
     costs = [cost for row in (terms.costs or {}).values() for cost in row.values()]
     return (
         0 <= terms.seed < 2**31
-        and all(most > 0 for most, _ in bounds if most is not None)
+        and all(0 < most <= 1_000_000 for most, _ in bounds if most is not None)
         and all(0.0 < weight < np.inf for weight in terms.weights.values())
         and all(0.0 <= cost < np.inf for cost in costs)
     )

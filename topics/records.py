@@ -73,6 +73,7 @@ UNAVAILABLE = "unavailable"  # a label that Debezium was not told
 IGNORED = (TOMBSTONE, DELETE, NO_ROW, UNAVAILABLE)
 
 WRONG_COMMAND = "wrong-command"  # in the control topic, and no command
+WRONG_LEARNED = "wrong-learned"  # in the topic that all partitions learn, and by no worker of this stream
 
 # Of a prediction, not of a record: its topic takes no batch of its size. The instance is learned all the same.
 PREDICTION_TOO_LARGE = "prediction-too-large"
@@ -102,6 +103,7 @@ REASONS = (
     UNKNOWN_SCHEMA,
     UNUSABLE_SCHEMA,
     WRONG_COMMAND,
+    WRONG_LEARNED,
 )
 
 

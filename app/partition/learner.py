@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from app.partition.clock import LEAPS
 from app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
-from app.partition.outcome import DeadLetter, Figures, Joint, Outcome, dead_letters, together
+from app.partition.outcome import DeadLetter, Figures, Joint, Outcome, by_topic, dead_letters, together
 from app.partition.pending import Joined
 from app.partition.prediction_columns import columns_of
 from app.partition.promotion import Decided
@@ -64,7 +64,7 @@ class PartitionLearner(RestorableState):
         Takes what came of the log that partitions share, commands among it, in order, where anybody asks.
     """
 
-    news: list[Learned | LearnedCommand] | None = None
+    news: list[Learned | LearnedCommand | DeadLetter] | None = None
     _seen: NDArray[np.bool_] = np.zeros(0, bool)  # which features an instance has had
 
     @contextmanager
@@ -176,7 +176,7 @@ class PartitionLearner(RestorableState):
         drifts = self._follow(piece.part(at, stop), sharing, letters)
         self._held = empty_piece() if stop is None else piece.part(stop)
         last = outcomes[-1]
-        rejected = {**last.rejected, CONTROL: letters} if letters and self.tells else last.rejected
+        rejected = {**last.rejected, **by_topic(letters)} if self.tells else last.rejected
         outcomes[-1] = last._replace(drifts=[*last.drifts, *drifts], rejected=rejected)
         return together(outcomes)
 
@@ -188,9 +188,13 @@ class PartitionLearner(RestorableState):
 
     def _follow(self, piece: Piece, sharing: Sharing, letters: list[DeadLetter]) -> list[DriftRecord]:
         """Learn records of the log that the partitions share, and obey the commands among them; the events of drift
-        that this partition tells. letters : takes the commands that are none."""
+        that this partition tells. letters : takes the records that are none, and the commands."""
         drifts = list[DriftRecord]()
-        for _, same in groupby(sharing.decoded(piece), lambda one: (type(one), getattr(one, "terms", None))):
+        decoded, none = sharing.decoded(piece)
+        letters += none
+        if self.news is not None:
+            self.news += none
+        for _, same in groupby(decoded, lambda one: (type(one), getattr(one, "terms", None))):
             found = list(same)
             drifts += self._learn([one for one in found if isinstance(one, LearnedRecord)], sharing)
             for one in found:

@@ -9,7 +9,8 @@ from app.partition.merge import Ints, Piece
 from models.contract import Floats
 from topics.commands import EventRecord
 from topics.learned import Terms
-from topics.records import Distance, DriftRecord, Headers, Packed, Rejected
+from topics.names import CONTROL, LEARNED
+from topics.records import WRONG_LEARNED, Distance, DriftRecord, Headers, Packed, Rejected
 from topics.vocabulary import Scalar
 
 
@@ -237,6 +238,14 @@ def _joined(parts: Sequence[Mapping[str, Any]], join: Callable[[list[Any]], Any]
 
 def _own(value: Any, place: int) -> bytes | None:
     return value.one(place) if isinstance(value, Packed) else value
+
+
+def by_topic(letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
+    """Role of an input log -> its dead letters, of those that came by the log that partitions share."""
+    found: dict[str, list[DeadLetter]] = {}
+    for one in letters:
+        found.setdefault(LEARNED if one.reason == WRONG_LEARNED else CONTROL, []).append(one)
+    return found
 
 
 def dead_letters(rejected: list[Rejected], piece: Piece) -> list[DeadLetter]:

@@ -28,15 +28,15 @@ import numpy as np
 from app.partition.arrays import over
 from app.partition.learner import Learned, PartitionLearner
 from app.partition.merge import Piece, Release, concatenate, empty_piece
-from app.partition.outcome import DeadLetter, Outcome, together
+from app.partition.outcome import DeadLetter, Outcome, by_topic, together
 from app.partition.sharing import VALUES, Sharing
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
 from topics.learned import LearnedCommand
-from topics.names import CHAMPION, CONTROL, FEATURES, LEARNED
+from topics.names import CHAMPION, FEATURES, LEARNED
 from topics.records import DriftRecord, RawBatch
 
-News = Learned | LearnedCommand
+News = Learned | LearnedCommand | DeadLetter
 LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica
 MOST_APART = 2**16  # instances learned between two partitions that recover together: more are not worth waiting for
 
@@ -203,7 +203,7 @@ class Replica:
 
 
 def concerns(one: News, learner: PartitionLearner) -> bool:
-    return isinstance(one, LearnedCommand) or bool(one.decided) or learner.partition == 0
+    return isinstance(one, LearnedCommand) or learner.partition == 0 or (isinstance(one, Learned) and bool(one.decided))
 
 
 def held(learner: PartitionLearner) -> tuple[list[Any], str]:
@@ -330,15 +330,17 @@ class LedLearner(PartitionLearner):
             drifts = self._catch_up(replica, letters)
             outcome = self._step(rest)
         n_settled = len(drifts) + outcome.n_settled if outcome.ids else 0
-        rejected = {**outcome.rejected, CONTROL: letters} if letters and self.tells else outcome.rejected
+        rejected = {**outcome.rejected, **by_topic(letters)} if self.tells else outcome.rejected
         drifts += outcome.drifts
         return together([*outcomes, outcome._replace(drifts=drifts, n_settled=n_settled, rejected=rejected)])
 
     @property
     def waits(self) -> bool:
-        """Whether the replica has obeyed commands that wait here for an instance that is predicted. Until then there is
-        nothing that a checkpoint could hold: the models have learned what came behind them."""
-        return self._replica is not None and any(isinstance(one, LearnedCommand) for one in self._replica.news_of(self))
+        """Whether the replica has obeyed commands, or passed over records that are none, which wait here for an
+        instance that is predicted. Until then there is nothing that a checkpoint could hold: the models have learned
+        what came behind them."""
+        news = [] if self._replica is None else self._replica.news_of(self)
+        return any(isinstance(one, LearnedCommand | DeadLetter) for one in news)
 
     @contextmanager
     def still(self) -> Iterator[list[DriftRecord] | None]:
@@ -369,12 +371,15 @@ class LedLearner(PartitionLearner):
 
     def _catch_up(self, replica: Replica, letters: list[DeadLetter]) -> list[DriftRecord]:
         """Take what has happened in the replica, right before an instance is predicted. letters : takes commands that
-        are none."""
+        are none, and records of the log."""
         leads, sharing, drifts = replica.learner, self.sharing, list[DriftRecord]()
         if leads is None or sharing is None or leads.places[LEARNED] == self.places[LEARNED]:
             return []
         news = replica.news_of(self)
         for one in news:
+            if isinstance(one, DeadLetter):
+                letters.append(one)
+                continue
             if isinstance(one, LearnedCommand):
                 sharing.obeys(one)
                 letters += self.promotion.obey(one)

@@ -14,6 +14,7 @@ log alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -21,14 +22,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import StateError
 from app.partition.deciding import DECIDED, Stakes
 from app.partition.merge import Piece
-from app.partition.outcome import Joint
+from app.partition.outcome import DeadLetter, Joint
 from app.partition.pending import PendingStore, renamed
 from app.stream_file.spec import Spec
 from models.contract import LEARN, Floats, Program
 from topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
+from topics.records import WRONG_LEARNED
 from topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
@@ -104,9 +105,9 @@ class LearnedRows:
         """Outputs have room for so many classes."""
         self.keep([name for name in self._widths if not name.endswith(DECIDED)], width)
 
-    def fits(self, out: Mapping[str, Floats]) -> bool:
-        """Whether there is room for what was predicted."""
-        return all(one.shape[1] <= self._widths.get(name, one.shape[1]) for name, one in out.items())
+    def fitting(self, out: Mapping[str, Floats]) -> dict[str, Floats]:
+        """What was predicted for no more classes than came with labels: no worker predicts more."""
+        return {name: one for name, one in out.items() if one.shape[1] <= self._widths.get(name, one.shape[1])}
 
     def fill(self, x: Floats, at: Ints, parts: Sequence[tuple[int, Mapping[str, Floats]]]) -> None:
         """Take rows. parts : how many rows, and what was predicted for them; what a model did not predict is NaN."""
@@ -172,7 +173,7 @@ class Sharing:
         self.numbers: dict[int, int] = {}
         self.lengths: list[int] = []
         self._partition, self._pending, self._topic = partition, pending, spec.topics.learned
-        self._max_behind = spec.learning.max_behind
+        self._max_behind, self._commanded = spec.learning.max_behind, spec.topics.control is not None
         pending.keep([AT], 2)
         self.names = [AT]  # of arrays in the pending store
         self.count_width()
@@ -250,39 +251,38 @@ class Sharing:
 
     # -- learning ----------------------------------------------------------------------------------------------
 
-    def decoded(self, piece: Piece) -> list[LearnedRecord | LearnedCommand]:
-        """Records of the log. StateError where one is none."""
-        found, numbers = list[LearnedRecord | LearnedCommand](), dict(self.numbers)
-        for offset, value in zip(piece.offsets.tolist(), piece.raw.values, strict=True):
-            record = self._decoded(value, offset)
-            if isinstance(record, LearnedCommand):
+    def decoded(self, piece: Piece) -> tuple[list[LearnedRecord | LearnedCommand], list[DeadLetter]]:
+        """Records of the log, and those that no worker of this stream has written: every replica passes over the
+        same."""
+        found, letters, numbers = list[LearnedRecord | LearnedCommand](), list[DeadLetter](), dict(self.numbers)
+        raw = piece.raw
+        for offset, key, value in zip(piece.offsets.tolist(), raw.keys, raw.values, strict=True):
+            try:
+                record = self._decoded(value)
+                if isinstance(record, LearnedRecord):
+                    first = numbers.get(record.partition, 0)
+                    if record.first > first:
+                        raise ValueError(
+                            f"it begins with instance {record.first:,} of partition {record.partition}, and {first:,} "
+                            "is the next one: where records of its own were lost, give the stream a new name"
+                        )
+                    numbers[record.partition] = max(first, record.first + record.n)
                 found.append(record)
-                continue
-            first = numbers.get(record.partition, 0)
-            if record.first > first:
-                raise StateError(
-                    f"the record at offset {offset:,} of {self._topic} begins with instance {record.first:,} of "
-                    f"partition {record.partition}, and {first:,} is the next one: records before it were deleted; "
-                    "give the stream a new name to start afresh"
-                )
-            numbers[record.partition] = max(first, record.first + record.n)
-            found.append(record)
-        return found
+            except ValueError as error:
+                letters.append(DeadLetter(offset, key, value, WRONG_LEARNED, str(error)))
+        return found, letters
 
-    def _decoded(self, value: bytes | None, offset: int) -> LearnedRecord | LearnedCommand:
-        try:
-            record = read(value)
-            if isinstance(record, LearnedCommand):
-                return record
-            if len(record.values) != len(self.vocabularies) or (record.classes is None) != (self.classes is None):
-                raise ValueError("it has other features or another task")
-            if any((a is None) != (b is None) for a, b in zip(record.values, self.vocabularies, strict=True)):
-                raise ValueError("it has other kinds of features")
-        except ValueError as error:
-            raise StateError(
-                f"the record at offset {offset:,} of {self._topic} is none that a worker of this stream wrote there "
-                f"({error}): give the stream a topic topics.learned of its own"
-            ) from None
+    def _decoded(self, value: bytes | None) -> LearnedRecord | LearnedCommand:
+        """ValueError where it is none that a worker of this stream writes."""
+        record = read(value)
+        if isinstance(record, LearnedCommand):
+            if not self._commanded:
+                raise ValueError("a command, and the stream file does not say control: true")
+            return record
+        if len(record.values) != len(self.vocabularies) or (record.classes is None) != (self.classes is None):
+            raise ValueError("it has other features or another task")
+        if any((a is None) != (b is None) for a, b in zip(record.values, self.vocabularies, strict=True)):
+            raise ValueError("it has other kinds of features")
         return record
 
     def fit(self, found: Sequence[LearnedRecord]) -> int:
@@ -303,13 +303,14 @@ class Sharing:
         """Which records of the log, that come next, are commands to wait with for an instance. A command that was
         obeyed comes again where its partition got another owner; it is nothing."""
         found, due = list[int](), self.next_command
-        for i, (offset, value) in enumerate(zip(piece.offsets.tolist(), piece.raw.values, strict=True)):
+        for i, value in enumerate(piece.raw.values):
             if not is_command(value):
                 continue
-            command = self._decoded(value, offset)
-            if isinstance(command, LearnedCommand) and command.offset >= due:
-                found.append(i)
-                due = command.offset + 1
+            with suppress(ValueError):
+                command = self._decoded(value)
+                if isinstance(command, LearnedCommand) and command.offset >= due:
+                    found.append(i)
+                    due = command.offset + 1
         return found
 
     def obeys(self, command: LearnedCommand) -> bool:
@@ -325,11 +326,6 @@ class Sharing:
         before, and give models and `rows` room for the values and classes that it has found. names : key of a model, or
         of an output -> its name."""
         columns = [self._columns(record, names) for record in found]
-        if not all(self.rows.fits(one[4]) for one in columns):
-            raise StateError(
-                f"a record of {self._topic} has predictions for more classes than came with labels, which no worker of "
-                "this stream wrote there: give the stream a topic topics.learned of its own"
-            )
         x, y, w, at = (np.concatenate(parts) for parts in list(zip(*columns, strict=True))[:4])
         self.lengths = [len(one[1]) for one in columns]
         self.n += len(y)
@@ -355,7 +351,8 @@ class Sharing:
             y = np.maximum(codes, 0.0)
         self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
         left = {key: one[begin:] for key, one in out.items() if key.partition("/")[0] in names}
-        return x, y, w, at, {names.get(key) or renamed(key, names): one for key, one in left.items()}
+        called = {names.get(key) or renamed(key, names): one for key, one in left.items()}
+        return x, y, w, at, self.rows.fitting(called)
 
     @property
     def step(self) -> int:

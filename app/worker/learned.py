@@ -75,8 +75,10 @@ async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["L
                 continue
             if isinstance(one, LearnedRecord) and one.partition in found:
                 reached = found[one.partition]
-                reached.n, reached.places = max(reached.n, one.first + one.n), one.places
+                if one.first <= max(reached.n, learned[one.partition]):  # others are nobody's
+                    reached.n, reached.places = max(reached.n, one.first + one.n), one.places
 
+    learned = {one.learner.partition: one.learner.sharing.learned for one in loaded if one.learner.sharing is not None}
     start = min(one.learner.places[LEARNED] for one in loaded)
     bounds = (await read_to_end(connection, {tp: min([start, *offsets])}, take, isolation=EVERYTHING))[tp]
     for state in loaded:

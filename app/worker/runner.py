@@ -381,6 +381,8 @@ class Runner:
         replaying = places[FEATURES] < self.sent_offset or any(
             places[role] < self._tail.rejected.get(tp.topic, 0) for role, tp in self.tps.items()
         )
+        if sharing is not None and self.host.spec.topics.learned is not None:
+            replaying |= places[LEARNED] < self._tail.rejected.get(self.host.spec.topics.learned, 0)
         if sharing is not None and self.host.spec.topics.control is not None:
             replaying |= sharing.next_command < self._tail.rejected.get(self.host.spec.topics.control, 0)
         positions = {**self.outputs.position, **self._tail.starts} if replaying else self.outputs.position
@@ -447,8 +449,10 @@ class Runner:
         rejected = {tp.topic: outcome.rejected.get(role, []) for role, tp in self.tps.items()}
         rejected[topics.features] = sorted([*rejected[topics.features], *large], key=lambda one: one.offset)
         bits = {tp.topic: self.learner.bits[role] for role, tp in self.tps.items()}
-        if self.learner.sharing is not None and topics.control is not None:
-            rejected[topics.control], bits[topics.control] = outcome.rejected.get(CONTROL, []), 0
+        if self.learner.sharing is not None:
+            for role, topic in ((CONTROL, topics.control), (LEARNED, topics.learned)):
+                if topic is not None:
+                    rejected[topic], bits[topic] = outcome.rejected.get(role, []), 0
         made = letters(self.partition, rejected, sent, limits[topics.deadletters], bits)
         return outcome, self.outputs.build(keys, values, traces), self.outputs.build(*made[:3]), made.reasons
 

@@ -2,6 +2,7 @@
 where, and what may stand in it."""
 
 import json
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -9,12 +10,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.errors import StateError
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Merge, Script
+from app.partition.outcome import DeadLetter
 from app.partition.sharing import records, together
 from tests.app.shared_world import DECISIONS, RULE, TREE, World, commanded, lived, pool, replayed, rows, said, stream
-from topics.learned import LearnedRecord, read, write
+from topics.learned import LearnedCommand, LearnedRecord, read, write
 from topics.names import FEATURES, LABELS, LEARNED
 from topics.records import RawBatch
 from topics.schemas import Written
@@ -106,7 +107,7 @@ def test_what_several_steps_have_joined_is_one_record_of_the_same_instances() ->
     assert learner.learned_digest() == world.learners[0].learned_digest()
 
 
-def test_a_record_that_comes_twice_is_learned_once_and_a_gap_stops() -> None:
+def test_a_record_that_comes_twice_is_learned_once() -> None:
     world = lived(stream(1), 60)
     learner, whole = PartitionLearner(world.spec, 0), world.log
     again = [whole[0], whole[1], whole[0], whole[1], *whole[2:]]
@@ -115,11 +116,6 @@ def test_a_record_that_comes_twice_is_learned_once_and_a_gap_stops() -> None:
     learner.step(merge.release())
     assert learner.sharing is not None
     assert learner.sharing.n == 60
-    other = PartitionLearner(world.spec, 0)
-    merge = Merge(other.buffers())
-    merge.buffers[LEARNED].add(RawBatch([0], [0], [None], whole[1:2]))
-    with pytest.raises(StateError, match="records before it were deleted"):
-        other.step(merge.release())
 
 
 def test_records_of_before_count_what_members_said() -> None:
@@ -166,24 +162,51 @@ def broken() -> list[LearnedRecord]:
                 {"costs": {"p": {"q": -1.0}}},
             )
         ),
+        change(one, x=np.full((one.n, 3), np.inf).tobytes()),
+        change(one, out={"champion": (2, np.full((one.n, 2), np.inf).tobytes())}),
+        change(one, first=1),
+        change(one, first=1 << 63),
+        change(one, time=1 << 63),
+        change(one, places={"features": 1 << 63}),
+        change(one, partition=100_000),
+        change(one, classes=["x" * 1025]),
     ]
 
 
-@pytest.mark.parametrize("record", [b"", b"{}", b"\xff\xff", None, *(write(one) for one in broken())])
-def test_what_no_worker_has_written_is_a_sentence(record: bytes | None) -> None:
-    learner = PartitionLearner(stream(1))
+def taken(*values: bytes | None, **fields: Any) -> tuple[PartitionLearner, dict[str, list[DeadLetter]]]:
+    """The learner, and the dead letters, of these records of the log and of a good one behind them."""
+    learner = PartitionLearner(stream(1, **fields))
     merge = Merge(learner.buffers())
-    merge.buffers[LEARNED].add(RawBatch([3], [0], [None], [record]))
-    with pytest.raises(StateError, match=r"the record at offset 3 of s\.learned is none that a worker"):
-        learner.step(merge.release())
+    whole = [*values, lived(stream(1), 60).log[0]]
+    merge.buffers[LEARNED].add(RawBatch(list(range(5 - len(whole), 5)), [0] * len(whole), [None] * len(whole), whole))
+    return learner, learner.step(merge.release()).rejected
 
 
-def test_predictions_of_more_classes_than_there_are_stop_with_a_sentence() -> None:
+COMMAND = write(LearnedCommand(1, 7, b'{"id": "1", "command": "pause"}'))
+
+
+@pytest.mark.parametrize("record", [b"", b"{}", b"\xff\xff", None, COMMAND, *(write(one) for one in broken())])
+def test_what_no_worker_has_written_is_a_dead_letter_and_the_rest_is_learned(record: bytes | None) -> None:
+    learner, rejected = taken(record)
+    assert [(one.offset, one.value, one.reason) for one in rejected[LEARNED]] == [(3, record, "wrong-learned")]
+    assert learner.sharing is not None
+    assert learner.sharing.n > 0
+    assert not learner.steering.paused
+    assert learner.learned_digest() == taken()[0].learned_digest()
+
+
+def test_a_command_of_no_place_is_a_dead_letter_where_commands_are_obeyed() -> None:
+    command = LearnedCommand(1, 1 << 63, b"")
+    learner, rejected = taken(write(command), control=True)
+    assert [one.reason for one in rejected[LEARNED]] == ["wrong-learned"]
+    assert learner.sharing is not None
+    assert learner.sharing.next_command == 0
+
+
+def test_predictions_of_more_classes_than_there_are_count_nothing() -> None:
     one = read(lived(stream(1), 60).log[0])
     wide = np.zeros((one.n, 99)).tobytes()
-    learner = PartitionLearner(stream(1))
-    merge = Merge(learner.buffers())
-    value = write(msgspec.structs.replace(one, out={"champion": (99, wide)}))
-    merge.buffers[LEARNED].add(RawBatch([3], [0], [None], [value]))
-    with pytest.raises(StateError, match="has predictions for more classes than came with labels"):
-        learner.step(merge.release())
+    learner, rejected = taken(write(msgspec.structs.replace(one, out={"champion": (99, wide)})))
+    assert not rejected.get(LEARNED)
+    assert learner.sharing is not None
+    assert learner.sharing.n == taken()[0].sharing.n == one.n  # type: ignore[union-attr]

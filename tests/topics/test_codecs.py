@@ -252,7 +252,7 @@ def test_every_reason_is_tested() -> None:
     tested = {reason for _, reason, _ in FEATURE_FAULTS + LABEL_FAULTS} | {r.UNKNOWN_VALUE, r.NOMINAL_OVERFLOW}
     elsewhere = {r.EMPTY_BAG, r.TOO_MANY_INSTANCES, r.WRONG_ENVELOPE}  # test_bags, test_envelopes
     elsewhere |= {r.MALFORMED, r.NO_SCHEMA_ID, r.UNKNOWN_SCHEMA, r.UNUSABLE_SCHEMA}  # test_registered
-    elsewhere |= {r.WRONG_COMMAND}  # test_commands
+    elsewhere |= {r.WRONG_COMMAND, r.WRONG_LEARNED}  # test_commands, test_shared_log
     assert tested | elsewhere == set(r.REASONS)
 
 
