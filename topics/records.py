@@ -364,7 +364,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     estimated : accuracy of the last predictions before their labels come, the error of confidence that it
         has subtracted, and the accuracy that the partition's last labels show (observed)
     classes : class -> n (weight of its labels), recall, precision and f1 over the window or fading, and
-        over the window auroc
+        over the window auroc, of the champion coverage where sets are asked for
     comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/promotion.md)
 
     Where all partitions learn one model, the first partition's records are of all labels. Those of the others have

@@ -4,6 +4,7 @@ The verdict is the worst that is true, then how good the champion is. It is a li
 (`strong`), or a time (`ms`), which the browser words against its own clock ("12 s ago").
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from app import comparisons
@@ -376,6 +377,7 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
                 "parameters": parameters,
                 "recent": {field: mean(field, "window") for field in fields},
                 "overall": {field: mean(field, "overall") for field in fields},
+                "coverage": _coverage(records),
                 "score": view.recent(role, partition),
                 "n": n,
                 "nodes": sum(size.get("n_nodes", 0) for size in sizes),
@@ -384,6 +386,18 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
             }
         )
     return rows
+
+
+def _coverage(records: Iterable[MetricsRecord]) -> dict[str, float]:
+    """Class -> share of its last labels that sets held, over partitions; empty where none is told."""
+    sums: dict[str, tuple[float, float]] = {}
+    for record in records:
+        for name, figures in (record.classes or {}).items():
+            n, coverage = figures.get("n"), figures.get("coverage")
+            if n is not None and n > 0.0 and coverage is not None:
+                weight, held = sums.get(name, (0.0, 0.0))
+                sums[name] = weight + n, held + n * coverage
+    return {name: held / weight for name, (weight, held) in sums.items()}
 
 
 def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:

@@ -55,6 +55,18 @@ def test_of_a_model_for_all_partitions_each_has_its_own_accuracy_and_the_model_i
     assert view.expected()[0] == pytest.approx(0.8)
 
 
+def test_coverage_of_a_class_is_of_all_its_labels_over_partitions():
+    view = view_of()
+    for partition, n, coverage in ((0, 30.0, 0.2), (1, 10.0, 0.6)):
+        classes = {"rare": {"n": n, "coverage": coverage}, "new": {"coverage": 1.0}, "other": {"n": 5.0}}
+        fields = {"window": {"accuracy": 0.9}, "classes": classes}
+        view.take_report(
+            reports.write(MetricsRecord("taps", partition, NOW, "champion", "last-label", 9, 9, 40, {}, **fields))
+        )
+    rows = {partition: telling.models(view, partition)[0]["coverage"] for partition in (None, 1)}
+    assert rows == {None: {"rare": pytest.approx(0.3)}, 1: {"rare": 0.6}}
+
+
 def test_a_partition_without_a_worker_comes_first():
     view = living(view_of(), lag={"features": 5000})
     view.take_report(part(0, NOW + 40_000))
