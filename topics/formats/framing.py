@@ -27,9 +27,9 @@ def no_head(value: bytes) -> str:
     """Why a record has no head."""
     if value[:ID_BYTES] == b"\0" + _NO_ID:
         return (
-            "it begins with an id of eight bytes, as Apicurio's own serializers write until 3.0, and of ids that other "
-            "registries do not have; expected four: set apicurio.registry.id-handler to "
-            "io.apicurio.registry.serde.Legacy4ByteIdHandler, and apicurio.registry.use-id to contentId"
+            "it begins with an id of eight bytes, as Apicurio's own serializers write until 3.0; expected four: set "
+            "apicurio.registry.id-handler to io.apicurio.registry.serde.Legacy4ByteIdHandler, and "
+            "apicurio.registry.use-id to contentId"
         )
     return NO_HEAD
 
