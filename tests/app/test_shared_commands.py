@@ -86,7 +86,7 @@ def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itsel
         "promotion": rule and {**rule, "mode": "automatic"},
     }
     if decides:
-        fields["decision"] = DECISIONS["recall"] if rule is None else {"costs": {"p": {"q": 3}}}
+        fields["decision"] = DECISIONS["recall"] if rule is None else {"costs": {"q": {"p": 1.2}}}
     worlds = [World(stream(1, "shared", **fields)), World(stream(1, "partition", **fields))]
     asked = [one for one in COMMANDS if not one.get("again")]
     for i, row in enumerate(rows(900, classes="pq")):
