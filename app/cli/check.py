@@ -214,7 +214,7 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
 async def _ask(
     spec: "Spec", connection: Connection
 ) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]], Ids | None, list[str]]":
-    from app.kafka import admin, keys, replicas, timestamps
+    from app.kafka import admin, compaction, keys, replicas, timestamps
     from app.state import loading
 
     report = await admin.check_topics(spec, connection)
@@ -229,7 +229,7 @@ async def _ask(
     ids = None if found is None else found.ids
     if found is not None:
         warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.absent]
-    warnings += await replicas.warnings(spec, connection)
+    warnings += await replicas.warnings(spec, connection) + await compaction.warnings(spec, connection)
     return report, await loading.prospects(spec, connection), ids, warnings
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.errors import BrokerError
-from app.kafka import rebootstrap
+from app.kafka import error_codes, rebootstrap
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer as Consumer
@@ -81,6 +81,7 @@ def _change_clients() -> None:
     from app.kafka import unpacking, wire
 
     rebootstrap.install(AIOKafkaClient)
+    error_codes.learn()
     _create_nothing()
     wire.install()
     unpacking.install()

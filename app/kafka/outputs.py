@@ -38,6 +38,7 @@ from aiokafka.structs import TopicPartition
 
 from app.errors import AccessError, BrokerError
 from app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
+from app.kafka.error_codes import INVALID_RECORD
 from topics.names import transactional_id
 from topics.slices import Slices
 
@@ -132,11 +133,16 @@ def broker_error(topic: str, error: KafkaError) -> Exception:
             f"Kafka does not let this client write to {topic}: grant the ACL Write on it (riparian deploy acls prints "
             "how), and start again; a worker goes on from its last checkpoint"
         )
-    cure = "see the broker's log"
+    cure, name = "see the broker's log", type(error).__name__
+    if error.errno == INVALID_RECORD:
+        cure = (
+            "a topic with cleanup.policy=compact takes no record without a key, so set cleanup.policy=delete; or see "
+            "what the broker's log says of its validation"
+        )
     if isinstance(error, TOO_LARGE):
         cure = f"set the topic's max.message.bytes to 1 MB or more (batches have up to {MAX_BATCH_BYTES:,} bytes)"
     return BrokerError(
-        f"Kafka refuses what is written to {topic} ({type(error).__name__}): {cure}, and start the worker again; it "
+        f"Kafka refuses what is written to {topic} ({name}): {cure}, and start the worker again; it "
         "goes on from its last checkpoint"
     )
 

@@ -102,7 +102,7 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
 
 
 def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from app.kafka import admin, keys, replicas, rights, timestamps
+    from app.kafka import admin, compaction, keys, replicas, rights, timestamps
     from app.state import loading
 
     async def there(*arguments: Any, **options: Any) -> None: ...
@@ -121,7 +121,7 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path
     async def no_warnings(*arguments: Any) -> list[str]:
         return []
 
-    for module in (timestamps, replicas):
+    for module in (timestamps, replicas, compaction):
         monkeypatch.setattr(module, "warnings", no_warnings)
 
     async def sampled(*arguments: Any) -> keys.Sampled:

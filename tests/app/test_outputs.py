@@ -7,7 +7,7 @@ import pytest
 from aiokafka import errors
 
 from app.errors import AccessError, BrokerError
-from app.kafka import outputs
+from app.kafka import compaction, error_codes, outputs
 from app.kafka.outputs import Outputs, broker_error, close
 
 
@@ -21,6 +21,28 @@ def test_what_kafka_will_never_take_is_a_sentence(error):
     assert isinstance(found, BrokerError)
     assert str(found).startswith(f"Kafka refuses what is written to s.predictions ({error.__name__}): ")
     assert ("max.message.bytes" in str(found)) == ("Large" in error.__name__)
+
+
+def test_a_code_that_the_client_does_not_know_is_named():
+    error_codes.learn()
+    known = {code for code, kind in errors.kafka_errors.items() if kind.__name__ not in error_codes.NAMES.values()}
+    assert {*range(1, 130)} <= known | error_codes.NAMES.keys()
+    assert issubclass(errors.for_code(79), errors.MemberIdRequired)
+    assert errors.for_code(129).__name__ == "REBOOTSTRAP_REQUIRED"
+    error = errors.for_code(87)()
+    assert isinstance(error, errors.UnknownError)
+    assert not error.retriable
+    said = str(broker_error("s.metrics", error))
+    assert said.startswith(
+        "Kafka refuses what is written to s.metrics (INVALID_RECORD): a topic with cleanup.policy=comp"
+    )
+
+
+def test_topics_that_kafka_compacts_are_named():
+    policies = {"s.predictions": "compact,delete", "s.metrics": "compact", "s.drift": "delete", "s.deadletters": None}
+    predictions, metrics = compaction.judged(policies, "h:1")
+    assert predictions.startswith("s.predictions has cleanup.policy=compact,delete: records of one key replace each")
+    assert metrics.endswith("--entity-type topics --entity-name s.metrics --add-config cleanup.policy=delete")
 
 
 def test_a_topic_that_we_may_not_write_to_names_the_acl():
