@@ -179,6 +179,11 @@ def test_labels_that_meet_no_instance():
         f"{none} 1,700 instances waited for {format_duration(view.spec.join.horizon)} in vain: labels come later than "
         "join.horizon, or have other ids."
     )
+    later = NOW + 20_000
+    view.take_report(part(0, later, offset=9000, instances=9000, learned=4, unmet="labels do not meet: ids differ"))
+    found, said = told(view, later + 1000)
+    assert (found.kind, found.level) == ("unjoined", "worse")
+    assert said.endswith("labels that came were theirs. Labels do not meet: ids differ.")
 
 
 def test_a_challenger_that_is_better_and_a_stream_that_rests():
