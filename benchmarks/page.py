@@ -30,8 +30,8 @@ from app.kafka.ports import free_port, listen
 from app.page.models import ModelPages
 from app.page.server import Page, serve
 from app.page.store import Store
-from app.page.view import DAY_MS, StreamView
-from app.page.watch import Watch, now_ms
+from app.page.view import DAY_MS, StreamView, now_ms
+from app.page.watch import Watch
 from app.stream_file.spec import Spec, loads
 from benchmarks.record import printed
 from topics import reports
