@@ -14,6 +14,7 @@ import numpy as np
 from models.ahead import fetch
 from models.kernel import kernel
 from models.mondrian.nodes import CLASSES, CLOSABLE, LARGEST, LEFT, ODDS, VALUES, WEIGHT, child
+from models.running_scale import held
 
 LARGEST_ODDS = 1e100
 LARGEST_LOSS = 300.0
@@ -112,7 +113,8 @@ def climb(tree, path, said, depth, last, settings, y, w):
             below += math.log((odds * ratio + 1.0) / (2.0 if new else 1.0 + odds))
             together = said[i] if new else (odds * said[i] + together) / (1.0 + odds)
             new = False
-        errors[0] += w * (y - together) ** 2
+        square = (y - together) ** 2
+        errors[0] += w * (held(square, variance, errors[1]) if errors[1] > 0.0 else square)
         errors[1] += w
     if depth > 0:
         end = path[depth - 1]

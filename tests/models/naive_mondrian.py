@@ -7,6 +7,7 @@ the same.
 import math
 
 from models.randomness import seeded
+from tests.models.naive_running_scale import held
 
 MASK = (1 << 64) - 1
 TRIES, DRAWS = 16, 32
@@ -196,7 +197,10 @@ class NaiveTree:
             self.record[1] = 0.999 * self.record[1] + w
         waited = -math.log(1.0 - draw(self.key, number))
         self.root, _, said = self._learn(self.root, x, y, w, waited, 0.0, number)
-        self.errors[0] += w * (y - said) ** 2
+        square = (y - said) ** 2
+        if self.errors[1]:
+            square = held(square, self.errors[0] / self.errors[1], self.errors[1])
+        self.errors[0] += w * square
         self.errors[1] += w
 
     def _log_likelihood(self, node, y, w):
