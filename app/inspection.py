@@ -324,7 +324,7 @@ def as_json(state: State, spec: Spec, role: str) -> str:
     described = state.learner.roles[role].model.describe()
     nodes = [named(node, names) for node in described]
     found = summary(state, role) | {"importance": importance_of(state, role, described)}
-    return json.dumps({**found, "nodes": nodes}, ensure_ascii=False)
+    return json.dumps({**found, "nodes": nodes})
 
 
 def _quoted(value: str) -> str:

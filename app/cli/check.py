@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from app.cli import broker_option, reasons_price, streams_argument
+from app.cli.deadletters import safe
 from app.cli.parsing import WITH_RIGHTS
 from app.cli.saying import for_each
 from app.cli.worker import check_apart
@@ -247,6 +248,9 @@ def _of_states(states: "Mapping[int, tuple[int, Changes]]") -> list[str]:
     return lines
 
 
+LONGEST_LABEL = 2 * 4 * 1024 + 64  # bytes of a label with an id of 1,024 characters of four bytes, in arrays that grow
+
+
 def waiting_bytes(spec: "Spec") -> int:
     """Bytes that the instances of a full pending store take, per partition, without their ids; for bags, the largest
     possible."""
@@ -424,7 +428,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
         return new
 
     def row(to: Table, *cells: str) -> None:
-        to.add_row(*map(escape, cells))
+        to.add_row(*(escape(safe(cell)) for cell in cells))
 
     topics = table(f"{escape(spec.name)}: {spec.task}, {_partitions(spec.partitions)}", "topic", "name")
     if report is not None:
@@ -473,6 +477,13 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
         f"{waiting_bytes(spec) / 1e6:,.0f} MB when full"
     )
     console.print(f"waiting for labels: {waits if spec.most_waiting else 'nothing does'}", highlight=False)
+    if spec.topics.labels is not None:
+        console.print(
+            f"labels that wait for instances: up to {spec.join.max_labels:,} a partition, "
+            f"{spec.join.max_labels * LONGEST_LABEL / 1e6:,.0f} MB with the longest ids",
+            highlight=False,
+            soft_wrap=True,
+        )
     if remembered := joined_bytes(spec):
         console.print(
             f"learned ids are remembered for {format_duration(spec.join.horizon)}, so that what comes again is known: "

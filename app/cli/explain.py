@@ -50,7 +50,7 @@ def command(stream: Path, id_: str, last: str | None, as_json: bool, connection:
             )
 
     found = asyncio.run(run())
-    click.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(map(safe, lines(found))))
+    click.echo(json.dumps(found) if as_json else "\n".join(map(safe, lines(found))))
 
 
 def _time(ms: int) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from app.cli import broker_option, stream_argument
+from app.cli.deadletters import safe
 from app.kafka.connection import Connection
 
 
@@ -44,4 +45,4 @@ def command(stream: Path, partition: int, role: str, form: str, connection: Conn
         state = loading.load(spec, connection, partition)
         inspection.check_role(spec, role, state.learner.roles)
         text = shown(state, spec, role)
-    click.echo(text)
+    click.echo("\n".join(map(safe, text.split("\n"))))

@@ -233,15 +233,15 @@ async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]
 
 
 def check_key(spec: "Spec") -> None:
-    """SpecError where a model's pickles would be written that no later start could load."""
+    """SpecError where a model's pickles would be written that no later start could load, or a key is no secret."""
     from models.adapter import signature
     from models.registry import FOREIGN
 
-    if any(name in FOREIGN for name, _ in spec.models().values()):
-        try:
-            signature.required()
-        except ValueError as error:
-            raise SpecError(str(error)) from None
+    needed = any(name in FOREIGN for name, _ in spec.models().values())
+    try:
+        signature.required() if needed else signature.key()
+    except ValueError as error:
+        raise SpecError(str(error)) from None
 
 
 def remarks(spec: "Spec") -> list[str]:

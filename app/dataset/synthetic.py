@@ -156,7 +156,8 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` when all went well, and is removed otherwise."""
     part = path.with_name(path.name + ".part")
     try:
-        with open(part, "wb") as raw:
+        part.unlink(missing_ok=True)
+        with open(part, "xb") as raw:  # not what a link of this name leads to
             yield raw
         os.replace(part, path)
     except BaseException:

@@ -4,6 +4,7 @@ All of it can be read from Kafka again, as far as the topics keep it. So a file 
 is put aside, and what it held is read anew.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -56,6 +57,8 @@ class Store:
             return self._made(path)
 
     def _made(self, path: Path) -> sqlite3.Connection:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        path.chmod(0o600)  # it keeps dead letters
         db = sqlite3.connect(path, check_same_thread=False)
         try:
             found = db.execute("PRAGMA user_version").fetchone()[0]

@@ -360,10 +360,18 @@ class Encoder:
         return Encoded(manifest, encode_manifest(manifest), new)
 
 
+def _key() -> bytes | None:
+    """The key that signs. StateError where it is too short to be a secret."""
+    try:
+        return signature.key()
+    except ValueError as error:
+        raise StateError(str(error)) from None
+
+
 def encode_manifest(manifest: Manifest) -> bytes:
     """The record of a manifest, signed where this process has a key."""
     data = msgspec.msgpack.encode(manifest)
-    key = signature.key()
+    key = _key()
     return data if key is None else SIGNED + hmac.digest(key, data, "sha256") + data
 
 
@@ -371,7 +379,7 @@ def _verified(data: bytes, trusted: bool) -> bytes:
     """The manifest in a record. StateError where this process has a key, and the manifest was not signed by it."""
     signed = data.startswith(SIGNED)
     start = len(SIGNED) + SIGNATURE_BYTES if signed else 0
-    key = None if trusted else signature.key()
+    key = None if trusted else _key()
     if key is not None and not signed:
         raise StateError(
             f"the state is not signed, and {signature.KEY} is set: unset it, or, if you trust who could write "

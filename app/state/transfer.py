@@ -57,7 +57,9 @@ async def export_state(spec: Spec, connection: Connection, partition: int, file:
         )
     part = file.with_name(f"{file.name}.part")
     try:
-        with part.open("wb") as stream:
+        part.unlink(missing_ok=True)
+        # Its own, for its owner alone: not what a link of this name leads to.
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             stream.write(portable.pack(log.items, partition))
             stream.flush()
             os.fsync(stream.fileno())

@@ -272,3 +272,11 @@ def test_a_document_without_the_marks_is_not_overwritten() -> None:
     with pytest.raises(ValueError, match="put them back"):
         refreshed("# A document")
     assert refreshed(f"a\n{BEGIN}old{END}\nb").startswith(f"a\n{BEGIN}\n\n## Fields")
+
+
+def test_names_are_no_commands_to_the_terminal(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text('name: s\ntask: classification\nfeatures: {"a\\u0085\\u2028": numeric}\nchampion: last-label\n')
+    said = CliRunner().invoke(command, [str(path)]).stdout
+    assert "\x85" not in said
+    assert "\u2028" not in said

@@ -205,3 +205,12 @@ def test_a_replay_sends_what_a_file_would_hold(broker, topic_name, tmp_path):
         sent.append([[(record.key, record.value) for record in topic] for topic in topics])
     assert sent[0] == sent[1]
     assert len(sent[0][0]) == 500
+
+
+def test_a_link_in_the_way_leads_nowhere(tmp_path):
+    """Somebody's file is not written over, where a folder is not ours alone."""
+    (tmp_path / "theirs").write_text("kept")
+    (tmp_path / "d.csv.part").symlink_to(tmp_path / "theirs")
+    assert run("sea", "-n", 10, tmp_path / "d.csv").exit_code == 0
+    assert (tmp_path / "theirs").read_text() == "kept"
+    assert not (tmp_path / "d.csv").is_symlink()

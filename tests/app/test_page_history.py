@@ -198,3 +198,8 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RiparianError, match="choose another --data-dir"):
         Store(tmp_path / "file" / "history.sqlite")
+
+
+def test_nobody_else_reads_what_the_page_keeps(tmp_path):
+    with Store(tmp_path / "history.sqlite"):
+        assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}

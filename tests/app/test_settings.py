@@ -13,11 +13,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from app import references
 from app.cli import broker_option, cli, environment
-from app.errors import BrokerError, SpecError
+from app.errors import BrokerError, SpecError, StateError
 from app.kafka.connection import Connection
 from app.kafka.settings import Settings
 from app.kafka.sources import _of_file, read
+from app.state import checkpoint
 from app.stream_file.kafka_spec import NAMES
 from app.stream_file.spec import Spec, load
 from tests.broker import secured
@@ -324,3 +326,19 @@ def test_variables_that_nothing_reads_are_named(tmp_path: Path) -> None:
         "nothing reads RIPARIAN_MODEL_KEY, RIPARIAN_PASSWORD_OF_S of the environment: Riparian knows"
     )
     assert "RIPARIAN_STATE_KEY" in said
+
+
+def test_a_secret_is_read_from_a_small_file_alone(tmp_path):
+    """A device has no end, and a pipe without a writer is opened when somebody writes."""
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    large.write_bytes(bytes(references.MOST_BYTES + 1))
+    for path, reason in (("/dev/zero", "no regular file"), (pipe, "no regular file"), (large, "more than 1,048,576")):
+        with pytest.raises(ValueError, match=reason):
+            references.resolved(f"file:{path}", {})
+
+
+def test_a_key_that_is_no_secret_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("RIPARIAN_STATE_KEY", "short")
+    with pytest.raises(StateError, match="RIPARIAN_STATE_KEY has 5 characters: give a secret of at least 16"):
+        checkpoint._key()
