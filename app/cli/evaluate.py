@@ -181,7 +181,7 @@ def command(**given: Any) -> None:
     """Predict each row of a file, then learn it: prequential evaluation, in memory.
 
     The rows go through the code that the worker runs, so a worker that sees the same rows and the same delay reports
-    the same figures. The file is CSV with a header, gzipped or not; an empty cell or "?" is a missing value, and so
+    the same figures. The file is CSV with a header, plain or packed; an empty cell or "?" is a missing value, and so
     is "NA" or "NaN" among numbers. A column of numbers is a numeric feature, one of times (ISO 8601) is left out, any
     other is a nominal feature.
 

@@ -71,7 +71,7 @@ class Types(NamedTuple):
     stray : name of a nominal feature that is mostly numbers -> the first of its texts
     growing : numeric features that grow from row to row
     spellings : sentences on what was read and may not be meant
-    naming : nominal columns that are left out, since nearly every row has a value of its own
+    naming : nominal columns that are left out, since nearly every row has a value of its own -> their first text
     example, cure : of a target with classes, parts of a sentence that says there are too many
     """
 
@@ -85,7 +85,7 @@ class Types(NamedTuple):
     stray: Mapping[str, str] = {}
     growing: tuple[str, ...] = ()
     spellings: tuple[str, ...] = ()
-    naming: tuple[str, ...] = ()
+    naming: Mapping[str, str] = {}
     example: str = ""
     cure: str = ""
 
@@ -107,9 +107,9 @@ class Types(NamedTuple):
             for name in self.growing
         ]
         naming = [
-            f"column {name!r} has another text in nearly each row, as names do, and is left out; --nominal "
-            f"{quote(name)} takes it, --ignore {quote(name)} silences this"
-            for name in self.naming
+            f"column {name!r} has another text in nearly each row, such as {text[:40]!r}, and is left out; "
+            f"{NUMBERS_ALONE}; --nominal {quote(name)} takes it, --ignore {quote(name)} silences this"
+            for name, text in self.naming.items()
         ]
         return [*self.spellings, *times, *naming, *stray, *growing]
 
@@ -416,16 +416,17 @@ class DataFile:
         if goal.is_time:
             raise DataError(f"column {target!r} of {self.path} holds times: name the column to predict by --target")
         task = task_of(goal, target, task, str(self.path), "--target")
-        naming = [
-            name
+        naming = {
+            name: column.first
             for name, column in columns.items()
             if column.names_rows and len(column) <= min(max_values, MOST_NOMINAL) and name not in nominal
-        ]
+        }
         features = {name: one for name, one in columns.items() if not one.is_time and name not in naming}
         if not features:
             raise DataError(
                 f"{self.path} has no feature left beside the target {target!r}: expected at least one, so ignore fewer "
-                "columns, take one by --nominal, or make features of a column of times by --date-parts"
+                "columns, or make features of a column of times by --date-parts"
+                + "".join(f" ({said})" for said in Types({}, {}, "", "", 0, 0, naming=naming).remarks()[:1])
             )
         large = [name for name, column in features.items() if not column.numeric and len(column) > max_values]
         if large:
@@ -443,7 +444,7 @@ class DataFile:
             },
             growing=tuple(name for name, column in features.items() if column.grows),
             spellings=self.reading_remarks([*features, target]),
-            naming=tuple(naming),
+            naming=naming,
             example="" if goal.example is None else f", such as {goal.example[:40]!r}",
             cure="use --task regression, or another --target" if goal.numeric else NUMBERS_ALONE,
         )

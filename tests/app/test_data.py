@@ -186,7 +186,7 @@ def test_ids_are_refused_with_the_cure(write):
         file.types()
     assert file.types(ignore=["id"]).features == {"v": "numeric"}
     assert file.types(max_values=1001).n_values == {"id": 1001}
-    assert file.types(limit=1000).naming == ("id",)
+    assert file.types(limit=1000).naming == {"id": "u0"}
     assert file.types(limit=1000, nominal=["id"]).n_values == {"id": 1000}
     with pytest.raises(DataError, match=r"column 'v' of .* has 1,001 values, and a nominal feature has at most 1,000"):
         file.types(ignore=["id"], nominal=["v"])
