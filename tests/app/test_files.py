@@ -152,6 +152,11 @@ def test_a_class_is_the_value_of_its_cell_where_all_are_numbers(write, labels, c
     assert set(scored(path, task="classification")) == classes
 
 
+def test_what_debezium_was_not_told_is_no_label(write):
+    path = write("a,y\n" + "".join(f"{i % 5},{['u', 'v', '__debezium_unavailable_value'][i % 3]}\n" for i in range(90)))
+    assert scored(path) == {"u": 30, "v": 30}
+
+
 def test_numbers_as_classes_and_values_are_those_of_records_in_every_form(write, tmp_path):
     pa = pytest.importorskip("pyarrow.parquet")
     import pyarrow
