@@ -255,9 +255,10 @@ class ColumnDecoder:
         return Labels(kept, _take(ids, kept), _take(y, kept), _take(times, kept), _rejected(bad))
 
 
-def _no_label(name: str, value: bytes | None) -> tuple[str, str] | Ignored:
+def _no_label(name: str, value: Any) -> tuple[str, str] | Ignored:
     """Why a record has no label."""
-    if any(text.encode() in (value or b"") for text in (UNAVAILABLE, UNAVAILABLE_BASE64)):
+    given = value if isinstance(value, bytes) else b""  # a row of many in a record says no more than that it is missing
+    if any(text.encode() in given for text in (UNAVAILABLE, UNAVAILABLE_BASE64)):
         return Ignored(r.UNAVAILABLE, f"{name}: the label has not changed, and Debezium was not told it")
     return r.WRONG_LABEL, f"{name}: the label is missing"
 

@@ -87,6 +87,14 @@ def test_decimals_of_scales_that_arrow_does_not_bound_are_refused(kind):
                     assert found.x[0, 0] == pytest.approx(float(f"7e{-scale}"))
 
 
+def test_labels_that_are_missing_are_rejected_row_by_row():
+    values = ["up", None, "__debezium_unavailable_value", "down"]
+    batch = pa.record_batch({"id": list("abcd"), "y": values, "ts": [1000.0] * 4})
+    codec = ArrowCodec(SPEC.mapping())
+    found = codec.decode_labels(raw([stream(batch)], codec, "labels"), SPEC.class_vocabulary())
+    assert (list(found.ids), [bad.reason for bad in found.rejected]) == (["a", "d"], ["wrong-label"] * 2)
+
+
 def test_schemas_are_remembered_by_digests():
     """With a trace or a text of a megabyte in its metadata, each record has a schema of its own."""
     codec = ArrowCodec(SPEC.mapping())
