@@ -97,10 +97,11 @@ def command(
     from app.kafka.ports import listen
     from app.page.actions import Actions
     from app.page.models import ModelPages
-    from app.page.server import Page, is_loopback, serve
+    from app.page.server import Page, serve
     from app.page.store import Store
     from app.page.view import StreamView
     from app.page.watch import Watch
+    from app.worker.front import is_loopback
 
     chosen = context.get_parameter_source("port") is not ParameterSource.DEFAULT
     tls = _tls(tls_cert, tls_key)

@@ -8,7 +8,6 @@ read it under another name.
 import asyncio
 import contextlib
 import gzip
-import ipaddress
 import mimetypes
 import socket
 import ssl
@@ -51,17 +50,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address, or the host of a request, is this machine itself."""
-    name = host.strip("[]").lower()
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def rounded(values: Any) -> list[float | None]:
@@ -148,7 +136,7 @@ class Page:
             host = request.url.host or ""
         except ValueError:
             return web.Response(status=400, text="Host: expected a name or an address.", headers=HEADERS)
-        if self._loopback and not is_loopback(host):
+        if self._loopback and not front.is_loopback(host):
             return web.Response(status=421, text="This page answers on 127.0.0.1 and localhost alone.", headers=HEADERS)
         if request.path != "/" and not is_own(request):  # a link may lead here; the rest reads topics, for minutes even
             return web.Response(status=403, text="The request is not of this page.", headers=HEADERS)

@@ -8,6 +8,7 @@ clients of Kafka need.
 
 import asyncio
 import errno
+import ipaddress
 import logging
 import resource
 import socket
@@ -18,6 +19,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.log import server_logger
+from yarl import URL
 
 log = logging.getLogger(__name__)
 
@@ -146,6 +148,30 @@ async def patient(request: web.Request, handler: Any) -> Any:
         connection.wait()
 
 
+def is_loopback(host: str) -> bool:
+    """Whether an address, or the host of a request, is this machine itself."""
+    name = host.strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+@web.middleware
+async def of_this_machine(request: web.Request, handler: Any) -> Any:
+    """Of a server that listens on this machine alone: another host's name is that of a page in somebody's browser,
+    which leads here."""
+    try:
+        host = URL(f"http://{request.headers.get('Host', '')}").host
+    except ValueError:
+        host = None
+    if not is_loopback(host or ""):
+        return web.Response(status=421, text="These pages answer on 127.0.0.1 and localhost alone: see --web-host.")
+    return await handler(request)
+
+
 class _Accepted(logging.Filter):
     """Has the loop say once a minute, in a line, that it has no files for another connection. It would write a hundred
     tracebacks a second."""
@@ -175,6 +201,8 @@ class _Ours(logging.Filter):
 def serve(app: Any, sock: socket.socket) -> None:
     """Have Faust's web server listen on `sock`, within these limits."""
     app.web.web_app.middlewares.append(patient)
+    if is_loopback(sock.getsockname()[0]):
+        app.web.web_app.middlewares.append(of_this_machine)
     app.web._transport_handlers["tcp"] = lambda: Front(app.web._runner, sock)
 
 

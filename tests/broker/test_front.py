@@ -1,5 +1,6 @@
 """Strangers at the worker's web server: whatever they open, predictions go on, and the pages come back."""
 
+import http.client
 import resource
 import socket
 from contextlib import suppress
@@ -16,6 +17,15 @@ pytestmark = pytest.mark.broker
 N = 1100
 
 
+def status_of(port: int, host: str) -> int:
+    """What /health answers to whoever asks this host for it."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection.request("GET", "/health", headers={"Host": host})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
 def test_a_thousand_half_open_connections_stop_nothing(stream: Any) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * N)), hard))
@@ -27,6 +37,8 @@ def test_a_thousand_half_open_connections_stop_nothing(stream: Any) -> None:
         s.reach(200, worker=worker)
         assert "this process may have 500 files open" in worker.output
         assert page.values("riparian_instances_total") == [200]
+        for host, status in (("localhost", 200), ("[::1]:7", 200), ("worker.example:80", 421), ("a:b:c", 421)):
+            assert status_of(page.port, host) == status, host
         try:
             for _ in range(N):
                 one = socket.create_connection(("127.0.0.1", page.port), timeout=PATIENCE)
