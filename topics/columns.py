@@ -307,7 +307,7 @@ def _with_unread(batch: RawBatch) -> RawBatch:
     values = list(batch.values)
     for i, value in enumerate(values):
         if value is None and (why := dict(batch.headers[i]).get(HEADER_UNREAD)) is not None:
-            values[i] = r.Unread(why)
+            values[i] = r.Unread(b"in the source: " + why)  # anybody can write the header, a record in it, too
     return batch.with_values(values)
 
 

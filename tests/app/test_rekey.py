@@ -79,9 +79,12 @@ def test_a_copy_of_what_could_not_be_read_says_so() -> None:
     rejected = spec.make_codec().decode_labels(batch(None, None, headers=headers), spec.class_vocabulary()).rejected
     assert (rejected[0].reason, rejected[0].detail) == (
         UNREADABLE_BATCH,
-        "the batch of offsets 3 to 9: a bomb",
+        "in the source: the batch of offsets 3 to 9: a bomb",
     )
     assert rejected[1].reason == "tombstone"
+    by_value = stream(label={"id": "@key", "y": "[0]"}).make_codec()  # a header that is a record is none, either
+    forged = batch(None, keys=[b"7"], headers=[[(HEADER_UNREAD, b'["a"]')]])
+    assert [bad.reason for bad in by_value.decode_labels(forged, spec.class_vocabulary()).rejected] == [UNREADABLE_BATCH]
     for text in (b"\xff", b"x" * 299 + "é".encode(), b"\xff" * 100_000):  # not written by us
         found = spec.make_codec().decode_features(batch(None, headers=[[(HEADER_UNREAD, text)]]), [None]).rejected
         assert [bad.reason for bad in found] == [UNREADABLE_BATCH]

@@ -341,6 +341,10 @@ def _parse(value: bytes | None, max_bytes: int, reasons: set[str], array: bool =
     except UnicodeDecodeError:
         reasons.add("not-utf8")
         text = value.decode(errors="replace")
+    text = text.lstrip("\ufeff")  # byte order marks
+    if not text:
+        reasons.add("empty")
+        return None
     if _depth(text) > MAX_DEPTH:
         reasons.add("too-deep")
         if "}" * MAX_DEPTH not in text and "]" * MAX_DEPTH not in text:

@@ -46,9 +46,9 @@ class _Block(NamedTuple):
 
 
 def _plain(value: bytes) -> bytes:
-    """The record without a byte order mark, and without what stands for a value that Debezium was not told: a number or
+    """The record without byte order marks, and without what stands for a value that Debezium was not told: a number or
     a flag is expected there."""
-    value = value.removeprefix(_BYTE_ORDER_MARK)
+    value = value.lstrip(_BYTE_ORDER_MARK)  # its bytes, which begin no JSON; the value is UTF-8
     for text in _UNTOLD:
         value = value.replace(text, b"null")
     return value
