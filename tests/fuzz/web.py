@@ -154,7 +154,7 @@ _TOKENS = (
     b"\n\n",
     b"HTTP/1.1",
     b"GET / ",
-    b"Host: a\r\n",
+    b"Host: localhost\r\n",
     b"chunked",
     b"\x16\x03\x01",
 )
@@ -182,15 +182,14 @@ def _request(rng: Random) -> Pieces:
     elif kind < 0.1:  # a large body
         n = int(rng.integers(1, 300))
         pieces = [
-            [f"POST /health HTTP/1.1\r\nHost: a\r\nContent-Length: {n * 10_000}\r\n\r\n", 1],
+            [f"POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: {n * 10_000}\r\n\r\n", 1],
             ["x" * 100, n * 100],
         ]
     elif kind < 0.15:  # chunks without an end, or one request after the other
-        endless = "POST /metrics HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        endless = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         more = [[endless, 1], ["1\r\nx\r\n", int(rng.integers(1, 50_000))]]
-        pieces = (
-            more if rng.random() < 0.5 else [["GET /health HTTP/1.1\r\nHost: a\r\n\r\n", int(rng.integers(1, 300))]]
-        )
+        health = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        pieces = more if rng.random() < 0.5 else [[health, int(rng.integers(1, 300))]]
     elif kind < 0.2 and len(data) > 1:  # in two parts
         at = int(rng.integers(1, len(data)))
         pieces = [[data[:at].decode("latin-1"), 1], [data[at:].decode("latin-1"), 1]]
@@ -252,7 +251,8 @@ class Web:
                 with contextlib.suppress(OSError):
                     connection = socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS)
                     with connection:
-                        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+                        asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                        connection.sendall(asked.encode())
                         answer = b"".join(iter(lambda c=connection: c.recv(65_536), b""))  # type: ignore[misc]
         written = self._written()
         assert "Traceback" not in written, written
