@@ -192,10 +192,11 @@ class _Accepted(logging.Filter):
 
 
 class _Ours(logging.Filter):
-    """Leaves out requests that are none. They are answered 400, and their tracebacks would fill a disk."""
+    """Leaves out requests that are none, and bodies that are not as their headers say. They are answered 400, or not at
+    all, and their tracebacks would fill a disk."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
 def serve(app: Any, sock: socket.socket) -> None:
