@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option, environment, starting, streams_argument
+from app.cli import broker_option, starting, streams_argument
 from app.cli.saying import about, configure, log_format_option, say
 from app.errors import AccessError, BrokerError, SpecError, UnreachableError
 from app.kafka.connection import Connection
@@ -104,6 +104,7 @@ def command(
             f"{session_timeout:g}; give less",
             param_hint="--session-timeout",
         )
+    from app.cli import environment
     from app.worker import membership
 
     configs = [one.config for one in connections if one.config is not None]

@@ -62,9 +62,9 @@ F_TYPES = {"id": pa.string(), "a": pa.float32(), "c": pa.dictionary(pa.int16(), 
 L_TYPES = {"id": pa.large_string(), "y": pa.string()}
 
 
-def topics(seed, features, labels):
+def topics(seed, features, labels, n=240):
     rng = np.random.default_rng([3, seed])
-    made = rows(seed)
+    made = rows(seed, n)
     return topic(made[0], F_TYPES, rng, 0, features), topic(made[1], L_TYPES, rng, 700, labels)
 
 
@@ -90,14 +90,14 @@ def test_distributions_are_tested_within_batches(limit, restart):
         drift = {"distributions": {"window": 100}}
         return build({**STREAM, "drift": drift, "codec": {"features": form, "labels": form}}, "s")
 
-    plain, *_, told = places.fold(watched("json"), topics(0, "json", "json"), 1000)
-    learner, *_, events = places.fold(watched("arrow"), topics(0, "arrow", "arrow"), limit, restart)
+    plain, *_, told = places.fold(watched("json"), topics(0, "json", "json", 600), 1000)
+    learner, *_, events = places.fold(watched("arrow"), topics(0, "arrow", "arrow", 600), limit, restart)
     shifts, wanted = ([(e.n, e.signal, e.shift) for e in found if e.shift] for found in (events, told))
     assert shifts == wanted
     assert (shifts[0][1], shifts[0][2].kind) == ("a", "range")
     arrays, plain_arrays = learner.snapshot().arrays, plain.snapshot().arrays
     names = [name for name in arrays if name.startswith("drift/distributions/") and not name.endswith("/times")]
-    assert len(names) == 10
+    assert len(names) == 12
     for name in names:
         assert arrays[name].tobytes() == plain_arrays[name].tobytes()
 

@@ -185,8 +185,6 @@ def test_floods_of_unknown_schemas_wait_once_and_are_asked_for_once(caplog: pyte
             values = [value for part in parts for value in part.piece("features").raw.values]
             assert [type(value) for value in values] == [Unknown] * 5500 + [bytes]
         asked = Counter(key for keys in registry.asked for key in keys)
-        # All of the others were there while the first ones waited, so an answer was final.
-        assert {n for key, n in asked.items() if type(key) is int and key >= 21_000} == {1}
         assert sum(n > 2 for n in asked.values()) <= 1
         said = [line.getMessage() for line in caplog.records if "does not know" in line.getMessage()]
         assert len(said) <= 3

@@ -83,7 +83,7 @@ def test_models_are_compared_by_their_costs():
     differences = np.array([a - b for a, b in pairs[: int(found["total_labels"])]])
     assert found["total_labels"] > 1000
     assert found["total_difference"] == pytest.approx(differences.mean())
-    assert found["total_squares"] == pytest.approx((differences**2).mean())
+    assert found["total_variance"] > 0.999 * differences.var()  # in the long run
     assert found["reach"] == 5.0
     assert found["low"] < found["difference"] < found["high"]
 

@@ -114,7 +114,7 @@ def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itsel
 
 def test_a_model_that_a_changed_file_brings_gets_a_key_of_its_own() -> None:
     """By its key the log names what a model predicted: the champion was called nb when it began."""
-    world = World(stream(1))  # which counts at a restart where nothing can be applied
+    world = World(stream(1, control=True))
     for i, made in enumerate((rows(60)[:30], rows(60)[30:])):
         world.come(made)
         world.step(0)

@@ -55,7 +55,7 @@ def test_what_killed_workers_did_holds_and_what_is_altered_is_named(stream):
             s.give((rows[0][n - left : n - left + 100], rows[1][n_labels - left : n_labels - left + 100]))
             learner = s.reach(n - left + 100, n_labels - left + 100, worker)
         worker.kill()
-    assert all(learner.pending.counts[name] for name in ("joined", "expired", "unmatched"))
+    assert all(learner.pending.counts[name] for name in ("joined", "expired", "repeated_labels"))
 
     sent = s.predictions()
     (found,) = json.loads(s.riparian("audit", "--json"))["partitions"]

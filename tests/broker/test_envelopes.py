@@ -50,7 +50,9 @@ def test_fields_in_headers_are_replayed_learned_and_audited(stream):
     records = s.read("features")
     assert json.loads(records[0].value).keys() == {"x"}
     assert [name for name, _ in records[0].headers] == ["ce_id", "ce_time", "b"]
-    assert asyncio.run(sample(s.spec, s.connection)) is None  # of one partition there is nothing to compare
+    found = asyncio.run(sample(s.spec, s.connection))
+    assert found is not None
+    assert (found.ids.both, found.ids.apart) == (N, 0)  # ids are read from headers
 
 
 def test_changes_of_a_database_are_learned_and_audited(stream):

@@ -73,7 +73,7 @@ def _report(rng: Random) -> Any:
     role = pick(rng, _MODELS)
     compared = {
         **{"labels": n, "since": 0, "difference": 0.1, "low": 0.05, "high": 0.15, "champion": 0.2, "confidence": 0.95},
-        **{"reach": 1.0, "error": 0.05, "total_labels": n, "total_difference": 0.1, "total_squares": 0.1},
+        **{"reach": 1.0, "error": 0.05, "total_labels": n, "total_difference": 0.1, "total_variance": 0.1},
         **{"total_champion": 0.2, "total_begun": 1},
     }
     return MetricsRecord(

@@ -18,6 +18,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("name", "task", "case"), every)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "only(task): a check of the contract that says something of this task alone")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = [
+        item
+        for item in items
+        if (mark := item.get_closest_marker("only")) is None or item.callspec.params["task"] in mark.args  # type: ignore[attr-defined]
+    ]
+
+
 @pytest.fixture(autouse=True)
 def _pickles_are_trusted(state_key: str) -> None:
     """States of models of other libraries are pickles, which are loaded only with a key."""
