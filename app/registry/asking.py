@@ -98,7 +98,9 @@ class Asking:
         self._reject(release, missing, late)
         if not any(missing.values()):
             self.n_unknown = 0
-            if not answered:
+            if answered:
+                self._questions.settled()
+            else:
                 self._questions.passed()
             return release, NOTHING
         self._questions.wait(now)

@@ -42,7 +42,7 @@ class Questions:
 
     def wait(self, now: float) -> None:
         """Records wait, or were there all the while: what comes behind them was held up."""
-        if now > self._seen + IDLE_SECONDS:
+        if not self._unknown and now > self._seen + IDLE_SECONDS:  # what waits goes on waiting, however slow we are
             self.passed()
         self._seen = now
 
@@ -87,6 +87,10 @@ class Questions:
         self._failed, self._began = True, None
         self._unknown.clear()
         self._rest(now)
+
+    def settled(self) -> None:
+        """Nothing waits any more; what comes at once behind it was held up as long."""
+        self._unknown.clear()
 
     def passed(self) -> None:
         """Nothing waits any more, nor did before it was looked at."""

@@ -394,7 +394,9 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
                 raise MovedError
             if not keys:
                 await asyncio.sleep(min(SCHEMA_SECONDS, max(0.0, questions.due() - time.monotonic())))
-        if not waits:
+        if waits:
+            self._questions.settled()
+        else:
             self._questions.passed()
         return waits
 

@@ -249,3 +249,18 @@ def test_an_offline_fold_gives_up_on_a_registry_that_is_away() -> None:
             await parts_of(asking(spec_of(), registry), release_of([1], [2]), 0.0)
 
     asyncio.run(run())
+
+
+def test_a_wait_ends_however_slow_the_process_is() -> None:
+    """Rounds of more than the idle second began the wait anew, each time."""
+    questions, late, now = Questions(5.0), set[Any](), 0.0
+    while not late and now < 60.0:
+        questions.wait(now)
+        if questions.next([7], now):
+            late = questions.answered({7}, now, now + 1.0)
+        now += 2.0
+    assert late == {7}
+    assert now < 12.0
+    questions.settled()
+    questions.wait(now + 10.0)
+    assert questions.answered({8}, now + 10.0, now + 10.0) == set()  # held up by nothing
