@@ -119,7 +119,8 @@ def printed(name: str) -> Iterator[None]:
         yield
     text = "".join(copied.kept)
     others = [line for line in text.splitlines() if line.strip() and not line.startswith("|")]
-    write(name, {"arguments": sys.argv[1:], "tables": tables(text), "lines": others})
+    arguments = [Path(one).name if "/" in one else one for one in sys.argv[1:]]  # where files lie is nobody's concern
+    write(name, {"arguments": arguments, "tables": tables(text), "lines": others})
 
 
 def _plain(value: Any) -> Any:
