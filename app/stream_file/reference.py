@@ -14,7 +14,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from app.stream_file.spec import Spec
-from app.stream_file.spec_parts import AUTO
+from app.stream_file.spec_parts import AUTO, CoverageSpec, ReasonsSpec
 from models import auto
 from models.drift import DETECTORS
 from models.entry import Parameter
@@ -56,8 +56,9 @@ def json_schema() -> dict[str, Any]:
             "anyOf": [{"enum": definitions[name]["properties"][field]["enum"]}, definitions[name]],
             "description": definitions[name].pop("description"),
         }
-    reasons = definitions["PredictionsSpec"]["properties"]["reasons"]
-    reasons["anyOf"].append(definitions["ReasonsSpec"]["properties"]["top"])
+    for name, part in (("reasons", ReasonsSpec), ("coverage", CoverageSpec)):
+        field = definitions["PredictionsSpec"]["properties"][name]
+        field["anyOf"].append(definitions[part.__name__]["properties"][part.brief[0]])
     trust = schema["properties"]["trust"]
     trust["anyOf"] = [trust["items"], {"type": trust.pop("type"), "items": trust.pop("items")}]
     definitions["DriftSpec"] = _drift_schema(definitions["DriftSpec"])

@@ -3,9 +3,9 @@ all parts are. The fields of the file itself are in fields.py.
 """
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
 from app.stream_file.durations import duration
 from topics.names import MAX_TOPIC_LENGTH, OUTPUTS, REKEY_END, changelog_topic, topic_name
@@ -37,6 +37,29 @@ def model_form(value: Any) -> Any:
 
 class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=True)
+
+
+class Brief(Part):
+    """A part for which the value of one field may stand, where the others are as by default.
+
+    brief : that field's name, and the types of its values.
+    """
+
+    brief: ClassVar[tuple[str, tuple[type, ...]]]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_brief(cls, value: Any) -> Any:
+        name, kinds = cls.brief
+        return {name: value} if isinstance(value, kinds) and not isinstance(value, bool) else value
+
+    @model_serializer
+    def plain(self) -> Any:
+        """What was said, as plain values."""
+        name, fields = self.brief[0], type(self).model_fields
+        found = {key: getattr(self, key) for key in fields}
+        alone = all(value == fields[key].default for key, value in found.items() if key != name)
+        return found[name] if alone else found
 
 
 NOTHING, ALERT, RESET, REPLACE = "nothing", "alert", "reset", "replace"
@@ -175,12 +198,10 @@ class MetricsSpec(Part):
 ALL, ALERTS = "all", "alerts"
 
 
-def reasons_form(value: Any) -> Any:
-    return {"top": value} if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-class ReasonsSpec(Part):
+class ReasonsSpec(Brief):
     """The features that moved a prediction most. `reasons: 3` for `top` alone."""
+
+    brief = ("top", (int,))
 
     top: int = Field(default=3, ge=1, le=20, description="How many features of a prediction are written.")
     of: Literal["all", "alerts"] = Field(
@@ -189,17 +210,11 @@ class ReasonsSpec(Part):
         "alerts. The others have none, and are not asked about.",
     )
 
-    def plain(self) -> Any:
-        """What was said, as plain values; of all predictions the number alone."""
-        return self.top if self.of == ALL else {"top": self.top, "of": self.of}
 
-
-def coverage_form(value: Any) -> Any:
-    return {"share": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-class CoverageSpec(Part):
+class CoverageSpec(Brief):
     """How often an interval or set shall hold the label. `coverage: 0.9` for `share` alone."""
+
+    brief = ("share", (int, float))
 
     share: float = Field(ge=0.5, le=0.999, description="Share of the labels that shall be held, such as 0.9.")
     by: Literal["class"] | None = Field(
@@ -207,10 +222,6 @@ class CoverageSpec(Part):
         description="`class`: that share of the labels of each class, also of a rare one "
         "([by class](intervals.md#by-class)).",
     )
-
-    def plain(self) -> Any:
-        """What was said, as plain values; of all labels together the share alone."""
-        return self.share if self.by is None else {"share": self.share, "by": self.by}
 
 
 class PredictionsSpec(Part):
@@ -225,20 +236,12 @@ class PredictionsSpec(Part):
         description="Whether the probabilities are scaled, as labels come, so that they mean what they say "
         "([calibration](intervals.md#calibrated-probabilities)).",
     )
-    coverage: Annotated[
-        CoverageSpec | None,
-        BeforeValidator(coverage_form),
-        PlainSerializer(lambda value: value if value is None else value.plain()),
-    ] = Field(
+    coverage: CoverageSpec | None = Field(
         default=None,
         description="An interval around the predicted value (`lower`, `upper`), or a set of classes (`set`), is "
         "written beside the prediction, and holds the label as often as this says ([intervals](intervals.md)).",
     )
-    reasons: Annotated[
-        ReasonsSpec | None,
-        BeforeValidator(reasons_form),
-        PlainSerializer(lambda value: value if value is None else value.plain()),
-    ] = Field(
+    reasons: ReasonsSpec | None = Field(
         default=None,
         description="The features that moved a prediction most are written beside it, each with what it added "
         "([reasons](reasons.md)).",

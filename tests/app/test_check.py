@@ -176,6 +176,7 @@ def test_the_schema_takes_the_examples(file: Path) -> None:
         {"drift": {"detectors": "adwin", "distributions": True}},
         {"codec": "json"},
         {"champion": "naive-bayes"},
+        {"predictions": {"coverage": 0.9, "reasons": 3}},
     ],
     ids=str,
 )
