@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from app.dataset.data import BLOCK, COMMA, Block, DataFile
-from app.dataset.spelling import Spelling
 from app.errors import DataError
 from models.extras import installation
 from topics.vocabulary import canonical
@@ -57,6 +56,8 @@ def _one(path: Path) -> DataFile:
 class ArrowFile(DataFile):
     """A Parquet or Arrow file."""
 
+    typed = True
+
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         pa = _pyarrow(self.path)
@@ -69,10 +70,6 @@ class ArrowFile(DataFile):
         self._check_header()
         kinds = zip(self.names, schema.types, strict=True)
         self.dictionaries = [name for name, kind in kinds if pa.types.is_dictionary(kind)]
-
-    def spelling(self, name: str) -> Spelling:
-        """Texts are texts here."""
-        return Spelling()
 
     def _damaged(self, error: Exception) -> DataError:
         said = " ".join(str(error).split())[:200]
@@ -177,7 +174,7 @@ class DataFiles(DataFile):
 
     def __init__(self, path: Path, files: Sequence[DataFile]) -> None:
         self.path, self.files, self.names = path, files, files[0].names
-        self.index = files[0].index
+        self.index, self.typed = files[0].index, all(file.typed for file in files)
         self.separator = next((file.separator for file in files if file.separator != COMMA), COMMA)
         self.dictionaries = list(dict.fromkeys(name for file in files for name in file.dictionaries))
         for file in files[1:]:

@@ -140,6 +140,7 @@ class DataFile:
     separator = COMMA
     index: Sequence[str] = ()  # the column of row numbers, where there is one
     dictionaries: Sequence[str] = ()
+    typed = False  # whether texts are texts, whatever they look like
     _spellings: Mapping[str, Spelling] = {}
     _header_remarks: tuple[str, ...] = ()
     _line = 0  # the last one of the rows read so far
@@ -265,6 +266,9 @@ class DataFile:
     def survey(self, names: Sequence[str], limit: int | None = None) -> None:
         """Read the file, at most `limit` rows, to know how these columns are written. Where that is not known of a
         column that `numbers` or `values` is asked for, it is surveyed by itself."""
+        if self.typed:
+            self._spellings = {**self._spellings, **dict.fromkeys(names, Spelling())}
+            return
         marks = self.separator != COMMA
         wanted = [name for name in (self.names if marks else names) if name not in self._spellings]
         if not wanted:

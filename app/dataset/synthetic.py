@@ -14,7 +14,6 @@ from typing import IO, Any, NamedTuple
 
 from app.dataset.data import BLOCK, Block, DataFile, Floats
 from app.dataset.rows import numbers
-from app.dataset.spelling import Spelling
 from app.errors import DataError, SpecError
 from models.registry import REGISTRY as LEARNERS
 from models.streams import Source
@@ -77,6 +76,8 @@ class SyntheticFile(DataFile):
         The recipe is not valid.
     """
 
+    typed = True
+
     def __init__(self, recipe: Recipe) -> None:
         self.recipe, self.path = recipe, Path(recipe.name)
         source = recipe.open()
@@ -99,9 +100,6 @@ class SyntheticFile(DataFile):
                 [self._column(part.y if j == len(self.names) - 1 else part.x[:, j], self.texts[j]) for j in columns],
                 list(range(first + 2, first + 2 + len(part.y))),  # where they would stand in a file with a header
             )
-
-    def spelling(self, name: str) -> Spelling:
-        return Spelling()
 
     def _column(self, values: Floats, codes: list[str] | None) -> list[str]:
         return numbers(values) if codes is None else [codes[int(code)] for code in values.tolist()]

@@ -105,6 +105,15 @@ def test_a_dictionary_is_nominal_whatever_it_looks_like(forms):
     assert DataFile(forms["csv"]).types().features["day"] == "numeric"
 
 
+def test_texts_of_a_set_are_those_of_each_file(tmp_path):
+    one = pa.table({"a": ["1.0", "2.0", "1"], "y": ["u", "v", "u"]})
+    for i in range(2):
+        pa.parquet.write_table(one, tmp_path / f"{i}.parquet")
+    for path in (tmp_path / "0.parquet", tmp_path):
+        file = open_data(path)
+        assert file.values(next(file.blocks([0, 1])), 0, "a")[:3] == ["1.0", "2.0", "1"]
+
+
 def test_sets_of_files_are_one_after_the_other(tmp_path):
     parts = [table(300, seed) for seed in range(3)]
     for i, part in enumerate(parts):
