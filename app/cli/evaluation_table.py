@@ -19,7 +19,7 @@ COUNTS = {
     "alerts": ("alerts", "{:,}"),
     "threshold": ("threshold of the score", "{:.4f}"),
     "unpredicted": ("labels not scored, nothing was known", "{:,}"),
-    "unforeseen": ("labels that had no probability, 34.5 each in log loss", "{:,}"),
+    "unforeseen": ("labels whose class had probability 0, 34.5 each in log loss", "{:,}"),
     "auroc_error": ("AUROC wrong by at most", "{:.1g}"),
     "expired": ("instances expired", "{:,}"),
     "evicted": ("instances evicted", "{:,}"),

@@ -157,15 +157,16 @@ class FromFirstLabel:
 
     def __init__(self, metrics: Prequential, own: Prequential) -> None:
         self.metrics, self.own, self.left_out = metrics, own, 0
+        self._knows = False  # whether a label was scored here
         self._score = metrics.score
         metrics.score = self._both  # type: ignore[method-assign]
 
     def _both(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
         self._score(program, out, decided)
-        if not self.own.metrics()["n"]:
+        if not self._knows:
             scored = np.flatnonzero((program.op == LEARN) & (program.w > 0.0) & ~np.isnan(out[program.row, 0]))
             knew = out[program.row[scored]].max(axis=1, initial=0.0) > 0.0
-            first = int(np.append(knew, True).argmax())
+            self._knows, first = bool(knew.any()), int(np.append(knew, True).argmax())
             self.left_out += first
             w = program.w.copy()
             w[scored[:first]] = 0.0
