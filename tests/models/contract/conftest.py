@@ -18,10 +18,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("name", "task", "case"), every)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "only(task): a check of the contract that says something of this task alone")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [
         item
