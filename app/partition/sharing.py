@@ -172,7 +172,7 @@ class Sharing:
         self.n_commands = self.next_command = 0
         self.numbers: dict[int, int] = {}
         self.lengths: list[int] = []
-        self._partition, self._pending, self._topic = partition, pending, spec.topics.learned
+        self._partition, self._pending = partition, pending
         self._max_behind, self._commanded = spec.learning.max_behind, spec.topics.control is not None
         pending.keep([AT], 2)
         self.names = [AT]  # of arrays in the pending store

@@ -111,9 +111,8 @@ class Silence:
         why = f"labels come later than join.horizon ({horizon}), belong to instances before, or have other ids"
         return f"{said}{vain}: {why}"
 
-    def _look_for_features(self, learners: Iterable[PartitionLearner]) -> None:
+    def _look_for_features(self, learners: Sequence[PartitionLearner]) -> None:
         """Tell once of each feature that no instance had."""
-        learners = list(learners)
         n = sum(learner.n_instances - self._instances.get(learner.partition, 0) for learner in learners)
         if n < LEAST:
             return
