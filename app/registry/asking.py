@@ -85,15 +85,17 @@ class Asking:
             if refused and kind in release.pieces:
                 offsets = release.pieces[kind].raw.offsets
                 _mark(release, kind, [i for i, at in enumerate(offsets) if at in refused])
-        ready, rest = self._known(release)
-        self._spec.schemas.hold(self, self._named(ready))
+        named = self._named(release)
+        ready, rest = self._known(release, named)
+        of_ready = self._named(ready) if rest.n else named
+        self._spec.schemas.hold(self, set[Key]().union(*of_ready.values()))
         return ready, rest
 
-    def _known(self, release: Release) -> tuple[Release, Release]:
+    def _known(self, release: Release, named: Mapping[str, set[Key]]) -> tuple[Release, Release]:
         now, late, answered = time.monotonic(), set[Key](), self._task is not None and self._task.done()
         if answered:
             late = self._take(now)
-        missing = self._missing(release)
+        missing = self._missing(release, named)
         late |= self._questions.remembered((key for keys in missing.values() for key in keys), now)
         self._reject(release, missing, late)
         if not any(missing.values()):
@@ -132,14 +134,16 @@ class Asking:
         self._said_refused = -SAY_SECONDS
         self._say()
 
-    def _missing(self, release: Release) -> Missing:
-        # Records of further logs name no schema.
+    def _missing(self, release: Release, named: Mapping[str, set[Key]]) -> Missing:
+        """Where records are whose schemas are not known. named : the schemas of each kind."""
         unknown = {FEATURES: self._codec.unknown_features, LABELS: self._codec.unknown_labels}
-        return {kind: find(release.pieces[kind].raw) for kind, find in unknown.items() if kind in release.pieces}
+        known = self._spec.schemas.known.keys()
+        return {kind: {} if keys <= known else unknown[kind](release.pieces[kind].raw) for kind, keys in named.items()}
 
-    def _named(self, release: Release) -> set[Key]:
+    def _named(self, release: Release) -> dict[str, set[Key]]:
+        """Of each kind of record that may name a schema: those of further logs name none."""
         pieces = release.pieces
-        return {key for kind in INPUTS if kind in pieces for key in self._codec.named(kind, pieces[kind].raw)}
+        return {kind: self._codec.named(kind, pieces[kind].raw) for kind in INPUTS if kind in pieces}
 
     def _take(self, now: float) -> set[Key]:
         """Take the answer: the schemas that the registry has not known for long enough."""

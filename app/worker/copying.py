@@ -407,8 +407,10 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
     def _missing(self, release: Ordered, late: set[Key]) -> list[Key]:
         """The schemas of a release that are neither known nor given up. Those that are stay known."""
         pieces = [(tp.topic, piece.raw) for tp, piece in release.pieces.items()]
-        named = [key for topic, raw in pieces for key in self._codec.named(self.spec.sources[topic], raw)]
+        named = {key for topic, raw in pieces for key in self._codec.named(self.spec.sources[topic], raw)}
         self.spec.schemas.hold(self, named)
+        if named <= self.spec.schemas.known.keys():
+            return []
         return list(dict.fromkeys(key for topic, raw in pieces for key in self._unknown(topic, raw) if key not in late))
 
     def _partitions(self, tp: TP, raw: RawBatch) -> list[int]:
