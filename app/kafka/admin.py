@@ -73,13 +73,15 @@ async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS)
     with quiet():
         client = connection.admin(request_timeout_ms=max(1, int(1000 * seconds)), client_id="riparian-admin")
         try:
-            await start(client, connection)
-            yield client
-        except (KafkaError, OSError) as error:
-            if isinstance(error, NodeNotReadyError | KafkaTimeoutError | KafkaConnectionError | OSError):
+            await start(client, connection)  # which finds out by itself why it is not let in
+            try:
+                yield client
+            except (NodeNotReadyError, KafkaTimeoutError, KafkaConnectionError, OSError) as error:
                 said = await refusal(connection)
                 if said is not None:
                     raise AccessError(said) from error
+                raise
+        except (KafkaError, OSError) as error:
             raise BrokerError(
                 f"Kafka at {connection} did not do what was asked ({_reason(error)}): see that it runs, "
                 f"or name another by --broker HOST:PORT."
