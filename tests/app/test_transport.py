@@ -8,6 +8,7 @@ import types
 
 import aiokafka.consumer.fetcher as fetcher
 import pytest
+from aiohttp import web
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
@@ -57,6 +58,12 @@ SIGNATURES = {
     fetcher.Fetcher.fetched_records: "(self, partitions, timeout=0, max_records=None)",
     TransactionManager.maybe_add_partition_to_txn: "(self, tp: aiokafka.structs.TopicPartition)",
     TransactionManager.set_pid_and_epoch: "(self, pid: int, epoch: int)",
+    driver.AIOKafkaConsumerThread._gather_remaining_tasks: "(self) -> None",
+    driver.Transport._create_topic: "(self, owner: mode.services.Service, client: aiokafka.client.AIOKafkaClient, topic: str, partitions: int, replication: int, **kwargs: Any) -> None",
+    fetcher.PartitionRecords._consume_aborted_up_to: "(self, batch_offset)",
+    fetcher.PartitionRecords._contains_abort_marker: "(self, next_batch)",
+    fetcher.PartitionRecords._consumer_record: "(self, tp, record)",
+    web.BaseSite.start: "(self) -> None",
 }
 
 
@@ -104,6 +111,8 @@ def test_attributes_that_are_read_are_there():
     records = inspect.signature(unpacking.BatchRecords.__bases__[0].__init__).parameters
     assert list(records)[1:4] == ["tp", "records", "aborted_transactions"]
     assert {"_transport_handlers", "_runner", "_new_transport_tcp"} <= set(Web.__init__.__code__.co_names)
+    assert {"_runner", "_ssl_context", "_server"} <= set(web.BaseSite.__slots__)
+    assert "_sock" in web.SockSite.__slots__
 
 
 def made(base: int, n: int, control: bool = False, value: bytes = b"v") -> bytes:
