@@ -29,7 +29,7 @@ from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Re
 from topics.schemas import Key, Schema
 from topics.slices import Coded, Slices, Texts
 from topics.times import many_milliseconds, milliseconds
-from topics.vocabulary import MAX_TEXT, UNAVAILABLE, UNAVAILABLE_BASE64, Vocabulary, canonical
+from topics.vocabulary import MAX_TEXT, UNTOLD, Vocabulary, canonical
 
 # position in the batch -> (reason, detail); the first reason found stays.
 Bad = headers.Bad
@@ -255,10 +255,13 @@ class ColumnDecoder:
         return Labels(kept, _take(ids, kept), _take(y, kept), _take(times, kept), _rejected(bad))
 
 
+_UNTOLD = [text.encode() for text in UNTOLD]
+
+
 def _no_label(name: str, value: Any) -> tuple[str, str] | Ignored:
     """Why a record has no label."""
     given = value if isinstance(value, bytes) else b""  # a row of many in a record says no more than that it is missing
-    if any(text.encode() in given for text in (UNAVAILABLE, UNAVAILABLE_BASE64)):
+    if any(text in given for text in _UNTOLD):
         return Ignored(r.UNAVAILABLE, f"{name}: the label has not changed, and Debezium was not told it")
     return r.WRONG_LABEL, f"{name}: the label is missing"
 

@@ -35,7 +35,8 @@ def canonical(value: Scalar) -> str:
     return str(value)
 
 
-_MISSING = (None, UNAVAILABLE, UNAVAILABLE_BASE64)
+UNTOLD = (UNAVAILABLE, UNAVAILABLE_BASE64)
+MISSING = (None, *UNTOLD)  # what stands for no value
 
 
 class Vocabulary:
@@ -141,7 +142,7 @@ class Vocabulary:
         self._fill(known)
 
     def _fill(self, values: Iterable[Scalar]) -> None:
-        self.values, self.texts, self.codes = [], [], dict.fromkeys(_MISSING, float("nan"))
+        self.values, self.texts, self.codes = [], [], dict.fromkeys(MISSING, float("nan"))
         for value in values:
             text = canonical(value)
             if self.codes.get(text, float("nan")) >= 0.0:

@@ -21,13 +21,12 @@ from app.stream_file.spec import Spec
 from topics.columns import Bad, ColumnDecoder, no_record
 from topics.headers import HeaderWriter
 from topics.records import BOOLEAN, NOMINAL, NUMERIC, Feature, Mapping, Path, RawBatch, Rejected, Rows
-from topics.vocabulary import UNAVAILABLE, UNAVAILABLE_BASE64, Vocabulary
+from topics.vocabulary import MISSING, Vocabulary
 
 Ints = NDArray[np.int64]
 
 ID: Path = ("id",)
 JSON = "json"
-NO_LABEL = (None, UNAVAILABLE, UNAVAILABLE_BASE64)
 LONGEST_ESCAPE = 6  # characters that one of a text becomes in JSON, at most
 
 
@@ -227,9 +226,7 @@ class InstanceReader:
 
     def _labels(self, labels: Any, first: int) -> tuple[Floats, list[Rejected]]:
         """The labels that there are, as records of their own."""
-        missing = (
-            np.isnan(labels) if isinstance(labels, np.ndarray) else np.array([v in NO_LABEL for v in labels], bool)
-        )
+        missing = np.isnan(labels) if isinstance(labels, np.ndarray) else np.array([v in MISSING for v in labels], bool)
         there = np.flatnonzero(~missing)
         given = labels[there] if isinstance(labels, np.ndarray) else [labels[i] for i in there.tolist()]
         ids = [str(first + i) for i in there.tolist()]

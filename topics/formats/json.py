@@ -25,13 +25,13 @@ from topics.formats.tuples import Block, Shape
 from topics.headers import inside
 from topics.paths import dotted
 from topics.records import Floats, Mapping, Path, RawBatch
-from topics.vocabulary import UNAVAILABLE, UNAVAILABLE_BASE64
+from topics.vocabulary import UNTOLD
 
 _TYPES = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: BOOLEAN}
 _WHERE = re.compile(r" - at `\$(?:\.|(?=\[))(.*)`$", re.DOTALL)
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_UNTOLD = [f'"{text}"'.encode() for text in (UNAVAILABLE, UNAVAILABLE_BASE64)]
+_UNTOLD = [f'"{text}"'.encode() for text in UNTOLD]
 _NO_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,\]}]")
 # Reads one JSON value, and takes nothing from it.
 _SKIP = msgspec.json.Decoder(msgspec.Raw).decode

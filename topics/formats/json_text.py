@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from topics.reports import reader
+
 MAX_DEPTH = 200
 # Values of at most this many bytes cannot be nested deeper than MAX_DEPTH: every level opens and closes.
 SHALLOW_BYTES = 2 * MAX_DEPTH
@@ -48,15 +50,8 @@ def is_utf8(value: bytes) -> bool:
 
 
 _any = msgspec.json.Decoder().decode
-_fields = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def read_object(value: bytes | None) -> dict[str, Any]:
-    """All fields of a record that is a JSON object. ValueError where it is none."""
-    try:
-        return _fields(value or b"")
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(str(error)) from error
+# All fields of a record that is a JSON object. ValueError where it is none.
+read_object = reader(dict[str, Any])
 
 
 def plain(text: str) -> str:

@@ -38,7 +38,7 @@ from topics.formats.tuples import Read, Shape
 from topics.paths import Index, dotted
 from topics.records import Path
 from topics.schemas import UnusableError
-from topics.times import SECONDS_BELOW
+from topics.times import in_unit
 
 # Kinds of values, as sentences call them.
 _BOOL, _TEXT, _BYTES, _WHOLE, _REAL, _ENUM = "a bool", "a string", "bytes", "a whole number", "a float", "an enum"
@@ -381,9 +381,8 @@ class _Text:
 
 
 def _milliseconds(value: Any) -> float:
-    """A Timestamp as `topics.times` wants numbers: seconds where it would take them for seconds."""
-    ms: float = value.seconds * 1000 + value.nanos / 1_000_000
-    return ms / 1000 if -SECONDS_BELOW < ms < SECONDS_BELOW else ms
+    """A Timestamp as `topics.times` wants numbers."""
+    return in_unit(value.seconds * 1000 + value.nanos / 1_000_000, 1.0)
 
 
 def _kind(field: Any) -> str:
