@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
 
-from app.kafka.admin import check_topics
-from app.kafka.connection import Connection
-from app.kafka.reading import EVERYTHING, read_to_end
-from models.comparison import bound, share
-from topics import reports
-from topics.records import MetricsRecord
+from riparian.app.kafka.admin import check_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.models.comparison import bound, share
+from riparian.topics import reports
+from riparian.topics.records import MetricsRecord
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 BETTER, WORSE, OPEN = "better", "worse", "open"
 # Of a challenger's record and a number of labels: ms of the first record with more of them compared, None where it is

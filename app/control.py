@@ -11,12 +11,12 @@ from typing import Any
 
 from aiokafka.structs import TopicPartition
 
-from app.errors import SpecError, TopicError
-from app.kafka.connection import Connection
-from app.kafka.reading import EVERYTHING, close
-from app.stream_file.spec import Spec
-from topics import commands
-from topics.commands import Command, EventRecord
+from riparian.app.errors import SpecError, TopicError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import EVERYTHING, close
+from riparian.app.stream_file.spec import Spec
+from riparian.topics import commands
+from riparian.topics.commands import Command, EventRecord
 
 POLL_MS = 200
 

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiokafka.errors import KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 
-from app.errors import BrokerError, TopicError
-from app.kafka.admin import check_topics
-from app.kafka.connection import Connection
-from app.kafka.limits import largest_batches
-from app.kafka.outputs import ask_in_vain, close
-from app.kafka.reading import EVERYTHING, Bounds, read_to_end, reading
-from app.stream_file.spec import Spec
-from topics import names
-from topics.places import offset_of
-from topics.records import NOMINAL_OVERFLOW, PREDICTION_TOO_LARGE, RawBatch
+from riparian.app.errors import BrokerError, TopicError
+from riparian.app.kafka.admin import check_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.limits import largest_batches
+from riparian.app.kafka.outputs import ask_in_vain, close
+from riparian.app.kafka.reading import EVERYTHING, Bounds, read_to_end, reading
+from riparian.app.stream_file.spec import Spec
+from riparian.topics import names
+from riparian.topics.places import offset_of
+from riparian.topics.records import NOMINAL_OVERFLOW, PREDICTION_TOO_LARGE, RawBatch
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Producer
+    from riparian.app.kafka.connection import Producer
 
 CHUNK = 500  # letters of a transaction, at most
 CHUNK_BYTES = 8_000_000

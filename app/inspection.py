@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from app import rules
-from app.errors import SpecError
-from app.partition.learner import PartitionLearner
-from app.partition.role import REACTIONS
-from app.state.loading import State
-from app.stream_file.spec import Spec
-from models.importance import importance
-from topics.names import place_field
-from topics.records import REGRESSION
+from riparian.app import rules
+from riparian.app.errors import SpecError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.role import REACTIONS
+from riparian.app.state.loading import State
+from riparian.app.stream_file.spec import Spec
+from riparian.models.importance import importance
+from riparian.topics.names import place_field
+from riparian.topics.records import REGRESSION
 
 SHOWN_CLASSES = 3  # of a node, the most frequent ones
 SHOWN_FEATURES = 8  # the most important ones

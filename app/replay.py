@@ -32,20 +32,20 @@ import numpy as np
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from app.errors import BrokerError, DataError, SpecError
-from app.kafka.admin import ensure_topics
-from app.kafka.connection import Connection
-from app.kafka.partitioner import partitions_of
-from app.kafka.rights import enter
-from app.registry.client import Registry
-from app.registry.telling import inputs as schemas_of_inputs
-from app.stream_file.spec import Spec
-from topics.headers import HeaderWriter
-from topics.names import FEATURES, LABELS, TIMESTAMP_AFTER_MS
-from topics.records import Headers, Rows
+from riparian.app.errors import BrokerError, DataError, SpecError
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.partitioner import partitions_of
+from riparian.app.kafka.rights import enter
+from riparian.app.registry.client import Registry
+from riparian.app.registry.telling import inputs as schemas_of_inputs
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.headers import HeaderWriter
+from riparian.topics.names import FEATURES, LABELS, TIMESTAMP_AFTER_MS
+from riparian.topics.records import Headers, Rows
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Producer
+    from riparian.app.kafka.connection import Producer
 
 BATCH_ROWS = 1000  # of a record that holds many
 MAX_OUTSTANDING = 8  # batches of one topic on their way

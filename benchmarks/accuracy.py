@@ -25,22 +25,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.cli.progress import progress
-from app.dataset.data import DataFile
-from app.dataset.synthetic import Recipe, SyntheticFile
-from app.errors import RiparianError
-from app.evaluation.evaluate import Problem, evaluate, problem_for
-from app.evaluation.pool import Pool, advance
-from app.evaluation.sweep import Candidate, warm_up
-from app.stream_file.spec import Spec
 from benchmarks.record import write
 from benchmarks.shrubs import GOALS
-from models.auto import AUTO
-from models.batch import entries as batch
-from models.registry import REGISTRY, find, validate
-from models.streams.registry import Drift
-from models.threads import n_cores
-from topics.records import CLASSIFICATION
+from riparian.app.cli.progress import progress
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.synthetic import Recipe, SyntheticFile
+from riparian.app.errors import RiparianError
+from riparian.app.evaluation.evaluate import Problem, evaluate, problem_for
+from riparian.app.evaluation.pool import Pool, advance
+from riparian.app.evaluation.sweep import Candidate, warm_up
+from riparian.app.stream_file.spec import Spec
+from riparian.models.auto import AUTO
+from riparian.models.batch import entries as batch
+from riparian.models.registry import REGISTRY, find, validate
+from riparian.models.streams.registry import Drift
+from riparian.models.threads import n_cores
+from riparian.topics.records import CLASSIFICATION
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "accuracy.md"

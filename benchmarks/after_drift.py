@@ -20,9 +20,9 @@ import numpy as np
 from benchmarks.peers import FOLDER, PeerError, find_moa, moa_rows, write_arff
 from benchmarks.record import write
 from benchmarks.tables import test_then_train
-from models.contract import Schema
-from models.registry import create
-from models.streams import Stream, agrawal, sea
+from riparian.models.contract import Schema
+from riparian.models.registry import create
+from riparian.models.streams import Stream, agrawal, sea
 
 STREAMS = {"Agrawal 1 to 4": (agrawal, 0, 3), "SEA 1 to 3": (sea, 0, 2)}
 OURS: dict[str, tuple[str, dict[str, Any]]] = {

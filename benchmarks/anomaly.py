@@ -29,11 +29,11 @@ import numpy as np
 
 from benchmarks.peers import FOLDER, command, find_river
 from benchmarks.record import printed
-from models.auroc import areas
-from models.auto import SINGLE
-from models.contract import LEARN, PREDICT, Floats, Program, Schema
-from models.decision import ALERT_RATE, Threshold
-from models.registry import create
+from riparian.models.auroc import areas
+from riparian.models.auto import SINGLE
+from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
+from riparian.models.decision import ALERT_RATE, Threshold
+from riparian.models.registry import create
 
 WINDOW = 250
 # Of half-space trees: River's defaults, the paper's. Of the isolation forest: the authors', for both.

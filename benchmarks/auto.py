@@ -20,18 +20,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import DataFile
-from app.dataset.synthetic import Recipe, SyntheticFile
-from app.dataset.table import Table, read_table
-from app.errors import RiparianError
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, test_then_train
-from models import auto
-from models import auto_costs as costs
-from models.auto_values import Sight, Values
-from models.entry import CLASSIFICATION, REGRESSION
-from models.memory import live_bytes
-from models.registry import create
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.synthetic import Recipe, SyntheticFile
+from riparian.app.dataset.table import Table, read_table
+from riparian.app.errors import RiparianError
+from riparian.models import auto
+from riparian.models import auto_costs as costs
+from riparian.models.auto_values import Sight, Values
+from riparian.models.entry import CLASSIFICATION, REGRESSION
+from riparian.models.memory import live_bytes
+from riparian.models.registry import create
 
 ROOT = Path(__file__).resolve().parents[1]
 STEP = 4096  # instances

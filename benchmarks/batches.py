@@ -21,10 +21,6 @@ import numpy as np
 import pyarrow as pa
 from aiokafka.structs import TopicPartition
 
-from app.kafka.broker import LocalBroker
-from app.kafka.connection import Connection
-from app.kafka.reading import read_to_end
-from app.stream_file.spec import Spec
 from benchmarks.budget import STAGES
 from benchmarks.processes import Child, MeasureError, Sampler, Worker
 from benchmarks.record import printed
@@ -42,7 +38,11 @@ from benchmarks.workload import (
     rows,
     stream_file,
 )
-from topics.formats.arrow_columns import written
+from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import read_to_end
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.formats.arrow_columns import written
 
 JSON, ARROW = "json", "arrow"
 TEXTS, NUMBERS = "text ids", "int64 ids"

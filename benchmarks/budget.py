@@ -19,15 +19,15 @@ from typing import Any
 
 from aiokafka.structs import TopicPartition
 
-from app.kafka.connection import Connection
-from app.kafka.outputs import Outputs, fenced_producer
-from app.kafka.unpacking import Unpacking
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.stream_file.spec import Spec, load
 from benchmarks.floors import FETCH_BYTES
-from topics.names import FEATURES, LABELS
-from topics.records import RawBatch
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.outputs import Outputs, fenced_producer
+from riparian.app.kafka.unpacking import Unpacking
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.stream_file.spec import Spec, load
+from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.records import RawBatch
 
 ROOM = 1_000_000  # bytes that a batch of predictions may have
 STAGES = (

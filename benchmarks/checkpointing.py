@@ -6,15 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.kafka.admin import ensure_topics
-from app.kafka.connection import Connection
-from app.state import transfer
-from app.state.changelog import bounds
 from benchmarks.grown import Source, stream_file
 from benchmarks.processes import Sampler, Watched
 from benchmarks.throughput import measure_worker, rates, read_predictions, spread
 from benchmarks.workload import Backlog, create, delete, past
-from topics.names import changelog_topic
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.state import transfer
+from riparian.app.state.changelog import bounds
+from riparian.topics.names import changelog_topic
 
 SECONDS = 300.0
 SWITCH: dict[str, dict[str, Any]] = {"on": {}, "off": {"every": "1d"}}

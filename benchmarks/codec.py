@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 
 from benchmarks.record import printed
-from topics.codecs import JsonCodec
-from topics.prediction_columns import PredictionColumns
-from topics.records import Feature, Mapping, RawBatch
-from topics.vocabulary import Vocabulary
+from riparian.topics.codecs import JsonCodec
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import Feature, Mapping, RawBatch
+from riparian.topics.vocabulary import Vocabulary
 
 
 def best(function: Callable[[], object], repeat: int, n: int) -> float:

@@ -25,9 +25,9 @@ MODELS = "hoeffding-tree,adaptive-random-forest,auto"
 RUN = """
 import json, sys, time
 from numba.core import event
-from models import auto
-from models.contract import Schema
-from models.registry import create
+from riparian.models import auto
+from riparian.models.contract import Schema
+from riparian.models.registry import create
 
 with event.install_recorder("numba:compile") as compiled:
     schema, name, parameters = Schema((0,) * 8 + (3, 3), 2, "classification"), sys.argv[1], {}

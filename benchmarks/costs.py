@@ -22,20 +22,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.stream_file.spec import build
 from benchmarks.record import printed
-from models.auroc import areas
-from models.auto import resolve
-from models.calibration import SAID_WIDTH, Calibration
-from models.contract import LEARN, PREDICT, Floats, Program, Schema
-from models.decision import DECIDED_WIDTH, LOWEST, WIDTH, Threshold, by_cost
-from models.registry import create
-from models.streams import Stream
-from models.streams.registry import Drift, open_source
-from topics.names import INPUTS
-from topics.records import RawBatch
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.stream_file.spec import build
+from riparian.models.auroc import areas
+from riparian.models.auto import resolve
+from riparian.models.calibration import SAID_WIDTH, Calibration
+from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
+from riparian.models.decision import DECIDED_WIDTH, LOWEST, WIDTH, Threshold, by_cost
+from riparian.models.registry import create
+from riparian.models.streams import Stream
+from riparian.models.streams.registry import Drift, open_source
+from riparian.topics.names import INPUTS
+from riparian.topics.records import RawBatch
 
 COSTS = np.array([[0.0, 1.0], [20.0, 0.0]])
 WEIGHT = 20.0

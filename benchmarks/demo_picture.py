@@ -15,8 +15,8 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from app.demo import run as demo
-from app.demo import view
+from riparian.app.demo import run as demo
+from riparian.app.demo import view
 
 COLUMNS = 100
 

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from benchmarks.record import printed
-from models.drift import create
+from riparian.models.drift import create
 
 BEFORE, AFTER = 5_000, 5_000
 STATIONARY, STREAMS = 200_000, 5

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from app.dataset.synthetic import Drift, open_source
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.partition.watch import VALUES, Signal
-from app.stream_file.spec import Spec, build
 from benchmarks.record import printed
-from models.drift import DETECTORS
-from topics.records import RawBatch
+from riparian.app.dataset.synthetic import Drift, open_source
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.watch import VALUES, Signal
+from riparian.app.stream_file.spec import Spec, build
+from riparian.models.drift import DETECTORS
+from riparian.topics.records import RawBatch
 
 LIMIT, DELAY = 4096, 50
 TREE = {"model": "hoeffding-tree"}

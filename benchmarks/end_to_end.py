@@ -26,23 +26,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from app import __version__
-from app.cli.parsing import parse_model
-from app.errors import RiparianError
-from app.kafka.admin import ensure_topics
-from app.kafka.broker import LocalBroker
-from app.kafka.connection import Connection
-from app.kafka.java import kafka_version
 from benchmarks import latency, memory, throughput
 from benchmarks.budget import STAGES
 from benchmarks.processes import Child, MeasureError, ended_by_signals
 from benchmarks.record import processor, write
 from benchmarks.workload import LABEL_DELAY_MS, NAMES, Backlog, delete, past, stream_file
-from models.auto import AUTO, PARAMETERS
-from models.entry import checked
-from models.registry import validate
-from models.threads import n_cores
-from topics.records import CLASSIFICATION
+from riparian.app import __version__
+from riparian.app.cli.parsing import parse_model
+from riparian.app.errors import RiparianError
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.java import kafka_version
+from riparian.models.auto import AUTO, PARAMETERS
+from riparian.models.entry import checked
+from riparian.models.registry import validate
+from riparian.models.threads import n_cores
+from riparian.topics.records import CLASSIFICATION
 
 GOALS = {  # name -> (what, at least or at most, value)
     "worker_over_bare": ("worker's instances/s ÷ bare loop's messages/s", ">=", 0.49),

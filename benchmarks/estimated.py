@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks.opinion_pool import late
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
-from models.contract import PREDICT, Floats
-from models.estimation import FADING, Estimation
-from models.registry import create
+from riparian.models.contract import PREDICT, Floats
+from riparian.models.estimation import FADING, Estimation
+from riparian.models.registry import create
 
 MODELS = (("hoeffding-tree", 0), ("mondrian-forest", 0), ("adaptive-random-forest", 0), ("adaptive-random-forest", 1))
 DELAYS = (200, 2000)

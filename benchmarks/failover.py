@@ -28,15 +28,15 @@ from aiokafka.structs import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from app.kafka.admin import ensure_topics
-from app.kafka.connection import Connection
-from app.stream_file.spec import Spec
 from benchmarks import workload
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.processes import MeasureError, Watched, ended_by_signals
 from benchmarks.record import write
 from benchmarks.throughput import read_predictions
-from topics.names import changelog_topic
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import changelog_topic
 
 ALLOWANCE_SECONDS = 3.0  # beyond the session timeout
 LABEL_SECONDS = 0.5

@@ -32,13 +32,13 @@ from aiokafka.structs import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
-from app.kafka.outputs import MAX_OUTSTANDING, fenced_producer
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.processes import ended_by_signals
 from benchmarks.record import write
 from benchmarks.throughput import spread
 from benchmarks.workload import create, delete
+from riparian.app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
+from riparian.app.kafka.outputs import MAX_OUTSTANDING, fenced_producer
 
 WAYS = ("plain", "fenced", "transactions")
 RECORD_BYTES = 120  # a prediction

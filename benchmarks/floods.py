@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from app.kafka.admin import ensure_topics
-from app.kafka.broker import LocalBroker
-from app.kafka.connection import Connection
-from app.stream_file.spec import load
 from benchmarks.processes import MeasureError, Worker
 from benchmarks.record import write
 from benchmarks.workload import producing
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.connection import Connection
+from riparian.app.stream_file.spec import load
 
 SECONDS = 600.0
 BATCH_BYTES = 5_000_000

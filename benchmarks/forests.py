@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.evaluation.curves import Line, write
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
-from models.contract import Floats, Schema
-from models.registry import REGISTRY, create
+from riparian.app.evaluation.curves import Line, write
+from riparian.models.contract import Floats, Schema
+from riparian.models.registry import REGISTRY, create
 
 ROOT = Path(__file__).resolve().parents[1]
 BATCH = 100

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from app.replay import Schedule, Timeline
-from app.stream_file.spec import Spec, build
 from benchmarks.codec import best
 from benchmarks.record import printed
 from benchmarks.written import rows_of_arrays, tell
-from topics.codecs import CODECS, REGISTERED, JsonCodec
-from topics.names import FEATURES
-from topics.records import RawBatch
+from riparian.app.replay import Schedule, Timeline
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.codecs import CODECS, REGISTERED, JsonCodec
+from riparian.topics.names import FEATURES
+from riparian.topics.records import RawBatch
 
 ENVELOPES = ("debezium", "connect", "cloudevents")
 ALONE = "json, one by one"  # by the decoder alone, as short batches are

@@ -28,23 +28,23 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.progress import progress
-from app.dataset.arrow import open_data
-from app.dataset.data import DataFile
-from app.dataset.synthetic import Recipe, SyntheticFile
-from app.dataset.table import Table as Rows
-from app.dataset.table import read_table
-from app.evaluation.evaluate import evaluate_all, problem_for
-from app.partition.outcome import Outcome
 from benchmarks.papers import diagram
 from benchmarks.papers.comparison import Sets, Trials, compare
 from benchmarks.peers import FOLDER, PeerError, find_moa, moa_rows, write_arff
 from benchmarks.tables import NOMINAL
-from models.contract import Floats
-from models.streams import Stream
-from models.streams.registry import Drift
-from topics.names import CHAMPION
-from topics.records import REGRESSION
+from riparian.app.cli.progress import progress
+from riparian.app.dataset.arrow import open_data
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.synthetic import Recipe, SyntheticFile
+from riparian.app.dataset.table import Table as Rows
+from riparian.app.dataset.table import read_table
+from riparian.app.evaluation.evaluate import evaluate_all, problem_for
+from riparian.app.partition.outcome import Outcome
+from riparian.models.contract import Floats
+from riparian.models.streams import Stream
+from riparian.models.streams.registry import Drift
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import REGRESSION
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".riparian" / "frontier.jsonl"

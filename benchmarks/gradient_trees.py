@@ -17,9 +17,9 @@ import numpy as np
 
 from benchmarks.record import write
 from benchmarks.tables import NOMINAL, Table, read, test_then_train
-from models.contract import Schema
-from models.registry import create
-from models.streams import agrawal
+from riparian.models.contract import Schema
+from riparian.models.registry import create
+from riparian.models.streams import agrawal
 
 REGRESSIONS = ("fried", "abalone")
 LEARNER = "stochastic-gradient-tree"

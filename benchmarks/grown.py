@@ -15,15 +15,15 @@ import yaml
 from aiokafka.structs import TopicPartition
 from numpy.typing import NDArray
 
-from app.kafka.connection import Connection
-from app.kafka.reading import read_to_end
-from app.partition.learner import PartitionLearner
-from app.state import checkpoint
-from app.state.log import StateLog
-from app.stream_file.spec import Spec, load
 from benchmarks.processes import MeasureError
 from benchmarks.workload import MAX_BATCH_BYTES, producing
-from topics.names import changelog_topic
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import read_to_end
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.state import checkpoint
+from riparian.app.state.log import StateLog
+from riparian.app.stream_file.spec import Spec, load
+from riparian.topics.names import changelog_topic
 
 STREAM = "state"
 N_FEATURES, N_CLASSES = 50, 20

@@ -21,16 +21,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.cli.parsing import parse_recipe
-from app.dataset.arrow import open_data
-from app.dataset.instances import InstanceReader
-from app.dataset.synthetic import SyntheticFile
-from app.evaluation.evaluate import evaluate_all, problem_for
-from app.partition.learner import PartitionLearner
-from app.partition.outcome import Outcome
 from benchmarks.record import printed
-from models.conformal import Conformal
-from models.contract import Floats, Program
+from riparian.app.cli.parsing import parse_recipe
+from riparian.app.dataset.arrow import open_data
+from riparian.app.dataset.instances import InstanceReader
+from riparian.app.dataset.synthetic import SyntheticFile
+from riparian.app.evaluation.evaluate import evaluate_all, problem_for
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.outcome import Outcome
+from riparian.models.conformal import Conformal
+from riparian.models.contract import Floats, Program
 
 SPAN, LOOK = 5000, 250
 DELAYS = (0, 200, 2000)

@@ -25,7 +25,6 @@ from aiokafka.structs import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from app import __version__
 from benchmarks.end_to_end import Say, kafka, machine, progress
 from benchmarks.latency import Client
 from benchmarks.peers import FOLDER, PeerError, command
@@ -33,6 +32,7 @@ from benchmarks.processes import Child, MeasureError, Sampler, Worker, ended_by_
 from benchmarks.record import write
 from benchmarks.throughput import spread
 from benchmarks.workload import BATCH_RECORDS, Instances, create, instances, past, producing, stream_file
+from riparian.app import __version__
 
 LOOPS = Path(__file__).with_name("kafka_loops.py")
 PACKAGES = {  # of each program besides River and orjson

@@ -24,10 +24,10 @@ import numba
 import numpy as np
 
 from benchmarks.record import write
-from models.contract import LEARN, PREDICT, Floats, Program, Schema
-from models.kernel import kernel
-from models.registry import create
-from models.streams import Stream, agrawal, led, random_rbf
+from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
+from riparian.models.kernel import kernel
+from riparian.models.registry import create
+from riparian.models.streams import Stream, agrawal, led, random_rbf
 
 LATE = 1_000
 
@@ -45,8 +45,8 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
 COMPILE = """
 import json, time
 start = time.perf_counter()
-from models.contract import Schema
-from models.registry import create
+from riparian.models.contract import Schema
+from riparian.models.registry import create
 schema = Schema((0, 3), 2, "classification")
 learners = [create(name, schema) for name in ("hoeffding-tree", "naive-bayes")]
 seconds = {"import": time.perf_counter() - start}

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.stream_file.draft import most_values
 from benchmarks.record import printed
 from benchmarks.tables import test_then_train
-from models import auto
-from models.auto_values import TEN, Values
-from models.contract import Schema
-from models.entry import CLASSIFICATION, REGRESSION
-from models.memory import live_bytes
-from models.registry import create
+from riparian.app.stream_file.draft import most_values
+from riparian.models import auto
+from riparian.models.auto_values import TEN, Values
+from riparian.models.contract import Schema
+from riparian.models.entry import CLASSIFICATION, REGRESSION
+from riparian.models.memory import live_bytes
+from riparian.models.registry import create
 
 STEP, LOOK = 1024, 4096  # operations of a program, and between two looks at the bytes
 BOUND = 1000  # of values, where nobody names one

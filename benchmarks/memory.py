@@ -17,11 +17,11 @@ import numpy as np
 from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from app.kafka.admin import ensure_topics
-from app.kafka.connection import Connection
-from app.stream_file.spec import Spec
 from benchmarks.processes import Sampler, Worker
 from benchmarks.workload import Backlog, admin, delete, past, stream_file
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.stream_file.spec import Spec
 
 CHUNK = 250_000
 CHUNK_SECONDS = 120.0

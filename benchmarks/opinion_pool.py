@@ -29,17 +29,17 @@ from typing import Any
 
 import numpy as np
 
-from app.dataset.synthetic import Recipe, SyntheticFile
-from app.dataset.table import read_table
-from app.errors import RiparianError
 from benchmarks.papers.frame import spread
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
-from models.auto import resolve
-from models.contract import LEARN, PREDICT, Floats, Program
-from models.opinion_pool.entries import MEMBERS
-from models.registry import adapted, create
-from models.streams.registry import REGISTRY as SYNTHETIC
+from riparian.app.dataset.synthetic import Recipe, SyntheticFile
+from riparian.app.dataset.table import read_table
+from riparian.app.errors import RiparianError
+from riparian.models.auto import resolve
+from riparian.models.contract import LEARN, PREDICT, Floats, Program
+from riparian.models.opinion_pool.entries import MEMBERS
+from riparian.models.registry import adapted, create
+from riparian.models.streams.registry import REGISTRY as SYNTHETIC
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = (*NOMINAL, "fried", "abalone")

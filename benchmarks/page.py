@@ -25,17 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from app.kafka.connection import Connection
-from app.kafka.ports import free_port, listen
-from app.page.models import ModelPages
-from app.page.server import Page, serve
-from app.page.store import Store
-from app.page.view import DAY_MS, StreamView, now_ms
-from app.page.watch import Watch
-from app.stream_file.spec import Spec, loads
 from benchmarks.record import printed
-from topics import reports
-from topics.records import MetricsRecord, PartitionRecord
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.ports import free_port, listen
+from riparian.app.page.models import ModelPages
+from riparian.app.page.server import Page, serve
+from riparian.app.page.store import Store
+from riparian.app.page.view import DAY_MS, StreamView, now_ms
+from riparian.app.page.watch import Watch
+from riparian.app.stream_file.spec import Spec, loads
+from riparian.topics import reports
+from riparian.topics.records import MetricsRecord, PartitionRecord
 
 STREAM = """
 name: s{number}

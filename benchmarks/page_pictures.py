@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.demo.run import local_broker
-from app.kafka.ports import free_port
+from riparian.app.demo.run import local_broker
+from riparian.app.kafka.ports import free_port
 
 STREAM = Path(__file__).parents[1] / "deploy" / "streams" / "sine.yaml"
 MORE = """partitions: 2
@@ -87,7 +87,7 @@ def pictures(out: Path, port: int) -> None:
 
 def write_rows(path: Path) -> None:
     """The generated stream, as a sensor that is off has it."""
-    subprocess.run([sys.executable, "-m", "app.cli", "generate", *GENERATED, str(path)], check=True)
+    subprocess.run([sys.executable, "-m", "riparian.app.cli", "generate", *GENERATED, str(path)], check=True)
     heading, *rows = path.read_text(encoding="utf-8").splitlines()
     for i, row in enumerate(rows[OFF_FROM:], OFF_FROM):
         values = row.split(",")
@@ -117,7 +117,7 @@ def main() -> None:
         stream.write_text(STREAM.read_text(encoding="utf-8") + MORE, encoding="utf-8")
         rows = folder / "sine.csv"
         write_rows(rows)
-        riparian = [sys.executable, "-m", "app.cli"]
+        riparian = [sys.executable, "-m", "riparian.app.cli"]
         broker = ["--broker", str(connection)]
         workers = [
             [*riparian, "worker", str(stream), *broker, "--web-port", str(each), "--data-dir", str(folder / f"w{each}")]

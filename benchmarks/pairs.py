@@ -20,13 +20,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from app.kafka.admin import ensure_topics
-from app.kafka.broker import LocalBroker
-from app.kafka.connection import Connection
 from benchmarks.budget import STAGES
 from benchmarks.processes import ROOT
 from benchmarks.record import printed
 from benchmarks.workload import Backlog, past, stream_file
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.connection import Connection
 
 
 def budget(checkout: Path, broker: str, stream: Path, n: int) -> dict[str, float]:

@@ -30,16 +30,16 @@ from faust.assignor.partition_assignor import PartitionAssignor
 from rich.console import Console
 from rich.table import Table
 
-from app.kafka.admin import ensure_topics
-from app.kafka.connection import Connection
-from app.stream_file.spec import Spec
 from benchmarks import workload
 from benchmarks.end_to_end import kafka
 from benchmarks.failover import Group, Load
 from benchmarks.processes import MeasureError, Watched, cpu_seconds, ended_by_signals, resident_bytes
 from benchmarks.record import write
 from benchmarks.throughput import read_predictions
-from topics.names import changelog_topic, topic_name
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import changelog_topic, topic_name
 
 REST_SECONDS, IDLE_SECONDS = 8.0, 10.0  # until the last checkpoint is written; in which the processor is watched
 RATE = 10  # instances a second of a partition

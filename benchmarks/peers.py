@@ -31,9 +31,9 @@ import numpy as np
 
 from benchmarks.record import write
 from benchmarks.tables import test_then_train
-from models.contract import Schema
-from models.registry import create
-from models.streams import Stream, agrawal, friedman, led, random_rbf, sea
+from riparian.models.contract import Schema
+from riparian.models.registry import create
+from riparian.models.streams import Stream, agrawal, friedman, led, random_rbf, sea
 
 FOLDER = Path(__file__).resolve().parents[1] / ".riparian" / "peers"
 JAR = "capymoa/jar/moa.jar"

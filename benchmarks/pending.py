@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from app.partition.pending import PendingStore
-from app.state.checkpoint import CHUNK_BYTES
 from benchmarks.record import write
+from riparian.app.partition.pending import PendingStore
+from riparian.app.state.checkpoint import CHUNK_BYTES
 
 BATCH = 4_096
 BATCHES_A_CUT = 2

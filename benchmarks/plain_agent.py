@@ -17,8 +17,8 @@ import faust
 import numpy as np
 
 from benchmarks.workload import CLASSES, NAMES
-from models.contract import LEARN, PREDICT, Program, Schema
-from models.registry import create
+from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.registry import create
 
 
 class Tree:

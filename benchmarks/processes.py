@@ -20,7 +20,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.kafka.ports import free_port
+from riparian.app.kafka.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 POLL_SECONDS = 0.2
@@ -125,7 +125,7 @@ class Worker(Child):
     """`riparian worker` of a stream file, with its web server."""
 
     def __init__(
-        self, stream: Path, broker: str, folder: Path, *more: str, module: tuple[str, ...] = ("app.cli",)
+        self, stream: Path, broker: str, folder: Path, *more: str, module: tuple[str, ...] = ("riparian.app.cli",)
     ) -> None:
         self.port = free_port()
         super().__init__(

@@ -18,9 +18,9 @@ import numpy as np
 from benchmarks.opinion_pool import late
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, read
-from models.comparison import Comparison
-from models.contract import LEARN, Floats, Program
-from models.registry import create
+from riparian.models.comparison import Comparison
+from riparian.models.contract import LEARN, Floats, Program
+from riparian.models.registry import create
 
 CHUNK = 250
 ERROR = 0.05  # of both sides together, for one challenger

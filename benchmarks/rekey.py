@@ -19,13 +19,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.kafka.admin import ensure_topics
-from app.kafka.broker import LocalBroker
-from app.kafka.connection import Connection
 from benchmarks.latency import Client
 from benchmarks.processes import Worker
 from benchmarks.record import printed
 from benchmarks.workload import Backlog, create, delete, past, stream_file
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.connection import Connection
 
 SOURCES = 4
 MAX_SECONDS = 600.0

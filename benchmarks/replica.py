@@ -17,19 +17,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.errors import RiparianError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.partition.replica import Replica
-from app.partition.sharing import records
-from app.stream_file.spec import build
 from benchmarks.record import printed
 from benchmarks.shared_learning import ROOT, fields_of, texts
 from benchmarks.tables import NOMINAL, Table, read
-from models.registry import REGISTRY
-from topics.learned import write
-from topics.names import CHAMPION, FEATURES, LABELS, LEARNED, PREDICTIONS
-from topics.records import RawBatch
+from riparian.app.errors import RiparianError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.replica import Replica
+from riparian.app.partition.sharing import records
+from riparian.app.stream_file.spec import build
+from riparian.models.registry import REGISTRY
+from riparian.topics.learned import write
+from riparian.topics.names import CHAMPION, FEATURES, LABELS, LEARNED, PREDICTIONS
+from riparian.topics.records import RawBatch
 
 TURN = 16  # rounds
 TASK = "classification"

@@ -18,13 +18,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from app.kafka.admin import ensure_topics
-from app.kafka.broker import LocalBroker
-from app.kafka.connection import Connection
 from benchmarks.partitions import connections, threads
 from benchmarks.processes import Worker, cpu_seconds, resident_bytes
 from benchmarks.record import write
 from benchmarks.workload import Backlog, past, stream_file
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.connection import Connection
 
 REST_SECONDS, IDLE_SECONDS = 8.0, 10.0  # until the last checkpoint is written; in which the processor is watched
 PATIENCE_SECONDS = 300.0

@@ -19,15 +19,15 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from app.kafka.admin import ensure_topics
-from app.kafka.connection import Connection
-from app.stream_file.spec import Spec
-from app.worker.measures import BEHIND, PENDING
 from benchmarks import workload
 from benchmarks.end_to_end import kafka
 from benchmarks.failover import Load
 from benchmarks.processes import MeasureError, Worker, cpu_seconds, ended_by_signals
 from benchmarks.record import write
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.measures import BEHIND, PENDING
 
 WORKERS = 2
 WARM_SECONDS, SECONDS = 4.0, 12.0

@@ -20,16 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from app.errors import RiparianError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.partition.sharing import records
-from app.stream_file.spec import build
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
-from topics.learned import write
-from topics.names import FEATURES, LABELS, LEARNED
-from topics.records import RawBatch
+from riparian.app.errors import RiparianError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.sharing import records
+from riparian.app.stream_file.spec import build
+from riparian.topics.learned import write
+from riparian.topics.names import FEATURES, LABELS, LEARNED
+from riparian.topics.records import RawBatch
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ("hoeffding-tree", "adaptive-random-forest")

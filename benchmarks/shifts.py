@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.signal import lfilter
 
-from app.stream_file.drift_spec import DistributionsSpec
 from benchmarks.record import printed
-from models.drift.two_sample import ABSENT, NEW, PREDICTION, RANGE, VALUES, TwoSample
+from riparian.app.stream_file.drift_spec import DistributionsSpec
+from riparian.models.drift.two_sample import ABSENT, NEW, PREDICTION, RANGE, VALUES, TwoSample
 
 AT, N = 5000, 15_000
 KINDS = {VALUES: "values", ABSENT: "missing", NEW: "unseen", RANGE: "range"}

@@ -22,10 +22,10 @@ import numpy as np
 from benchmarks.gradient_trees import REGRESSIONS, tables
 from benchmarks.record import printed
 from benchmarks.tables import Table, test_then_train
-from models.contract import Schema
-from models.memory import live_bytes
-from models.registry import create
-from models.streams import agrawal
+from riparian.models.contract import Schema
+from riparian.models.memory import live_bytes
+from riparian.models.registry import create
+from riparian.models.streams import agrawal
 
 LEARNER = "shrub-ensemble"
 # The paper's Algorithm 1: one gradient step a tree. Its authors' program takes 5 or 10 further ones.

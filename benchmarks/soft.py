@@ -30,8 +30,8 @@ from benchmarks.papers import data, frame
 from benchmarks.papers.soft_hoeffding_trees import GRIDS, PAPER_TREE
 from benchmarks.record import write
 from benchmarks.tables import Table
-from models.contract import Schema
-from models.registry import REGISTRY
+from riparian.models.contract import Schema
+from riparian.models.registry import REGISTRY
 
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "SoHoT": ("soft-hoeffding-tree", {}),

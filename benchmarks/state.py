@@ -22,20 +22,20 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from app.kafka.admin import ensure_topics
-from app.kafka.connection import Connection
-from app.kafka.lag import lag
-from app.partition.state import Snapshot
-from app.state import checkpoint
-from app.state.changelog import bounds
-from app.stream_file.spec import Spec
 from benchmarks.checkpointing import SECONDS, SWITCH, large, usual
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.grown import LEAF_BYTES, STREAM, Leaves, Source, stored, stream_file
 from benchmarks.processes import MeasureError, Watched, ended_by_signals
 from benchmarks.record import write
 from benchmarks.workload import MAX_BATCH_BYTES, delete, producing
-from topics.names import changelog_topic
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.lag import lag
+from riparian.app.partition.state import Snapshot
+from riparian.app.state import checkpoint
+from riparian.app.state.changelog import bounds
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import changelog_topic
 
 GROWTH = 80  # instances per leaf
 SHARE = 0.01  # of the leaves learn something between two checkpoints

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.data import DataFile
-from models.contract import LEARN, PREDICT, Floats, Program, Schema
+from riparian.app.dataset.data import DataFile
+from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
 
 # Features that are categories though they look like numbers.
 NOMINAL = {"elec": ("day",), "weather": (), "pendigits": (), "nursery": ("children",), "splice": ()}

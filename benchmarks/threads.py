@@ -21,9 +21,9 @@ import numpy as np
 from benchmarks.peers import STREAMS, chosen
 from benchmarks.record import write
 from benchmarks.tables import test_then_train
-from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
-from models.registry import create
-from models.streams import Source
+from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from riparian.models.registry import create
+from riparian.models.streams import Source
 
 # Name -> model of the registry, parameters.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -17,9 +17,9 @@ import numpy as np
 from benchmarks.peers import FOLDER, find_moa, moa_rows, quality_of, write_arff
 from benchmarks.record import printed
 from benchmarks.tables import test_then_train
-from models.contract import Schema
-from models.registry import create
-from models.streams import Stream, moving_squares, transient_chessboard
+from riparian.models.contract import Schema
+from riparian.models.registry import create
+from riparian.models.streams import Stream, moving_squares, transient_chessboard
 
 STREAMS = {"moving-squares": moving_squares, "transient-chessboard": transient_chessboard}
 BOTH = "-o (Specified m (integer value)) -m 2"

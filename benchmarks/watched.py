@@ -75,17 +75,17 @@ class Ticker:
 
 def watch(ticker: Ticker | None) -> None:
     """Put clocks around the parts of a worker. Imports all of it."""
-    from app.partition.learner import PartitionLearner
-    from app.state import checkpoint, follower
-    from app.worker import checkpoints, engine, metrics, restoring, runner
+    from riparian.app.partition.learner import PartitionLearner
+    from riparian.app.state import checkpoint, follower
+    from riparian.app.worker import checkpoints, engine, metrics, restoring, runner
 
     for module in (
-        "app.worker.application",
-        "app.worker.host",
-        "app.kafka.admin",
-        "app.state.changelog",
-        "app.cli.worker",
-        "models.registry",
+        "riparian.app.worker.application",
+        "riparian.app.worker.host",
+        "riparian.app.kafka.admin",
+        "riparian.app.state.changelog",
+        "riparian.app.cli.worker",
+        "riparian.models.registry",
     ):
         importlib.import_module(module)
     tell("imported")
@@ -172,7 +172,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     ticker = Ticker() if "--ticker" in arguments else None
     watch(ticker)
-    from app.cli import cli
+    from riparian.app.cli import cli
 
     tell("prepare", threads=threading.active_count())
     cli.main([a for a in arguments if a != "--ticker"], standalone_mode=False)

@@ -20,7 +20,7 @@ import yaml
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.stream_file.spec import Spec, load
+from riparian.app.stream_file.spec import Spec, load
 
 NAMES = tuple(f"f{j}" for j in range(10))
 CLASSES = ("no", "yes")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.dataset.data import BLOCK, Floats
-from app.dataset.rows import numbers
-from app.stream_file.spec import Spec
-from topics import records as r
-from topics.codecs import REGISTERED, Formats
-from topics.records import BOOLEAN, CLASSIFICATION, NUMERIC, VALUES, Mapping, Path, Rows
-from topics.schemas import AVRO, JSON, PROTOBUF, Schema, Schemas, Written
+from riparian.app.dataset.data import BLOCK, Floats
+from riparian.app.dataset.rows import numbers
+from riparian.app.stream_file.spec import Spec
+from riparian.topics import records as r
+from riparian.topics.codecs import REGISTERED, Formats
+from riparian.topics.records import BOOLEAN, CLASSIFICATION, NUMERIC, VALUES, Mapping, Path, Rows
+from riparian.topics.schemas import AVRO, JSON, PROTOBUF, Schema, Schemas, Written
 
 _TYPES = {r.NUMERIC: "number", r.NOMINAL: "text", r.BOOLEAN: "truth"}
 

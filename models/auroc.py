@@ -6,8 +6,8 @@ curve. Radiology 143, 1982). The score is the probability that was predicted for
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.kernel import kernel
+from riparian.models.contract import Floats
+from riparian.models.kernel import kernel
 
 
 def areas(y: NDArray[np.int64], p: Floats, w: Floats) -> dict[int, float]:

@@ -7,10 +7,10 @@ file means the same model on every machine. What a state was made with it keeps 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models import auto_costs as costs
-from models.auto_costs import NODES, tree_bytes
-from models.auto_values import FIXED, LITTLE, TEN, Sight, Values
-from models.entry import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Parameter, checked
+from riparian.models import auto_costs as costs
+from riparian.models.auto_costs import NODES, tree_bytes
+from riparian.models.auto_values import FIXED, LITTLE, TEN, Sight, Values
+from riparian.models.entry import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Parameter, checked
 
 AUTO = "auto"
 PARAMETERS = (

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models.entry import CLASSIFICATION, REGRESSION
+from riparian.models.entry import CLASSIFICATION, REGRESSION
 
 NODES = (8191, 4095, 2047, 1023, 511, 255, 127, 63, 31)  # of a tree, the most that fit
 MOST_NODES = {CLASSIFICATION: 8191, REGRESSION: 2047}

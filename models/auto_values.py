@@ -17,8 +17,8 @@ Neither bounds what shrubs see, whose size does not depend on values.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models import auto_costs as costs
-from models.auto_costs import Shape
+from riparian.models import auto_costs as costs
+from riparian.models.auto_costs import Shape
 
 TEN = 10  # classes, or values of a feature, that are reckoned where the stream file leaves them to be learned
 FIRST = 16  # values that trees see of a feature that may have many

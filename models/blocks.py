@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
-from models.histogram import first_not_below, place_of
-from models.kernel import kernel
-from models.observers import log_plus
+from riparian.models.histogram import first_not_below, place_of
+from riparian.models.kernel import kernel
+from riparian.models.observers import log_plus
 
 
 @kernel

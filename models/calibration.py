@@ -21,10 +21,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program
-from models.joined import rewound
-from models.kernel import kernel
-from models.layout import Layout
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.joined import rewound
+from riparian.models.kernel import kernel
+from riparian.models.layout import Layout
 
 BINS = 15
 LEAST = 1e-4

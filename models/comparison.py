@@ -39,9 +39,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program
-from models.joined import copied
-from models.kernel import kernel
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.joined import copied
+from riparian.models.kernel import kernel
 
 SHORTEST = 1000  # labels of the shortest span; also those between two looks at the reach
 N_SPANS = 17  # the first one is since the beginning, the last one 32,768,000 labels long

@@ -37,10 +37,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program
-from models.joined import rewound
-from models.kernel import kernel
-from models.layout import Layout
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.joined import rewound
+from riparian.models.kernel import kernel
+from riparian.models.layout import Layout
 
 WINDOW = 500  # scores that the quantile is taken of
 STEP = 0.005  # at most, by which a moves at a label

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.entry import VALUES, Entry, signature
-from models.registry import REGISTRY
+from riparian.models.entry import VALUES, Entry, signature
+from riparian.models.registry import REGISTRY
 
 PREDICT = 0
 LEARN = 1

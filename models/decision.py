@@ -44,9 +44,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program
-from models.joined import copied
-from models.kernel import kernel
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.joined import copied
+from riparian.models.kernel import kernel
 
 PRECISION, RECALL, ALERT_RATE = "precision", "recall", "alert_rate"
 TARGETS = (PRECISION, RECALL, ALERT_RATE)

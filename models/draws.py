@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.kernel import kernel
-from models.randomness import seeded
+from riparian.models.contract import Floats
+from riparian.models.kernel import kernel
+from riparian.models.randomness import seeded
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)

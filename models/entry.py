@@ -14,7 +14,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from models.contract import Learner
+    from riparian.models.contract import Learner
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"

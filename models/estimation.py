@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program
-from models.joined import copied
-from models.kernel import kernel
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.joined import copied
+from riparian.models.kernel import kernel
 
 BINS = 20  # of equal width, from 0 to 1
 FADING = 0.999  # by which a prediction counts less with each that follows, and a label with each that follows

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from models.kernel import kernel
+from riparian.models.kernel import kernel
 
 
 @kernel(inline=True)

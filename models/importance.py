@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from models.contract import Floats
+from riparian.models.contract import Floats
 
 Node = Mapping[str, Any]
 

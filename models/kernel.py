@@ -16,7 +16,7 @@ from typing import Any
 
 import numba
 
-from models.kernel_cache import folder_of, kept
+from riparian.models.kernel_cache import folder_of, kept
 
 # What a kernel returns: all is done; or it needs room, and nothing has happened that calling it again would repeat:
 # make room and call again. A family may have further ones, from 2 on.

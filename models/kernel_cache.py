@@ -40,16 +40,14 @@ from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime import _nrt_python
 from numba.core.sigutils import normalize_signature
 
-from models.kernel_compiler import Library, compiling, depth, without_wrapper
+from riparian.models.kernel_compiler import Library, compiling, depth, without_wrapper
 
 PATIENCE_SECONDS = 120.0  # how long a process waits for another one's kernel: that one may have been stopped
 MOST_CALLS = 50  # of a kernel that does nothing: whoever calls it until it has done something waits in vain
-ROOT = Path(__file__).resolve().parents[1]
-NAMES_ALL = (
-    b"models.registry"  # it names every learner; no kernel is made of it, and it would tie each to all the others
-)
-# Each by itself, which is ten times as fast.
-MODULES = [pattern(name + rb"(?:\.\w+)*") for name in (b"models", b"topics", b"app")]
+ROOT = Path(__file__).absolute().parents[2]  # what holds `riparian`
+# It names every learner; no kernel is made of it, and it would tie each to all the others.
+NAMES_ALL = b"riparian.models.registry"
+MODULE = pattern(rb"riparian(?:\.\w+)+")
 WORD = pattern(rb"\w+")
 NAMES = pattern(rb" import (\w+(?:, \w+)*|\([^)]*\))")
 
@@ -81,11 +79,10 @@ def _imports(source: str) -> frozenset[str]:
     """The files of ours that one file imports, the registry apart."""
     content, _ = _content(source)
     found = set[str]()
-    for pattern_of in MODULES:
-        for module in pattern_of.finditer(content):
-            if module.group() != NAMES_ALL and content.endswith((b"from ", b"import "), 0, module.start()):
-                names = NAMES.match(content, module.end())
-                found |= _files(module.group(), () if names is None else tuple(WORD.findall(names[1])))
+    for module in MODULE.finditer(content):
+        if module.group() != NAMES_ALL and content.endswith((b"from ", b"import "), 0, module.start()):
+            names = NAMES.match(content, module.end())
+            found |= _files(module.group(), () if names is None else tuple(WORD.findall(names[1])))
     return frozenset(found)
 
 

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from models.contract import Floats, Schema
-from models.kernel import kernel
-from models.simd import (
+from riparian.models.contract import Floats, Schema
+from riparian.models.kernel import kernel
+from riparian.models.simd import (
     WIDEST,
     add_exponents,
     counted,

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from models.contract import Learner
+from riparian.models.contract import Learner
 
-PACKAGE = __name__.partition(".")[0] + "."
+PACKAGE = __name__.rpartition(".")[0] + "."
 
 
 def live_bytes(learner: Learner) -> int:

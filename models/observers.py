@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Schema
-from models.kernel import kernel
-from models.likelihood import BEYOND, count_plus, known_weight, precision
+from riparian.models.contract import Floats, Schema
+from riparian.models.kernel import kernel
+from riparian.models.likelihood import BEYOND, count_plus, known_weight, precision
 
 Offsets = NDArray[np.uint64]
 

@@ -40,12 +40,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models import auroc
-from models.contract import PREDICT, Floats, Program
-from models.entry import ANOMALY, VALUES
-from models.joined import rewound
-from models.kernel import kernel
-from models.layout import Layout
+from riparian.models import auroc
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.entry import ANOMALY, VALUES
+from riparian.models.joined import rewound
+from riparian.models.kernel import kernel
+from riparian.models.layout import Layout
 
 # columns of a row of sums: classification, then regression
 WEIGHT = 0

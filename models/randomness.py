@@ -7,7 +7,7 @@ bit for bit and can be saved. numpy's generators cannot be used in kernels, and 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kernel import kernel
+from riparian.models.kernel import kernel
 
 MASK = (1 << 64) - 1
 

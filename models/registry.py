@@ -9,28 +9,28 @@ drift apart.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.adapter import entries as adapter
-from models.anomaly import entries as anomaly
-from models.bags import entries as bags
-from models.baseline import entries as baseline
-from models.batch import entries as batch
-from models.ensemble import entries as ensemble
-from models.entry import TASKS, Entry, suggest
-from models.gradient import entries as gradient
-from models.hoeffding import entries as hoeffding
-from models.mondrian import entries as mondrian
-from models.opinion_pool import entries as opinion_pool
-from models.opinion_pool.members import exchanged as members_exchanged
-from models.opinion_pool.members import frozen as frozen_members
-from models.opinion_pool.members import going_on
-from models.opinion_pool.members import members as opinion_members
-from models.regression import entries as regression
-from models.shrubs import entries as shrubs
-from models.soft import entries as soft
-from models.streaming_forest import entries as streaming_forest
+from riparian.models.adapter import entries as adapter
+from riparian.models.anomaly import entries as anomaly
+from riparian.models.bags import entries as bags
+from riparian.models.baseline import entries as baseline
+from riparian.models.batch import entries as batch
+from riparian.models.ensemble import entries as ensemble
+from riparian.models.entry import TASKS, Entry, suggest
+from riparian.models.gradient import entries as gradient
+from riparian.models.hoeffding import entries as hoeffding
+from riparian.models.mondrian import entries as mondrian
+from riparian.models.opinion_pool import entries as opinion_pool
+from riparian.models.opinion_pool.members import exchanged as members_exchanged
+from riparian.models.opinion_pool.members import frozen as frozen_members
+from riparian.models.opinion_pool.members import going_on
+from riparian.models.opinion_pool.members import members as opinion_members
+from riparian.models.regression import entries as regression
+from riparian.models.shrubs import entries as shrubs
+from riparian.models.soft import entries as soft
+from riparian.models.streaming_forest import entries as streaming_forest
 
 if TYPE_CHECKING:
-    from models.contract import Learner, Schema
+    from riparian.models.contract import Learner, Schema
 
 FAMILIES = (
     hoeffding,
@@ -125,7 +125,7 @@ def adapted(fresh: "Learner", was: Mapping[str, Any], state: Mapping[str, Any]) 
     none of these."""
     if fresh.name != "opinion-pool":
         return state
-    from models.opinion_pool.learner import adapted
+    from riparian.models.opinion_pool.learner import adapted
 
     return adapted(fresh, was, state)
 

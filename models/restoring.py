@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from models.layout import Column, Layout, Paths
+from riparian.models.layout import Column, Layout, Paths
 
 State = Mapping[str, NDArray[Any]]
 Lengths = dict[str, int]

@@ -16,9 +16,9 @@ Permutations are drawn by a key of the instance (models/draws.py), and learners 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Bags, Floats, Learner, Program
-from models.draws import uniform_at
-from models.kernel import kernel
+from riparian.models.contract import PREDICT, Bags, Floats, Learner, Program
+from riparian.models.draws import uniform_at
+from riparian.models.kernel import kernel
 
 PERMUTATIONS = 10
 ROUNDING = 1e-12  # of all that is added, below which it is nothing

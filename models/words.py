@@ -12,7 +12,7 @@ from numba.core import types
 from numba.core.types.containers import UniTuple
 from numba.extending import intrinsic
 
-from models.kernel import kernel
+from riparian.models.kernel import kernel
 
 SPARE = 16  # bytes behind what is read or written
 

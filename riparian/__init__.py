@@ -1,26 +1,22 @@
 """Riparian as a library: its learners, drift detectors, streams and prequential evaluation, without Kafka.
 
-What stands here is public; the folders below (`models`, `app`, `topics`) may change with any version. docs/library.md
+What stands here is public; the packages below (`app`, `models`, `topics`) may change with any version. docs/library.md
 shows each in use. The estimators need scikit-learn (`riparian[batch]`), nothing else here does.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from models.contract import LEARN, PREDICT, Bags, Learner, Program, Schema
-from models.drift import DETECTORS
-from models.drift import create as create_detector
-from models.entry import TASKS
-from models.prequential import Prequential
-from models.registry import REGISTRY
-from models.registry import create as create_learner
-from models.streams import Source, Stream
-from models.streams.registry import REGISTRY as STREAMS
-from models.streams.registry import Drift
-from models.streams.registry import open_source as open_stream
-from riparian.evaluation import Evaluation, evaluate
 
 if TYPE_CHECKING:
     from riparian.estimators import StreamClassifier, StreamRegressor
+    from riparian.evaluation import Evaluation, evaluate
+    from riparian.models.contract import LEARN, PREDICT, Bags, Learner, Program, Schema
+    from riparian.models.drift import create as create_detector
+    from riparian.models.prequential import Prequential
+    from riparian.models.registry import create as create_learner
+    from riparian.models.streams import Source, Stream
+    from riparian.models.streams.registry import Drift
+    from riparian.models.streams.registry import open_source as open_stream
 
 __all__ = [
     "LEARN",
@@ -46,9 +42,34 @@ __all__ = [
 ]
 
 
+# Each is imported when it is first asked for: a command of `riparian` needs none of them, and numba takes a second.
+_PLACES = {
+    **dict.fromkeys(("StreamClassifier", "StreamRegressor"), "estimators"),
+    **dict.fromkeys(("Evaluation", "evaluate"), "evaluation"),
+    **dict.fromkeys(("LEARN", "PREDICT", "Bags", "Learner", "Program", "Schema"), "models.contract"),
+    "Prequential": "models.prequential",
+    **dict.fromkeys(("Source", "Stream"), "models.streams"),
+    "Drift": "models.streams.registry",
+    "create_detector": "models.drift:create",
+    "create_learner": "models.registry:create",
+    "open_stream": "models.streams.registry:open_source",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'riparian' has no attribute {name!r}")
+    module, _, other = _PLACES[name].partition(":")
+    found = globals()[name] = getattr(import_module(f"riparian.{module}"), other or name)
+    return found
+
+
 def learner_names(task: str | None = None) -> list[str]:
     """Names that `create_learner` takes; only those that do a task ("classification", "regression", "multi-instance"),
     where one is given."""
+    from riparian.models.entry import TASKS
+    from riparian.models.registry import REGISTRY
+
     if task is not None and task not in TASKS:
         raise ValueError(f"unknown task {task!r}: use one of {', '.join(TASKS)}")
     return [name for name, entry in REGISTRY.items() if task is None or task in entry.tasks]
@@ -56,17 +77,13 @@ def learner_names(task: str | None = None) -> list[str]:
 
 def detector_names() -> list[str]:
     """Names that `create_detector` takes."""
+    from riparian.models.drift import DETECTORS
+
     return list(DETECTORS)
 
 
 def stream_names() -> list[str]:
     """Names that `open_stream` takes."""
-    return list(STREAMS)
+    from riparian.models.streams.registry import REGISTRY
 
-
-def __getattr__(name: str) -> Any:
-    if name in ("StreamClassifier", "StreamRegressor"):  # scikit-learn takes a second to import
-        import riparian.estimators
-
-        return getattr(riparian.estimators, name)
-    raise AttributeError(f"module 'riparian' has no attribute {name!r}")
+    return list(REGISTRY)

@@ -10,8 +10,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from models.contract import Floats, Learner, Schema
-from models.registry import create
+from riparian.models.contract import Floats, Learner, Schema
+from riparian.models.registry import create
 
 _PARAMETERS = """
     Parameters

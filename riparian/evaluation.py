@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, labels_of, rows_of, weights_of
-from models.prequential import Prequential
+from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, labels_of, rows_of, weights_of
+from riparian.models.prequential import Prequential
 
 BLOCK = 10_000  # instances that the learner gets at once; the results are the same for any number
 

@@ -128,7 +128,7 @@ def leftovers(mark: str, own_pid: int) -> dict[int, str]:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A run that leaves a process behind fails (and ends it)."""
-    fits = sys.modules.get("models.batch.process")
+    fits = sys.modules.get("riparian.models.batch.process")
     if fits is not None:
         fits.PROCESSES.close()
     if XDIST_WORKER is not None:

@@ -1,10 +1,11 @@
 """Processes of `riparian` without the seconds that imports take: forked from one process that has imported everything.
 
-`python -m app.cli worker` spends two seconds of a core before its first line, and the tests start hundreds of them. One
-process of a run imports the same modules once, loads the kernels that most streams use, and forks for each `Process` a
-child that runs the module as `python -m` would. The child is a process like any other: it is killed, frozen and limited
-as one, has its own working directory, environment and output, and ends with the interpreter. What an exec would show
-(the command line, a fresh import, another seed of hashes) is left to the tests that start `riparian` as users do.
+`python -m riparian.app.cli worker` spends two seconds of a core before its first line, and the tests start hundreds of
+them. One process of a run imports the same modules once, loads the kernels that most streams use, and forks for each
+`Process` a child that runs the module as `python -m` would. The child is a process like any other: it is killed, frozen
+and limited as one, has its own working directory, environment and output, and ends with the interpreter. What an exec
+would show (the command line, a fresh import, another seed of hashes) is left to the tests that start `riparian` as
+users do.
 
 The run's first process (`tests/conftest.py`) starts the server, which does nothing until it is asked, and ends
 when that process does. It has one thread. A `Process` may outlive whoever asked for it, but not the server.
@@ -153,20 +154,19 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
 
 def _prepare() -> None:
     """Import what workers and commands import, and load the kernels that most of them run."""
-    from app.cli import COMMANDS, starting
+    from riparian.app.cli import COMMANDS, starting
 
     starting.quickly()
     for module in {name.partition(":")[0] for name in COMMANDS.values()}:
-        importlib.import_module(f"app.cli.{module}")
+        importlib.import_module(f"riparian.app.cli.{module}")
     for name in (
-        "app.kafka.admin", "app.kafka.lag", "app.kafka.rights", "app.page.server", "app.replay", "app.state.audit",
-        "app.state.backtest", "app.state.moment", "app.state.transfer", "app.worker.application", "app.worker.host",
-        "app.worker.metrics", "app.worker.web",
+        "kafka.admin", "kafka.lag", "kafka.rights", "page.server", "replay", "state.audit", "state.backtest",
+        "state.moment", "state.transfer", "worker.application", "worker.host", "worker.metrics", "worker.web",
     ):  # fmt: skip
-        importlib.import_module(name)
-    from app.kafka import record_batches, written_batches
-    from app.partition.learner import PartitionLearner
-    from app.stream_file.spec import build
+        importlib.import_module(f"riparian.app.{name}")
+    from riparian.app.kafka import record_batches, written_batches
+    from riparian.app.partition.learner import PartitionLearner
+    from riparian.app.stream_file.spec import build
 
     PartitionLearner(build(COMMON, "common")).warm_up()
     record_batches.warm_up()

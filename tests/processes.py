@@ -11,7 +11,7 @@ PATIENCE = 400.0  # seconds until a test gives up waiting, on a busy machine too
 def fitters(parent: int) -> list[int]:
     """Processes that fit batch learners for `parent`."""
     found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True)
-    return [int(line.split()[0]) for line in found.stdout.splitlines() if "models.batch.process" in line]
+    return [int(line.split()[0]) for line in found.stdout.splitlines() if "riparian.models.batch.process" in line]
 
 
 def gone(pid: int) -> bool:

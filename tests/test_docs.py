@@ -16,10 +16,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from app.cli import COMMANDS, cli
-from app.stream_file.spec import build, loads
-from app.stream_file.strict_yaml import parse_yaml
-from models.registry import REGISTRY
+from riparian.app.cli import COMMANDS, cli
+from riparian.app.stream_file.spec import build, loads
+from riparian.app.stream_file.strict_yaml import parse_yaml
+from riparian.models.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -18,11 +18,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from app.kafka.java import jar_hashes, kafka_version
+from riparian.app.kafka.java import jar_hashes, kafka_version
 from supply import vulnerabilities
 from supply.locks import FOLDER, pins
 from supply.sbom import bill
-from tests.test_layers import top_level
+from tests.test_layers import imports
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -44,7 +44,7 @@ def test_whatever_is_imported_is_asked_for() -> None:
     """And not only because something else that is asked for needs it today."""
     of = importlib.metadata.packages_distributions()
     files = [path for package in ("app", "models", "riparian", "topics") for path in (ROOT / package).rglob("*.py")]
-    modules = {module for path in files for module in top_level(path)} - sys.stdlib_module_names
+    modules = {name.partition(".")[0] for path in files for name in imports(path)} - sys.stdlib_module_names
     names = {canonicalize_name(name) for module in modules for name in of.get(module, [module])} - {"riparian"}
     assert len(names) > 10
     # numba asks for the one version of llvmlite that it is made for; xgboost has another name on Linux.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("app", "models", "riparian", "topics")
+PACKAGES = ("app", "models", "topics")
 DATA = ("deploy/broker", "deploy/grafana", "deploy/prometheus")
 
 
@@ -23,8 +23,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source, target = folder / "source", folder / "site-packages"
     source.mkdir()
-    for name in (*PACKAGES, "deploy"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("riparian", *PACKAGES, "deploy"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     build = "from setuptools import setup; setup()"
@@ -35,7 +35,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_every_module(installed: Path) -> None:
-    sources = {path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
+    sources = {"riparian" / path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
+    sources |= {path.relative_to(ROOT) for path in (ROOT / "riparian").glob("*.py")}
     built = {path.relative_to(installed) for path in installed.rglob("*.py")}
     assert len(sources) > 10
     assert sources - built == set(), "list their packages under [tool.setuptools] in pyproject.toml"
@@ -44,28 +45,42 @@ def test_the_wheel_holds_every_module(installed: Path) -> None:
 
 def test_the_wheel_holds_every_file_that_is_not_python(installed: Path) -> None:
     wanted = {
-        path.relative_to(ROOT)
+        "riparian" / path.relative_to(ROOT)
         for name in (*PACKAGES, *DATA)
         for path in (ROOT / name).rglob("*")
         if path.is_file() and path.suffix not in {".py", ".pyc", ".nbi", ".nbc"} and "jars" not in path.parts
     }
     built = {path.relative_to(installed) for path in installed.rglob("*") if path.is_file() and path.suffix != ".py"}
-    assert {Path("deploy/broker") / name for name in ("pom.xml", "server.properties", "log4j2.properties")} <= built
+    assert {
+        Path("riparian/deploy/broker") / name for name in ("pom.xml", "server.properties", "log4j2.properties")
+    } <= built
     assert wanted == built
 
 
 def test_an_installed_riparian_runs_without_the_checkout(installed: Path, tmp_path: Path) -> None:
     script = """
 import json, sys
-import app.kafka.java, app.kafka.broker
-from app.cli import cli, COMMANDS
-assert "deploy" not in sys.modules
-print(json.dumps([app.__file__, app.kafka.java.kafka_version(), str(app.kafka.java.BROKER_FILES)]))
+import riparian
+from riparian.app.kafka import broker, java
+from riparian.app.cli import cli, COMMANDS
+assert "riparian.deploy" not in sys.modules
+print(json.dumps([riparian.__file__, java.kafka_version(), str(java.BROKER_FILES)]))
 """
     environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     module, version, files = json.loads(done.stdout)
     assert Path(module).is_relative_to(installed)
-    assert Path(files) == installed / "deploy" / "broker"
+    assert Path(files) == installed / "riparian" / "deploy" / "broker"
     assert version[0].isdigit()
+
+
+def test_it_takes_one_name_and_works_beside_modules_of_any_name(installed: Path, tmp_path: Path) -> None:
+    assert [path.name for path in installed.iterdir()] == ["riparian"]
+    for name in ("models.py", "topics.py"):
+        (tmp_path / name).write_text("raise ImportError('not ours')")
+    (tmp_path / "app").mkdir()
+    code = "import riparian; from riparian.app.cli import cli; print(riparian.create_learner.__module__)"
+    environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "riparian.models.registry\n", done.stderr

@@ -11,14 +11,14 @@ Metrics and drift records are JSON in every stream (`topics.reports`).
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from topics.formats.json import JsonCodec
-from topics.headers import Wanted
-from topics.names import FEATURES
-from topics.places import IndexBits
-from topics.prediction_columns import PredictionColumns
-from topics.records import Features, Labels, Mapping, Place, RawBatch, Rows
-from topics.schemas import Key, Schema, Schemas
-from topics.vocabulary import Vocabulary
+from riparian.topics.formats.json import JsonCodec
+from riparian.topics.headers import Wanted
+from riparian.topics.names import FEATURES
+from riparian.topics.places import IndexBits
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import Features, Labels, Mapping, Place, RawBatch, Rows
+from riparian.topics.schemas import Key, Schema, Schemas
+from riparian.topics.vocabulary import Vocabulary
 
 __all__ = ["BATCHED", "CODECS", "ENVELOPED", "REGISTERED", "Codec", "Formats", "JsonCodec", "of_stream"]
 
@@ -108,25 +108,25 @@ def _json(mapping: Mapping, schemas: Schemas) -> Codec:
 
 
 def _json_schema(mapping: Mapping, schemas: Schemas) -> Codec:
-    from topics.formats.json_schema import JsonSchemaCodec
+    from riparian.topics.formats.json_schema import JsonSchemaCodec
 
     return JsonSchemaCodec(mapping, schemas)
 
 
 def _protobuf(mapping: Mapping, schemas: Schemas) -> Codec:
-    from topics.formats.protobuf import ProtobufCodec  # protobuf is an extra
+    from riparian.topics.formats.protobuf import ProtobufCodec  # protobuf is an extra
 
     return ProtobufCodec(mapping, schemas)
 
 
 def _avro(mapping: Mapping, schemas: Schemas) -> Codec:
-    from topics.formats.avro import AvroCodec  # fastavro is an extra
+    from riparian.topics.formats.avro import AvroCodec  # fastavro is an extra
 
     return AvroCodec(mapping, schemas)
 
 
 def _arrow(mapping: Mapping, schemas: Schemas) -> Codec:
-    from topics.formats.arrow import ArrowCodec  # pyarrow is an extra
+    from riparian.topics.formats.arrow import ArrowCodec  # pyarrow is an extra
 
     return ArrowCodec(mapping)
 

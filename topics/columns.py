@@ -17,19 +17,19 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from topics import headers
-from topics import records as r
-from topics.envelopes import Ignored
-from topics.headers import header_of
-from topics.names import FEATURES, HEADER_UNREAD
-from topics.paths import dotted
-from topics.places import IndexBits
-from topics.prediction_columns import PredictionColumns
-from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
-from topics.schemas import Key, Schema
-from topics.slices import Coded, Slices, Texts
-from topics.times import many_milliseconds, milliseconds
-from topics.vocabulary import MAX_TEXT, UNTOLD, Vocabulary, canonical
+from riparian.topics import headers
+from riparian.topics import records as r
+from riparian.topics.envelopes import Ignored
+from riparian.topics.headers import header_of
+from riparian.topics.names import FEATURES, HEADER_UNREAD
+from riparian.topics.paths import dotted
+from riparian.topics.places import IndexBits
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
+from riparian.topics.schemas import Key, Schema
+from riparian.topics.slices import Coded, Slices, Texts
+from riparian.topics.times import many_milliseconds, milliseconds
+from riparian.topics.vocabulary import MAX_TEXT, UNTOLD, Vocabulary, canonical
 
 # position in the batch -> (reason, detail); the first reason found stays.
 Bad = headers.Bad
@@ -507,7 +507,7 @@ def _known(column: _Column) -> Floats | None:
         return _translated(column.values, column.vocabulary)
     if not isinstance(column.values, Texts):
         return None
-    from topics.text_kernel import codes  # numba, which the texts come from, too
+    from riparian.topics.text_kernel import codes  # numba, which the texts come from, too
 
     return codes(column.values, column.vocabulary.texts)
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from topics.records import (
+from riparian.topics.records import (
     EMPTY,
     TOMBSTONE,
     TOO_LARGE,
@@ -17,7 +17,7 @@ from topics.records import (
     Unread,
     Whole,
 )
-from topics.reports import reader
+from riparian.topics.reports import reader
 
 MAX_COMMAND_BYTES = 65_536
 

@@ -11,8 +11,8 @@ makes of both a path from the top of the record, so that everything behind it kn
 
 from typing import NamedTuple
 
-from topics import records as r
-from topics.records import HEADER, Path
+from riparian.topics import records as r
+from riparian.topics.records import HEADER, Path
 
 DEBEZIUM, CONNECT, CLOUDEVENTS = "debezium", "connect", "cloudevents"
 ENVELOPES = (DEBEZIUM, CONNECT, CLOUDEVENTS)

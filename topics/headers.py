@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from topics import records as r
-from topics.envelopes import CLOUDEVENTS
-from topics.names import HEADER_TRACE, HEADER_TRACE_STATE
-from topics.records import HEADER, Headers, Mapping, Path, RawBatch, Rows
+from riparian.topics import records as r
+from riparian.topics.envelopes import CLOUDEVENTS
+from riparian.topics.names import HEADER_TRACE, HEADER_TRACE_STATE
+from riparian.topics.records import HEADER, Headers, Mapping, Path, RawBatch, Rows
 
 # position in the batch -> (reason, detail); the first reason found stays.
 Bad = dict[int, tuple[str, str]]

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from topics.vocabulary import MAX_TEXT, Scalar
+from riparian.topics.vocabulary import MAX_TEXT, Scalar
 
 VERSION = 1
 MOST_ROWS = 65_536  # of a record

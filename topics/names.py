@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from topics.records import Unread
+from riparian.topics.records import Unread
 
 FEATURES = "features"
 LABELS = "labels"

@@ -6,7 +6,7 @@
 import re
 from collections.abc import Sequence
 
-from topics.records import Path
+from riparian.topics.records import Path
 
 MAX_INDEX = 999
 _PART = re.compile(r"([^\[\]]*)((?:\[[0-9]+\])*)")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from topics.records import Floats
-from topics.vocabulary import Vocabulary
+from riparian.topics.records import Floats
+from riparian.topics.vocabulary import Vocabulary
 
 
 class PredictionColumns(NamedTuple):

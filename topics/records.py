@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from topics.places import IndexBits, place_of
+from riparian.topics.places import IndexBits, place_of
 
 Floats = NDArray[np.float64]
 

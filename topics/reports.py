@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from topics.records import Count, DriftRecord, MetricsRecord, PartitionRecord, Place
+from riparian.topics.records import Count, DriftRecord, MetricsRecord, PartitionRecord, Place
 
 
 class _Metrics(msgspec.Struct):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kernel import kernel
-from topics.slices import Texts
+from riparian.models.kernel import kernel
+from riparian.topics.slices import Texts
 
 FEW = 8  # texts that are compared one after the other; more are found by their hash
 MOST = 4096  # texts for which a table is made each time

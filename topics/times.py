@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from topics.records import Floats
+from riparian.topics.records import Floats
 
 # Numbers below are seconds, numbers from it on are milliseconds (as ms, it is in March 1973).
 SECONDS_BELOW = 1e11

@@ -17,9 +17,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from app import __version__
-from app.errors import RiparianError, SpecError
-from app.kafka.connection import DEFAULT, Connection
+from riparian.app import __version__
+from riparian.app.errors import RiparianError, SpecError
+from riparian.app.kafka.connection import DEFAULT, Connection
 
 # command name -> module under app.cli, which holds a click command named `command`, or as stands behind the colon
 COMMANDS = {
@@ -73,7 +73,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS:
             return None
         module, _, called = COMMANDS[name].partition(":")
-        command: click.Command = getattr(importlib.import_module(f"app.cli.{module}"), called or "command")
+        command: click.Command = getattr(importlib.import_module(f"riparian.app.cli.{module}"), called or "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -122,8 +122,8 @@ def _section(stream: Path) -> dict[str, str] | None:
 
     from pydantic import ValidationError
 
-    from app.stream_file.kafka_spec import KafkaSpec
-    from app.stream_file.strict_yaml import read_yaml
+    from riparian.app.stream_file.kafka_spec import KafkaSpec
+    from riparian.app.stream_file.strict_yaml import read_yaml
 
     try:
         return KafkaSpec.model_validate(read_yaml(stream).get("kafka", {})).settings
@@ -194,12 +194,12 @@ def main() -> None:
     try:
         cli.main(standalone_mode=False)
     except RiparianError as error:
-        from app.cli.saying import say
+        from riparian.app.cli.saying import say
 
         say(str(error), logging.ERROR)
         sys.exit(2)
     except OSError as error:
-        from app.cli.saying import say
+        from riparian.app.cli.saying import say
 
         if error.errno not in UNUSABLE or error.filename is None:
             raise

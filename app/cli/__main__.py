@@ -1,5 +1,5 @@
-"""`python -m app.cli` is `riparian`."""
+"""`python -m riparian.app.cli` is `riparian`."""
 
-from app.cli import main
+from riparian.app.cli import main
 
 main()

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, json_option, partition_option, stream_argument
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, json_option, partition_option, stream_argument
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.state.audit import Report
-    from app.stream_file.record_spec import TopicsSpec
+    from riparian.app.state.audit import Report
+    from riparian.app.stream_file.record_spec import TopicsSpec
 
 SHOWN = 5  # differences of a kind
 
@@ -44,17 +44,17 @@ def command(
     run. Ends with exit code 0 where all is equal, 1 where something differs (the first difference is named), 2 where it
     cannot be done.
     """
-    from app.kafka import admin, rights
-    from app.stream_file import spec as stream_file
+    from riparian.app.kafka import admin, rights
+    from riparian.app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
     if partition is None and spec.partitions > 1 and (start or until):
         raise click.UsageError("--from and --until name a checkpoint of one partition: give --partition, too")
 
-    from app.cli.progress import progress
-    from app.errors import TopicError
-    from app.state.audit import Report, audit
-    from app.state.changelog import no_state
+    from riparian.app.cli.progress import progress
+    from riparian.app.errors import TopicError
+    from riparian.app.state.audit import Report, audit
+    from riparian.app.state.changelog import no_state
 
     wanted = range(spec.partitions) if partition is None else [partition]
 

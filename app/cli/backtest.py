@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, grid_option, json_option, partition_option, stream_argument
-from app.cli.parsing import parse_grid, parse_model
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, grid_option, json_option, partition_option, stream_argument
+from riparian.app.cli.parsing import parse_grid, parse_model
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.state.backtest import Backtest
+    from riparian.app.state.backtest import Backtest
 
 SHOWN = ("n", "accuracy", "kappa", "f1_macro", "log_loss", "auroc", "cost", "mae", "rmse", "r2")
 
@@ -56,17 +56,17 @@ def command(
     riparian backtest elec.yaml --model naive-bayes --model adaptive-random-forest:n_models=10
     riparian backtest elec.yaml --model hoeffding-tree --grid grace_period=50,200,1000 --limit 100000
     """
-    from app.cli.progress import progress
-    from app.errors import TopicError
-    from app.kafka import admin, rights
-    from app.state.backtest import backtest
-    from app.stream_file import spec as stream_file
+    from riparian.app.cli.progress import progress
+    from riparian.app.errors import TopicError
+    from riparian.app.kafka import admin, rights
+    from riparian.app.state.backtest import backtest
+    from riparian.app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
     chosen = [parse_model(text) for text in models] or list(spec.models().values())
     labels = [] if models or grid else [f"{role}: {name}" for role, (name, _) in spec.models().items()]
     if grid:
-        from app.evaluation.sweep import candidates
+        from riparian.app.evaluation.sweep import candidates
 
         chosen = [(one.model, dict(one.parameters)) for one in candidates(chosen, {}, parse_grid(grid))]
     wanted = range(spec.partitions) if partition is None else [partition]
@@ -94,7 +94,7 @@ def command(
 
 
 def _plain(stream: str, models: list[tuple[str, dict[str, Any]]], found: list["Backtest"]) -> dict[str, Any]:
-    from app.state.backtest import pooled, roles
+    from riparian.app.state.backtest import pooled, roles
 
     return {
         "stream": stream,
@@ -126,7 +126,7 @@ def _show(models: list[tuple[str, dict[str, Any]]], labels: list[str], found: li
     from rich.console import Console
     from rich.table import Column, Table
 
-    from app.state.backtest import pooled, roles
+    from riparian.app.state.backtest import pooled, roles
 
     rows = []
     for i, (role, (name, parameters)) in enumerate(zip(roles(models), models, strict=True)):

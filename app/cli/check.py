@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option, reasons_price, streams_argument
-from app.cli.deadletters import safe
-from app.cli.parsing import WITH_RIGHTS
-from app.cli.saying import for_each
-from app.cli.worker import check_apart
-from app.errors import AccessError, RiparianError, SpecError, StateError, TopicError
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, reasons_price, streams_argument
+from riparian.app.cli.deadletters import safe
+from riparian.app.cli.parsing import WITH_RIGHTS
+from riparian.app.cli.saying import for_each
+from riparian.app.cli.worker import check_apart
+from riparian.app.errors import AccessError, RiparianError, SpecError, StateError, TopicError
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.kafka.acls import Right
-    from app.kafka.admin import TopicsReport
-    from app.kafka.keys import Ids
-    from app.partition.changes import Changes
-    from app.state.loading import LearnedLog
-    from app.stream_file.spec import Spec
+    from riparian.app.kafka.acls import Right
+    from riparian.app.kafka.admin import TopicsReport
+    from riparian.app.kafka.keys import Ids
+    from riparian.app.partition.changes import Changes
+    from riparian.app.state.loading import LearnedLog
+    from riparian.app.stream_file.spec import Spec
 
 
 @click.command()
@@ -67,14 +67,14 @@ def command(
     asked whether they have what the stream file maps, and whether the schema of predictions is registered.
     """
     if schema:
-        from app.stream_file.reference import json_schema
+        from riparian.app.stream_file.reference import json_schema
 
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         return
     if not streams:
         raise click.UsageError("expected a stream file, found none; give STREAM.yaml or --schema", context)
 
-    from app.stream_file.spec import load
+    from riparian.app.stream_file.spec import load
 
     # Only an option asks for it: RIPARIAN_BROKER may be set for other commands.
     sources = [context.get_parameter_source(name) for name in ("broker", "kafka_config", "connect")]
@@ -90,7 +90,7 @@ def command(
             check_apart([*known.values(), spec], [*known, file])
             known[file] = spec
             if compiling:
-                from app.cli.kernels import make_ready
+                from riparian.app.cli.kernels import make_ready
 
                 make_ready(spec)
             found = _look(spec, connections[place], user, asked=asked, register=register)
@@ -156,8 +156,8 @@ class Found(NamedTuple):
                 f"{len(self.denied)} ACL{'s are' if len(self.denied) > 1 else ' is'} missing for riparian {user} with "
                 f"the stream {spec.name} (riparian deploy acls prints all that it needs): {self.denied[0]}"
             )
-        from app.kafka.creating import not_ours
-        from topics.names import changelog_topic
+        from riparian.app.kafka.creating import not_ours
+        from riparian.topics.names import changelog_topic
 
         if self.report is not None and spec.create_topics == "never":
             missing = [*self.report.missing, *([changelog_topic(spec.name)] if self.report.state is None else [])]
@@ -179,7 +179,7 @@ def _look(spec: "Spec", connection: Connection, user: str, *, asked: bool, regis
     without = [right.sentence(connection) for right in lacking if right.dispensable]
     if denied:
         return Found(warnings=about + without, lacking=lacking, denied=denied)
-    from app.state.loading import learned_log
+    from riparian.app.state.loading import learned_log
 
     report, states, ids, warnings = asyncio.run(_ask(spec, connection))
     log = asyncio.run(learned_log(spec, connection))
@@ -188,9 +188,9 @@ def _look(spec: "Spec", connection: Connection, user: str, *, asked: bool, regis
 
 async def _lacking(spec: "Spec", connection: Connection, user: str) -> "list[Right]":
     """ACLs that are missing for the command `user`, and for what is looked at here."""
-    from app.kafka.acls import needed
-    from app.kafka.admin import wait_for_broker
-    from app.kafka.rights import missing
+    from riparian.app.kafka.acls import needed
+    from riparian.app.kafka.admin import wait_for_broker
+    from riparian.app.kafka.rights import missing
 
     await wait_for_broker(connection, timeout_seconds=3.0)
     here = [right for right in needed(spec, "check") if not right.dispensable]
@@ -199,9 +199,9 @@ async def _lacking(spec: "Spec", connection: Connection, user: str) -> "list[Rig
 
 async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
     """What of the registry's schemas may not fit."""
-    from app.registry.client import Registry
-    from app.registry.telling import begin
-    from topics.codecs import REGISTERED
+    from riparian.app.registry.client import Registry
+    from riparian.app.registry.telling import begin
+    from riparian.topics.codecs import REGISTERED
 
     registry = Registry.of(spec)
     if register and "predictions" not in spec.codec.registered():
@@ -215,8 +215,8 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
 async def _ask(
     spec: "Spec", connection: Connection
 ) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]], Ids | None, list[str]]":
-    from app.kafka import admin, compaction, keys, replicas, timestamps
-    from app.state import loading
+    from riparian.app.kafka import admin, compaction, keys, replicas, timestamps
+    from riparian.app.state import loading
 
     report = await admin.check_topics(spec, connection)
     there = {spec.topics.features, spec.topics.labels} - {None} <= set(report.partitions)
@@ -254,8 +254,8 @@ LONGEST_LABEL = 2 * 4 * 1024 + 64  # bytes of a label with an id of 1,024 charac
 def waiting_bytes(spec: "Spec") -> int:
     """Bytes that the instances of a full pending store take, per partition, without their ids; for bags, the largest
     possible."""
-    from app.partition.room import PLACE_BYTES, ROW_BYTES
-    from models.registry import kept
+    from riparian.app.partition.room import PLACE_BYTES, ROW_BYTES
+    from riparian.models.registry import kept
 
     classes = spec.class_vocabulary()
     n_outputs = 1 if classes is None else max(2, classes.capacity)
@@ -264,7 +264,7 @@ def waiting_bytes(spec: "Spec") -> int:
         x = PLACE_BYTES + spec.record.max_instances * x
     vectors = sum(1 + len(kept(model, spec.task, parameters)) for model, parameters in spec.models().values())
     if spec.predictions.coverage is not None:
-        from models.conformal import N_SAID
+        from riparian.models.conformal import N_SAID
 
         vectors += N_SAID[spec.task == "regression"]
     vectors += ((spec.predictions.calibrated is True) + (spec.decision is not None)) * len(spec.models())
@@ -274,7 +274,7 @@ def waiting_bytes(spec: "Spec") -> int:
 
 def joined_bytes(spec: "Spec") -> int:
     """Bytes that remembered ids of joined instances take when there are as many as may be, per partition."""
-    from app.partition.room import JOINED_BYTES, most_joined
+    from riparian.app.partition.room import JOINED_BYTES, most_joined
 
     if spec.topics.labels is None:
         return 0
@@ -343,7 +343,7 @@ def _of_learning(spec: "Spec") -> list[str]:
 def _of_auto(spec: "Spec") -> list[str]:
     """What `auto` is, what it takes, what a quarter or four times of its time would make of it, and how many values of
     nominal features it sees."""
-    from app.stream_file.lineup import values_of
+    from riparian.app.stream_file.lineup import values_of
 
     resolved = spec.resolved()
     if resolved is None:
@@ -416,10 +416,10 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from app.stream_file.durations import format_duration
-    from topics.names import LABELS
-    from topics.paths import dotted
-    from topics.vocabulary import canonical
+    from riparian.app.stream_file.durations import format_duration
+    from riparian.topics.names import LABELS
+    from riparian.topics.paths import dotted
+    from riparian.topics.vocabulary import canonical
 
     def table(title: str, *headings: str) -> Table:
         new = Table(title=title, title_justify="left")

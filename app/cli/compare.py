@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from app.cli import broker_option, json_option, stream_argument
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.comparisons import Compared
+    from riparian.app.comparisons import Compared
 
 
 @click.command()
@@ -27,11 +27,11 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     \b
     riparian compare elec.yaml
     """
-    from app import comparisons
-    from app.errors import SpecError
-    from app.kafka import rights
-    from app.stream_file import spec
-    from topics.records import REGRESSION
+    from riparian.app import comparisons
+    from riparian.app.errors import SpecError
+    from riparian.app.kafka import rights
+    from riparian.app.stream_file import spec
+    from riparian.topics.records import REGRESSION
 
     declared = spec.load(stream)
     if len(declared.models()) < 2 and not declared.control:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, json_option, stream_argument
-from app.cli.parsing import parse_model
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.cli.parsing import parse_model
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
-    from topics.commands import Command, EventRecord
+    from riparian.app.stream_file.spec import Spec
+    from riparian.topics.commands import Command, EventRecord
 
 SECONDS = 30.0
 
@@ -58,9 +58,9 @@ def _run(
     as_json: bool,
     rights_of: str = "control",
 ) -> None:
-    from app import control
-    from app.kafka import rights
-    from app.stream_file import spec
+    from riparian.app import control
+    from riparian.app.kafka import rights
+    from riparian.app.stream_file import spec
 
     declared = spec.load(stream)
     control.check(declared)
@@ -148,7 +148,7 @@ def add(
     learner, parameters = parse_model(model)
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
-        from app.errors import SpecError
+        from riparian.app.errors import SpecError
 
         try:
             spec.challenger(name, {"model": learner, **parameters})
@@ -173,11 +173,11 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
     """
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
-        from app.errors import SpecError
-        from app.partition.steering import unsteerable
-        from app.state.loading import prospects
-        from app.stream_file import columns
-        from app.stream_file.spec_parts import AUTO
+        from riparian.app.errors import SpecError
+        from riparian.app.partition.steering import unsteerable
+        from riparian.app.state.loading import prospects
+        from riparian.app.stream_file import columns
+        from riparian.app.stream_file.spec_parts import AUTO
 
         found = asyncio.run(prospects(spec, connection))
         said = [one for _, changes in found.values() for one in unsteerable(changes)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from app.errors import RiparianError
+from riparian.app.errors import RiparianError
 
 FILES = Path(__file__).resolve().parents[2] / "deploy"
 FOLDERS = ("prometheus", "grafana")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, json_option, stream_argument
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.dead_letters import Letter, Overview, Report, Wanted
-    from app.stream_file.spec import Spec
+    from riparian.app.dead_letters import Letter, Overview, Report, Wanted
+    from riparian.app.stream_file.spec import Spec
 
 SHOWN = 400  # characters of a value, where not all are asked for
 
@@ -199,13 +199,13 @@ def retry(
     riparian deadletters retry STREAM.yaml --reason unknown-value --dry-run
     """
     wanted = _wanted(reasons, since)
-    from app.stream_file import spec as stream_file
+    from riparian.app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
-    from app import dead_letters
-    from app.cli.progress import progress
-    from app.kafka import rights
+    from riparian.app import dead_letters
+    from riparian.app.cli.progress import progress
+    from riparian.app.kafka import rights
 
     async def run(told: Callable[[int, int], None]) -> "Report":
         await rights.enter(spec, connection, "retry")
@@ -237,10 +237,10 @@ async def _read(
     stream: Path, connection: Connection, wanted: "Wanted", keep: "Callable[[Letter], None] | None"
 ) -> "tuple[Spec, Overview]":
     """The stream, and its dead letters; each that is wanted is also given to `keep`."""
-    from app.cli.progress import progress
-    from app.dead_letters import Overview, partitions, read
-    from app.kafka import rights
-    from app.stream_file import spec as stream_file
+    from riparian.app.cli.progress import progress
+    from riparian.app.dead_letters import Overview, partitions, read
+    from riparian.app.kafka import rights
+    from riparian.app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
     overview = Overview(wanted)
@@ -257,8 +257,8 @@ async def _read(
 
 
 def _wanted(reasons: tuple[str, ...], since: str | None) -> "Wanted":
-    from app.dead_letters import Wanted
-    from topics.records import PREDICTION_TOO_LARGE, REASONS
+    from riparian.app.dead_letters import Wanted
+    from riparian.topics.records import PREDICTION_TOO_LARGE, REASONS
 
     known = (*REASONS, PREDICTION_TOO_LARGE)
     for reason in reasons:
@@ -269,8 +269,8 @@ def _wanted(reasons: tuple[str, ...], since: str | None) -> "Wanted":
 
 def _since(text: str) -> int:
     """ms since 1970 of a duration before now, or of a time."""
-    from app.stream_file.durations import parse_duration
-    from topics.times import milliseconds
+    from riparian.app.stream_file.durations import parse_duration
+    from riparian.topics.times import milliseconds
 
     try:
         return int(1000 * (time.time() - parse_duration(text)))

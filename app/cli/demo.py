@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option
-from app.cli.ui import PORT as PAGE_PORT
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option
+from riparian.app.cli.ui import PORT as PAGE_PORT
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.demo.run import Plan, Process, Show
-    from app.demo.view import Figures
+    from riparian.app.demo.run import Plan, Process, Show
+    from riparian.app.demo.view import Figures
 
 LINE_SECONDS = 5.0  # between plain lines
 
@@ -67,14 +67,14 @@ def command(
     A Hoeffding tree is the champion; naive Bayes and the last label are its challengers. On a terminal the demo stays
     up after the last record, until Ctrl-C. Every run starts afresh.
     """
-    from app.stream_file.durations import parse_duration
+    from riparian.app.stream_file.durations import parse_duration
 
     try:
         delay = parse_duration(label_delay, example="5s")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
 
-    from app.demo import run as demo
+    from riparian.app.demo import run as demo
 
     folder = Path(".riparian") / "demo"
     settings: dict[str, Any] = {"rows": rows, "rate": rate, "label_delay": delay, "port": demo.choose_port(port)}
@@ -86,7 +86,7 @@ def command(
                 connection = stack.enter_context(demo.local_broker(folder, keep, click.echo))
                 plan = demo.make_plan(folder, connection, "elec", **settings)
             else:
-                from app.kafka.admin import wait_for_broker
+                from riparian.app.kafka.admin import wait_for_broker
 
                 asyncio.run(wait_for_broker(connection, 10.0))
                 name = stack.enter_context(demo.foreign_broker(connection, keep))
@@ -118,7 +118,7 @@ def _run(plan: "Plan", worker: "Process", page: str | None) -> bool:
 
     page : address of the live page, which is opened once the worker is ready.
     """
-    from app.demo import run as demo
+    from riparian.app.demo import run as demo
 
     click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.connection} …")
     began = time.monotonic()
@@ -158,7 +158,7 @@ def _run(plan: "Plan", worker: "Process", page: str | None) -> bool:
 @contextlib.contextmanager
 def _view(plan: "Plan") -> Iterator["Show"]:
     """Where figures go: a live table on a terminal, a line now and then elsewhere."""
-    from app.demo import view as demo_view
+    from riparian.app.demo import view as demo_view
 
     rate = demo_view.Rate()
     if not sys.stdout.isatty():

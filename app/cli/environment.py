@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from app.kafka.sources import BROKER, PREFIX
-from models.adapter.signature import KEY
+from riparian.app.kafka.sources import BROKER, PREFIX
+from riparian.models.adapter.signature import KEY
 
 OURS = "RIPARIAN_"
 KNOWN = (BROKER, KEY)  # besides PREFIX, whose names are checked where a connection is read

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import grid_option
-from app.cli.parsing import (
+from riparian.app.cli import grid_option
+from riparian.app.cli.parsing import (
     parse_delay,
     parse_grid,
     parse_measure,
@@ -17,12 +17,12 @@ from app.cli.parsing import (
     parse_recipe,
     parse_settings,
 )
-from app.evaluation.measures import AS_GIVEN, MEASURES, quality
-from models.drift import DETECTORS
+from riparian.app.evaluation.measures import AS_GIVEN, MEASURES, quality
+from riparian.models.drift import DETECTORS
 
 if TYPE_CHECKING:
-    from app.evaluation.experiment import Experiment, Protocol, Rows
-    from app.evaluation.sweep import Candidate
+    from riparian.app.evaluation.experiment import Experiment, Protocol, Rows
+    from riparian.app.evaluation.sweep import Candidate
 
 
 # Options that say nothing of a stream file's own models.
@@ -193,18 +193,18 @@ def command(**given: Any) -> None:
     riparian evaluate elec.csv.gz --stream elec.yaml
     riparian evaluate --generate agrawal:function=3 -n 50000 --drift 25000 --to function=5 --model hoeffding-tree
     """
-    from app.cli import evaluation_table as shown
-    from app.cli.progress import progress
-    from app.evaluation import front, pictures
-    from app.evaluation.curves import Line
-    from app.evaluation.curves import write as write_curves
-    from app.evaluation.experiment import prepare
-    from app.evaluation.summary import summarise
-    from app.evaluation.sweep import Search, candidates
+    from riparian.app.cli import evaluation_table as shown
+    from riparian.app.cli.progress import progress
+    from riparian.app.evaluation import front, pictures
+    from riparian.app.evaluation.curves import Line
+    from riparian.app.evaluation.curves import write as write_curves
+    from riparian.app.evaluation.experiment import prepare
+    from riparian.app.evaluation.summary import summarise
+    from riparian.app.evaluation.sweep import Search, candidates
 
     check_combinations(given)
     if not given["models"]:
-        from app.evaluation.whole import Whole
+        from riparian.app.evaluation.whole import Whole
 
         whole = Whole(rows_of(given), protocol_of(given))
         for remark in whole.remarks:
@@ -284,8 +284,8 @@ def check_combinations(given: dict[str, Any]) -> None:
 
 def rows_of(given: dict[str, Any]) -> "Rows":
     """The rows that the options describe."""
-    from app.evaluation.experiment import Rows
-    from app.stream_file.spec import load
+    from riparian.app.evaluation.experiment import Rows
+    from riparian.app.stream_file.spec import load
 
     recipe = None
     if given["generate"] is not None:
@@ -297,7 +297,7 @@ def rows_of(given: dict[str, Any]) -> "Rows":
 
 def protocol_of(given: dict[str, Any]) -> "Protocol":
     """The protocol that the options describe."""
-    from app.evaluation.experiment import Protocol
+    from riparian.app.evaluation.experiment import Protocol
 
     delay = parse_delay(given["label_delay"], given["clock"])
     same = {name: given[name] for name in Protocol._fields if name != "label_delay"}

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from app.cli.deadletters import safe
-from app.evaluation.measured import FROM_FIRST
-from app.evaluation.measures import MEASURES, quality
-from app.stream_file.durations import format_duration
+from riparian.app.cli.deadletters import safe
+from riparian.app.evaluation.measured import FROM_FIRST
+from riparian.app.evaluation.measures import MEASURES, quality
+from riparian.app.stream_file.durations import format_duration
 
 COUNTS = {
     "n": ("labels scored", "{:,}"),

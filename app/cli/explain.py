@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from app.cli import broker_option, json_option, stream_argument
-from app.cli.deadletters import safe
-from app.errors import SpecError
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.cli.deadletters import safe
+from riparian.app.errors import SpecError
+from riparian.app.kafka.connection import Connection
 
 SHOWN = 5  # classes
 
@@ -29,8 +29,8 @@ def command(stream: Path, id_: str, last: str | None, as_json: bool, connection:
     Of a tree, the tests from the root to the leaf are shown, as the model was at that moment: the records since the
     checkpoint before it are folded again in memory. Nothing is changed, and workers may run.
     """
-    from app.stream_file import spec as stream_file
-    from app.stream_file.durations import parse_duration
+    from riparian.app.stream_file import spec as stream_file
+    from riparian.app.stream_file.durations import parse_duration
 
     spec = stream_file.load(stream)
     try:
@@ -38,9 +38,9 @@ def command(stream: Path, id_: str, last: str | None, as_json: bool, connection:
     except ValueError as error:
         raise SpecError(f"--last: {error}") from None
 
-    from app.cli.progress import progress
-    from app.kafka import rights
-    from app.page.predictions import explained
+    from riparian.app.cli.progress import progress
+    from riparian.app.kafka import rights
+    from riparian.app.page.predictions import explained
 
     async def run() -> dict[str, Any]:
         await rights.enter(spec, connection, "explain")
@@ -59,7 +59,7 @@ def _time(ms: int) -> str:
 
 def _told(y: Any) -> str:
     """What a prediction says, as JSON has it."""
-    from topics.vocabulary import canonical
+    from riparian.topics.vocabulary import canonical
 
     return "nothing" if y is None else canonical(y)
 

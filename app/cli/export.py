@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option, json_option, stream_argument
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.kafka.connection import Connection
 
 
 @click.command("export")
@@ -18,13 +18,13 @@ from app.kafka.connection import Connection
 @broker_option
 def command(stream: Path, file: Path, partition: int, as_json: bool, connection: Connection) -> None:
     """Write the last checkpoint of a partition to one file; workers may run."""
-    from app.kafka import rights
-    from app.stream_file import spec as stream_file
+    from riparian.app.kafka import rights
+    from riparian.app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
-    from app.state.checkpoint import Manifest
-    from app.state.transfer import export_state
+    from riparian.app.state.checkpoint import Manifest
+    from riparian.app.state.transfer import export_state
 
     async def run() -> Manifest:
         await rights.enter(spec, connection, "export")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.cli.parsing import WIDTH, N, recipe
+from riparian.app.cli.parsing import WIDTH, N, recipe
 
 _OPTIONS = (
     click.option("-n", "n", type=click.IntRange(min=1), metavar="N", help=f"Instances. [default: {N}]"),
@@ -70,8 +70,8 @@ def command(
     riparian generate stagger --drift 30000:gradual:5000 --to function=1 --drift 60000 --to function=2 stagger.csv
     """
     if listing:
-        from app.cli.models import show_registry
-        from models.streams.registry import REGISTRY, find
+        from riparian.app.cli.models import show_registry
+        from riparian.models.streams.registry import REGISTRY, find
 
         hint = "riparian generate --list NAME shows parameters, ranges, defaults and the paper."
         show_registry("stream", REGISTRY, find, name, as_json, hint)
@@ -79,7 +79,7 @@ def command(
     if name is None:
         raise click.UsageError("name a stream: riparian generate --list shows them")
 
-    from app.dataset.synthetic import SyntheticFile, write_csv
+    from riparian.app.dataset.synthetic import SyntheticFile, write_csv
 
     file = SyntheticFile(recipe(name, n, settings, seed, drifts, concepts))
     if stream_file:
@@ -90,7 +90,7 @@ def command(
     if out is None:
         raise click.UsageError(f"name the file to write: riparian generate {name} {name}.csv.gz")
 
-    from app.cli.progress import progress
+    from riparian.app.cli.progress import progress
 
     started = time.perf_counter()
     with progress(f"{name} to {out.name}", file.count()) as told:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option, json_option, stream_argument
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.kafka.connection import Connection
 
 
 @click.command("import")
@@ -33,12 +33,12 @@ def command(
     stream that has not predicted yet begins with the models of the state in all its partitions, whether they learn one
     model or one each (learning), and however many there are; nothing waits, and nothing is scored.
     """
-    from app.kafka import rights
-    from app.stream_file import spec as stream_file
+    from riparian.app.kafka import rights
+    from riparian.app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
-    from app.state.transfer import import_models, import_state, read_file
+    from riparian.app.state.transfer import import_models, import_state, read_file
 
     exported = read_file(file)
     if models_only:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option
-from app.errors import DataError
+from riparian.app.cli import broker_option
+from riparian.app.errors import DataError
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Connection
-    from app.stream_file.draft import Draft
+    from riparian.app.kafka.connection import Connection
+    from riparian.app.stream_file.draft import Draft
 
 
 @click.command("init")
@@ -59,7 +59,7 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
         if value is not None:
             raise click.UsageError(f"{option} is {'for --from-topic TOPIC' if topic is None else 'for FILE.csv'}")
 
-    from app.stream_file.draft import write
+    from riparian.app.stream_file.draft import write
 
     out: Path | None = given.pop("out")
     draft = _of_file(data, given) if data is not None else asyncio.run(_of_topic(topic or "", connection, given))
@@ -84,9 +84,9 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
 
 
 def _of_file(data: Path, given: dict[str, Any]) -> "Draft":
-    from app.dataset.arrow import open_data
-    from app.dataset.fitting import of_rows
-    from app.dataset.guess import likely_label, of_file
+    from riparian.app.dataset.arrow import open_data
+    from riparian.app.dataset.fitting import of_rows
+    from riparian.app.dataset.guess import likely_label, of_file
 
     file = open_data(data)
     options = {key: given[key] for key in ("name", "label", "task", "nominal", "ignore", "bag")}
@@ -105,11 +105,11 @@ def _of_file(data: Path, given: dict[str, Any]) -> "Draft":
 
 
 async def _of_topic(topic: str, connection: "Connection", given: dict[str, Any]) -> "Draft":
-    from app.dataset.fitting import of_topics
-    from app.dataset.guess import stream_name
-    from app.kafka.admin import wait_for_broker
-    from app.kafka.sample import sample
-    from topics.names import FEATURES, LABELS, topic_name
+    from riparian.app.dataset.fitting import of_topics
+    from riparian.app.dataset.guess import stream_name
+    from riparian.app.kafka.admin import wait_for_broker
+    from riparian.app.kafka.sample import sample
+    from riparian.topics.names import FEATURES, LABELS, topic_name
 
     stem = topic.removesuffix(f".{FEATURES}")
     beside = topic_name(stem, LABELS) if stem != topic else None

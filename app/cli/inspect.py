@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option, stream_argument
-from app.cli.deadletters import safe
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, stream_argument
+from riparian.app.cli.deadletters import safe
+from riparian.app.kafka.connection import Connection
 
 
 @click.command("inspect")
@@ -28,14 +28,14 @@ def command(stream: Path, partition: int, role: str, form: str, connection: Conn
 
     Reads the state's changelog topic and changes nothing; workers may run or not.
     """
-    from app.stream_file import spec as stream_file
+    from riparian.app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
-    from app import inspection
-    from app.cli.progress import progress
-    from app.kafka import rights
-    from app.state import loading
+    from riparian.app import inspection
+    from riparian.app.cli.progress import progress
+    from riparian.app.kafka import rights
+    from riparian.app.state import loading
 
     if not spec.control:  # a command may have brought others
         inspection.check_role(spec, role, spec.models())

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app import compiling
-from app.cli.progress import progress
+from riparian.app import compiling
+from riparian.app.cli.progress import progress
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 
 def make_ready(spec: "Spec", told: Callable[[int, int], None] | None = None) -> None:
@@ -26,8 +26,8 @@ def make_ready(spec: "Spec", told: Callable[[int, int], None] | None = None) -> 
 
 def warm_up(spec: "Spec") -> None:
     """Call each of its kernels."""
-    from app.kafka import record_batches, written_batches
-    from app.partition.learner import PartitionLearner
+    from riparian.app.kafka import record_batches, written_batches
+    from riparian.app.partition.learner import PartitionLearner
 
     PartitionLearner(spec).warm_up()
     record_batches.warm_up()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from app.cli import broker_option, streams_argument
-from app.cli.saying import for_each
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, streams_argument
+from riparian.app.cli.saying import for_each
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.kafka.lag import LagReport
+    from riparian.app.kafka.lag import LagReport
 
 
 @click.command()
@@ -30,9 +30,9 @@ def command(streams: tuple[Path, ...], as_json: bool, connections: list[Connecti
 
 
 def _tell(stream: Path, connection: Connection, as_json: bool) -> None:
-    from app.kafka import rights
-    from app.kafka.lag import lag
-    from app.stream_file import spec
+    from riparian.app.kafka import rights
+    from riparian.app.kafka.lag import lag
+    from riparian.app.stream_file import spec
 
     declared = spec.load(stream)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from models import entry as learners
-    from models.streams import registry as streams
+    from riparian.models import entry as learners
+    from riparian.models.streams import registry as streams
 
     Entry = learners.Entry | streams.Entry
 
@@ -20,7 +20,7 @@ E = TypeVar("E", bound="Entry")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, or one object for NAME.")
 def command(name: str | None, as_json: bool) -> None:
     """List the learners, or show one: its tasks, parameters with ranges and defaults, and its paper."""
-    from models.registry import REGISTRY, find
+    from riparian.models.registry import REGISTRY, find
 
     show_registry("model", REGISTRY, find, name, as_json, "riparian models NAME shows its parameters and paper.")
 
@@ -34,7 +34,7 @@ def show_registry(
     hint: str,
 ) -> None:
     """Print all entries of a registry, or the one of a name. SpecError where there is none of it."""
-    from app.errors import SpecError
+    from riparian.app.errors import SpecError
 
     if name is None:
         if as_json:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from app.dataset.synthetic import Recipe
-    from app.evaluation.sweep import Range
-    from models.streams.registry import Drift
+    from riparian.app.dataset.synthetic import Recipe
+    from riparian.app.evaluation.sweep import Range
+    from riparian.models.streams.registry import Drift
 
 N = 100_000  # instances of a generated stream
 WITH_RIGHTS = (
@@ -22,7 +22,7 @@ WIDTH = 1000  # of a gradual drift, MOA's default
 
 def parse_settings(settings: Sequence[str], option: str = "--set", example: str = "grace_period=100") -> dict[str, Any]:
     """Parameters from "key=value" texts; the registry converts and checks the values. option, example : for errors."""
-    from app.errors import SpecError
+    from riparian.app.errors import SpecError
 
     parameters: dict[str, Any] = {}
     for setting in settings:
@@ -44,7 +44,7 @@ def parse_model(text: str) -> tuple[str, dict[str, Any]]:
 
 def parse_grid(grid: Sequence[str]) -> dict[str, list[str]]:
     """Parameter -> values from "key=a,b,c" texts."""
-    from app.errors import SpecError
+    from riparian.app.errors import SpecError
 
     example = "grace_period=50,200,1000"
     found: dict[str, list[str]] = {}
@@ -61,8 +61,8 @@ def parse_grid(grid: Sequence[str]) -> dict[str, list[str]]:
 
 def parse_ranges(ranges: Sequence[str]) -> "dict[str, Range]":
     """Parameter -> what to draw from, from "key=low..high", "key=low..high:log" and "key=a,b,c" texts."""
-    from app.errors import SpecError
-    from app.evaluation.sweep import Range
+    from riparian.app.errors import SpecError
+    from riparian.app.evaluation.sweep import Range
 
     example = "grace_period=10..1000:log"
     found: dict[str, Range] = {}
@@ -91,7 +91,7 @@ def parse_ranges(ranges: Sequence[str]) -> "dict[str, Range]":
 
 def parse_measure(text: str) -> str:
     """What a curve can show: a measure, or recall, precision or F1 of a class."""
-    from app.evaluation.measures import OF_CLASS, RECENT, STANDING
+    from riparian.app.evaluation.measures import OF_CLASS, RECENT, STANDING
 
     kind, colon, owner = text.partition(":")
     known = OF_CLASS if colon else (*RECENT, *STANDING)
@@ -103,7 +103,7 @@ def parse_measure(text: str) -> str:
 
 def parse_delay(text: str, clock: str | None) -> float:
     """A number of instances, or with a clock, seconds."""
-    from app.stream_file.durations import parse_duration
+    from riparian.app.stream_file.durations import parse_duration
 
     if clock is None:
         if text.strip().isdecimal():
@@ -125,8 +125,8 @@ def recipe(
     concepts: tuple[str, ...],
 ) -> "Recipe":
     """What the options say. SpecError where they do not fit together."""
-    from app.dataset.synthetic import Recipe
-    from app.errors import SpecError
+    from riparian.app.dataset.synthetic import Recipe
+    from riparian.app.errors import SpecError
 
     if len(drifts) != len(concepts):
         raise SpecError(
@@ -145,8 +145,8 @@ def recipe(
 
 def parse_drift(text: str, parameters: dict[str, Any]) -> "Drift":
     """A drift from "50000", "50000:gradual" or "50000:gradual:2000" and the parameters of its concept."""
-    from app.errors import SpecError
-    from models.streams.registry import Drift
+    from riparian.app.errors import SpecError
+    from riparian.models.streams.registry import Drift
 
     at, *rest = text.split(":")
     try:

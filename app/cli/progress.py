@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from app.cli.saying import say
-from app.compiling import sentence, watch
+from riparian.app.cli.saying import say
+from riparian.app.compiling import sentence, watch
 
 SLOW_SECONDS = 2.0  # of compiling, or of work without a known end, until it is said
 AGAIN_SECONDS = 5.0  # between two lines that tell how far it is

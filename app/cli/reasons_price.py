@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 LEARNED, ASKED = 1000, 50  # made-up instances of which the time is measured
 PREDICTING = 0.2  # of the time that auto takes for an instance, what its prediction takes (benchmarks/reasons.py)
@@ -24,7 +24,7 @@ def price_of(spec: "Spec") -> Price | None:
     are compiled, which a worker would do."""
     if spec.predictions.reasons is None:
         return None
-    from models.shapley import n_asked
+    from riparian.models.shapley import n_asked
 
     n, resolved = n_asked(len(spec.features)), spec.resolved()
     if resolved is not None and resolved.n_bytes:
@@ -35,11 +35,11 @@ def price_of(spec: "Spec") -> Price | None:
 def _measured(spec: "Spec") -> float:
     import numpy as np
 
-    from app.cli.progress import progress
-    from app.partition.learner import PartitionLearner
-    from models.contract import Bags
-    from models.shapley import contributions
-    from topics.names import CHAMPION
+    from riparian.app.cli.progress import progress
+    from riparian.app.partition.learner import PartitionLearner
+    from riparian.models.contract import Bags
+    from riparian.models.shapley import contributions
+    from riparian.topics.names import CHAMPION
 
     learner, rng = PartitionLearner(spec), np.random.default_rng(1)
     model, schema = learner.roles[CHAMPION].model, learner.schema

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option, stream_argument
-from app.cli.generate import recipe_options
-from app.cli.parsing import recipe
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, stream_argument
+from riparian.app.cli.generate import recipe_options
+from riparian.app.cli.parsing import recipe
+from riparian.app.kafka.connection import Connection
 
 
 @click.command("replay")
@@ -87,14 +87,14 @@ def command(
     if name is None and stray:
         raise click.UsageError(f"{stray[0]} says what to generate: add --generate NAME, or leave it out")
 
-    from app.dataset.arrow import open_data
-    from app.dataset.data import DataFile
-    from app.dataset.dated import DatedFile
-    from app.dataset.synthetic import SyntheticFile
-    from app.errors import DataError
-    from app.stream_file.durations import parse_duration
-    from app.stream_file.spec import load
-    from topics.codecs import BATCHED
+    from riparian.app.dataset.arrow import open_data
+    from riparian.app.dataset.data import DataFile
+    from riparian.app.dataset.dated import DatedFile
+    from riparian.app.dataset.synthetic import SyntheticFile
+    from riparian.app.errors import DataError
+    from riparian.app.stream_file.durations import parse_duration
+    from riparian.app.stream_file.spec import load
+    from riparian.topics.codecs import BATCHED
 
     spec = load(stream)
     if batch_rows is not None and not {spec.codec.features, spec.codec.labels} & BATCHED.keys():
@@ -122,7 +122,7 @@ def command(
     for feature in spec.features:
         file.position(feature, "a feature of the stream")
 
-    from app.cli.progress import progress
+    from riparian.app.cli.progress import progress
 
     with progress("reading the data"):
         rows = file.count(limit)
@@ -133,8 +133,8 @@ def command(
     if rows == 0:
         raise DataError(f"{data} has a header and no rows: expected at least one")
 
-    from app.dataset.rows import rows_of_bags, rows_of_file
-    from app.replay import BATCH_ROWS, publish
+    from riparian.app.dataset.rows import rows_of_bags, rows_of_file
+    from riparian.app.replay import BATCH_ROWS, publish
 
     with progress(f"{file.path.name} to {spec.topics.features}", rows) as told:
         done = asyncio.run(

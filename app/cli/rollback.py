@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option, json_option, stream_argument
-from app.errors import StateError
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
 
 
 @click.command("rollback")
@@ -30,8 +30,8 @@ def command(
     With --models-only they keep their offsets and go on with the older models: use it after models learned wrong
     records.
     """
-    from app.kafka import rights
-    from app.stream_file import spec as stream_file
+    from riparian.app.kafka import rights
+    from riparian.app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
     if models_only and spec.shares:
@@ -41,7 +41,7 @@ def command(
             "with an export from before (riparian import --models-only)"
         )
 
-    from app.state.transfer import Version, rollback, versions
+    from riparian.app.state.transfer import Version, rollback, versions
 
     async def run() -> tuple[int | None, list[Version]]:
         await rights.enter(spec, connection, "state" if to is None else "rollback")

@@ -14,8 +14,8 @@ from types import TracebackType
 
 import click
 
-from app.errors import RiparianError
-from app.worker.naming import STREAM
+from riparian.app.errors import RiparianError
+from riparian.app.worker.naming import STREAM
 
 log_format_option = click.option(
     "--log-format",

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option, json_option, partition_option, stream_argument
-from app.errors import StateError
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, json_option, partition_option, stream_argument
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.state.changelog import Changelog
-    from app.state.integrity import Findings
-    from app.stream_file.spec import Spec
+    from riparian.app.state.changelog import Changelog
+    from riparian.app.state.integrity import Findings
+    from riparian.app.stream_file.spec import Spec
 
 
 @click.group("state")
@@ -74,12 +74,12 @@ def _read(
     stream: Path, partition: int | None, connection: Connection
 ) -> "tuple[Spec, dict[int, tuple[Changelog, Findings]]]":
     """The partitions' changelogs; StateError where none that is asked for has any state."""
-    from app.kafka import rights
-    from app.stream_file import spec as stream_file
+    from riparian.app.kafka import rights
+    from riparian.app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
-    from app.state.changelog import check_partition, no_state, read_whole
+    from riparian.app.state.changelog import check_partition, no_state, read_whole
 
     wanted = range(spec.partitions) if partition is None else [partition]
     for k in wanted:
@@ -97,8 +97,8 @@ def _read(
 
 def _summary(partition: int, log: "Changelog", findings: "Findings") -> dict[str, Any]:
     """What is shown of a partition: JSON-serialisable."""
-    from app.state import checkpoint
-    from app.state.integrity import parts
+    from riparian.app.state import checkpoint
+    from riparian.app.state.integrity import parts
 
     summary: dict[str, Any] = {
         "partition": partition,
@@ -150,7 +150,7 @@ def _show(stream: str, entry: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from topics.names import PREDICTIONS
+    from riparian.topics.names import PREDICTIONS
 
     console = Console(highlight=False)
     changelog = entry["changelog"]

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option, streams_argument
-from app.cli.saying import configure, log_format_option, say
-from app.errors import AccessError, BrokerError, SpecError
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, streams_argument
+from riparian.app.cli.saying import configure, log_format_option, say
+from riparian.app.errors import AccessError, BrokerError, SpecError
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
     import ssl
 
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 PORT = 6080
 
@@ -83,7 +83,7 @@ def command(
     Reads the streams' outputs from Kafka and changes nothing, unless you allow it (--actions). Workers may run or not.
     It is a process of its own, so no worker pays for it.
     """
-    from app.stream_file import spec as stream_file
+    from riparian.app.stream_file import spec as stream_file
 
     configure(log_format, "warning")
     specs = [(path, stream_file.load(path)) for path in streams]
@@ -94,14 +94,14 @@ def command(
 
     asyncio.run(_enter([spec for _, spec in specs], connection))
 
-    from app.kafka.ports import listen
-    from app.page.actions import Actions
-    from app.page.models import ModelPages
-    from app.page.server import Page, serve
-    from app.page.store import Store
-    from app.page.view import StreamView
-    from app.page.watch import Watch
-    from app.worker.front import is_loopback
+    from riparian.app.kafka.ports import listen
+    from riparian.app.page.actions import Actions
+    from riparian.app.page.models import ModelPages
+    from riparian.app.page.server import Page, serve
+    from riparian.app.page.store import Store
+    from riparian.app.page.view import StreamView
+    from riparian.app.page.watch import Watch
+    from riparian.app.worker.front import is_loopback
 
     chosen = context.get_parameter_source("port") is not ParameterSource.DEFAULT
     tls = _tls(tls_cert, tls_key)
@@ -151,7 +151,7 @@ def _tls(cert: Path | None, key: Path | None) -> "ssl.SSLContext | None":
 
 async def _enter(specs: "list[Spec]", connection: Connection) -> None:
     """AccessError where an ACL is missing. Where no broker answers, the page says so."""
-    from app.kafka import rights
+    from riparian.app.kafka import rights
 
     for spec in specs:
         try:

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option, starting, streams_argument
-from app.cli.saying import about, configure, log_format_option, say
-from app.errors import AccessError, BrokerError, SpecError, UnreachableError
-from app.kafka.connection import Connection
+from riparian.app.cli import broker_option, starting, streams_argument
+from riparian.app.cli.saying import about, configure, log_format_option, say
+from riparian.app.errors import AccessError, BrokerError, SpecError, UnreachableError
+from riparian.app.kafka.connection import Connection
 
 LONGEST_SESSION = 90.0  # Faust's broker_request_timeout, which a session may not outlast
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
-    from app.worker.engine import Engine
+    from riparian.app.stream_file.spec import Spec
+    from riparian.app.worker.engine import Engine
 
 
 @click.command("worker")
@@ -95,7 +95,7 @@ def command(
       riparian worker fraud.yaml churn.yaml --web-port 7000
     """
     starting.quickly()
-    from app.stream_file import spec as stream_file
+    from riparian.app.stream_file import spec as stream_file
 
     configure(log_format, log_level)
     if not 0 < session_timeout <= LONGEST_SESSION:
@@ -104,8 +104,8 @@ def command(
             f"{session_timeout:g}; give less",
             param_hint="--session-timeout",
         )
-    from app.cli import environment
-    from app.worker import membership
+    from riparian.app.cli import environment
+    from riparian.app.worker import membership
 
     configs = [one.config for one in connections if one.config is not None]
     if (strange := environment.unknown(os.environ, (*streams, *configs))) is not None:
@@ -134,13 +134,13 @@ def command(
             for warning in asyncio.run(ask_registry(spec, wait, tell)):
                 tell(warning)
 
-    from app import compiling
-    from app.cli.kernels import make_ready
-    from app.kafka.ports import listen
-    from app.worker.application import create_app
-    from app.worker.host import Hosted, run
-    from app.worker.metrics import Metrics
-    from app.worker.web import Compiling, expose
+    from riparian.app import compiling
+    from riparian.app.cli.kernels import make_ready
+    from riparian.app.kafka.ports import listen
+    from riparian.app.worker.application import create_app
+    from riparian.app.worker.host import Hosted, run
+    from riparian.app.worker.metrics import Metrics
+    from riparian.app.worker.web import Compiling, expose
 
     compiling.watch(lambda _: gc.enable())  # which leaves more behind than there is room for
     chosen = context.get_parameter_source("web_port") is not ParameterSource.DEFAULT
@@ -192,10 +192,10 @@ def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:
 async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Callable[[str], None]) -> list[str]:
     """Make the topics that a stream lacks, and see that the others fit; what to warn of. Waits `wait` seconds for the
     broker."""
-    from app.kafka import compaction, replicas, rights
-    from app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
-    from app.state.changelog import ensure_changelog
-    from app.state.loading import check_kind
+    from riparian.app.kafka import compaction, replicas, rights
+    from riparian.app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
+    from riparian.app.state.changelog import ensure_changelog
+    from riparian.app.state.loading import check_kind
 
     until = time.monotonic() + wait
     while True:
@@ -216,8 +216,8 @@ async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]
     """Which schemas the stream needs, and what of them may not fit; RegistryError where it does not answer in time."""
     if spec.registry is None:
         return []
-    from app.registry.client import Registry
-    from app.registry.telling import begin
+    from riparian.app.registry.client import Registry
+    from riparian.app.registry.telling import begin
 
     registry, until, said = Registry.of(spec), time.monotonic() + wait, ""
     while registry is not None:
@@ -235,8 +235,8 @@ async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]
 
 def check_key(spec: "Spec") -> None:
     """SpecError where a model's pickles would be written that no later start could load, or a key is no secret."""
-    from models.adapter import signature
-    from models.registry import FOREIGN
+    from riparian.models.adapter import signature
+    from riparian.models.registry import FOREIGN
 
     needed = any(name in FOREIGN for name, _ in spec.models().values())
     try:
@@ -247,7 +247,7 @@ def check_key(spec: "Spec") -> None:
 
 def remarks(spec: "Spec") -> list[str]:
     """What to know of a stream's models before they run."""
-    from models.registry import find
+    from riparian.models.registry import find
 
     resolved = spec.resolved()
     said = [] if resolved is None else [f"champion: auto is {resolved.parts}; riparian check tells its size"]

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.dataset.data import BLOCK, COMMA, Block, DataFile
-from app.errors import DataError
-from models.extras import installation
-from topics.vocabulary import canonical
+from riparian.app.dataset.data import BLOCK, COMMA, Block, DataFile
+from riparian.app.errors import DataError
+from riparian.models.extras import installation
+from riparian.topics.vocabulary import canonical
 
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 

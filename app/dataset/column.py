@@ -8,8 +8,8 @@ from datetime import datetime
 
 import numpy as np
 
-from topics.records import CLASSIFICATION, REGRESSION
-from topics.vocabulary import canonical
+from riparian.topics.records import CLASSIFICATION, REGRESSION
+from riparian.topics.vocabulary import canonical
 
 MISSING = ("", "?")
 # In lower case: what R, pandas, Python and SQL write where a number is missing. In a column of texts they are values:

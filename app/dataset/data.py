@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.dataset.column import MOST_NUMBERS, MOST_VALUES, Column, is_missing, number_of
-from app.dataset.packed import DAMAGES, open_text
-from app.dataset.spelling import Cells, Spelling
-from app.errors import DataError
-from topics.records import ANOMALY, CLASSIFICATION, NOMINAL, NUMERIC, VALUES
+from riparian.app.dataset.column import MOST_NUMBERS, MOST_VALUES, Column, is_missing, number_of
+from riparian.app.dataset.packed import DAMAGES, open_text
+from riparian.app.dataset.spelling import Cells, Spelling
+from riparian.app.errors import DataError
+from riparian.topics.records import ANOMALY, CLASSIFICATION, NOMINAL, NUMERIC, VALUES
 
 INDEX = "Unnamed: 0"  # what pandas calls the column without a name that it writes first
 BLOCK = 8192  # rows

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from app.dataset.column import MISSING, is_missing, iso_time
-from app.dataset.data import BLOCK, Block, DataFile, Types
-from app.dataset.spelling import Spelling
-from app.errors import DataError
+from riparian.app.dataset.column import MISSING, is_missing, iso_time
+from riparian.app.dataset.data import BLOCK, Block, DataFile, Types
+from riparian.app.dataset.spelling import Spelling
+from riparian.app.errors import DataError
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PARTS: dict[str, Callable[[datetime], str]] = {

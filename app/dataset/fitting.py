@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.dataset.data import BLOCK, MOST_NOMINAL, DataFile
-from app.dataset.guess import FEW, check_left
-from app.dataset.guess_envelopes import inside, unwrapped
-from app.dataset.guess_records import Sampled, of_records
-from app.dataset.instances import InstanceReader, Known, Rejections
-from app.errors import DataError
-from app.stream_file.draft import Draft, Feature, most_values, write
-from app.stream_file.spec import Spec
-from topics.formats.json import JsonCodec
-from topics.records import (
+from riparian.app.dataset.data import BLOCK, MOST_NOMINAL, DataFile
+from riparian.app.dataset.guess import FEW, check_left
+from riparian.app.dataset.guess_envelopes import inside, unwrapped
+from riparian.app.dataset.guess_records import Sampled, of_records
+from riparian.app.dataset.instances import InstanceReader, Known, Rejections
+from riparian.app.errors import DataError
+from riparian.app.stream_file.draft import Draft, Feature, most_values, write
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.formats.json import JsonCodec
+from riparian.topics.records import (
     CLASSIFICATION,
     NOMINAL,
     NOMINAL_OVERFLOW,
@@ -28,7 +28,7 @@ from topics.records import (
     RawBatch,
     Rejected,
 )
-from topics.vocabulary import Vocabulary
+from riparian.topics.vocabulary import Vocabulary
 
 OF_LABELS = (WRONG_LABEL, UNKNOWN_VALUE, NOMINAL_OVERFLOW, TOO_LONG)
 

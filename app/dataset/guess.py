@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Any
 
-from app.dataset.column import MOST_TEXTS, Column
-from app.dataset.data import LIKE_A_DATE, MOST_NOMINAL, NUMBERS_ALONE, DataFile
-from app.dataset.data import task_of as task_of_column
-from app.errors import DataError
-from app.stream_file.draft import Draft, Feature, listed, most_values, quoted, quoted_bytes
-from app.stream_file.spec_parts import NAME
-from topics.paths import check_paths
-from topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
-from topics.vocabulary import MAX_TEXT
+from riparian.app.dataset.column import MOST_TEXTS, Column
+from riparian.app.dataset.data import LIKE_A_DATE, MOST_NOMINAL, NUMBERS_ALONE, DataFile
+from riparian.app.dataset.data import task_of as task_of_column
+from riparian.app.errors import DataError
+from riparian.app.stream_file.draft import Draft, Feature, listed, most_values, quoted, quoted_bytes
+from riparian.app.stream_file.spec_parts import NAME
+from riparian.topics.paths import check_paths
+from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
+from riparian.topics.vocabulary import MAX_TEXT
 
 LABELS = frozenset(
     {"label", "class", "target", "y", "outcome", "fraud", "fraudulent", "churn", "churned", "default", "defaulted"}

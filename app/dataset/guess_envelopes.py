@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from app.dataset.guess_records import Message, Sampled
-from topics.envelopes import AROUND, CLOUDEVENTS, CONNECT, DEBEZIUM, judged
+from riparian.app.dataset.guess_records import Message, Sampled
+from riparian.topics.envelopes import AROUND, CLOUDEVENTS, CONNECT, DEBEZIUM, judged
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _CE = "ce_"

@@ -5,13 +5,24 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.dataset.column import Column
-from app.dataset.guess import FEW, IDS, TIMES, check_left, is_called_label, is_time, judge, rarest, task_of, words
-from app.errors import DataError
-from app.stream_file.draft import Draft, Feature, most_values
-from topics.envelopes import AROUND, DEBEZIUM
-from topics.records import ANOMALY, BOOLEAN, NOMINAL, NUMERIC, Headers, Path
-from topics.vocabulary import canonical
+from riparian.app.dataset.column import Column
+from riparian.app.dataset.guess import (
+    FEW,
+    IDS,
+    TIMES,
+    check_left,
+    is_called_label,
+    is_time,
+    judge,
+    rarest,
+    task_of,
+    words,
+)
+from riparian.app.errors import DataError
+from riparian.app.stream_file.draft import Draft, Feature, most_values
+from riparian.topics.envelopes import AROUND, DEBEZIUM
+from riparian.topics.records import ANOMALY, BOOLEAN, NOMINAL, NUMERIC, Headers, Path
+from riparian.topics.vocabulary import canonical
 
 KEY = "@key"
 NO_JSON = (

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.dataset.column import iso_time
-from app.dataset.data import Block, DataFile, Floats
-from app.dataset.rows import cells_as_json, json_texts
-from app.errors import DataError
-from app.stream_file.spec import Spec
-from topics.columns import Bad, ColumnDecoder, no_record
-from topics.headers import HeaderWriter
-from topics.records import BOOLEAN, NOMINAL, NUMERIC, Feature, Mapping, Path, RawBatch, Rejected, Rows
-from topics.vocabulary import MISSING, Vocabulary
+from riparian.app.dataset.column import iso_time
+from riparian.app.dataset.data import Block, DataFile, Floats
+from riparian.app.dataset.rows import cells_as_json, json_texts
+from riparian.app.errors import DataError
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.columns import Bad, ColumnDecoder, no_record
+from riparian.topics.headers import HeaderWriter
+from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, Feature, Mapping, Path, RawBatch, Rejected, Rows
+from riparian.topics.vocabulary import MISSING, Vocabulary
 
 Ints = NDArray[np.int64]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from app.dataset.instances import Instances
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Ints, Piece, Release
-from app.partition.outcome import Outcome
-from topics.names import FEATURES, LABELS
-from topics.records import Features, Labels, RawBatch
+from riparian.app.dataset.instances import Instances
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Ints, Piece, Release
+from riparian.app.partition.outcome import Outcome
+from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.records import Features, Labels, RawBatch
 
 
 class Lateness:

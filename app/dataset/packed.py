@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from app.errors import DataError
+from riparian.app.errors import DataError
 
 _ZIP, _OLE, _ZSTD = b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x28\xb5\x2f\xfd"
 _SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods")

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import msgspec
 
-from app.dataset.data import BLOCK, Block, DataFile, Floats
-from app.stream_file.spec import Spec
-from topics.records import BOOLEAN, NOMINAL, NUMERIC, VALUES, Rows
+from riparian.app.dataset.data import BLOCK, Block, DataFile, Floats
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, VALUES, Rows
 
 # Numbers one per line, each as JSON writes them.
 _JSON_NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\n)*")

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from app.dataset.data import BLOCK, Block, DataFile
-from app.dataset.spelling import Spelling
+from riparian.app.dataset.data import BLOCK, Block, DataFile
+from riparian.app.dataset.spelling import Spelling
 
 
 class ShuffledFile(DataFile):

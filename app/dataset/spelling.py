@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from app.dataset.column import MISSING, NO_NUMBER, is_json_number, number_of, value_text
+from riparian.app.dataset.column import MISSING, NO_NUMBER, is_json_number, number_of, value_text
 
 MOST_KNOWN = 50_000  # cells that are remembered as seen
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from app.dataset.data import BLOCK, Block, DataFile, Floats
-from app.dataset.rows import numbers
-from app.errors import DataError, SpecError
-from models.registry import REGISTRY as LEARNERS
-from models.streams import Source
-from models.streams.registry import Drift, find, open_source, validate
-from topics.records import CLASSIFICATION, NOMINAL, NUMERIC
+from riparian.app.dataset.data import BLOCK, Block, DataFile, Floats
+from riparian.app.dataset.rows import numbers
+from riparian.app.errors import DataError, SpecError
+from riparian.models.registry import REGISTRY as LEARNERS
+from riparian.models.streams import Source
+from riparian.models.streams.registry import Drift, find, open_source, validate
+from riparian.topics.records import CLASSIFICATION, NOMINAL, NUMERIC
 
 LEVEL = 6  # of gzip
 

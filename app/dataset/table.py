@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile, Floats
-from app.errors import DataError
-from models.contract import Bags, Schema
-from models.entry import MULTI_INSTANCE
-from topics.records import CLASSIFICATION, NUMERIC, VALUES
+from riparian.app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile, Floats
+from riparian.app.errors import DataError
+from riparian.models.contract import Bags, Schema
+from riparian.models.entry import MULTI_INSTANCE
+from riparian.topics.records import CLASSIFICATION, NUMERIC, VALUES
 
 
 class Table(NamedTuple):

@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from app import compiling
-from app.demo import view as demo_view
-from app.errors import BrokerError, RiparianError
-from app.kafka import supervisor
-from app.kafka.connection import Connection
-from app.stream_file.spec import Spec, load
-from topics.names import CHAMPION
+from riparian.app import compiling
+from riparian.app.demo import view as demo_view
+from riparian.app.errors import BrokerError, RiparianError
+from riparian.app.kafka import supervisor
+from riparian.app.kafka.connection import Connection
+from riparian.app.stream_file.spec import Spec, load
+from riparian.topics.names import CHAMPION
 
 DATA = Path(__file__).with_name("data") / "elec.csv.gz"
 TEMPLATE = Path(__file__).with_name("data") / "elec.yaml"
@@ -81,7 +81,7 @@ def write_stream(folder: Path, name: str) -> Path:
 @contextlib.contextmanager
 def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterator[Connection]:
     """A broker below `folder`, without topics of an earlier run. Its topics go at the end, unless kept."""
-    from app.kafka import broker
+    from riparian.app.kafka import broker
 
     data_dir = folder / "broker"
     running = broker.status(data_dir)
@@ -140,7 +140,7 @@ class Process:
         self.name = name
         self.log = plan.folder / f"{name}.log"
         words = [name, str(plan.stream), *plan.connection.arguments(), *options]
-        self._command = [sys.executable, "-m", "app.cli", *words, "--data-dir", str(plan.folder / name)]
+        self._command = [sys.executable, "-m", "riparian.app.cli", *words, "--data-dir", str(plan.folder / name)]
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -229,9 +229,9 @@ def _json(url: str) -> dict[str, Any]:
 
 async def stream(plan: Plan, worker: Process, show: Show) -> demo_view.Figures:
     """Replay the data and show how the worker is doing, until the last label is learned; the last figures."""
-    from app.dataset.data import DataFile
-    from app.dataset.rows import rows_of_file
-    from app.replay import publish
+    from riparian.app.dataset.data import DataFile
+    from riparian.app.dataset.rows import rows_of_file
+    from riparian.app.replay import publish
 
     sent = 0
 
@@ -285,8 +285,8 @@ def _figures(plan: Plan) -> demo_view.Figures:
 
 def evaluated(plan: Plan) -> dict[str, Any]:
     """What `riparian evaluate` says about the champion on the same rows, in memory."""
-    from app.dataset.data import DataFile
-    from app.evaluation.evaluate import evaluate, spec_for
+    from riparian.app.dataset.data import DataFile
+    from riparian.app.evaluation.evaluate import evaluate, spec_for
 
     file = DataFile(DATA)
     name, parameters = plan.spec.models()[CHAMPION]
@@ -303,7 +303,7 @@ def evaluate_command(plan: Plan) -> str:
 
 def choose_port(port: int | None, usual: int = DEFAULT_PORT) -> int:
     """The port of a page: as asked for, else the usual one, else a free one."""
-    from app.kafka.ports import free_port, port_is_free
+    from riparian.app.kafka.ports import free_port, port_is_free
 
     if port is None:
         return usual if port_is_free(usual) else free_port()

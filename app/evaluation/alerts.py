@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from app.partition.outcome import Outcome
+from riparian.app.partition.outcome import Outcome
 
 PARTS = 10  # of the rows
 

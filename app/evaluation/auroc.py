@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
+from riparian.models.contract import Floats
 
 ROOM = 2_000_000  # scores, labels times classes: 16 MB as they come, and at most four times that as cells
 LEAST_CELLS = 1000  # of a class, however many classes there are

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.dataset.instances import Instances, Rejections
-from app.dataset.lateness import Lateness
-from app.evaluation.alerts import Tally
-from app.evaluation.measured import FromFirstLabel, Measured
-from app.evaluation.measures import MOST_CLASSES, OF_CLASS
-from app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
-from app.partition.outcome import Outcome
-from app.partition.watch import Finding
-from app.stream_file.spec import Spec
-from models.auto import AUTO
-from models.contract import Program
-from models.memory import live_bytes
-from topics.names import CHAMPION
-from topics.records import VALUES
+from riparian.app.dataset.instances import Instances, Rejections
+from riparian.app.dataset.lateness import Lateness
+from riparian.app.evaluation.alerts import Tally
+from riparian.app.evaluation.measured import FromFirstLabel, Measured
+from riparian.app.evaluation.measures import MOST_CLASSES, OF_CLASS
+from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
+from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.watch import Finding
+from riparian.app.stream_file.spec import Spec
+from riparian.models.auto import AUTO
+from riparian.models.contract import Program
+from riparian.models.memory import live_bytes
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import VALUES
 
 
 class Course:

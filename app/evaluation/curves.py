@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import Floats
-from app.errors import SpecError
-from app.evaluation import pictures
-from app.evaluation.measures import STANDING, curve_text
+from riparian.app.dataset.data import Floats
+from riparian.app.errors import SpecError
+from riparian.app.evaluation import pictures
+from riparian.app.evaluation.measures import STANDING, curve_text
 
 MOST_COLOURS = 10  # lines that the legend names; others are grey
 INCHES = (9.0, 4.5)

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import COMMA, MOST_CLASSES, MOST_NOMINAL, DataFile
-from app.dataset.guess import likely_label
-from app.dataset.instances import InstanceReader, Instances
-from app.errors import DataError, SpecError
-from app.evaluation.course import Course
-from app.partition.outcome import Outcome
-from app.stream_file.durations import format_duration
-from app.stream_file.spec import Spec, build
-from models.contract import Bags
-from models.registry import FOREIGN, REGISTRY
-from topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, NOMINAL
-from topics.vocabulary import MAX_TEXT
+from riparian.app.dataset.data import COMMA, MOST_CLASSES, MOST_NOMINAL, DataFile
+from riparian.app.dataset.guess import likely_label
+from riparian.app.dataset.instances import InstanceReader, Instances
+from riparian.app.errors import DataError, SpecError
+from riparian.app.evaluation.course import Course
+from riparian.app.partition.outcome import Outcome
+from riparian.app.stream_file.durations import format_duration
+from riparian.app.stream_file.spec import Spec, build
+from riparian.models.contract import Bags
+from riparian.models.registry import FOREIGN, REGISTRY
+from riparian.topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, NOMINAL
+from riparian.topics.vocabulary import MAX_TEXT
 
 if TYPE_CHECKING:
-    from app.dataset.table import Table
+    from riparian.app.dataset.table import Table
 
 LARGEST_BATCH = 4096
 CURVE_POINTS = 50

@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.dataset.arrow import open_data
-from app.dataset.data import MOST_NOMINAL, DataFile
-from app.dataset.dated import DatedFile
-from app.dataset.shuffled import ShuffledFile
-from app.dataset.synthetic import Recipe, SyntheticFile
-from app.dataset.table import read_table
-from app.errors import SpecError
-from app.evaluation.evaluate import evaluate_bags, problem_for
-from app.evaluation.folds import cross_validate
-from app.evaluation.sweep import Candidate, run, tasks_of
-from app.stream_file.spec import Spec
-from models.decision import MEMORY
-from models.threads import n_cores
+from riparian.app.dataset.arrow import open_data
+from riparian.app.dataset.data import MOST_NOMINAL, DataFile
+from riparian.app.dataset.dated import DatedFile
+from riparian.app.dataset.shuffled import ShuffledFile
+from riparian.app.dataset.synthetic import Recipe, SyntheticFile
+from riparian.app.dataset.table import read_table
+from riparian.app.errors import SpecError
+from riparian.app.evaluation.evaluate import evaluate_bags, problem_for
+from riparian.app.evaluation.folds import cross_validate
+from riparian.app.evaluation.sweep import Candidate, run, tasks_of
+from riparian.app.stream_file.spec import Spec
+from riparian.models.decision import MEMORY
+from riparian.models.threads import n_cores
 
 Told = Callable[[int], None]
 

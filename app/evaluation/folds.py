@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.dataset.table import Table
-from app.errors import DataError, SpecError
-from app.evaluation.measured import Measured
-from models.auto import AUTO, resolve
-from models.contract import LEARN, Floats, Program
-from models.memory import live_bytes
-from models.registry import create, validate
-from topics.records import VALUES
+from riparian.app.dataset.table import Table
+from riparian.app.errors import DataError, SpecError
+from riparian.app.evaluation.measured import Measured
+from riparian.models.auto import AUTO, resolve
+from riparian.models.contract import LEARN, Floats, Program
+from riparian.models.memory import live_bytes
+from riparian.models.registry import create, validate
+from riparian.topics.records import VALUES
 
 
 def folds_of(y: NDArray[np.float64], n_folds: int, seed: int, stratified: bool) -> NDArray[np.int64]:

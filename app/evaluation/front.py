@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from app.evaluation import pictures
-from app.evaluation.measures import MEASURES
+from riparian.app.evaluation import pictures
+from riparian.app.evaluation.measures import MEASURES
 
 BYTES = "peak_live_bytes"
 INCHES = (8.0, 6.0)

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.dataset.data import MOST_CLASSES
-from app.evaluation.auroc import Ranking
-from app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
-from models import auroc
-from models.contract import LEARN, Floats, Program
-from models.prequential import NEGLIGIBLE, Prequential
-from topics.records import ANOMALY, VALUES
+from riparian.app.dataset.data import MOST_CLASSES
+from riparian.app.evaluation.auroc import Ranking
+from riparian.app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
+from riparian.models import auroc
+from riparian.models.contract import LEARN, Floats, Program
+from riparian.models.prequential import NEGLIGIBLE, Prequential
+from riparian.topics.records import ANOMALY, VALUES
 
 FROM_FIRST = "from_first_label"  # of a result: see FromFirstLabel.result
 NOTHING = -1  # was known

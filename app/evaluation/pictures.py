@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.errors import DataError, RiparianError, SpecError
-from models.extras import installation
+from riparian.app.errors import DataError, RiparianError, SpecError
+from riparian.models.extras import installation
 
 FORMS = (".csv", ".svg", ".png")
 DPI = 120

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from app.compiling import end_with_parent, watch
-from app.errors import RiparianError
+from riparian.app.compiling import end_with_parent, watch
+from riparian.app.errors import RiparianError
 
 LOOK_SECONDS = 0.2  # between two looks at the progress
 

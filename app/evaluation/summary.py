@@ -5,11 +5,11 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from app.errors import SpecError
-from app.evaluation.front import mark
-from app.evaluation.measured import FROM_FIRST
-from app.evaluation.measures import AS_GIVEN, MEASURES, quality
-from app.evaluation.sweep import Candidate
+from riparian.app.errors import SpecError
+from riparian.app.evaluation.front import mark
+from riparian.app.evaluation.measured import FROM_FIRST
+from riparian.app.evaluation.measures import AS_GIVEN, MEASURES, quality
+from riparian.app.evaluation.sweep import Candidate
 
 
 def summarise(

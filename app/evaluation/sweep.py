@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import DataFile
-from app.errors import SpecError
-from app.evaluation.evaluate import Problem, evaluate_all
-from app.evaluation.pool import Pool, advance
-from app.partition.learner import PartitionLearner
-from app.stream_file.spec import Spec
-from models.auto import AUTO, PARAMETERS
-from models.entry import Parameter, suggest
-from models.registry import find
+from riparian.app.dataset.data import DataFile
+from riparian.app.errors import SpecError
+from riparian.app.evaluation.evaluate import Problem, evaluate_all
+from riparian.app.evaluation.pool import Pool, advance
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file.spec import Spec
+from riparian.models.auto import AUTO, PARAMETERS
+from riparian.models.entry import Parameter, suggest
+from riparian.models.registry import find
 
 TASKS_A_JOB = 4  # so that processes end at about the same time
 TRIES_A_DRAW = 20  # of a search, where ranges hold few values

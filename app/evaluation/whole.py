@@ -7,23 +7,23 @@ from typing import Any
 
 import msgspec
 
-from app.dataset.arrow import open_data
-from app.dataset.data import DataFile
-from app.dataset.dated import DatedFile
-from app.dataset.instances import InstanceReader, Rejections
-from app.dataset.lateness import Lateness
-from app.dataset.synthetic import SyntheticFile
-from app.evaluation.alerts import Tally
-from app.evaluation.evaluate import LARGEST_BATCH, problem_for
-from app.evaluation.experiment import Protocol, Rows, check_unlabelled
-from app.evaluation.measured import FromFirstLabel
-from app.partition.learner import PartitionLearner
-from app.partition.outcome import Outcome
-from app.stream_file.spec import Spec, build
-from models.memory import live_bytes
-from models.prequential import Prequential
-from topics.commands import EventRecord
-from topics.records import VALUES, DriftRecord
+from riparian.app.dataset.arrow import open_data
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.dated import DatedFile
+from riparian.app.dataset.instances import InstanceReader, Rejections
+from riparian.app.dataset.lateness import Lateness
+from riparian.app.dataset.synthetic import SyntheticFile
+from riparian.app.evaluation.alerts import Tally
+from riparian.app.evaluation.evaluate import LARGEST_BATCH, problem_for
+from riparian.app.evaluation.experiment import Protocol, Rows, check_unlabelled
+from riparian.app.evaluation.measured import FromFirstLabel
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.outcome import Outcome
+from riparian.app.stream_file.spec import Spec, build
+from riparian.models.memory import live_bytes
+from riparian.models.prequential import Prequential
+from riparian.topics.commands import EventRecord
+from riparian.topics.records import VALUES, DriftRecord
 
 MODELS = ("champion", "challengers")
 

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.kafka.admin import stream_topics
-from app.kafka.connection import Connection
-from topics.names import (
+from riparian.app.kafka.admin import stream_topics
+from riparian.app.kafka.connection import Connection
+from riparian.topics.names import (
     CONTROL,
     DEADLETTERS,
     DRIFT,
@@ -24,7 +24,7 @@ from topics.names import (
 )
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 READ, WRITE, CREATE, DELETE, DESCRIBE, CONFIGS = "Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs"
 # The changelog, the workers' group, and their transactional ids.

@@ -28,14 +28,14 @@ from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from app.errors import AccessError, BrokerError, TopicError
-from app.kafka.connection import Connection
-from app.kafka.creating import not_ours, planned
-from app.kafka.refusal import quiet, refusal, start
-from topics.names import INPUTS, LEARNED, OUTPUTS, STEERING, TIMESTAMP_AFTER, changelog_topic, topic_name
+from riparian.app.errors import AccessError, BrokerError, TopicError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.creating import not_ours, planned
+from riparian.app.kafka.refusal import quiet, refusal, start
+from riparian.topics.names import INPUTS, LEARNED, OUTPUTS, STEERING, TIMESTAMP_AFTER, changelog_topic, topic_name
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 Answer = TypeVar("Answer")
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
-from app.kafka import decompression
-from app.kafka.decompression import UnreadableBatchError
-from topics.records import Unread
+from riparian.app.kafka import decompression
+from riparian.app.kafka.decompression import UnreadableBatchError
+from riparian.topics.records import Unread
 
 # Of a batch, without what only the client looks at: base offset, magic, attributes, last offset, first and greatest
 # timestamp, count

@@ -27,9 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from app.errors import BrokerError
-from app.kafka.java import BROKER_FILES, find_java, kafka_jars, kafka_version, locked
-from app.kafka.ports import answers, free_port, port_is_free
+from riparian.app.errors import BrokerError
+from riparian.app.kafka.java import BROKER_FILES, find_java, kafka_jars, kafka_version, locked
+from riparian.app.kafka.ports import answers, free_port, port_is_free
 
 DEFAULT_PORT = 9092
 READY_SECONDS = 60.0

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from app.kafka.admin import admin_client, stream_topics
-from app.kafka.connection import Connection
-from topics.names import INPUTS
+from riparian.app.kafka.admin import admin_client, stream_topics
+from riparian.app.kafka.connection import Connection
+from riparian.topics.names import INPUTS
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 POLICY = "cleanup.policy"
 

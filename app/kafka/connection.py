@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.errors import BrokerError
-from app.kafka import error_codes, rebootstrap
+from riparian.app.errors import BrokerError
+from riparian.app.kafka import error_codes, rebootstrap
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer as Consumer
     from aiokafka import AIOKafkaProducer as Producer
     from aiokafka.admin import AIOKafkaAdminClient as Admin
 
-    from app.kafka.settings import Settings
+    from riparian.app.kafka.settings import Settings
 
     __all__ = ["Admin", "Connection", "Consumer", "Producer"]
 
@@ -44,7 +44,7 @@ def _read_passwords_anew() -> None:
     import aiokafka.client
     from aiokafka.conn import create_conn
 
-    from app.kafka.settings import FreshPassword
+    from riparian.app.kafka.settings import FreshPassword
 
     async def create(*addresses: Any, sasl_plain_password: str | None = None, **settings: Any) -> Any:
         if isinstance(sasl_plain_password, FreshPassword):
@@ -78,7 +78,7 @@ def _change_clients() -> None:
     often, and read any batch."""
     from aiokafka.client import AIOKafkaClient
 
-    from app.kafka import unpacking, wire
+    from riparian.app.kafka import unpacking, wire
 
     rebootstrap.install(AIOKafkaClient)
     error_codes.learn()
@@ -127,7 +127,9 @@ class Connection:
         """
         settings = None
         if section or config is not None or any(name.startswith("RIPARIAN_KAFKA_") for name in environment):
-            from app.kafka.sources import read  # a command that asks for nothing of it does not wait for pydantic
+            from riparian.app.kafka.sources import (
+                read,  # a command that asks for nothing of it does not wait for pydantic
+            )
 
             settings = read(config, environment, section, file_first=file_first)
         servers = settings.servers if settings is not None else environment.get("RIPARIAN_BROKER")
@@ -169,7 +171,7 @@ class Connection:
         """The same connection for a worker of another instance id."""
         if instance_id == self.instance_id:
             return self
-        from app.kafka.settings import Settings
+        from riparian.app.kafka.settings import Settings
 
         settings = self.settings or Settings.model_validate({})
         return replace(self, settings=settings.model_copy(update={"instance_id": instance_id}))

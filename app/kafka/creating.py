@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.errors import TopicError
-from topics.names import (
+from riparian.app.errors import TopicError
+from riparian.topics.names import (
     CONTROL,
     DEADLETTERS,
     INPUTS,
@@ -23,7 +23,7 @@ from topics.names import (
 if TYPE_CHECKING:
     from aiokafka.admin import NewTopic
 
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 # A dead letter holds the record as it came, which may fill the broker's 1 MB, and headers that say why.
 DEADLETTER_BYTES = 2_000_000

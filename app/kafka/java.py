@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
-from app.errors import BrokerError
+from riparian.app.errors import BrokerError
 
 JAVA_MINIMUM = 17  # Kafka 4 brokers need it
 BROKER_FILES = Path(__file__).resolve().parents[2] / "deploy" / "broker"

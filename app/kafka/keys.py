@@ -15,25 +15,25 @@ import numpy as np
 from aiokafka.structs import TopicPartition
 from numpy.typing import NDArray
 
-from app.kafka.admin import rekey_lines
-from app.kafka.connection import Connection
-from app.kafka.partitioner import partitions_of
-from app.kafka.reading import read_to_end
-from app.partition import meeting
-from app.partition.meeting import shown
-from app.registry.client import Registry
-from app.registry.telling import tell
-from app.stream_file.durations import format_duration
-from topics.formats.json_text import read_object
-from topics.headers import header_of
-from topics.names import FEATURES, LABELS
-from topics.paths import dotted
-from topics.places import index_of, offset_of
-from topics.records import RawBatch, Unknown
-from topics.schemas import Key
+from riparian.app.kafka.admin import rekey_lines
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.partitioner import partitions_of
+from riparian.app.kafka.reading import read_to_end
+from riparian.app.partition import meeting
+from riparian.app.partition.meeting import shown
+from riparian.app.registry.client import Registry
+from riparian.app.registry.telling import tell
+from riparian.app.stream_file.durations import format_duration
+from riparian.topics.formats.json_text import read_object
+from riparian.topics.headers import header_of
+from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.paths import dotted
+from riparian.topics.places import index_of, offset_of
+from riparian.topics.records import RawBatch, Unknown
+from riparian.topics.schemas import Key
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 SAMPLE = 4000  # records of a topic, at most: half of them the first of its partitions, half the last
 NOWHERE = 2**62

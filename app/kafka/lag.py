@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiokafka.errors import GroupAuthorizationFailedError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from app.errors import AccessError, TopicError
-from app.kafka.acls import DESCRIBE, GROUP, Right
-from app.kafka.admin import (
+from riparian.app.errors import AccessError, TopicError
+from riparian.app.kafka.acls import DESCRIBE, GROUP, Right
+from riparian.app.kafka.admin import (
     admin_client,
     check_sources,
     check_topics,
@@ -16,14 +16,14 @@ from app.kafka.admin import (
     listing,
     stream_topics,
 )
-from app.kafka.connection import Connection
-from app.kafka.creating import not_ours
-from app.kafka.reading import COMMITTED, read_to_end
-from topics import reports
-from topics.names import CHECKPOINT, INPUTS
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.creating import not_ours
+from riparian.app.kafka.reading import COMMITTED, read_to_end
+from riparian.topics import reports
+from riparian.topics.names import CHECKPOINT, INPUTS
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 TAIL = 100  # last records of an output topic, markers among them
 

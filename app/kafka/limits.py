@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from app.kafka.connection import Connection
+from riparian.app.kafka.connection import Connection
 
 BY_DEFAULT = 1_048_588
 MAX_MESSAGE_BYTES = "max.message.bytes"

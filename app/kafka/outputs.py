@@ -36,14 +36,14 @@ from aiokafka.errors import (
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import TopicPartition
 
-from app.errors import AccessError, BrokerError
-from app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
-from app.kafka.error_codes import INVALID_RECORD
-from topics.names import transactional_id
-from topics.slices import Slices
+from riparian.app.errors import AccessError, BrokerError
+from riparian.app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
+from riparian.app.kafka.error_codes import INVALID_RECORD
+from riparian.topics.names import transactional_id
+from riparian.topics.slices import Slices
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Producer
+    from riparian.app.kafka.connection import Producer
 
 log = logging.getLogger(__name__)
 
@@ -195,7 +195,7 @@ class Outputs:
         """Batches of records. Thread-safe; called off the event loop."""
         now = int(time.time() * 1000)
         if headers is None and isinstance(values, Slices):
-            from app.kafka.written_batches import written  # numba, which takes a while to import
+            from riparian.app.kafka.written_batches import written  # numba, which takes a while to import
 
             columns = keys if isinstance(keys, Slices) else Slices.of(keys)
             return written(columns, values, self._producer._message_accumulator._batch_size, self._codec, now)

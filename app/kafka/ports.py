@@ -9,7 +9,7 @@ import struct
 import tempfile
 from pathlib import Path
 
-from app.errors import BrokerError, RiparianError
+from riparian.app.errors import BrokerError, RiparianError
 
 # Free ports are drawn from below 32768, where Linux begins to hand out ports for outgoing connections: between our look
 # and Kafka's bind two seconds pass, and a port from that range could be taken by any client meanwhile.

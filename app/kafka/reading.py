@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiokafka.errors import OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
-from app.errors import TopicError
-from app.kafka.connection import Connection
+from riparian.app.errors import TopicError
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Consumer
+    from riparian.app.kafka.connection import Consumer
 
 # Input topics are read so by everybody, and end where the first open transaction begins. Without transactions it is the
 # same as reading everything. What a partition's owner writes (outputs, changelog) is read to its very end: see outputs.

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.kafka.batches import Head
-from models.kernel import kernel
-from topics.records import Headers, RawBatch
-from topics.slices import PADDING, Ints, Slices
+from riparian.app.kafka.batches import Head
+from riparian.models.kernel import kernel
+from riparian.topics.records import Headers, RawBatch
+from riparian.topics.slices import PADDING, Ints, Slices
 
 # columns of a batch's row: its records begin and end in the data; its first and last offset; the timestamp that theirs
 # count from; whether they have timestamps of their own; how many they are

@@ -23,10 +23,10 @@ from aiokafka.errors import (
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
-from app.errors import AccessError
-from app.kafka.connection import Connection
-from app.kafka.settings import OAUTH, Settings
-from app.kafka.tokens import TokenError
+from riparian.app.errors import AccessError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.settings import OAUTH, Settings
+from riparian.app.kafka.tokens import TokenError
 
 SECONDS = 5.0
 TAKES_NONE = "takes no password on this port: set security.protocol to {}, or name its port for SASL."

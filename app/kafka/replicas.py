@@ -4,13 +4,13 @@ a lost broker would be a lost state."""
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.errors import TopicError
-from app.kafka.admin import admin_client, listing, stream_topics
-from app.kafka.connection import Connection
-from topics.names import FEATURES, INPUTS, changelog_topic
+from riparian.app.errors import TopicError
+from riparian.app.kafka.admin import admin_client, listing, stream_topics
+from riparian.app.kafka.connection import Connection
+from riparian.topics.names import FEATURES, INPUTS, changelog_topic
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 
 class Replicas(NamedTuple):

@@ -24,8 +24,8 @@ from aiokafka.protocol.group import HeartbeatRequest
 from aiokafka.protocol.transaction import EndTxnRequest
 from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
-from app.errors import AccessError, RiparianError
-from app.kafka.acls import (
+from riparian.app.errors import AccessError, RiparianError
+from riparian.app.kafka.acls import (
     CONFIGS,
     CREATE,
     DELETE,
@@ -38,11 +38,11 @@ from app.kafka.acls import (
     Right,
     needed,
 )
-from app.kafka.admin import admin_client, wait_for_broker
-from app.kafka.connection import Connection
+from riparian.app.kafka.admin import admin_client, wait_for_broker
+from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 # By the numbers of Kafka's protocol.
 _OPERATIONS = {READ: 3, WRITE: 4, CREATE: 5, DELETE: 6, DESCRIBE: 8, CONFIGS: 10}

@@ -4,12 +4,12 @@ from typing import Any
 
 from aiokafka.structs import TopicPartition
 
-from app.dataset.guess_records import Message, Sampled
-from app.errors import TopicError
-from app.kafka.admin import admin_client
-from app.kafka.connection import Connection
-from app.kafka.reading import read_to_end
-from topics.formats.json_text import read_object
+from riparian.app.dataset.guess_records import Message, Sampled
+from riparian.app.errors import TopicError
+from riparian.app.kafka.admin import admin_client
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import read_to_end
+from riparian.topics.formats.json_text import read_object
 
 RECORDS = 4000  # of a topic, at most: half of them the first of its partitions, half the last
 NOWHERE = 2**62

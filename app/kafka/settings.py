@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 
-from app.errors import BrokerError
+from riparian.app.errors import BrokerError
 
 if TYPE_CHECKING:
-    from app.kafka.tokens import Tokens
+    from riparian.app.kafka.tokens import Tokens
 
 OAUTH = "OAUTHBEARER"
 
@@ -116,7 +116,7 @@ class Settings(BaseModel):
     def tokens(self) -> "Tokens":
         """The tokens of OAUTHBEARER: one object for all clients, which share its token."""
         if self._tokens is None:
-            from app.kafka.tokens import Tokens, client_credentials, provider
+            from riparian.app.kafka.tokens import Tokens, client_credentials, provider
 
             if self.oauth_provider is not None:
                 fetch = provider(self.oauth_provider)

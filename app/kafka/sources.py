@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from app.errors import BrokerError
-from app.kafka.settings import OAUTH, Settings
-from app.references import resolved
-from app.stream_file.kafka_spec import NAMES, PROVIDER, SYNONYMS, nearest
+from riparian.app.errors import BrokerError
+from riparian.app.kafka.settings import OAUTH, Settings
+from riparian.app.references import resolved
+from riparian.app.stream_file.kafka_spec import NAMES, PROVIDER, SYNONYMS, nearest
 
 PREFIX = "RIPARIAN_KAFKA_"
 CONFIG = "RIPARIAN_KAFKA_CONFIG"

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from app.kafka.creating import planned
+from riparian.app.kafka.creating import planned
 
 if TYPE_CHECKING:
-    from app.kafka.acls import Right
-    from app.stream_file.spec import Spec
+    from riparian.app.kafka.acls import Right
+    from riparian.app.stream_file.spec import Spec
 
 GROUP = "kafka.strimzi.io"
 CLUSTER_LABEL = "strimzi.io/cluster"

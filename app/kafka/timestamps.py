@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from app.kafka.admin import admin_client
-from app.kafka.connection import Connection
-from app.stream_file.durations import format_duration
-from topics.names import TIMESTAMP_AFTER, TIMESTAMP_AFTER_MS
+from riparian.app.kafka.admin import admin_client
+from riparian.app.kafka.connection import Connection
+from riparian.app.stream_file.durations import format_duration
+from riparian.topics.names import TIMESTAMP_AFTER, TIMESTAMP_AFTER_MS
 
 DIFFERENCE = "message.timestamp.difference.max.ms"  # before Kafka 3.6, and beside the other one until 4.0
 YEAR_MS = 365 * 86_400_000

@@ -25,14 +25,14 @@ from aiokafka.consumer import fetcher as aiokafka_fetcher
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
-from app.kafka import batches, decompression
-from app.kafka.batches import Head, Headers, Row
-from app.kafka.decompression import UnreadableBatchError
-from topics.records import RawBatch, Unread
-from topics.slices import Slices
+from riparian.app.kafka import batches, decompression
+from riparian.app.kafka.batches import Head, Headers, Row
+from riparian.app.kafka.decompression import UnreadableBatchError
+from riparian.topics.records import RawBatch, Unread
+from riparian.topics.slices import Slices
 
 if TYPE_CHECKING:
-    from app.kafka.record_batches import Body
+    from riparian.app.kafka.record_batches import Body
 
 Rows = tuple[int, Iterator[Row]]  # of a batch: the offset behind it, and its records
 Fetched = tuple[Any, memoryview, Head | None]  # a batch of the client's, its bytes, and what it says
@@ -133,7 +133,7 @@ class Unpacking:
     """
 
     def __init__(self, topics: Iterable[str], header_topics: Iterable[str] = ()) -> None:
-        from app.kafka import record_batches
+        from riparian.app.kafka import record_batches
 
         record_batches.warm_up()
         self.kernel = record_batches

@@ -15,16 +15,16 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
-from app import control, dead_letters
-from app.errors import SpecError
-from app.kafka import rights
-from app.kafka.connection import Connection
-from app.page.lines import Steps, answered
-from app.page.requests import sent
-from app.page.view import StreamView
-from app.stream_file import spec as stream_file
-from topics.commands import DEMOTE, FREEZE, PAUSE, PROMOTE, RESET, RESUME, THAW, EventRecord
-from topics.records import REASONS
+from riparian.app import control, dead_letters
+from riparian.app.errors import SpecError
+from riparian.app.kafka import rights
+from riparian.app.kafka.connection import Connection
+from riparian.app.page.lines import Steps, answered
+from riparian.app.page.requests import sent
+from riparian.app.page.view import StreamView
+from riparian.app.stream_file import spec as stream_file
+from riparian.topics.commands import DEMOTE, FREEZE, PAUSE, PROMOTE, RESET, RESUME, THAW, EventRecord
+from riparian.topics.records import REASONS
 
 TOKEN = "X-Riparian-Token"
 COMMANDS = (PROMOTE, DEMOTE, FREEZE, THAW, RESET, PAUSE, RESUME)

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from app.errors import RiparianError
-from app.state.loading import State
-from topics.records import ANOMALY, BOOLEAN, MULTI_INSTANCE, NUMERIC, VALUES, Whole
+from riparian.app.errors import RiparianError
+from riparian.app.state.loading import State
+from riparian.topics.records import ANOMALY, BOOLEAN, MULTI_INSTANCE, NUMERIC, VALUES, Whole
 
 MOST_BYTES = 65_536  # of a request
 

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 from aiokafka.errors import KafkaError
 
-from app.errors import RiparianError
+from riparian.app.errors import RiparianError
 
 log = logging.getLogger(__name__)
 

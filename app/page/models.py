@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app import inspection
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.page import by_hand
-from app.state import loading
-from app.stream_file.spec import Spec
+from riparian.app import inspection
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.page import by_hand
+from riparian.app.state import loading
+from riparian.app.stream_file.spec import Spec
 
 KEPT_SECONDS = 4.0  # a model is read once in so long, however many look at it
 MOST_NODES = 3000  # of a tree that is drawn

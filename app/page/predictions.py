@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app import inspection
-from app.errors import RiparianError
-from app.kafka.connection import Connection
-from app.partition.learner import PartitionLearner
-from app.partition.reasons import asked_about, keys_of
-from app.state.finding import Found, find, label_of
-from app.state.moment import Moment, moment_of
-from app.stream_file.spec import Spec
-from models.contract import Bags, Floats, Learner
-from models.shapley import contributions
-from topics.names import CHAMPION
-from topics.records import ANOMALY, MULTI_INSTANCE, VALUES
-from topics.vocabulary import canonical
+from riparian.app import inspection
+from riparian.app.errors import RiparianError
+from riparian.app.kafka.connection import Connection
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.reasons import asked_about, keys_of
+from riparian.app.state.finding import Found, find, label_of
+from riparian.app.state.moment import Moment, moment_of
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import Bags, Floats, Learner
+from riparian.models.shapley import contributions
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import ANOMALY, MULTI_INSTANCE, VALUES
+from riparian.topics.vocabulary import canonical
 
 MOST_TREES = 10  # of an ensemble whose paths are told
 Progress = Callable[[str, int, int], None]

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from app.worker.front import PATIENCE_SECONDS
-from topics.reports import reader
+from riparian.app.worker.front import PATIENCE_SECONDS
+from riparian.topics.reports import reader
 
 T = TypeVar("T")
 

@@ -20,18 +20,18 @@ import numpy as np
 from aiohttp import web
 from aiohttp.web_log import AccessLogger
 
-from app import __version__
-from app.errors import RiparianError
-from app.page import by_hand, predictions, telling
-from app.page.actions import Actions
-from app.page.history import Range
-from app.page.lines import Steps, answered
-from app.page.models import ModelPages
-from app.page.requests import is_own, sent
-from app.page.view import DAY_MS, StreamView, as_json, now_ms
-from app.page.watch import DAYS, Watch
-from app.stream_file import spec as stream_file
-from app.worker import front
+from riparian.app import __version__
+from riparian.app.errors import RiparianError
+from riparian.app.page import by_hand, predictions, telling
+from riparian.app.page.actions import Actions
+from riparian.app.page.history import Range
+from riparian.app.page.lines import Steps, answered
+from riparian.app.page.models import ModelPages
+from riparian.app.page.requests import is_own, sent
+from riparian.app.page.view import DAY_MS, StreamView, as_json, now_ms
+from riparian.app.page.watch import DAYS, Watch
+from riparian.app.stream_file import spec as stream_file
+from riparian.app.worker import front
 
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from app.errors import RiparianError
-from app.page.history import BLOCK, TIERS
+from riparian.app.errors import RiparianError
+from riparian.app.page.history import BLOCK, TIERS
 
 VERSION = 3
 TABLES = """

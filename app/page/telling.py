@@ -7,13 +7,13 @@ The verdict is the worst that is true, then how good the champion is. It is a li
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from app import comparisons
-from app.page.view import DAY_MS, Event, Seen, StreamView, as_json
-from app.partition.drift import ALARM
-from app.stream_file.durations import format_duration
-from topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
-from topics.names import CHAMPION
-from topics.records import ANOMALY, REGRESSION, VALUES, MetricsRecord
+from riparian.app import comparisons
+from riparian.app.page.view import DAY_MS, Event, Seen, StreamView, as_json
+from riparian.app.partition.drift import ALARM
+from riparian.app.stream_file.durations import format_duration
+from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import ANOMALY, REGRESSION, VALUES, MetricsRecord
 
 QUIET_MS = 30_000
 FEW = 100  # records that a partition may be behind without a word

@@ -12,17 +12,17 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from app import comparisons
-from app.dead_letters import Ranges, letter_of
-from app.evaluation.measures import quality
-from app.page.history import Range, Series, together
-from app.stream_file.spec import Spec
-from app.worker.telling import STILL_SECONDS
-from topics import reports
-from topics.commands import APPLIED, PAUSE, PROPOSED, REFUSED, RESUME, read_event
-from topics.names import CHAMPION, DEADLETTERS, DRIFT, FEATURES, LABELS, METRICS
-from topics.names import EVENTS as COMMANDS
-from topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift
+from riparian.app import comparisons
+from riparian.app.dead_letters import Ranges, letter_of
+from riparian.app.evaluation.measures import quality
+from riparian.app.page.history import Range, Series, together
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.telling import STILL_SECONDS
+from riparian.topics import reports
+from riparian.topics.commands import APPLIED, PAUSE, PROPOSED, REFUSED, RESUME, read_event
+from riparian.topics.names import CHAMPION, DEADLETTERS, DRIFT, FEATURES, LABELS, METRICS
+from riparian.topics.names import EVENTS as COMMANDS
+from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift
 
 LETTERS = 100  # dead letters that are shown
 SHOWN_BYTES = 200  # of a dead letter

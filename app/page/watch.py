@@ -16,12 +16,12 @@ import msgspec
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from app.dead_letters import marked
-from app.kafka.connection import Connection
-from app.kafka.reading import EVERYTHING, close, read_to_end
-from app.page.store import Store
-from app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView, now_ms
-from topics.names import DEADLETTERS, DRIFT, EVENTS, FEATURES, LABELS, METRICS
+from riparian.app.dead_letters import marked
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import EVERYTHING, close, read_to_end
+from riparian.app.page.store import Store
+from riparian.app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView, now_ms
+from riparian.topics.names import DEADLETTERS, DRIFT, EVENTS, FEATURES, LABELS, METRICS
 
 log = logging.getLogger(__name__)
 

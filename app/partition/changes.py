@@ -9,18 +9,18 @@ so a stream file in which champion and challenger have changed places goes on wi
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from app.stream_file.columns import digest_of, of_state, unfit
-from app.stream_file.decision_spec import same_target
-from app.stream_file.durations import format_duration
-from app.stream_file.lineup import place_of
-from app.stream_file.spec import Spec
-from models.contract import Schema
-from models.drift import DETECTORS as KNOWN
-from models.drift import find
-from models.registry import REGISTRY, exchanged
-from topics.names import CHAMPION
-from topics.records import CLASSIFICATION, NOMINAL, REGRESSION
-from topics.vocabulary import Scalar, canonical
+from riparian.app.stream_file.columns import digest_of, of_state, unfit
+from riparian.app.stream_file.decision_spec import same_target
+from riparian.app.stream_file.durations import format_duration
+from riparian.app.stream_file.lineup import place_of
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import Schema
+from riparian.models.drift import DETECTORS as KNOWN
+from riparian.models.drift import find
+from riparian.models.registry import REGISTRY, exchanged
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import CLASSIFICATION, NOMINAL, REGRESSION
+from riparian.topics.vocabulary import Scalar, canonical
 
 CARRIED = "carried over"
 RESTARTED = "restarted"

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.arrays import over, under
-from app.partition.deciding import Stakes
-from app.partition.role import Role
-from app.stream_file.lineup import check_champion
-from app.stream_file.spec import Spec
-from app.stream_file.spec_parts import AUTOMATIC, CONFIDENCE, PACE
-from models.comparison import Advantage, ByCost, Comparison, warm_up
-from models.contract import LEARN, Program
-from models.restoring import restore
-from topics.names import CHAMPION
-from topics.records import ANOMALY
+from riparian.app.partition.arrays import over, under
+from riparian.app.partition.deciding import Stakes
+from riparian.app.partition.role import Role
+from riparian.app.stream_file.lineup import check_champion
+from riparian.app.stream_file.spec import Spec
+from riparian.app.stream_file.spec_parts import AUTOMATIC, CONFIDENCE, PACE
+from riparian.models.comparison import Advantage, ByCost, Comparison, warm_up
+from riparian.models.contract import LEARN, Program
+from riparian.models.restoring import restore
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import ANOMALY
 
 
 class Decision(NamedTuple):

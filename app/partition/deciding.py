@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.stream_file.spec import Spec
-from models.contract import LEARN, Floats, Program
-from models.decision import Threshold, by_cost
-from models.restoring import restore
-from topics.records import ANOMALY
-from topics.vocabulary import Vocabulary
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import LEARN, Floats, Program
+from riparian.models.decision import Threshold, by_cost
+from riparian.models.restoring import restore
+from riparian.topics.records import ANOMALY
+from riparian.topics.vocabulary import Vocabulary
 
 DECIDED = "/decided"
 Weights = Mapping[str, float]

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.arrays import over, under
-from app.partition.watch import Finding, Found
-from app.stream_file.spec import Spec
-from models.contract import Floats
-from models.drift.two_sample import (
+from riparian.app.partition.arrays import over, under
+from riparian.app.partition.watch import Finding, Found
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import Floats
+from riparian.models.drift.two_sample import (
     ABSENT,
     MISSING,
     NEW,
@@ -29,10 +29,10 @@ from models.drift.two_sample import (
     hellinger,
     stability_index,
 )
-from models.restoring import check, check_shapes, named
-from topics.names import CHAMPION
-from topics.records import NUMERIC, REGRESSION, Distance, Shift
-from topics.vocabulary import Scalar, Vocabulary
+from riparian.models.restoring import check, check_shapes, named
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import NUMERIC, REGRESSION, Distance, Shift
+from riparian.topics.vocabulary import Scalar, Vocabulary
 
 DETECTOR, SIGNAL = "two-sample", "prediction"
 KINDS = {VALUES: "values", ABSENT: "missing", NEW: "unseen", RANGE: "range"}

@@ -12,20 +12,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.arrays import over, under
-from app.partition.distributions import Distributions
-from app.partition.pending import EMPTY
-from app.partition.role import ALERT, ERROR, Role
-from app.partition.watch import LEVELS, VALUES, Finding, Signal
-from app.stream_file.drift_spec import DistributionsSpec
-from app.stream_file.spec import Spec
-from app.stream_file.spec_parts import NOTHING
-from models.contract import PREDICT, Floats, Program, Schema
-from models.restoring import check_shapes, named
-from topics.names import CHAMPION
-from topics.places import index_of, offset_of
-from topics.records import Distance, DriftRecord
-from topics.vocabulary import Vocabulary
+from riparian.app.partition.arrays import over, under
+from riparian.app.partition.distributions import Distributions
+from riparian.app.partition.pending import EMPTY
+from riparian.app.partition.role import ALERT, ERROR, Role
+from riparian.app.partition.watch import LEVELS, VALUES, Finding, Signal
+from riparian.app.stream_file.drift_spec import DistributionsSpec
+from riparian.app.stream_file.spec import Spec
+from riparian.app.stream_file.spec_parts import NOTHING
+from riparian.models.contract import PREDICT, Floats, Program, Schema
+from riparian.models.restoring import check_shapes, named
+from riparian.topics.names import CHAMPION
+from riparian.topics.places import index_of, offset_of
+from riparian.topics.records import Distance, DriftRecord
+from riparian.topics.vocabulary import Vocabulary
 
 ALARM = 1000  # values for which a drift counts as recent
 

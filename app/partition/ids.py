@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kernel import kernel
-from models.words import SPARE
-from topics.formats.cells import view
-from topics.slices import Texts
+from riparian.models.kernel import kernel
+from riparian.models.words import SPARE
+from riparian.topics.formats.cells import view
+from riparian.topics.slices import Texts
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]

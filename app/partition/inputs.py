@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.errors import StateError
+from riparian.app.errors import StateError
 
 STOP, SKIP = "stop", "skip"
 

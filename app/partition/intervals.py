@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.arrays import over, under
-from app.partition.pending import PendingStore
-from app.partition.role import Role
-from app.partition.running_model import kept_names
-from app.stream_file.spec import Spec
-from models.conformal import Conformal, sets
-from models.contract import Floats, Program
-from models.restoring import restore
-from topics.records import REGRESSION
+from riparian.app.partition.arrays import over, under
+from riparian.app.partition.pending import PendingStore
+from riparian.app.partition.role import Role
+from riparian.app.partition.running_model import kept_names
+from riparian.app.stream_file.spec import Spec
+from riparian.models.conformal import Conformal, sets
+from riparian.models.contract import Floats, Program
+from riparian.models.restoring import restore
+from riparian.topics.records import REGRESSION
 
 SAID = ".interval"  # in the pending store; no model is called so
 STATE = "interval/"

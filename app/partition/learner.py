@@ -15,29 +15,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.clock import LEAPS
-from app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
-from app.partition.outcome import DeadLetter, Figures, Joint, Outcome, by_topic, dead_letters, together
-from app.partition.pending import Joined
-from app.partition.prediction_columns import columns_of
-from app.partition.promotion import Decided
-from app.partition.reasons import keys_of
-from app.partition.restoring import RestorableState
-from app.partition.role import Role
-from app.partition.sharing import Sharing
-from app.partition.state import present
-from app.partition.watch import Finding
-from app.stream_file.spec import Spec
-from models.contract import PREDICT, Floats, Program
-from models.prequential import MOST_CLASSES
-from topics.codecs import Codec
-from topics.commands import EventRecord
-from topics.learned import LearnedCommand, LearnedRecord
-from topics.names import CHAMPION, CONTROL, FEATURES, LABELS, LEARNED
-from topics.paths import dotted
-from topics.places import index_of, offset_of
-from topics.records import DriftRecord, Features, Labels, Packed, RawBatch
-from topics.slices import chained
+from riparian.app.partition.clock import LEAPS
+from riparian.app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
+from riparian.app.partition.outcome import DeadLetter, Figures, Joint, Outcome, by_topic, dead_letters, together
+from riparian.app.partition.pending import Joined
+from riparian.app.partition.prediction_columns import columns_of
+from riparian.app.partition.promotion import Decided
+from riparian.app.partition.reasons import keys_of
+from riparian.app.partition.restoring import RestorableState
+from riparian.app.partition.role import Role
+from riparian.app.partition.sharing import Sharing
+from riparian.app.partition.state import present
+from riparian.app.partition.watch import Finding
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.prequential import MOST_CLASSES
+from riparian.topics.codecs import Codec
+from riparian.topics.commands import EventRecord
+from riparian.topics.learned import LearnedCommand, LearnedRecord
+from riparian.topics.names import CHAMPION, CONTROL, FEATURES, LABELS, LEARNED
+from riparian.topics.paths import dotted
+from riparian.topics.places import index_of, offset_of
+from riparian.topics.records import DriftRecord, Features, Labels, Packed, RawBatch
+from riparian.topics.slices import chained
 
 LABELS_OF_ANOMALIES = ["0", "1"]  # as other labels' texts are; figures of the alerts are those of the second
 # Scores of a partition by its own labels, also where all partitions learn one model.

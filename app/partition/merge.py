@@ -26,11 +26,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.clock import orders
-from topics.names import BY_TIME, FEATURES, INPUTS
-from topics.places import next_places, offset_of
-from topics.records import Numbers, RawBatch
-from topics.slices import chained
+from riparian.app.partition.clock import orders
+from riparian.topics.names import BY_TIME, FEATURES, INPUTS
+from riparian.topics.places import next_places, offset_of
+from riparian.topics.records import Numbers, RawBatch
+from riparian.topics.slices import chained
 
 Ints = NDArray[np.int64]
 

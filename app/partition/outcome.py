@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.partition.merge import Ints, Piece
-from models.contract import Floats
-from topics.commands import EventRecord
-from topics.learned import Terms
-from topics.names import CONTROL, LEARNED
-from topics.records import WRONG_LEARNED, Distance, DriftRecord, Headers, Packed, Rejected
-from topics.vocabulary import Scalar
+from riparian.app.partition.merge import Ints, Piece
+from riparian.models.contract import Floats
+from riparian.topics.commands import EventRecord
+from riparian.topics.learned import Terms
+from riparian.topics.names import CONTROL, LEARNED
+from riparian.topics.records import WRONG_LEARNED, Distance, DriftRecord, Headers, Packed, Rejected
+from riparian.topics.vocabulary import Scalar
 
 
 class DeadLetter(NamedTuple):

@@ -32,11 +32,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from app.errors import StateError
-from app.partition.clock import BOUND_MS
-from app.partition.ids import Ints, digests, new_key, packed, tags
-from app.partition.joined_ids import JoinedIds
-from app.partition.joining import (
+from riparian.app.errors import StateError
+from riparian.app.partition.clock import BOUND_MS
+from riparian.app.partition.ids import Ints, digests, new_key, packed, tags
+from riparian.app.partition.joined_ids import JoinedIds
+from riparian.app.partition.joining import (
     ARRIVED,
     CLOCK,
     GAPS,
@@ -53,12 +53,12 @@ from app.partition.joining import (
     join,
     mark_all,
 )
-from app.partition.ragged import Ragged
-from app.partition.room import ROW_BYTES, most_joined
-from app.partition.segments import Columns, PendingCheckpoint, Segments
-from app.partition.waiting_index import WaitingIndex, grown
-from models.contract import PREDICT, Bags, Floats, Program
-from topics.slices import Texts
+from riparian.app.partition.ragged import Ragged
+from riparian.app.partition.room import ROW_BYTES, most_joined
+from riparian.app.partition.segments import Columns, PendingCheckpoint, Segments
+from riparian.app.partition.waiting_index import WaitingIndex, grown
+from riparian.models.contract import PREDICT, Bags, Floats, Program
+from riparian.topics.slices import Texts
 
 COUNTERS = (
     "joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels", "corrected_labels", "forgotten_ids",

@@ -1,11 +1,11 @@
 """What the prediction records of an outcome say, as columns for a codec."""
 
-from app.partition.outcome import Outcome
-from app.partition.reasons import named
-from app.partition.state import PartitionState
-from topics.names import CHAMPION, FEATURES, INPUTS, LABELS, place_field
-from topics.places import index_of, offset_of
-from topics.prediction_columns import PredictionColumns
+from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.reasons import named
+from riparian.app.partition.state import PartitionState
+from riparian.topics.names import CHAMPION, FEATURES, INPUTS, LABELS, place_field
+from riparian.topics.places import index_of, offset_of
+from riparian.topics.prediction_columns import PredictionColumns
 
 
 def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[PredictionColumns]:

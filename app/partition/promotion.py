@@ -12,17 +12,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.comparing import Decision
-from app.partition.outcome import DeadLetter, Lineup
-from app.partition.role import Role
-from app.partition.steering import Steered, Steering
-from app.partition.watch import Finding
-from models.contract import PREDICT, Floats, Program
-from topics.commands import APPLIED, PROMOTE, PROPOSED, EventRecord
-from topics.learned import LearnedCommand
-from topics.names import CHAMPION, FEATURES, LABELS
-from topics.places import index_of, offset_of
-from topics.records import REGRESSION
+from riparian.app.partition.comparing import Decision
+from riparian.app.partition.outcome import DeadLetter, Lineup
+from riparian.app.partition.role import Role
+from riparian.app.partition.steering import Steered, Steering
+from riparian.app.partition.watch import Finding
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.topics.commands import APPLIED, PROMOTE, PROPOSED, EventRecord
+from riparian.topics.learned import LearnedCommand
+from riparian.topics.names import CHAMPION, FEATURES, LABELS
+from riparian.topics.places import index_of, offset_of
+from riparian.topics.records import REGRESSION
 
 RULE = "promotion"  # who asked, in its events
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.ids import Ints
-from app.partition.room import PLACE_BYTES
-from app.partition.waiting_index import grown
-from models.contract import Bags, Floats, indices
+from riparian.app.partition.ids import Ints
+from riparian.app.partition.room import PLACE_BYTES
+from riparian.app.partition.waiting_index import grown
+from riparian.models.contract import Bags, Floats, indices
 
 
 class Ragged:

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.deciding import Decision
-from app.partition.ids import packed, tags
-from models.calibration import Calibration
-from models.contract import PREDICT, Bags, Floats, Learner, Program
-from models.shapley import contributions, largest
+from riparian.app.partition.deciding import Decision
+from riparian.app.partition.ids import packed, tags
+from riparian.models.calibration import Calibration
+from riparian.models.contract import PREDICT, Bags, Floats, Learner, Program
+from riparian.models.shapley import contributions, largest
 
 _KEY = np.zeros(2, np.uint64)  # the same in each process
 

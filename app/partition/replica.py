@@ -25,16 +25,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from app.partition.arrays import over
-from app.partition.learner import Learned, PartitionLearner
-from app.partition.merge import Piece, Release, concatenate, empty_piece
-from app.partition.outcome import DeadLetter, Outcome, by_topic, together
-from app.partition.sharing import VALUES, Sharing
-from app.partition.state import Snapshot
-from app.stream_file.spec import Spec
-from topics.learned import LearnedCommand
-from topics.names import CHAMPION, FEATURES, LEARNED
-from topics.records import DriftRecord, RawBatch
+from riparian.app.partition.arrays import over
+from riparian.app.partition.learner import Learned, PartitionLearner
+from riparian.app.partition.merge import Piece, Release, concatenate, empty_piece
+from riparian.app.partition.outcome import DeadLetter, Outcome, by_topic, together
+from riparian.app.partition.sharing import VALUES, Sharing
+from riparian.app.partition.state import Snapshot
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.learned import LearnedCommand
+from riparian.topics.names import CHAMPION, FEATURES, LEARNED
+from riparian.topics.records import DriftRecord, RawBatch
 
 News = Learned | LearnedCommand | DeadLetter
 LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica

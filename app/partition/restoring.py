@@ -10,25 +10,25 @@ from typing import Any
 import msgspec
 from numpy.typing import NDArray
 
-from app.errors import RiparianError, StateError
-from app.partition.arrays import under
-from app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS, LEARNING, next_origin, reconcile, room_of
-from app.partition.clock import Clock
-from app.partition.deciding import decided_name
-from app.partition.inputs import Mark
-from app.partition.pending import Source
-from app.partition.role import Role
-from app.partition.scored_model import said_name
-from app.partition.sharing import STATE as SHARED
-from app.partition.sharing import VALUES
-from app.partition.state import PartitionState, Snapshot, usual_seed
-from app.partition.steering import FILES
-from app.stream_file.decision_spec import same_costs, same_target
-from app.stream_file.lineup import RUNS
-from models.registry import kept_on
-from models.restoring import DamagedError
-from topics.names import CONTROL, INPUTS, state_field
-from topics.places import place_of
+from riparian.app.errors import RiparianError, StateError
+from riparian.app.partition.arrays import under
+from riparian.app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS, LEARNING, next_origin, reconcile, room_of
+from riparian.app.partition.clock import Clock
+from riparian.app.partition.deciding import decided_name
+from riparian.app.partition.inputs import Mark
+from riparian.app.partition.pending import Source
+from riparian.app.partition.role import Role
+from riparian.app.partition.scored_model import said_name
+from riparian.app.partition.sharing import STATE as SHARED
+from riparian.app.partition.sharing import VALUES
+from riparian.app.partition.state import PartitionState, Snapshot, usual_seed
+from riparian.app.partition.steering import FILES
+from riparian.app.stream_file.decision_spec import same_costs, same_target
+from riparian.app.stream_file.lineup import RUNS
+from riparian.models.registry import kept_on
+from riparian.models.restoring import DamagedError
+from riparian.topics.names import CONTROL, INPUTS, state_field
+from riparian.topics.places import place_of
 
 MOST_PLACES = 2**62
 

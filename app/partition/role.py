@@ -23,18 +23,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.arrays import under
-from app.partition.deciding import Deciding
-from app.partition.pending import PendingStore
-from app.partition.scored_model import ScoredModel
-from app.partition.sharing import LearnedRows
-from app.partition.trial import DROPPED, REPLACED, Trial
-from app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
-from app.stream_file.spec import Spec
-from app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
-from models.contract import LEARN, PREDICT, Learner, Program, Schema
-from models.restoring import check_shapes, named
-from topics.records import VALUES
+from riparian.app.partition.arrays import under
+from riparian.app.partition.deciding import Deciding
+from riparian.app.partition.pending import PendingStore
+from riparian.app.partition.scored_model import ScoredModel
+from riparian.app.partition.sharing import LearnedRows
+from riparian.app.partition.trial import DROPPED, REPLACED, Trial
+from riparian.app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
+from riparian.app.stream_file.spec import Spec
+from riparian.app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
+from riparian.models.contract import LEARN, PREDICT, Learner, Program, Schema
+from riparian.models.restoring import check_shapes, named
+from riparian.topics.records import VALUES
 
 ERROR = "error"  # the name of the signal of a model's errors
 ALERT, STARTED = "alert", "replace-started"

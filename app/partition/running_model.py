@@ -15,18 +15,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import SpecError
-from app.partition.arrays import under
-from app.partition.pending import PendingStore
-from app.partition.reasons import Reasons, pieces
-from app.partition.sharing import LearnedRows
-from app.stream_file.lineup import place_of
-from app.stream_file.spec import Spec
-from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
-from models.kernel_cache import one_part
-from models.registry import adapted, create, kept, kept_on
-from models.restoring import restore
-from topics.records import ANOMALY, MULTI_INSTANCE
+from riparian.app.errors import SpecError
+from riparian.app.partition.arrays import under
+from riparian.app.partition.pending import PendingStore
+from riparian.app.partition.reasons import Reasons, pieces
+from riparian.app.partition.sharing import LearnedRows
+from riparian.app.stream_file.lineup import place_of
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
+from riparian.models.kernel_cache import one_part
+from riparian.models.registry import adapted, create, kept, kept_on
+from riparian.models.restoring import restore
+from riparian.topics.records import ANOMALY, MULTI_INSTANCE
 
 
 def kept_names(role: str, kept: Iterable[object]) -> list[str]:

@@ -12,23 +12,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.arrays import over, under
-from app.partition.deciding import Deciding, Decision, decided_name
-from app.partition.pending import EMPTY, PendingStore
-from app.partition.reasons import Ahead, Reasons
-from app.partition.running_model import RunningModel
-from app.partition.sharing import LearnedRows
-from app.stream_file.spec import Spec
-from app.stream_file.spec_parts import ALERTS, AUTOMATIC
-from models.auroc import areas
-from models.calibration import SAID_WIDTH, Calibration
-from models.contract import Floats, Program, Schema
-from models.decision import DECIDED_WIDTH
-from models.estimation import Estimation
-from models.prequential import Prequential
-from models.restoring import restore
-from topics.names import CHAMPION
-from topics.records import REGRESSION, VALUES
+from riparian.app.partition.arrays import over, under
+from riparian.app.partition.deciding import Deciding, Decision, decided_name
+from riparian.app.partition.pending import EMPTY, PendingStore
+from riparian.app.partition.reasons import Ahead, Reasons
+from riparian.app.partition.running_model import RunningModel
+from riparian.app.partition.sharing import LearnedRows
+from riparian.app.stream_file.spec import Spec
+from riparian.app.stream_file.spec_parts import ALERTS, AUTOMATIC
+from riparian.models.auroc import areas
+from riparian.models.calibration import SAID_WIDTH, Calibration
+from riparian.models.contract import Floats, Program, Schema
+from riparian.models.decision import DECIDED_WIDTH
+from riparian.models.estimation import Estimation
+from riparian.models.prequential import Prequential
+from riparian.models.restoring import restore
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import REGRESSION, VALUES
 
 SAID = "/said"
 NOT_SCALED = np.zeros((0, SAID_WIDTH))

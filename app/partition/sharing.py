@@ -22,15 +22,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.deciding import DECIDED, Stakes
-from app.partition.merge import Piece
-from app.partition.outcome import DeadLetter, Joint
-from app.partition.pending import PendingStore, renamed
-from app.stream_file.spec import Spec
-from models.contract import LEARN, Floats, Program
-from topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
-from topics.records import WRONG_LEARNED
-from topics.vocabulary import Scalar, Vocabulary, canonical
+from riparian.app.partition.deciding import DECIDED, Stakes
+from riparian.app.partition.merge import Piece
+from riparian.app.partition.outcome import DeadLetter, Joint
+from riparian.app.partition.pending import PendingStore, renamed
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import LEARN, Floats, Program
+from riparian.topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
+from riparian.topics.records import WRONG_LEARNED
+from riparian.topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
 MOST_STEP, LEAST_STEP = 8192, 256  # records of one log that are taken at once, where the stream file says nothing

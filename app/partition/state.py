@@ -12,30 +12,30 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition import clock
-from app.partition.arrays import over
-from app.partition.changes import settings
-from app.partition.clock import Clock
-from app.partition.comparing import Comparing
-from app.partition.deciding import DECIDED, Deciding
-from app.partition.drift import Drift
-from app.partition.inputs import Mark, mark
-from app.partition.intervals import Intervals
-from app.partition.merge import Piece, empty_piece
-from app.partition.pending import PendingStore
-from app.partition.promotion import Promotion
-from app.partition.role import Role
-from app.partition.scored_model import SAID
-from app.partition.sharing import Sharing
-from app.partition.steering import Steering
-from app.stream_file.lineup import RUNS
-from app.stream_file.spec import Spec
-from app.stream_file.spec_parts import AUTO
-from models.contract import Schema
-from topics.names import AS_IT_COMES, BY_TIME, INPUTS, LEARNED, state_field
-from topics.places import index_of, offset_of
-from topics.records import MULTI_INSTANCE
-from topics.vocabulary import Vocabulary
+from riparian.app.partition import clock
+from riparian.app.partition.arrays import over
+from riparian.app.partition.changes import settings
+from riparian.app.partition.clock import Clock
+from riparian.app.partition.comparing import Comparing
+from riparian.app.partition.deciding import DECIDED, Deciding
+from riparian.app.partition.drift import Drift
+from riparian.app.partition.inputs import Mark, mark
+from riparian.app.partition.intervals import Intervals
+from riparian.app.partition.merge import Piece, empty_piece
+from riparian.app.partition.pending import PendingStore
+from riparian.app.partition.promotion import Promotion
+from riparian.app.partition.role import Role
+from riparian.app.partition.scored_model import SAID
+from riparian.app.partition.sharing import Sharing
+from riparian.app.partition.steering import Steering
+from riparian.app.stream_file.lineup import RUNS
+from riparian.app.stream_file.spec import Spec
+from riparian.app.stream_file.spec_parts import AUTO
+from riparian.models.contract import Schema
+from riparian.topics.names import AS_IT_COMES, BY_TIME, INPUTS, LEARNED, state_field
+from riparian.topics.places import index_of, offset_of
+from riparian.topics.records import MULTI_INSTANCE
+from riparian.topics.vocabulary import Vocabulary
 
 # of a snapshot's meta: how it was learned, not what; and what states of before do not have
 SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps", RUNS)

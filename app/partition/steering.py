@@ -18,27 +18,27 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
-from app.errors import RiparianError
-from app.partition.changes import REFUSED as NEVER
-from app.partition.changes import SEEN, Changes, differing, goes_on, in_part, same
-from app.partition.clock import Clock
-from app.partition.comparing import Comparing
-from app.partition.merge import Piece
-from app.partition.outcome import DeadLetter
-from app.partition.pending import PendingStore
-from app.partition.role import Role
-from app.partition.sharing import LearnedRows, Sharing
-from app.stream_file.columns import Columns, changed, digest_of, known_columns, plain, read
-from app.stream_file.lineup import check_champion
-from app.stream_file.record_spec import FeatureSpec
-from app.stream_file.spec import Spec
-from models.contract import Floats, Schema
-from models.registry import frozen_parts
-from topics import commands
-from topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError
-from topics.names import CHAMPION, FEATURES, LABELS
-from topics.places import index_of, offset_of
-from topics.records import VALUES
+from riparian.app.errors import RiparianError
+from riparian.app.partition.changes import REFUSED as NEVER
+from riparian.app.partition.changes import SEEN, Changes, differing, goes_on, in_part, same
+from riparian.app.partition.clock import Clock
+from riparian.app.partition.comparing import Comparing
+from riparian.app.partition.merge import Piece
+from riparian.app.partition.outcome import DeadLetter
+from riparian.app.partition.pending import PendingStore
+from riparian.app.partition.role import Role
+from riparian.app.partition.sharing import LearnedRows, Sharing
+from riparian.app.stream_file.columns import Columns, changed, digest_of, known_columns, plain, read
+from riparian.app.stream_file.lineup import check_champion
+from riparian.app.stream_file.record_spec import FeatureSpec
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import Floats, Schema
+from riparian.models.registry import frozen_parts
+from riparian.topics import commands
+from riparian.topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError
+from riparian.topics.names import CHAMPION, FEATURES, LABELS
+from riparian.topics.places import index_of, offset_of
+from riparian.topics.records import VALUES
 
 KNOWN = 200  # ids of commands that are remembered
 FILES = 50  # stream files that are

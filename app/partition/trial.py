@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.arrays import over
-from app.partition.watch import MISTAKES, scores
-from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
-from models.restoring import check_shapes, named
+from riparian.app.partition.arrays import over
+from riparian.app.partition.watch import MISTAKES, scores
+from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
+from riparian.models.restoring import check_shapes, named
 
 DEVIATIONS = 3.0  # standard errors of a mean difference; compared every `PACE` labels (app/partition/role.py)
 

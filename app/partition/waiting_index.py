@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.ids import Bytes, Hashes, Ints, gathered, tags
-from app.partition.joining import (
+from riparian.app.partition.ids import Bytes, Hashes, Ints, gathered, tags
+from riparian.app.partition.joining import (
     ENTRY_COLUMNS,
     EXTRA_LIVE,
     HEAD,

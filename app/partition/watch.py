@@ -20,14 +20,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.arrays import over, under
-from models.contract import LEARN, Floats, Program
-from models.drift import create, find
-from models.drift.contract import DRIFT, WARNING
-from models.drift.scaling import CENTRE, FIRST, LEAST, WIDTH, bring, new_scale
-from models.kernel import kernel
-from models.restoring import DamagedError, check, check_shapes, named
-from topics.records import Shift
+from riparian.app.partition.arrays import over, under
+from riparian.models.contract import LEARN, Floats, Program
+from riparian.models.drift import create, find
+from riparian.models.drift.contract import DRIFT, WARNING
+from riparian.models.drift.scaling import CENTRE, FIRST, LEAST, WIDTH, bring, new_scale
+from riparian.models.kernel import kernel
+from riparian.models.restoring import DamagedError, check, check_shapes, named
+from riparian.topics.records import Shift
 
 RECENT = 100  # values that `after` is the mean of
 CLEARLY = 2.0  # errors have clearly risen where their mean is higher by more than so many standard errors

@@ -15,18 +15,18 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.errors import RegistryError, StateError
-from app.partition.merge import Piece, Release
-from app.registry.client import Registry
-from app.registry.questions import Questions
-from app.registry.telling import tell
-from topics.names import FEATURES, INPUTS, LABELS
-from topics.records import Unknown
-from topics.schemas import Key
+from riparian.app.errors import RegistryError, StateError
+from riparian.app.partition.merge import Piece, Release
+from riparian.app.registry.client import Registry
+from riparian.app.registry.questions import Questions
+from riparian.app.registry.telling import tell
+from riparian.topics.names import FEATURES, INPUTS, LABELS
+from riparian.topics.records import Unknown
+from riparian.topics.schemas import Key
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
-    from topics.codecs import Codec
+    from riparian.app.stream_file.spec import Spec
+    from riparian.topics.codecs import Codec
 
 log = logging.getLogger(__name__)
 

@@ -20,13 +20,13 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from app.errors import RegistryError, UnreachableError
-from app.references import resolved
-from topics.schemas import AVRO, MAX_SCHEMA, Key, Schema, Written
+from riparian.app.errors import RegistryError, UnreachableError
+from riparian.app.references import resolved
+from riparian.topics.schemas import AVRO, MAX_SCHEMA, Key, Schema, Written
 
 if TYPE_CHECKING:
-    from app.stream_file.codec_spec import RegistrySpec
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.codec_spec import RegistrySpec
+    from riparian.app.stream_file.spec import Spec
 
 TIMEOUT_SECONDS = 5.0
 MAX_ANSWER_BYTES = 4_000_000

@@ -8,7 +8,7 @@ and not asked for again until as long has passed.
 
 from collections.abc import Iterable, Sequence
 
-from topics.schemas import Key
+from riparian.topics.schemas import Key
 
 FIRST_PAUSE_SECONDS = 0.25  # between two questions about the same schema
 LONGEST_PAUSE_SECONDS = 5.0

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from app.errors import RegistryError
-from app.registry.client import Registry
-from topics.names import FEATURES, LABELS, PREDICTIONS
-from topics.schemas import Key, UnusableError, Written
+from riparian.app.errors import RegistryError
+from riparian.app.registry.client import Registry
+from riparian.topics.names import FEATURES, LABELS, PREDICTIONS
+from riparian.topics.schemas import Key, UnusableError, Written
 
 if TYPE_CHECKING:
-    from app.stream_file.spec import Spec
+    from riparian.app.stream_file.spec import Spec
 
 
 async def tell(registry: Registry, spec: "Spec", keys: Collection[Key]) -> set[Key]:

@@ -14,26 +14,26 @@ from typing import Any, NamedTuple
 
 from aiokafka.structs import ConsumerRecord
 
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.kafka.reading import Reader, reading
-from app.partition.changes import Changes, next_origin
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.partition.outcome import Outcome
-from app.registry.asking import Asking, readied
-from app.registry.client import Registry
-from app.registry.telling import predictions
-from app.state import checkpoint
-from app.state.changelog import ATTEMPTS, PAUSE_SECONDS, check_partition
-from app.state.loading import compare_with_stream_file
-from app.state.proof import Difference, Proof, SentRecords, differing_parts
-from app.state.proof_of_drift import DriftProof
-from app.state.transfer import Version, versions
-from app.stream_file.columns import digest_of
-from app.stream_file.spec import Spec
-from topics.commands import read_event
-from topics.names import (
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import Reader, reading
+from riparian.app.partition.changes import Changes, next_origin
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.outcome import Outcome
+from riparian.app.registry.asking import Asking, readied
+from riparian.app.registry.client import Registry
+from riparian.app.registry.telling import predictions
+from riparian.app.state import checkpoint
+from riparian.app.state.changelog import ATTEMPTS, PAUSE_SECONDS, check_partition
+from riparian.app.state.loading import compare_with_stream_file
+from riparian.app.state.proof import Difference, Proof, SentRecords, differing_parts
+from riparian.app.state.proof_of_drift import DriftProof
+from riparian.app.state.transfer import Version, versions
+from riparian.app.stream_file.columns import digest_of
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.commands import read_event
+from riparian.topics.names import (
     DRIFT,
     EVENTS,
     FEATURES,
@@ -44,8 +44,8 @@ from topics.names import (
     PREDICTIONS,
     state_field,
 )
-from topics.places import begun
-from topics.records import UNKNOWN_SCHEMA, RawBatch
+from riparian.topics.places import begun
+from riparian.topics.records import UNKNOWN_SCHEMA, RawBatch
 
 ASK_SECONDS = 30.0  # how long a schema registry may not answer
 

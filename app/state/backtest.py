@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
-from app.errors import SpecError
-from app.kafka.connection import Connection
-from app.kafka.reading import Reader, reading
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Script
-from app.partition.outcome import Figures
-from app.registry.asking import readied
-from app.state.audit import ASK_SECONDS, _asking
-from app.state.changelog import check_partition
-from app.state.proof import longest_ascent, possible
-from app.stream_file.spec import Spec, build
-from topics.names import CHAMPION, FEATURES, LEARNED, STEERING
-from topics.places import offset_of
-from topics.records import RawBatch
+from riparian.app.errors import SpecError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import Reader, reading
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.outcome import Figures
+from riparian.app.registry.asking import readied
+from riparian.app.state.audit import ASK_SECONDS, _asking
+from riparian.app.state.changelog import check_partition
+from riparian.app.state.proof import longest_ascent, possible
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.names import CHAMPION, FEATURES, LEARNED, STEERING
+from riparian.topics.places import offset_of
+from riparian.topics.records import RawBatch
 
 Model = tuple[str, dict[str, Any]]
 

@@ -14,17 +14,17 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 from aiokafka.structs import TopicPartition
 
-from app.errors import SpecError, StateError, TopicError
-from app.kafka.admin import admin_client, check_state, stream_topics
-from app.kafka.connection import Connection
-from app.kafka.creating import CHANGELOG, not_ours, planned
-from app.kafka.outputs import Outputs, fenced_producer
-from app.kafka.reading import EVERYTHING, read_to_end
-from app.state import checkpoint
-from app.state.integrity import Findings, examine
-from app.state.log import StateLog
-from app.stream_file.spec import Spec
-from topics.names import changelog_topic
+from riparian.app.errors import SpecError, StateError, TopicError
+from riparian.app.kafka.admin import admin_client, check_state, stream_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.creating import CHANGELOG, not_ours, planned
+from riparian.app.kafka.outputs import Outputs, fenced_producer
+from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.state import checkpoint
+from riparian.app.state.integrity import Findings, examine
+from riparian.app.state.log import StateLog
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import changelog_topic
 
 OF_TOPIC = 1  # the source of a setting that was made for this topic
 ATTEMPTS = 8  # at reading a state that a worker is writing

@@ -24,11 +24,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import StateError
-from app.partition.state import Snapshot
-from models.adapter import signature
-from topics.names import INPUTS, state_field
-from topics.records import DriftRecord
+from riparian.app.errors import StateError
+from riparian.app.partition.state import Snapshot
+from riparian.models.adapter import signature
+from riparian.topics.names import INPUTS, state_field
+from riparian.topics.records import DriftRecord
 
 VERSION = 2
 READABLE = (1, VERSION)

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.kafka.partitioner import partitions_of
-from app.kafka.reading import Reader, reading
-from app.partition.learner import PartitionLearner
-from app.registry.client import Registry
-from app.registry.telling import predictions, tell
-from app.stream_file.spec import Spec
-from topics.names import LABELS
-from topics.places import offset_of
-from topics.records import Name, RawBatch, Text, Unknown, Whole
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.partitioner import partitions_of
+from riparian.app.kafka.reading import Reader, reading
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.registry.client import Registry
+from riparian.app.registry.telling import predictions, tell
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import LABELS
+from riparian.topics.places import offset_of
+from riparian.topics.records import Name, RawBatch, Text, Unknown, Whole
 
 
 class Said(msgspec.Struct):

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.kafka.reading import EVERYTHING, FETCH_BYTES, close, read_to_end
-from app.state.log import RECREATED, StateLog
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import EVERYTHING, FETCH_BYTES, close, read_to_end
+from riparian.app.state.log import RECREATED, StateLog
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ match its hash is damage: the next checkpoint would take it as written, and refe
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from app.errors import StateError
-from app.state import checkpoint
+from riparian.app.errors import StateError
+from riparian.app.state import checkpoint
 
 
 class Findings(NamedTuple):

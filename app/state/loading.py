@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.errors import RiparianError, StateError
-from app.kafka.connection import Connection
-from app.partition.changes import LEARNING, Changes, reconcile
-from app.partition.inputs import check_log
-from app.partition.learner import PartitionLearner
-from app.state import checkpoint
-from app.state.changelog import bounds, check_partition, n_partitions, no_state, read_whole
-from app.stream_file.spec import Spec
-from topics.names import LEARNED, changelog_topic, state_field
+from riparian.app.errors import RiparianError, StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.partition.changes import LEARNING, Changes, reconcile
+from riparian.app.partition.inputs import check_log
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.state import checkpoint
+from riparian.app.state.changelog import bounds, check_partition, n_partitions, no_state, read_whole
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import LEARNED, changelog_topic, state_field
 
 VOCABULARIES = "vocabularies"
 

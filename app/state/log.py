@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from app.errors import StateError
-from app.state.checkpoint import (
+from riparian.app.errors import StateError
+from riparian.app.state.checkpoint import (
     Manifest,
     Past,
     chunk_prefix,

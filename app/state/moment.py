@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.kafka.reading import Reader, reading
-from app.partition.learner import PartitionLearner
-from app.state.audit import _asking, _Audit, _quiet, _restored, checkpoints, reach, sent_before
-from app.state.finding import Found
-from app.state.proof import Proof, SentRecords
-from app.state.transfer import Version
-from app.stream_file.spec import Spec
-from topics.names import FEATURES, PREDICTIONS
-from topics.places import offset_of
-from topics.records import Features, RawBatch
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import Reader, reading
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.state.audit import _asking, _Audit, _quiet, _restored, checkpoints, reach, sent_before
+from riparian.app.state.finding import Found
+from riparian.app.state.proof import Proof, SentRecords
+from riparian.app.state.transfer import Version
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import FEATURES, PREDICTIONS
+from riparian.topics.places import offset_of
+from riparian.topics.records import Features, RawBatch
 
 MOST_FOLDED = 500_000  # predictions between a checkpoint and the moment
 

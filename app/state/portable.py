@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.errors import StateError
-from app.partition.changes import next_origin
-from app.partition.learner import PartitionLearner
-from app.state import checkpoint
-from app.stream_file.spec import Spec
-from topics.names import INPUTS
+from riparian.app.errors import StateError
+from riparian.app.partition.changes import next_origin
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.state import checkpoint
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import INPUTS
 
 MAGIC = b"riparian state\n"
 FORMAT = 1

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Ints, Release, Script
-from app.partition.outcome import Outcome
-from app.partition.state import SETTINGS
-from topics.names import FEATURES, LABELS
-from topics.places import index_of, offset_of, place_of
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Ints, Release, Script
+from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.state import SETTINGS
+from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.places import index_of, offset_of, place_of
 
 LISTED = 1000  # differences of a kind that are listed; all are counted
 

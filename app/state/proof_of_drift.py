@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from app.partition.outcome import Outcome
-from app.state.proof import (
+from riparian.app.partition.outcome import Outcome
+from riparian.app.state.proof import (
     DIFFERENT,
     LISTED,
     MISSING,
@@ -19,10 +19,10 @@ from app.state.proof import (
     Difference,
     SentRecords,
 )
-from topics.commands import EventRecord
-from topics.places import place_of
-from topics.records import DriftRecord
-from topics.reports import read_drift
+from riparian.topics.commands import EventRecord
+from riparian.topics.places import place_of
+from riparian.topics.records import DriftRecord
+from riparian.topics.reports import read_drift
 
 Event = DriftRecord | EventRecord
 

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 import msgspec
 from aiokafka.structs import TopicPartition
 
-from app.errors import DataError, StateError, TopicError
-from app.kafka.admin import ensure_topics
-from app.kafka.connection import Connection
-from app.kafka.lag import PartitionLag, lag
-from app.kafka.reading import EVERYTHING, read_to_end
-from app.partition.changes import next_origin
-from app.partition.sharing import STATE as SHARED
-from app.state import checkpoint, portable
-from app.state.changelog import bounds, check_partition, n_partitions, no_state, read, read_whole, write
-from app.state.log import StateLog
-from app.stream_file.lineup import place_of
-from app.stream_file.spec import Spec
-from topics.names import PREDICTIONS, changelog_topic, state_field
+from riparian.app.errors import DataError, StateError, TopicError
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.lag import PartitionLag, lag
+from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.partition.changes import next_origin
+from riparian.app.partition.sharing import STATE as SHARED
+from riparian.app.state import checkpoint, portable
+from riparian.app.state.changelog import bounds, check_partition, n_partitions, no_state, read, read_whole, write
+from riparian.app.state.log import StateLog
+from riparian.app.stream_file.lineup import place_of
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import PREDICTIONS, changelog_topic, state_field
 
 
 class Version(NamedTuple):

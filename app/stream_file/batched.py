@@ -3,12 +3,12 @@
 import importlib.util
 from typing import Any
 
-from app.stream_file.record_spec import KEY
-from models.extras import installation
-from topics import codecs, records
-from topics.headers import header_of
-from topics.names import FEATURES, LABELS, PREDICTIONS
-from topics.paths import dotted
+from riparian.app.stream_file.record_spec import KEY
+from riparian.models.extras import installation
+from riparian.topics import codecs, records
+from riparian.topics.headers import header_of
+from riparian.topics.names import FEATURES, LABELS, PREDICTIONS
+from riparian.topics.paths import dotted
 
 
 def check_batched(spec: Any) -> None:

@@ -5,11 +5,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from app.references import is_reference
-from app.stream_file.durations import duration
-from app.stream_file.spec_errors import found
-from app.stream_file.spec_parts import Part
-from topics.codecs import CODECS, REGISTERED, Formats
+from riparian.app.references import is_reference
+from riparian.app.stream_file.durations import duration
+from riparian.app.stream_file.spec_errors import found
+from riparian.app.stream_file.spec_parts import Part
+from riparian.topics.codecs import CODECS, REGISTERED, Formats
 
 
 def _check_format(value: Any) -> Any:

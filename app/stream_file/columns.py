@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from app.stream_file.lineup import digest
-from app.stream_file.record_spec import FeatureSpec, feature_form, name_keys
-from app.stream_file.spec_errors import sentence
-from topics import records
+from riparian.app.stream_file.lineup import digest
+from riparian.app.stream_file.record_spec import FeatureSpec, feature_form, name_keys
+from riparian.app.stream_file.spec_errors import sentence
+from riparian.topics import records
 
 MOST_COLUMNS = 100_000  # that a stream may come to have
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from app.stream_file.spec_errors import found
-from app.stream_file.spec_parts import Part
-from topics.records import ANOMALY, CLASSIFICATION
-from topics.vocabulary import canonical
+from riparian.app.stream_file.spec_errors import found
+from riparian.app.stream_file.spec_parts import Part
+from riparian.topics.records import ANOMALY, CLASSIFICATION
+from riparian.topics.vocabulary import canonical
 
 ALERT_RATE = "alert_rate"
 TARGETS = ("precision", "recall", ALERT_RATE)

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.errors import SpecError
-from app.stream_file.learning_spec import SINGLE
-from app.stream_file.record_spec import FeatureSpec
-from app.stream_file.spec import Spec, loads
-from topics.names import FEATURES, LABELS, topic_name
-from topics.paths import Index, dotted, parse
-from topics.records import ANOMALY, MULTI_INSTANCE, Path
+from riparian.app.errors import SpecError
+from riparian.app.stream_file.learning_spec import SINGLE
+from riparian.app.stream_file.record_spec import FeatureSpec
+from riparian.app.stream_file.spec import Spec, loads
+from riparian.topics.names import FEATURES, LABELS, topic_name
+from riparian.topics.paths import Index, dotted, parse
+from riparian.topics.records import ANOMALY, MULTI_INSTANCE, Path
 
 MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
 MOST_CLASSES: int = Spec.model_fields["max_classes"].default

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from app.stream_file.spec_errors import found
-from app.stream_file.spec_parts import OnDrift, Part
-from topics.records import MULTI_INSTANCE, NUMERIC
+from riparian.app.stream_file.spec_errors import found
+from riparian.app.stream_file.spec_parts import OnDrift, Part
+from riparian.topics.records import MULTI_INSTANCE, NUMERIC
 
 
 def drift_form(value: Any) -> Any:
@@ -27,7 +27,7 @@ def _detectors_form(value: Any) -> Any:
 
 
 def _check_detectors(value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    from models.drift import validate
+    from riparian.models.drift import validate
 
     return {name: validate(name, value[name]) for name in sorted(value)}  # a state knows them by their places
 
@@ -126,7 +126,7 @@ class DriftSpec(Part):
 
 def check_drift(spec: Any) -> None:
     """What is watched has to be there, and to be watchable."""
-    from models.drift import find
+    from riparian.models.drift import find
 
     numeric = [name for name, feature in spec.present.items() if feature.type == NUMERIC]
     for name in spec.drift.features if isinstance(spec.drift.features, list) else ():

@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from app.stream_file.codec_spec import CodecSpec, RegistrySpec, codec_form
-from app.stream_file.decision_spec import DecisionSpec, Weights
-from app.stream_file.drift_spec import DriftSpec, drift_form
-from app.stream_file.durations import duration
-from app.stream_file.kafka_spec import KafkaSpec
-from app.stream_file.learning_spec import LearningSpec, learning_form
-from app.stream_file.record_spec import (
+from riparian.app.stream_file.codec_spec import CodecSpec, RegistrySpec, codec_form
+from riparian.app.stream_file.decision_spec import DecisionSpec, Weights
+from riparian.app.stream_file.drift_spec import DriftSpec, drift_form
+from riparian.app.stream_file.durations import duration
+from riparian.app.stream_file.kafka_spec import KafkaSpec
+from riparian.app.stream_file.learning_spec import LearningSpec, learning_form
+from riparian.app.stream_file.record_spec import (
     FeatureSpec,
     LabelSpec,
     RecordSpec,
@@ -24,8 +24,8 @@ from app.stream_file.record_spec import (
     feature_form,
     name_keys,
 )
-from app.stream_file.rekey_spec import RekeySpec
-from app.stream_file.spec_parts import (
+from riparian.app.stream_file.rekey_spec import RekeySpec
+from riparian.app.stream_file.spec_parts import (
     AUTO,
     NAME,
     CheckpointSpec,

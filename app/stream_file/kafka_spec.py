@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from app.references import is_reference
-from app.stream_file.spec_parts import Part
-from topics.names import client_id, group_id
+from riparian.app.references import is_reference
+from riparian.app.stream_file.spec_parts import Part
+from riparian.topics.names import client_id, group_id
 
 # All settings of a connection, wherever they stand; docs/connect.md says what each means.
 NAMES = (

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from app.stream_file.spec_errors import found
-from app.stream_file.spec_parts import Part
-from topics.records import CLASSIFICATION, REGRESSION
+from riparian.app.stream_file.spec_errors import found
+from riparian.app.stream_file.spec_parts import Part
+from riparian.topics.records import CLASSIFICATION, REGRESSION
 
 PARTITION, SHARED = "partition", "shared"
 SINGLE = (CLASSIFICATION, REGRESSION)  # tasks of instances that are each on their own, which partitions can share

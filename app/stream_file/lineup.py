@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from app.stream_file.drift_spec import DriftSpec
-from app.stream_file.spec_errors import sentence
-from app.stream_file.spec_parts import AUTO, ROLE, JoinSpec, MetricsSpec, ModelSpec, Part, PromotionSpec
-from topics import records
-from topics.names import CHAMPION
+from riparian.app.stream_file.drift_spec import DriftSpec
+from riparian.app.stream_file.spec_errors import sentence
+from riparian.app.stream_file.spec_parts import AUTO, ROLE, JoinSpec, MetricsSpec, ModelSpec, Part, PromotionSpec
+from riparian.topics import records
+from riparian.topics.names import CHAMPION
 
 if TYPE_CHECKING:
-    from models.auto import Resolved
-    from models.auto_values import Values
+    from riparian.models.auto import Resolved
+    from riparian.models.auto_values import Values
 
 
 def models_of(spec: Any) -> dict[str, tuple[str, dict[str, Any]]]:
-    from models import auto
+    from riparian.models import auto
 
     models = {CHAMPION: spec.champion, **spec.challengers}
     if spec.champion.model == AUTO:
@@ -40,7 +40,7 @@ def models_of(spec: Any) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def check_model(spec: Any, role: str, model: ModelSpec) -> tuple[str, dict[str, Any]]:
-    from models.registry import FOREIGN, validate
+    from riparian.models.registry import FOREIGN, validate
 
     where = place_of(role)
     if ROLE.fullmatch(role) is None:
@@ -65,7 +65,7 @@ def check_model(spec: Any, role: str, model: ModelSpec) -> tuple[str, dict[str, 
 
 def resolve(spec: Any, **budget: Any) -> "Resolved":
     """What `auto` stands for, by the stream file's budget, or where parts of it are others."""
-    from models import auto
+    from riparian.models import auto
 
     n_classes = 1
     if spec.task not in records.VALUES:
@@ -76,8 +76,8 @@ def resolve(spec: Any, **budget: Any) -> "Resolved":
 
 def values_of(spec: Any) -> "Values":
     """The values of a stream's features, as `auto` reckons with them."""
-    from models.auto import UNNAMED
-    from models.auto_values import Values
+    from riparian.models.auto import UNNAMED
+    from riparian.models.auto_values import Values
 
     reckoned, named, bounds = [], [], {}
     for f, feature in enumerate(spec.features.values()):
@@ -98,7 +98,7 @@ def steered(
 ) -> tuple[dict[str, tuple[str, dict[str, Any]]], dict[str, str | None]]:
     """The models of a state that a stream goes on with, whatever its file says, and what each does on drift. Code that
     a state names is not run."""
-    from models.registry import FOREIGN, REGISTRY, validate
+    from riparian.models.registry import FOREIGN, REGISTRY, validate
 
     models = {}
     for role, (name, parameters) in found.items():
@@ -112,7 +112,7 @@ def steered(
 
 def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
     """ValueError where a model can only be a challenger."""
-    from models.registry import REGISTRY
+    from riparian.models.registry import REGISTRY
 
     if REGISTRY[name].slow and not parameters["as_champion"]:
         raise ValueError(

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.stream_file.record_spec import KEY, LabelSpec, RecordSpec
-from topics import codecs, records
-from topics.envelopes import AROUND, CLOUDEVENTS, CONNECT, placed
-from topics.headers import header_of
-from topics.names import INPUTS, LEARNED, place_field
-from topics.paths import check_paths, dotted, first_conflict
+from riparian.app.stream_file.record_spec import KEY, LabelSpec, RecordSpec
+from riparian.topics import codecs, records
+from riparian.topics.envelopes import AROUND, CLOUDEVENTS, CONNECT, placed
+from riparian.topics.headers import header_of
+from riparian.topics.names import INPUTS, LEARNED, place_field
+from riparian.topics.paths import check_paths, dotted, first_conflict
 
 
 def mapping_of(spec: Any) -> records.Mapping:

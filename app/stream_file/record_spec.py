@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from app.stream_file.spec_errors import found
-from app.stream_file.spec_parts import Part
-from topics import records
-from topics.headers import header_of
-from topics.names import check_topic_name
-from topics.paths import MAX_INDEX, Index, check_paths, parse
-from topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
+from riparian.app.stream_file.spec_errors import found
+from riparian.app.stream_file.spec_parts import Part
+from riparian.topics import records
+from riparian.topics.headers import header_of
+from riparian.topics.names import check_topic_name
+from riparian.topics.paths import MAX_INDEX, Index, check_paths, parse
+from riparian.topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
 
 # Stands for the Kafka key where a path is expected.
 KEY = ("@key",)

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from app.stream_file.record_spec import Topic
-from app.stream_file.spec_parts import Part
+from riparian.app.stream_file.record_spec import Topic
+from riparian.app.stream_file.spec_parts import Part
 
 
 def _topics_form(value: Any) -> Any:

@@ -11,22 +11,32 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr, ValidationError, model_validator
 
-from app.errors import SpecError
-from app.stream_file import columns
-from app.stream_file.batched import check_batched
-from app.stream_file.codec_spec import RECORD_NAME, TOPIC_NAME
-from app.stream_file.decision_spec import check_decision
-from app.stream_file.drift_spec import check_drift
-from app.stream_file.fields import Fields
-from app.stream_file.kafka_spec import PROVIDER
-from app.stream_file.learning_spec import SHARED, said_learning, usual_learning
-from app.stream_file.lineup import RUNS, check_model, digest, models_of, place_of, resolve, run_by, running, steered
-from app.stream_file.mapping import mapping_of
-from app.stream_file.record_spec import FeatureSpec
-from app.stream_file.spec_errors import sentence
-from app.stream_file.spec_parts import AUTO, ModelSpec
-from app.stream_file.strict_yaml import parse_yaml, read_yaml
-from app.stream_file.topic_checks import (
+from riparian.app.errors import SpecError
+from riparian.app.stream_file import columns
+from riparian.app.stream_file.batched import check_batched
+from riparian.app.stream_file.codec_spec import RECORD_NAME, TOPIC_NAME
+from riparian.app.stream_file.decision_spec import check_decision
+from riparian.app.stream_file.drift_spec import check_drift
+from riparian.app.stream_file.fields import Fields
+from riparian.app.stream_file.kafka_spec import PROVIDER
+from riparian.app.stream_file.learning_spec import SHARED, said_learning, usual_learning
+from riparian.app.stream_file.lineup import (
+    RUNS,
+    check_model,
+    digest,
+    models_of,
+    place_of,
+    resolve,
+    run_by,
+    running,
+    steered,
+)
+from riparian.app.stream_file.mapping import mapping_of
+from riparian.app.stream_file.record_spec import FeatureSpec
+from riparian.app.stream_file.spec_errors import sentence
+from riparian.app.stream_file.spec_parts import AUTO, ModelSpec
+from riparian.app.stream_file.strict_yaml import parse_yaml, read_yaml
+from riparian.app.stream_file.topic_checks import (
     check_anomaly,
     check_coverage,
     check_reactions,
@@ -34,8 +44,8 @@ from app.stream_file.topic_checks import (
     check_registry,
     check_topics,
 )
-from topics import codecs, records
-from topics.names import (
+from riparian.topics import codecs, records
+from riparian.topics.names import (
     AS_IT_COMES,
     CHAMPION,
     CONTROL,
@@ -52,11 +62,11 @@ from topics.names import (
     rekey_group,
     topic_name,
 )
-from topics.schemas import Schemas
-from topics.vocabulary import Vocabulary
+from riparian.topics.schemas import Schemas
+from riparian.topics.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from models.auto import Resolved
+    from riparian.models.auto import Resolved
 
 
 class Spec(Fields):
@@ -147,7 +157,7 @@ class Spec(Fields):
     def challenger(self, role: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | None]:
         """Learner, all its parameters and its own `on_drift` of a challenger that a command describes, as the stream
         file would. ValueError where that is none, or would run code that only a stream file may name."""
-        from models.registry import FOREIGN
+        from riparian.models.registry import FOREIGN
 
         try:
             model = ModelSpec.model_validate(dict(given))
@@ -196,8 +206,8 @@ class Spec(Fields):
     def adopting(self, meta: Mapping[str, Any]) -> "Spec":
         """This stream as a state has it, where commands have left it so since this file; and with the state's champion,
         where `auto` chose it by the same budget: another version may choose another one. meta : of the state."""
-        from models.auto import CHOICES
-        from models.registry import validate
+        from riparian.models.auto import CHOICES
+        from riparian.models.registry import validate
 
         runs = self.runs_by(meta)
         if runs is not None:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
-from app.stream_file.durations import duration
-from topics.names import MAX_TOPIC_LENGTH, OUTPUTS, REKEY_END, changelog_topic, topic_name
+from riparian.app.stream_file.durations import duration
+from riparian.topics.names import MAX_TOPIC_LENGTH, OUTPUTS, REKEY_END, changelog_topic, topic_name
 
 PROPOSE, AUTOMATIC = "propose", "automatic"
 CONFIDENCE = 0.95  # by default, of all intervals of the challengers of one champion

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from app.errors import SpecError
+from riparian.app.errors import SpecError
 
 MOST_VALUES = 200_000  # in a stream file, those that aliases repeat counted each time
 

@@ -4,14 +4,14 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
-from app.stream_file.codec_spec import TOPIC_NAME
-from app.stream_file.learning_spec import check_learning
-from app.stream_file.lineup import place_of
-from app.stream_file.spec_parts import ALERTS, REPLACE
-from models.extras import installation
-from topics import codecs
-from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
-from topics.records import ANOMALY, REGRESSION
+from riparian.app.stream_file.codec_spec import TOPIC_NAME
+from riparian.app.stream_file.learning_spec import check_learning
+from riparian.app.stream_file.lineup import place_of
+from riparian.app.stream_file.spec_parts import ALERTS, REPLACE
+from riparian.models.extras import installation
+from riparian.topics import codecs
+from riparian.topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
+from riparian.topics.records import ANOMALY, REGRESSION
 
 
 def check_topics(spec: Any) -> None:

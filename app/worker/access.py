@@ -7,9 +7,9 @@ from typing import Any
 
 from aiokafka.errors import InvalidSessionTimeoutError
 
-from app.errors import BrokerError
-from app.kafka.connection import Connection
-from app.kafka.refusal import refusal
+from riparian.app.errors import BrokerError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.refusal import refusal
 
 log = logging.getLogger(__name__)
 

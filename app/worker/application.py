@@ -11,16 +11,16 @@ from typing import Any
 import faust
 from faust.utils import venusian
 
-from app.kafka.connection import Connection
-from app.kafka.unpacking import Unpacking
-from app.stream_file.spec import Spec
-from app.worker import front, recovery, transport
-from app.worker.access import Access
-from app.worker.backpressure import POLL_PIECES
-from app.worker.engine import Engine
-from app.worker.runner import Observer
-from app.worker.silence import LOOK_SECONDS
-from topics.names import AS_IT_COMES, changelog_topic
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.unpacking import Unpacking
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker import front, recovery, transport
+from riparian.app.worker.access import Access
+from riparian.app.worker.backpressure import POLL_PIECES
+from riparian.app.worker.engine import Engine
+from riparian.app.worker.runner import Observer
+from riparian.app.worker.silence import LOOK_SECONDS
+from riparian.topics.names import AS_IT_COMES, changelog_topic
 
 HEARTBEAT_SECONDS = 1.0
 

@@ -4,9 +4,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from app.partition.merge import Merge
-from app.partition.sharing import Sharing
-from topics.names import FEATURES
+from riparian.app.partition.merge import Merge
+from riparian.app.partition.sharing import Sharing
+from riparian.topics.names import FEATURES
 
 
 class Behind:

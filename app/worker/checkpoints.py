@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from app.kafka.outputs import Outputs
-from app.partition.inputs import Lost
-from app.partition.learner import PartitionLearner
-from app.state import checkpoint
-from app.state.log import StateLog
-from app.stream_file.spec import Spec
-from topics.names import changelog_topic
-from topics.records import DriftRecord
+from riparian.app.kafka.outputs import Outputs
+from riparian.app.partition.inputs import Lost
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.state import checkpoint
+from riparian.app.state.log import StateLog
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import changelog_topic
+from riparian.topics.records import DriftRecord
 
 AGAIN_SECONDS = 0.2  # until a checkpoint is tried again that could not be made
 TRUNCATE_BYTES = 1024 * 1024  # garbage at the front of the changelog that is worth a request

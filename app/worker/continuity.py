@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.structs import TopicPartition
 
-from app.errors import TopicError
-from app.kafka.connection import Connection
-from app.kafka.reading import read_to_end
-from app.partition import inputs
-from app.partition.inputs import Lost, Mark, Position
-from topics.names import changelog_topic
-from topics.places import begun, offset_of
+from riparian.app.errors import TopicError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import read_to_end
+from riparian.app.partition import inputs
+from riparian.app.partition.inputs import Lost, Mark, Position
+from riparian.topics.names import changelog_topic
+from riparian.topics.places import begun, offset_of
 
 if TYPE_CHECKING:
-    from app.state.loading import Loaded
-    from app.stream_file.spec import Spec
-    from app.worker.tail import Tail
+    from riparian.app.state.loading import Loaded
+    from riparian.app.stream_file.spec import Spec
+    from riparian.app.worker.tail import Tail
 
 log = logging.getLogger(__name__)
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from app.kafka.admin import partition_counts
-from app.kafka.connection import Connection
-from app.kafka.reading import COMMITTED, EVERYTHING
-from app.stream_file.spec import Spec
-from app.worker import copy_claims
+from riparian.app.kafka.admin import partition_counts
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import COMMITTED, EVERYTHING
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker import copy_claims
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Admin, Consumer
+    from riparian.app.kafka.connection import Admin, Consumer
 
 LOOK_SECONDS = 0.02  # between two looks at what was copied
 KEPT_SECONDS = 0.02  # that one partition's look serves the others

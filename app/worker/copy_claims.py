@@ -19,16 +19,16 @@ from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.structs import TopicPartition
 
-from app.kafka.admin import coordinator, group_offsets
-from app.kafka.connection import MAX_BATCH_BYTES, Connection
-from app.kafka.creating import COPY_BYTES
-from app.kafka.outputs import close
-from app.kafka.reading import COMMITTED, EVERYTHING, read_to_end
-from topics.names import rekey_id, source_of
+from riparian.app.kafka.admin import coordinator, group_offsets
+from riparian.app.kafka.connection import MAX_BATCH_BYTES, Connection
+from riparian.app.kafka.creating import COPY_BYTES
+from riparian.app.kafka.outputs import close
+from riparian.app.kafka.reading import COMMITTED, EVERYTHING, read_to_end
+from riparian.topics.names import rekey_id, source_of
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Admin, Consumer, Producer
-    from app.stream_file.spec import Spec
+    from riparian.app.kafka.connection import Admin, Consumer, Producer
+    from riparian.app.stream_file.spec import Spec
 
 NOWHERE = 2**62  # beyond every partition's end
 LOOK_SECONDS = 0.2

@@ -12,7 +12,7 @@ import numpy as np
 from faust.types import TP
 from numpy.typing import NDArray
 
-from app.partition.merge import Buffer, Piece
+from riparian.app.partition.merge import Buffer, Piece
 
 LATEST = np.iinfo(np.int64).max
 

@@ -23,30 +23,30 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
-from app.errors import RegistryError
-from app.kafka.connection import Connection
-from app.kafka.outputs import ask_in_vain, broker_error
-from app.kafka.outputs import close as close_producer
-from app.kafka.partitioner import partitions_of
-from app.kafka.reading import COMMITTED, close
-from app.kafka.rights import denied
-from app.kafka.unpacking import Unpacking, size_of
-from app.partition import inputs
-from app.partition.merge import concatenate
-from app.registry.client import Registry
-from app.registry.questions import Questions
-from app.registry.telling import tell
-from app.stream_file.spec import Spec
-from app.worker import copy_claims, membership
-from app.worker.backpressure import POLL_PIECES, Backpressure
-from app.worker.copy_claims import Member
-from app.worker.copy_order import CopyOrder, Ordered
-from topics.names import FEATURES, HEADER_SOURCE, HEADER_UNREAD
-from topics.records import RawBatch, Unknown, Unread
-from topics.schemas import Key
+from riparian.app.errors import RegistryError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.outputs import ask_in_vain, broker_error
+from riparian.app.kafka.outputs import close as close_producer
+from riparian.app.kafka.partitioner import partitions_of
+from riparian.app.kafka.reading import COMMITTED, close
+from riparian.app.kafka.rights import denied
+from riparian.app.kafka.unpacking import Unpacking, size_of
+from riparian.app.partition import inputs
+from riparian.app.partition.merge import concatenate
+from riparian.app.registry.client import Registry
+from riparian.app.registry.questions import Questions
+from riparian.app.registry.telling import tell
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker import copy_claims, membership
+from riparian.app.worker.backpressure import POLL_PIECES, Backpressure
+from riparian.app.worker.copy_claims import Member
+from riparian.app.worker.copy_order import CopyOrder, Ordered
+from riparian.topics.names import FEATURES, HEADER_SOURCE, HEADER_UNREAD
+from riparian.topics.records import RawBatch, Unknown, Unread
+from riparian.topics.schemas import Key
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Admin, Consumer, Producer
+    from riparian.app.kafka.connection import Admin, Consumer, Producer
 
 log = logging.getLogger(__name__)
 

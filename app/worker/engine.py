@@ -23,37 +23,37 @@ from aiokafka.errors import IllegalStateError, KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
-from app.errors import RiparianError, TopicError
-from app.kafka import rights
-from app.kafka.connection import Connection
-from app.kafka.limits import largest_batches
-from app.kafka.outputs import Outputs, close, fenced_producer
-from app.kafka.reading import COMMITTED
-from app.kafka.unpacking import RECORD_BYTES
-from app.partition.inputs import Lost
-from app.partition.replica import LedLearner
-from app.registry.client import Registry
-from app.state.follower import Follower
-from app.state.loading import Loaded
-from app.stream_file.spec import Spec
-from app.worker.backpressure import Backpressure
-from app.worker.continuity import check_inputs, check_topics
-from app.worker.copied import Copied
-from app.worker.copying import Copier
-from app.worker.naming import STREAM
-from app.worker.releases import Found
-from app.worker.replica import AloneError, ReplicaOfWorker
-from app.worker.restoring import restore_all
-from app.worker.runner import Observer, Runner
-from app.worker.silence import Silence
-from app.worker.tail import Tail, read_tails
-from app.worker.topic_watch import TopicWatch
-from app.worker.transport import ConsumerThread, Fetched
-from models.threads import n_cores
-from topics.names import FEATURES, changelog_topic
+from riparian.app.errors import RiparianError, TopicError
+from riparian.app.kafka import rights
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.limits import largest_batches
+from riparian.app.kafka.outputs import Outputs, close, fenced_producer
+from riparian.app.kafka.reading import COMMITTED
+from riparian.app.kafka.unpacking import RECORD_BYTES
+from riparian.app.partition.inputs import Lost
+from riparian.app.partition.replica import LedLearner
+from riparian.app.registry.client import Registry
+from riparian.app.state.follower import Follower
+from riparian.app.state.loading import Loaded
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.backpressure import Backpressure
+from riparian.app.worker.continuity import check_inputs, check_topics
+from riparian.app.worker.copied import Copied
+from riparian.app.worker.copying import Copier
+from riparian.app.worker.naming import STREAM
+from riparian.app.worker.releases import Found
+from riparian.app.worker.replica import AloneError, ReplicaOfWorker
+from riparian.app.worker.restoring import restore_all
+from riparian.app.worker.runner import Observer, Runner
+from riparian.app.worker.silence import Silence
+from riparian.app.worker.tail import Tail, read_tails
+from riparian.app.worker.topic_watch import TopicWatch
+from riparian.app.worker.transport import ConsumerThread, Fetched
+from riparian.models.threads import n_cores
+from riparian.topics.names import FEATURES, changelog_topic
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Admin, Consumer, Producer
+    from riparian.app.kafka.connection import Admin, Consumer, Producer
 
 log = logging.getLogger(__name__)
 

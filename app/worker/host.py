@@ -19,10 +19,10 @@ import faust
 from mode import Service
 from mode.types import ServiceT
 
-from app.errors import RiparianError
-from app.worker import front
-from app.worker.engine import Engine
-from app.worker.naming import STREAM, Named
+from riparian.app.errors import RiparianError
+from riparian.app.worker import front
+from riparian.app.worker.engine import Engine
+from riparian.app.worker.naming import STREAM, Named
 
 COLLECT_SECONDS = 5.0
 REPEAT_SECONDS = 10.0

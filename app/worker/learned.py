@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import TopicPartition
 
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.kafka.outputs import Outputs
-from app.kafka.reading import EVERYTHING, read_to_end
-from app.partition.inputs import Mark, check_log, mark
-from app.partition.learner import PartitionLearner
-from app.partition.outcome import Joint
-from app.partition.sharing import records, together
-from app.worker.behind import Behind
-from topics.commands import MAX_COMMAND_BYTES
-from topics.learned import VERSION, LearnedCommand, LearnedRecord, read, write
-from topics.names import LEARNED
-from topics.records import RawBatch
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.outputs import Outputs
+from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.partition.inputs import Mark, check_log, mark
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.outcome import Joint
+from riparian.app.partition.sharing import records, together
+from riparian.app.worker.behind import Behind
+from riparian.topics.commands import MAX_COMMAND_BYTES
+from riparian.topics.learned import VERSION, LearnedCommand, LearnedRecord, read, write
+from riparian.topics.names import LEARNED
+from riparian.topics.records import RawBatch
 
 if TYPE_CHECKING:
-    from app.kafka.connection import Consumer
-    from app.state.loading import Loaded
-    from app.stream_file.spec import Spec
+    from riparian.app.kafka.connection import Consumer
+    from riparian.app.state.loading import Loaded
+    from riparian.app.stream_file.spec import Spec
 
 log = logging.getLogger(__name__)
 

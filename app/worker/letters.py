@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from app.partition.outcome import DeadLetter
-from topics.headers import MOST_TRACE_BYTES
-from topics.names import dead_letter, dead_letter_headers, own_headers
-from topics.places import index_of, offset_of
-from topics.records import MAX_KEY_BYTES, PREDICTION_TOO_LARGE
-from topics.slices import longest
+from riparian.app.partition.outcome import DeadLetter
+from riparian.topics.headers import MOST_TRACE_BYTES
+from riparian.topics.names import dead_letter, dead_letter_headers, own_headers
+from riparian.topics.places import index_of, offset_of
+from riparian.topics.records import MAX_KEY_BYTES, PREDICTION_TOO_LARGE
+from riparian.topics.slices import longest
 
 RECORD_BYTES = 200  # that a batch takes besides a key and a value
 TRACE_BYTES = 2 * (MOST_TRACE_BYTES + 32)  # of a prediction's headers, at most

@@ -15,7 +15,7 @@ from aiokafka import errors
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Int16, Int32, Schema, String
 
-from app.errors import BrokerError
+from riparian.app.errors import BrokerError
 
 NONE = "none"
 FENCED_INSTANCE_ID = 82  # the client has no error of this number

@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from app import __version__
-from app.partition.distributions import MOST_TOLD
-from app.partition.learner import LABELS_OF_ANOMALIES
-from app.partition.outcome import Outcome
-from app.partition.role import REACTIONS
-from app.stream_file.spec import Spec
-from app.worker import measures
-from app.worker.histogram import Histogram
-from topics import names
-from topics.records import PartitionRecord
+from riparian.app import __version__
+from riparian.app.partition.distributions import MOST_TOLD
+from riparian.app.partition.learner import LABELS_OF_ANOMALIES
+from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.role import REACTIONS
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker import measures
+from riparian.app.worker.histogram import Histogram
+from riparian.topics import names
+from riparian.topics.records import PartitionRecord
 
 if TYPE_CHECKING:
-    from app.worker.engine import Engine
-    from app.worker.runner import Runner
+    from riparian.app.worker.engine import Engine
+    from riparian.app.worker.runner import Runner
 
 RECENT_STEPS, RECENT_VALUES = 500, 200  # 800 kB a partition at most, of latencies and of delays
 

@@ -16,10 +16,10 @@ from typing import NamedTuple, Protocol
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from app.partition.merge import Ends, Merge, Release
-from app.stream_file.spec import Spec
-from topics.names import AS_IT_COMES, FEATURES
-from topics.places import place_of
+from riparian.app.partition.merge import Ends, Merge, Release
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import AS_IT_COMES, FEATURES
+from riparian.topics.places import place_of
 
 PATIENT_SECONDS = 0.02  # that labels wait for the next fetch before the broker is asked
 

@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from app.kafka.connection import Connection
-from app.partition.replica import LedLearner, Replica
-from app.stream_file.spec import Spec
-from app.worker.learned import Feed
-from topics.names import LEARNED
-from topics.records import DriftRecord
+from riparian.app.kafka.connection import Connection
+from riparian.app.partition.replica import LedLearner, Replica
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.learned import Feed
+from riparian.topics.names import LEARNED
+from riparian.topics.records import DriftRecord
 
 log = logging.getLogger(__name__)
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from app.errors import StateError
-from app.partition.learner import PartitionLearner
-from app.partition.replica import LED, LedLearner, gathered
-from app.partition.sharing import STATE
-from app.state import checkpoint
-from app.state.loading import Loaded
-from app.state.log import StateLog
-from app.stream_file.spec import Spec
-from app.worker.replica import ReplicaOfWorker
-from topics.names import LEARNED, state_field
+from riparian.app.errors import StateError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.replica import LED, LedLearner, gathered
+from riparian.app.partition.sharing import STATE
+from riparian.app.state import checkpoint
+from riparian.app.state.loading import Loaded
+from riparian.app.state.log import StateLog
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.replica import ReplicaOfWorker
+from riparian.topics.names import LEARNED, state_field
 
 
 def restore_all(

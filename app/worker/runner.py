@@ -19,30 +19,30 @@ import numpy as np
 from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
-from app.kafka.connection import Connection
-from app.kafka.outputs import Outputs
-from app.partition import inputs
-from app.partition.inputs import Gaps, Lost
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Merge, Release
-from app.partition.outcome import Figures, Outcome
-from app.partition.replica import LedLearner
-from app.registry.asking import Asking
-from app.registry.client import Registry
-from app.state import checkpoint
-from app.state.log import StateLog
-from app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
-from app.worker.learned import SharedLog
-from app.worker.letters import Sendable, letters, sendable
-from app.worker.releases import ReleaseHost, Releases
-from app.worker.replica import AloneError, ReplicaOfWorker
-from app.worker.tail import Tail
-from app.worker.telling import Telling
-from app.worker.transport import Fetched
-from topics.headers import trace
-from topics.names import CONTROL, FEATURES, LEARNED, state_field
-from topics.places import place_of
-from topics.records import UNKNOWN_SCHEMA, DriftRecord, PartitionRecord
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.outputs import Outputs
+from riparian.app.partition import inputs
+from riparian.app.partition.inputs import Gaps, Lost
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Merge, Release
+from riparian.app.partition.outcome import Figures, Outcome
+from riparian.app.partition.replica import LedLearner
+from riparian.app.registry.asking import Asking
+from riparian.app.registry.client import Registry
+from riparian.app.state import checkpoint
+from riparian.app.state.log import StateLog
+from riparian.app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
+from riparian.app.worker.learned import SharedLog
+from riparian.app.worker.letters import Sendable, letters, sendable
+from riparian.app.worker.releases import ReleaseHost, Releases
+from riparian.app.worker.replica import AloneError, ReplicaOfWorker
+from riparian.app.worker.tail import Tail
+from riparian.app.worker.telling import Telling
+from riparian.app.worker.transport import Fetched
+from riparian.topics.headers import trace
+from riparian.topics.names import CONTROL, FEATURES, LEARNED, state_field
+from riparian.topics.places import place_of
+from riparian.topics.records import UNKNOWN_SCHEMA, DriftRecord, PartitionRecord
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from app import __version__
-from app.worker.metrics import Metrics
+from riparian.app import __version__
+from riparian.app.worker.metrics import Metrics
 
 BUILD = "riparian_build_info"
 

@@ -19,13 +19,13 @@ from collections.abc import Iterable, Sequence
 
 from aiokafka.errors import KafkaError
 
-from app.errors import RiparianError
-from app.kafka.connection import Connection
-from app.kafka.keys import ENOUGH, Ids, sample
-from app.partition.learner import PartitionLearner
-from app.partition.meeting import LEAST, Counts, few, none
-from app.stream_file.durations import format_duration
-from app.stream_file.spec import Spec
+from riparian.app.errors import RiparianError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.keys import ENOUGH, Ids, sample
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.meeting import LEAST, Counts, few, none
+from riparian.app.stream_file.durations import format_duration
+from riparian.app.stream_file.spec import Spec
 
 log = logging.getLogger(__name__)
 

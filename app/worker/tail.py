@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
 
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.kafka.reading import EVERYTHING, read_to_end
-from app.partition.merge import Script
-from app.worker.learned import read_reached
-from topics import reports
-from topics.commands import read_event
-from topics.names import (
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.partition.merge import Script
+from riparian.app.worker.learned import read_reached
+from riparian.topics import reports
+from riparian.topics.commands import read_event
+from riparian.topics.names import (
     DRIFT,
     EVENTS,
     FEATURES,
@@ -28,12 +28,12 @@ from topics.names import (
     METRICS,
     PREDICTIONS,
 )
-from topics.places import index_of, place_of
-from topics.records import UNKNOWN_SCHEMA
+from riparian.topics.places import index_of, place_of
+from riparian.topics.records import UNKNOWN_SCHEMA
 
 if TYPE_CHECKING:
-    from app.state.loading import Loaded
-    from app.stream_file.spec import Spec
+    from riparian.app.state.loading import Loaded
+    from riparian.app.stream_file.spec import Spec
 
 
 At = tuple[int, int]  # an offset, and an index in the record

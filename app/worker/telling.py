@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from operator import lt
 from typing import Any, Protocol
 
-from app.kafka.outputs import Outputs
-from app.partition.learner import PartitionLearner
-from app.partition.outcome import Figures, Outcome
-from app.stream_file.spec import Spec
-from app.worker.tail import Tail
-from topics import commands, reports
-from topics.commands import EventRecord
-from topics.names import EVENTS, FEATURES
-from topics.places import place_of
-from topics.records import DriftRecord, MetricsRecord, PartitionRecord
+from riparian.app.kafka.outputs import Outputs
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.outcome import Figures, Outcome
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.tail import Tail
+from riparian.topics import commands, reports
+from riparian.topics.commands import EventRecord
+from riparian.topics.names import EVENTS, FEATURES
+from riparian.topics.places import place_of
+from riparian.topics.records import DriftRecord, MetricsRecord, PartitionRecord
 
 log = logging.getLogger(__name__)
 

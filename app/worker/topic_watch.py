@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from app.errors import TopicError
-from app.kafka.admin import listing, stream_topics
-from app.stream_file.spec import Spec
-from app.worker.continuity import deleted
-from topics.names import CONTROL, INPUTS, changelog_topic
+from riparian.app.errors import TopicError
+from riparian.app.kafka.admin import listing, stream_topics
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.continuity import deleted
+from riparian.topics.names import CONTROL, INPUTS, changelog_topic
 
 log = logging.getLogger(__name__)
 

@@ -43,17 +43,17 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from app.kafka.reading import COMMITTED, close
-from app.kafka.rights import denied
-from app.kafka.unpacking import BatchRecords, Unpacking, size_of
-from app.partition.merge import concatenate
-from app.worker import membership
-from app.worker.access import out_of_group
-from app.worker.answers import Answers
-from app.worker.backpressure import Backpressure
-from app.worker.naming import STREAM
-from topics.names import CHECKPOINT
-from topics.records import RawBatch
+from riparian.app.kafka.reading import COMMITTED, close
+from riparian.app.kafka.rights import denied
+from riparian.app.kafka.unpacking import BatchRecords, Unpacking, size_of
+from riparian.app.partition.merge import concatenate
+from riparian.app.worker import membership
+from riparian.app.worker.access import out_of_group
+from riparian.app.worker.answers import Answers
+from riparian.app.worker.backpressure import Backpressure
+from riparian.app.worker.naming import STREAM
+from riparian.topics.names import CHECKPOINT
+from riparian.topics.records import RawBatch
 
 log = logging.getLogger(__name__)
 

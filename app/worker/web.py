@@ -10,11 +10,11 @@ from typing import Any
 
 from aiohttp import web
 
-from app import __version__
-from app.worker import scrape
-from app.worker.engine import Engine
-from app.worker.metrics import Metrics
-from topics.names import place_field
+from riparian.app import __version__
+from riparian.app.worker import scrape
+from riparian.app.worker.engine import Engine
+from riparian.app.worker.metrics import Metrics
+from riparian.topics.names import place_field
 
 STATUSES = ("failed", "recovering", "ok")  # the worst first
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.errors import DataError, SpecError
-from app.evaluation.measures import MEASURES, quality
 from benchmarks.papers import significance
-from models.contract import Floats
+from riparian.app.errors import DataError, SpecError
+from riparian.app.evaluation.measures import MEASURES, quality
+from riparian.models.contract import Floats
 
 KEYS = ("data", "task", "repeats", "shuffled", "runs")
 IDENTITY = (

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.tables import Table, read
-from models.contract import Schema
-from models.streams.registry import Drift, open_source
+from riparian.models.contract import Schema
+from riparian.models.streams.registry import Drift, open_source
 
 UCI = "UCI Machine Learning Repository"
 OPENML = "OpenML"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from app.evaluation import pictures
+from riparian.app.evaluation import pictures
 
 FORMS = (".svg", ".png")
 SCALE = 4.0  # inches, of the axis of ranks

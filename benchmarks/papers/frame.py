@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tables import Table, test_then_train
-from models.auroc import areas, mean
-from models.contract import Floats
-from models.memory import live_bytes
-from models.registry import create
+from riparian.models.auroc import areas, mean
+from riparian.models.contract import Floats
+from riparian.models.memory import live_bytes
+from riparian.models.registry import create
 
 POINTS = 50  # of a run: where its size is looked at, and where a curve has its points
 ABSENT = "-"

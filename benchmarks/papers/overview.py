@@ -8,9 +8,9 @@ import numpy as np
 from benchmarks.papers.data import absent, load, shuffled
 from benchmarks.papers.frame import ABSENT, Options, Paper, Section, spread
 from benchmarks.tables import Table
-from models.batch.learner import NEXT
-from models.contract import Floats
-from models.registry import create
+from riparian.models.batch.learner import NEXT
+from riparian.models.contract import Floats
+from riparian.models.registry import create
 
 WHOLE = {"refit_every": 1_000_000_000}  # batch learners are fitted once, on all training rows
 STREAMING = (

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.parsing import parse_model
-from app.dataset.arrow import open_data
-from app.dataset.instances import InstanceReader
-from app.evaluation.course import Course
-from app.evaluation.evaluate import CURVE_POINTS, LARGEST_BATCH, problem_for
-from models.contract import Floats, Learner
-from topics.names import CHAMPION
-from topics.records import CLASSIFICATION
+from riparian.app.cli.parsing import parse_model
+from riparian.app.dataset.arrow import open_data
+from riparian.app.dataset.instances import InstanceReader
+from riparian.app.evaluation.course import Course
+from riparian.app.evaluation.evaluate import CURVE_POINTS, LARGEST_BATCH, problem_for
+from riparian.models.contract import Floats, Learner
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import CLASSIFICATION
 
 TRIED = 5000  # rows of a run, about, where it has as many
 WORTH = {

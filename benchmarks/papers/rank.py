@@ -16,10 +16,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from app.errors import RiparianError
-from app.evaluation.measures import MEASURES
 from benchmarks.papers import diagram
 from benchmarks.papers.comparison import compare, read
+from riparian.app.errors import RiparianError
+from riparian.app.evaluation.measures import MEASURES
 
 FILE_WIDTH = 200  # characters, where no terminal says how many
 MOST_DATA = 8  # data sets that have a column

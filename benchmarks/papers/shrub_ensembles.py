@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, wilcoxon
 
-from app.evaluation import pictures
 from benchmarks.papers import data, frame
 from benchmarks.papers.shrub_ensembles_published import (
     ACCURACY,
@@ -27,6 +26,7 @@ from benchmarks.papers.shrub_ensembles_published import (
     TIME,
 )
 from benchmarks.tables import Table
+from riparian.app.evaluation import pictures
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "papers"
 MB = 1e6

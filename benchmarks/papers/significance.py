@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from models.contract import Floats
+from riparian.models.contract import Floats
 
 SAME = 1e-12  # differences that differ by less, relatively, are the same, but for rounding
 

@@ -13,10 +13,10 @@ from scipy.signal import lfilter
 from benchmarks.papers import data, frame
 from benchmarks.papers.frame import Options, Section
 from benchmarks.tables import Table, test_then_train
-from models.contract import Floats
-from models.registry import create
-from models.soft.base import SoftModel
-from models.soft.candidates import DEFAULTS, candidates
+from riparian.models.contract import Floats
+from riparian.models.registry import create
+from riparian.models.soft.base import SoftModel
+from riparian.models.soft.candidates import DEFAULTS, candidates
 
 # What the paper's Table 2 tunes by a pool, and what its code leaves fixed: growth and Adam.
 FIXED = "delta=1e-6; tie_threshold=0.05; grace_period=600; significance=1; beta1=0.9"

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import DataFile
-from app.dataset.table import read_table
-from app.evaluation.folds import cross_validate
 from benchmarks.papers.data import absent, generate, load, path_of, shuffled
 from benchmarks.papers.frame import ABSENT, Options, Paper, Run, Section, run, spread
 from benchmarks.tables import Table
-from models.contract import Schema
-from models.streams import friedman
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.table import read_table
+from riparian.app.evaluation.folds import cross_validate
+from riparian.models.contract import Schema
+from riparian.models.streams import friedman
 
 SGT = "stochastic-gradient-tree"
 Learners = dict[str, tuple[str, dict[str, Any]]]

@@ -1,4 +1,4 @@
-"""Writes the Grafana dashboards: python -m deploy.boards
+"""Writes the Grafana dashboards: python -m riparian.deploy.boards
 
 Each metric's name and labels are in docs/metrics.md, and what the dashboards are for in docs/dashboard.md.
 """
@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from deploy.boards.build import Mark, Panel, Query, Row, board, choice, graph, last_times, stat
+from riparian.deploy.boards.build import Mark, Panel, Query, Row, board, choice, graph, last_times, stat
 
 FOLDER = Path(__file__).resolve().parents[1] / "grafana"
 STREAM = 'stream=~"$stream"'

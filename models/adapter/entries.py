@@ -1,11 +1,11 @@
 """The registry's entry of models that are not Riparian's."""
 
-from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
 ENTRIES = (
     Entry(
         name="external",
-        cls="models.adapter.external:External",
+        cls="riparian.models.adapter.external:External",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter(
@@ -16,7 +16,7 @@ ENTRIES = (
         ),
         paper="What the library says of the model.",
         text="Any model of River or with scikit-learn's partial_fit. Slow: Python, an instance at a time.",
-        check="models.adapter.imported:check",
+        check="riparian.models.adapter.imported:check",
         slow=True,
     ),
 )

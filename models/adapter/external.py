@@ -16,11 +16,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.adapter import signature
-from models.adapter.imported import make, path_of, version_of
-from models.contract import PREDICT, Floats, Learner, Program, Schema
-from models.entry import CLASSIFICATION
-from models.layout import Layout
+from riparian.models.adapter import signature
+from riparian.models.adapter.imported import make, path_of, version_of
+from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.entry import CLASSIFICATION
+from riparian.models.layout import Layout
 
 log = logging.getLogger(__name__)
 

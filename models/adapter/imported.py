@@ -7,8 +7,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any
 
-from models.entry import CLASSIFICATION
-from models.extras import installation
+from riparian.models.entry import CLASSIFICATION
+from riparian.models.extras import installation
 
 DEFAULTS = {True: "river.tree.HoeffdingTreeClassifier", False: "river.tree.HoeffdingTreeRegressor"}
 EXTRAS = {"river": "river", "sklearn": "batch"}  # package -> the extra of ours that installs it

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from models.entry import ANOMALY, Entry, Parameter
+from riparian.models.entry import ANOMALY, Entry, Parameter
 
 
 def check_windows(_: str, parameters: Mapping[str, Any]) -> None:
@@ -19,7 +19,7 @@ def check_windows(_: str, parameters: Mapping[str, Any]) -> None:
 ENTRIES = (
     Entry(
         name="half-space-trees",
-        cls="models.anomaly.half_space:HalfSpaceTrees",
+        cls="riparian.models.anomaly.half_space:HalfSpaceTrees",
         tasks=(ANOMALY,),
         parameters=(
             Parameter("n_trees", int, 25, 1, 200, text="trees"),
@@ -34,12 +34,12 @@ ENTRIES = (
             ),
         ),
         paper="S. C. Tan, K. M. Ting and F. T. Liu: Fast anomaly detection for streaming data. IJCAI 2011.",
-        check="models.anomaly.entries:check_windows",
+        check="riparian.models.anomaly.entries:check_windows",
         text="Counts a window in random halves of the space; where few are in a large part, an instance is anomalous.",
     ),
     Entry(
         name="online-isolation-forest",
-        cls="models.anomaly.online_isolation:OnlineIsolationForest",
+        cls="riparian.models.anomaly.online_isolation:OnlineIsolationForest",
         tasks=(ANOMALY,),
         parameters=(
             Parameter("n_trees", int, 32, 1, 200, text="trees"),

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Learner, Program, Schema
-from models.draws import key, uniform_at
-from models.joined import copied
-from models.kernel import kernel
+from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.draws import key, uniform_at
+from riparian.models.joined import copied
+from riparian.models.kernel import kernel
 
 # columns of a node: the last window in which it was met; its counts of the window before that, and of that one
 MET, REFERENCE, LATEST = 0, 1, 2

@@ -15,11 +15,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Learner, Program, Schema
-from models.draws import key, uniform_at
-from models.joined import copied
-from models.kernel import kernel
-from models.layout import Layout
+from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.draws import key, uniform_at
+from riparian.models.joined import copied
+from riparian.models.kernel import kernel
+from riparian.models.layout import Layout
 
 LEAF = -1  # in `features`
 LOW, HIGH = 0, 1

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.bags.likelihood import bag_loss, distance, loss_of
-from models.bags.optimise import optimise_scale
-from models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
-from models.contract import PREDICT, Bags, Floats, Program, Schema
-from models.joined import joined, prefixed
-from models.kernel import kernel
+from riparian.models.bags.likelihood import bag_loss, distance, loss_of
+from riparian.models.bags.optimise import optimise_scale
+from riparian.models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
+from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
+from riparian.models.joined import joined, prefixed
+from riparian.models.kernel import kernel
 
 TOLERANCE = 1e-6
 UNKNOWN, FOUND, NO_POSITIVE = 0, 1, 2

@@ -1,6 +1,6 @@
 """The registry's entries of learners for bags of instances."""
 
-from models.entry import MULTI_INSTANCE, Entry, Parameter
+from riparian.models.entry import MULTI_INSTANCE, Entry, Parameter
 
 _WINDOW = (
     Parameter("window", int, 1000, 1, 10_000_000, text="newest bags that a model is made of"),
@@ -11,7 +11,7 @@ _WINDOW = (
 ENTRIES = (
     Entry(
         name="miti",
-        cls="models.bags.miti:MITI",
+        cls="riparian.models.bags.miti:MITI",
         tasks=(MULTI_INSTANCE,),
         parameters=(
             *_WINDOW,
@@ -32,7 +32,7 @@ ENTRIES = (
     ),
     Entry(
         name="quick-diverse-density",
-        cls="models.bags.diverse_density:QuickDiverseDensity",
+        cls="riparian.models.bags.diverse_density:QuickDiverseDensity",
         tasks=(MULTI_INSTANCE,),
         parameters=(
             *_WINDOW,

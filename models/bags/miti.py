@@ -22,11 +22,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
-from models.contract import PREDICT, Bags, Floats, Program, Schema
-from models.joined import joined, prefixed
-from models.kernel import kernel
-from models.layout import Layout, Paths
+from riparian.models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
+from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
+from riparian.models.joined import joined, prefixed
+from riparian.models.kernel import kernel
+from riparian.models.layout import Layout, Paths
 
 CRITERIA = ("max-bepp", "gini", "sum-squared-bepp")
 MAX_BEPP, GINI = 0, 1

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.contract import Bags, Floats, Learner, Program, Schema
-from models.joined import copied
-from models.kernel import kernel
-from models.layout import Layout
+from riparian.models.contract import Bags, Floats, Learner, Program, Schema
+from riparian.models.joined import copied
+from riparian.models.kernel import kernel
+from riparian.models.layout import Layout
 
 # numbers in Window.at
 FIRST, N_BAGS = 0, 1  # the oldest bag's place in the ring of bags; bags

@@ -1,6 +1,6 @@
 """The registry's entries of what a tree must beat."""
 
-from models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry, Parameter
 
 PERSISTENCE = (
     "I. Žliobaitė et al.: Evaluation methods and decision theory for classification of streaming data with "
@@ -10,7 +10,7 @@ PERSISTENCE = (
 ENTRIES = (
     Entry(
         name="naive-bayes",
-        cls="models.baseline.naive_bayes:NaiveBayes",
+        cls="riparian.models.baseline.naive_bayes:NaiveBayes",
         tasks=(CLASSIFICATION,),
         parameters=(),
         paper="P. Langley, W. Iba and K. Thompson: An analysis of Bayesian classifiers. AAAI 1992.",
@@ -18,7 +18,7 @@ ENTRIES = (
     ),
     Entry(
         name="majority-class",
-        cls="models.baseline.majority_class:MajorityClass",
+        cls="riparian.models.baseline.majority_class:MajorityClass",
         tasks=(CLASSIFICATION, MULTI_INSTANCE),
         parameters=(),
         paper=PERSISTENCE,
@@ -26,7 +26,7 @@ ENTRIES = (
     ),
     Entry(
         name="last-label",
-        cls="models.baseline.last_label:LastLabel",
+        cls="riparian.models.baseline.last_label:LastLabel",
         tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
         parameters=(),
         paper=PERSISTENCE,
@@ -34,7 +34,7 @@ ENTRIES = (
     ),
     Entry(
         name="mean",
-        cls="models.baseline.mean:Mean",
+        cls="riparian.models.baseline.mean:Mean",
         tasks=(REGRESSION,),
         parameters=(
             Parameter("fading", float, 1.0, 0.0, 1.0, text="of what was learned, each label; 1: all count alike"),

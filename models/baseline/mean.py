@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Learner, Program, Schema
-from models.kernel import kernel
+from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.kernel import kernel
 
 
 class MeanState(NamedTuple):

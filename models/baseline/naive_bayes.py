@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Learner, Program, Schema
-from models.kernel import kernel
-from models.likelihood import score_leaf, scratch_of
-from models.observers import (
+from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.kernel import kernel
+from riparian.models.likelihood import score_leaf, scratch_of
+from riparian.models.observers import (
     Cache,
     Known,
     check_growth,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from models.extras import installation
+from riparian.models.extras import installation
 
 
 def sklearn_model(task: str, parameters: Mapping[str, Any]) -> None:

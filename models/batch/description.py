@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.batch.forest import LINK, MEDIAN, SOFTMAX, VECTOR, Forest
-from models.contract import Floats
+from riparian.models.batch.forest import LINK, MEDIAN, SOFTMAX, VECTOR, Forest
+from riparian.models.contract import Floats
 
 
 def levels(forest: Forest) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """The registry's entries of batch learners that are made anew of a window of the newest labels."""
 
-from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
 _WINDOW = (
     Parameter("window", int, 2000, 2, 10_000_000, text="newest labels that a model is made of"),
@@ -19,7 +19,7 @@ _WINDOW = (
 )
 _TASKS = (CLASSIFICATION, REGRESSION)
 _MIN_LEAF = Parameter("min_leaf", int, 1, 1, 1_000_000, text="labels in a leaf")
-_SKLEARN, _XGBOOST = "models.batch.check:sklearn_model", "models.batch.check:xgboost_model"
+_SKLEARN, _XGBOOST = "riparian.models.batch.check:sklearn_model", "riparian.models.batch.check:xgboost_model"
 
 
 def _trees(default: int) -> Parameter:
@@ -41,7 +41,7 @@ def _depth(default: int | None) -> Parameter:
 ENTRIES = (
     Entry(
         name="cart",
-        cls="models.batch.learners:CART",
+        cls="riparian.models.batch.learners:CART",
         tasks=_TASKS,
         parameters=(
             Parameter("ccp_alpha", float, None, 0.0, None, text="penalty a leaf; none: chosen by cross-validation"),
@@ -55,7 +55,7 @@ ENTRIES = (
     ),
     Entry(
         name="bagging",
-        cls="models.batch.learners:Bagging",
+        cls="riparian.models.batch.learners:Bagging",
         tasks=_TASKS,
         parameters=(
             _trees(50),
@@ -70,7 +70,7 @@ ENTRIES = (
     ),
     Entry(
         name="random-forest",
-        cls="models.batch.learners:RandomForest",
+        cls="riparian.models.batch.learners:RandomForest",
         tasks=_TASKS,
         parameters=(
             _trees(50),
@@ -91,7 +91,7 @@ ENTRIES = (
     ),
     Entry(
         name="adaboost",
-        cls="models.batch.learners:AdaBoost",
+        cls="riparian.models.batch.learners:AdaBoost",
         tasks=_TASKS,
         parameters=(_trees(50), _rate(1.0), _depth(3), _MIN_LEAF, *_WINDOW),
         paper="J. Zhu, H. Zou, S. Rosset and T. Hastie: Multi-class AdaBoost. Statistics and Its Interface 2, 2009; "
@@ -101,7 +101,7 @@ ENTRIES = (
     ),
     Entry(
         name="gradient-boosting",
-        cls="models.batch.learners:GradientBoosting",
+        cls="riparian.models.batch.learners:GradientBoosting",
         tasks=_TASKS,
         parameters=(
             _trees(100),
@@ -118,7 +118,7 @@ ENTRIES = (
     ),
     Entry(
         name="xgboost",
-        cls="models.batch.learners:XGBoost",
+        cls="riparian.models.batch.learners:XGBoost",
         tasks=_TASKS,
         parameters=(
             _trees(100),

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.batch.forest import LOGISTIC, MEDIAN, SOFTMAX, SUM, VECTOR, Forest
-from models.contract import Floats
-from models.entry import CLASSIFICATION
+from riparian.models.batch.forest import LOGISTIC, MEDIAN, SOFTMAX, SUM, VECTOR, Forest
+from riparian.models.contract import Floats
+from riparian.models.entry import CLASSIFICATION
 
 NATIVE = {"cart", "bagging", "random-forest", "xgboost"}  # whose library takes missing values as such
 MOST_VALUES = 64  # columns of a nominal feature; the rarer values share having none

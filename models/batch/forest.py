@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
+from riparian.models.contract import Floats
 
 # Forest.kind: how the trees' answers make a prediction, whether there is a model at all, rows it was fitted to.
 LINK, FITTED, ROWS, N_KIND = 0, 1, 2, 3

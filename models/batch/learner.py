@@ -19,19 +19,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.batch.fit import Job, fit, seed_of
-from models.batch.forest import FITTED, ROWS, Forest
-from models.batch.predict import FIELDS, nothing, predict, room_for
-from models.batch.process import PROCESSES, FitError
-from models.contract import PREDICT, Floats, Learner, Program, Schema
-from models.drift.adwin import ROWS as RANKS
-from models.drift.adwin import TOTAL, WIDTH, AdwinState, adwin_update
-from models.drift.contract import DRIFT
-from models.drift.scaling import bring, new_scale
-from models.entry import CLASSIFICATION
-from models.joined import copied, joined, prefixed
-from models.kernel import kernel
-from models.layout import Layout, Paths
+from riparian.models.batch.fit import Job, fit, seed_of
+from riparian.models.batch.forest import FITTED, ROWS, Forest
+from riparian.models.batch.predict import FIELDS, nothing, predict, room_for
+from riparian.models.batch.process import PROCESSES, FitError
+from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.drift.adwin import ROWS as RANKS
+from riparian.models.drift.adwin import TOTAL, WIDTH, AdwinState, adwin_update
+from riparian.models.drift.contract import DRIFT
+from riparian.models.drift.scaling import bring, new_scale
+from riparian.models.entry import CLASSIFICATION
+from riparian.models.joined import copied, joined, prefixed
+from riparian.models.kernel import kernel
+from riparian.models.layout import Layout, Paths
 
 log = logging.getLogger(__name__)
 
@@ -254,12 +254,12 @@ class WindowLearner(Learner):
     def describe(self) -> list[dict[str, Any]]:
         """The model, then each tree, root first. Trees: "share" is the weight in the vote, or "stage" (and "class") of
         boosting. The value of an inner node is the mean of its leaves' by the weight that came by."""
-        from models.batch.description import described
+        from riparian.models.batch.description import described
 
         return described(self._model, self._labels.totals, self._classes, self.schema.n_outputs)
 
     def size(self) -> dict[str, int]:
-        from models.batch.description import depth
+        from riparian.models.batch.description import depth
 
         n_leaves = len(self._model.values)
         return {"n_nodes": len(self._model.column), "n_leaves": n_leaves, "depth": depth(self._model)}

@@ -1,6 +1,6 @@
 """The batch learners by name. What each takes stands in models/batch/entries.py, how it is fitted in fit.py."""
 
-from models.batch.learner import WindowLearner
+from riparian.models.batch.learner import WindowLearner
 
 
 class CART(WindowLearner):
@@ -13,7 +13,7 @@ class CART(WindowLearner):
 
     Examples
     --------
-    >>> from models.contract import Schema
+    >>> from riparian.models.contract import Schema
     >>> learner = CART(Schema((0,), 2, "classification"), refit_every=40, lag=0)
     >>> learner.learn_many([[i % 10] for i in range(40)], [i % 10 > 4 for i in range(40)])
     >>> learner.predict_many([[1.0], [8.0]]).argmax(axis=1)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.batch.forest import FITTED, LINK, LOGISTIC, MEDIAN, N_KIND, SOFTMAX, Forest
-from models.contract import Floats
-from models.kernel import kernel
+from riparian.models.batch.forest import FITTED, LINK, LOGISTIC, MEDIAN, N_KIND, SOFTMAX, Forest
+from riparian.models.contract import Floats
+from riparian.models.kernel import kernel
 
 
 class Room(NamedTuple):

@@ -4,8 +4,8 @@ The first job starts one; another is started when all are busy, up to half of th
 the process that started them, however that ends: they read jobs from a pipe, and its end is theirs. One that is killed,
 or ends for want of memory, is replaced and its job done again: what a fit comes to never depends on the machine's luck.
 
-A process is `python -m models.batch.process`: nothing of the parent is copied, neither threads nor the pages of a
-stream's state.
+A process is `python -m riparian.models.batch.process`: nothing of the parent is copied, neither threads nor the
+pages of a stream's state.
 """
 
 import logging
@@ -20,14 +20,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Any
 
-from models.batch.fit import Job, fit
-from models.batch.forest import Forest
-from models.threads import n_cores
+from riparian.models.batch.fit import Job, fit
+from riparian.models.batch.forest import Forest
+from riparian.models.threads import n_cores
 
 log = logging.getLogger(__name__)
 
 TRIES = 3  # of one job, where its process is killed
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).absolute().parents[3]  # what holds `riparian`
 
 
 class FitError(Exception):
@@ -102,7 +102,7 @@ def _start() -> "subprocess.Popen[bytes]":
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", "models.batch.process"],
+        [sys.executable, "-m", "riparian.models.batch.process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **threads, "PYTHONPATH": path},

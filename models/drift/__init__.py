@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.drift.entries import DETECTORS, Entry
-from models.entry import suggest
+from riparian.models.drift.entries import DETECTORS, Entry
+from riparian.models.entry import suggest
 
 if TYPE_CHECKING:
-    from models.drift.contract import Detector
+    from riparian.models.drift.contract import Detector
 
 __all__ = ["DETECTORS", "create", "find", "validate"]
 

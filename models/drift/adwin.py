@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
-from models.kernel import kernel
+from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
+from riparian.models.kernel import kernel
 
 ROWS = 48  # 5 x 2^48 values: no stream fills it
 SMALLEST_WINDOW = 10

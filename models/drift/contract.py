@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.drift.entries import DETECTORS, Entry
+from riparian.models.drift.entries import DETECTORS, Entry
 
 STABLE = 0
 WARNING = 1

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from models.entry import Parameter, checked, named
+from riparian.models.entry import Parameter, checked, named
 
 if TYPE_CHECKING:
-    from models.drift.contract import Detector
+    from riparian.models.drift.contract import Detector
 
 CONFIDENCES = (
     Parameter("drift_confidence", float, 0.001, 1e-300, 1.0, text="error probability of a drift"),
@@ -53,7 +53,7 @@ def _two_samples(parameters: Mapping[str, Any]) -> None:
 
 ADWIN = Entry(
     "adwin",
-    "models.drift.adwin:Adwin",
+    "riparian.models.drift.adwin:Adwin",
     (
         Parameter("delta", float, 0.002, 1e-300, 1.0, text="confidence of a cut"),
         Parameter("clock", int, 32, 1, 1 << 31, text="values between two searches for a cut"),
@@ -64,7 +64,7 @@ ADWIN = Entry(
 )
 DDM = Entry(
     "ddm",
-    "models.drift.error_rate:Ddm",
+    "riparian.models.drift.error_rate:Ddm",
     (
         Parameter("min_values", int, 30, 1, 1 << 31, text="values before the first test"),
         Parameter("warning", float, 2.0, 0.0, 1e6, text="deviations to a warning"),
@@ -75,7 +75,7 @@ DDM = Entry(
 )
 EDDM = Entry(
     "eddm",
-    "models.drift.error_rate:Eddm",
+    "riparian.models.drift.error_rate:Eddm",
     (
         Parameter("min_values", int, 30, 1, 1 << 31, text="values before the greatest distance is kept"),
         Parameter("min_errors", int, 30, 1, 1 << 31, text="mistakes before the first test"),
@@ -87,13 +87,13 @@ EDDM = Entry(
 )
 HDDM_A = Entry(
     "hddm-a",
-    "models.drift.hoeffding_bound:HddmA",
+    "riparian.models.drift.hoeffding_bound:HddmA",
     (*CONFIDENCES, Parameter("two_sided", bool, True, text="start anew when the mean falls")),
     "Frías-Blanco et al.: Online and non-parametric drift detection methods. IEEE TKDE 27, 2015",
 )
 HDDM_W = Entry(
     "hddm-w",
-    "models.drift.hoeffding_bound:HddmW",
+    "riparian.models.drift.hoeffding_bound:HddmW",
     (
         *CONFIDENCES,
         Parameter("fading", float, 0.05, 1e-9, 1.0, text="weight of the newest value (lambda)"),
@@ -103,7 +103,7 @@ HDDM_W = Entry(
 )
 KSWIN = Entry(
     "kswin",
-    "models.drift.kswin:Kswin",
+    "riparian.models.drift.kswin:Kswin",
     (
         Parameter("alpha", float, 0.005, 1e-300, 1.0, text="significance of a test; there is one at each value"),
         Parameter("window_size", int, 100, 2, 1 << 24, text="values in the window"),
@@ -114,7 +114,7 @@ KSWIN = Entry(
 )
 PAGE_HINKLEY = Entry(
     "page-hinkley",
-    "models.drift.page_hinkley:PageHinkley",
+    "riparian.models.drift.page_hinkley:PageHinkley",
     (
         Parameter("min_values", int, 30, 1, 1 << 31, text="values before the first test"),
         Parameter("delta", float, 0.005, 0.0, 1e300, text="change of the mean that does not count"),

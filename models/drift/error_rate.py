@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
-from models.kernel import kernel
+from riparian.models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
+from riparian.models.kernel import kernel
 
 ERRORS, BEST_RATE, BEST_DEVIATION = 0, 1, 2
 SEEN, MISTAKES, LAST_MISTAKE, LEVEL = 0, 1, 2, 3

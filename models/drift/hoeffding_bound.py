@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
-from models.kernel import kernel
+from riparian.models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
+from riparian.models.kernel import kernel
 
 ALL, LOW, HIGH = 0, 1, 2
 AFTER_LOW, AFTER_HIGH = 3, 4

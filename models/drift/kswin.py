@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
-from models.kernel import kernel
-from models.randomness import below, seeded
+from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
+from riparian.models.kernel import kernel
+from riparian.models.randomness import below, seeded
 
 MOST_INSERTED = 64
 FILLED, NEXT = 0, 1

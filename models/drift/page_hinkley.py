@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
-from models.kernel import kernel
+from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
+from riparian.models.kernel import kernel
 
 MEAN, UP, LEAST, DOWN, GREATEST = 0, 1, 2, 3, 4
 

@@ -44,8 +44,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.drift.scaling import sort
-from models.kernel import kernel
+from riparian.models.drift.scaling import sort
+from riparian.models.kernel import kernel
 
 PANES = 10  # in a window
 SAMPLE = 500  # values that set the bins, at most

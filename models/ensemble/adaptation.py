@@ -39,12 +39,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Program, Schema
-from models.description import moved
-from models.draws import key
-from models.ensemble.bagging import OnlineBagging
-from models.ensemble.chunks import N_QUALITY, Chunk
-from models.ensemble.watching import (
+from riparian.models.contract import Floats, Program, Schema
+from riparian.models.description import moved
+from riparian.models.draws import key
+from riparian.models.ensemble.bagging import OnlineBagging
+from riparian.models.ensemble.chunks import N_QUALITY, Chunk
+from riparian.models.ensemble.watching import (
     BETTER,
     LABELS,
     NOBODY,
@@ -58,9 +58,9 @@ from models.ensemble.watching import (
     go_on,
     nobody_beside,
 )
-from models.ensemble.windows import DRIFT, STABLE, WARNING, ErrorWindows, ResidualWindows
-from models.layout import Layout
-from models.restoring import restore
+from riparian.models.ensemble.windows import DRIFT, STABLE, WARNING, ErrorWindows, ResidualWindows
+from riparian.models.layout import Layout
+from riparian.models.restoring import restore
 
 BACK = "back_"
 # Places in `numbers` of a member.

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from models.contract import Floats, Program
-from models.draws import key, poisson_table
-from models.ensemble.chunks import Chunk, draw_weights
-from models.ensemble.members import Ensemble
-from models.ensemble.regression import regression_tree
-from models.hoeffding.tree import HoeffdingTree
+from riparian.models.contract import Floats, Program
+from riparian.models.draws import key, poisson_table
+from riparian.models.ensemble.chunks import Chunk, draw_weights
+from riparian.models.ensemble.members import Ensemble
+from riparian.models.ensemble.regression import regression_tree
+from riparian.models.hoeffding.tree import HoeffdingTree
 
 BOOTSTRAP = 1  # what draws are for
 
@@ -51,7 +51,7 @@ class OnlineBagging(Ensemble):
     Examples
     --------
     >>> import numpy as np
-    >>> from models.contract import Schema
+    >>> from riparian.models.contract import Schema
     >>> learner = OnlineBagging(Schema((0, 2), 2, "classification"), n_models=3, grace_period=50)
     >>> x = np.random.default_rng(1).random((2000, 2)).round()
     >>> learner.learn_many(x, x[:, 1])

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from models.contract import PREDICT, Floats, Program, Schema
-from models.draws import key, poisson, uniform_at
-from models.ensemble.chunks import AVERAGE, N_QUALITY, Gatherer, combine, count_labels, length_of_chunks, weigh
-from models.ensemble.members import LEARNED, Ensemble
-from models.hoeffding.tree import HoeffdingTree
-from models.kernel import kernel
-from models.threads import pass_on
+from riparian.models.contract import PREDICT, Floats, Program, Schema
+from riparian.models.draws import key, poisson, uniform_at
+from riparian.models.ensemble.chunks import AVERAGE, N_QUALITY, Gatherer, combine, count_labels, length_of_chunks, weigh
+from riparian.models.ensemble.members import LEARNED, Ensemble
+from riparian.models.hoeffding.tree import HoeffdingTree
+from riparian.models.kernel import kernel
+from riparian.models.threads import pass_on
 
 BOOST = 2  # what draws are for
 # On several threads, chunks of a program for each, and fewest operations of one: the more chunks, the sooner all have

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import LARGEST_TARGET, PREDICT, Floats, Program
-from models.draws import PoissonTable, poisson_from, uniform_at
-from models.kernel import kernel
-from models.observers import heaviest
-from models.running_scale import held
+from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Program
+from riparian.models.draws import PoissonTable, poisson_from, uniform_at
+from riparian.models.kernel import kernel
+from riparian.models.observers import heaviest
+from riparian.models.running_scale import held
 
 # Operations of a chunk: with 256, calls take as long as trees; the more, the rarer a tree is fetched from memory, and
 # threads wait for each other. Between these two, what SCRATCH bytes have room for.

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
-from models.hoeffding import entries as hoeffding
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.hoeffding import entries as hoeffding
 
 N_MODELS = Parameter("n_models", int, 10, 1, 1000, text="members")
 THREADS = Parameter(
@@ -44,7 +44,7 @@ def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any
 ENTRIES = (
     Entry(
         name="online-bagging",
-        cls="models.ensemble.bagging:OnlineBagging",
+        cls="riparian.models.ensemble.bagging:OnlineBagging",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(N_MODELS, THREADS, VOTE, *TREE),
         free=FREE,
@@ -53,7 +53,7 @@ ENTRIES = (
     ),
     Entry(
         name="adaptive-random-forest",
-        cls="models.ensemble.random_forest:AdaptiveRandomForest",
+        cls="riparian.models.ensemble.random_forest:AdaptiveRandomForest",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=_watched(
             0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
@@ -65,7 +65,7 @@ ENTRIES = (
     ),
     Entry(
         name="streaming-random-patches",
-        cls="models.ensemble.random_patches:StreamingRandomPatches",
+        cls="riparian.models.ensemble.random_patches:StreamingRandomPatches",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter(
@@ -86,7 +86,7 @@ ENTRIES = (
     ),
     Entry(
         name="leveraging-bagging",
-        cls="models.ensemble.leveraging:LeveragingBagging",
+        cls="riparian.models.ensemble.leveraging:LeveragingBagging",
         tasks=(CLASSIFICATION,),
         parameters=(
             N_MODELS,
@@ -102,7 +102,7 @@ ENTRIES = (
     ),
     Entry(
         name="smooth-boost",
-        cls="models.ensemble.boosting:SmoothBoost",
+        cls="riparian.models.ensemble.boosting:SmoothBoost",
         tasks=(CLASSIFICATION,),
         parameters=(
             N_MODELS,
@@ -118,7 +118,7 @@ ENTRIES = (
     ),
     Entry(
         name="online-boosting",
-        cls="models.ensemble.boosting:OnlineBoosting",
+        cls="riparian.models.ensemble.boosting:OnlineBoosting",
         tasks=(CLASSIFICATION,),
         parameters=(
             N_MODELS,

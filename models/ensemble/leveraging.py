@@ -10,12 +10,12 @@ votes take the place of those that were there. That gives what going label by la
 
 import numpy as np
 
-from models.contract import Floats
-from models.draws import key
-from models.ensemble.bagging import BOOTSTRAP, OnlineBagging
-from models.ensemble.chunks import Chunk
-from models.hoeffding.error_window import ROW, add_error, cut, error_rate
-from models.kernel import kernel
+from riparian.models.contract import Floats
+from riparian.models.draws import key
+from riparian.models.ensemble.bagging import BOOTSTRAP, OnlineBagging
+from riparian.models.ensemble.chunks import Chunk
+from riparian.models.hoeffding.error_window import ROW, add_error, cut, error_rate
+from riparian.models.kernel import kernel
 
 
 class LeveragingBagging(OnlineBagging):

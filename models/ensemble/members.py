@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Learner, Program, Schema
-from models.description import moved
-from models.ensemble.chunks import (
+from riparian.models.contract import Floats, Learner, Program, Schema
+from riparian.models.description import moved
+from riparian.models.ensemble.chunks import (
     HITS,
     LEAST,
     MAJORITY,
@@ -37,12 +37,12 @@ from models.ensemble.chunks import (
     length_of_chunks,
     weigh_all,
 )
-from models.ensemble.entries import TREE
-from models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
-from models.layout import Layout
-from models.observers import check_growth
-from models.restoring import restore
-from models.threads import share
+from riparian.models.ensemble.entries import TREE
+from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
+from riparian.models.layout import Layout
+from riparian.models.observers import check_growth
+from riparian.models.restoring import restore
+from riparian.models.threads import share
 
 # Operations of a chunk: trees run fewer sooner than they are handed over, and with a third of the processor time.
 WORTH_A_THREAD = 256

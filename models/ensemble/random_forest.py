@@ -6,10 +6,10 @@ random subsets of the features, one a leaf (models.hoeffding.subspace_tree); war
 models.ensemble.adaptation.
 """
 
-from models.ensemble.adaptation import WatchedForest, n_chosen
-from models.ensemble.regression import regression_tree
-from models.hoeffding.subspace_tree import SubspaceTree
-from models.regression.subspace_tree import SubspaceRegressionTree
+from riparian.models.ensemble.adaptation import WatchedForest, n_chosen
+from riparian.models.ensemble.regression import regression_tree
+from riparian.models.hoeffding.subspace_tree import SubspaceTree
+from riparian.models.regression.subspace_tree import SubspaceRegressionTree
 
 
 class AdaptiveRandomForest(WatchedForest):
@@ -64,7 +64,7 @@ class AdaptiveRandomForest(WatchedForest):
     Examples
     --------
     >>> import numpy as np
-    >>> from models.contract import Schema
+    >>> from riparian.models.contract import Schema
     >>> learner = AdaptiveRandomForest(Schema((0, 2), 2, "classification"), n_models=3)
     >>> x = np.random.default_rng(1).random((6000, 2)).round()
     >>> learner.learn_many(x, np.r_[x[:3000, 1], 1 - x[3000:, 1]])

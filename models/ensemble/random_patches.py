@@ -4,10 +4,10 @@ Gomes, Read and Bifet 2019. A member's subset of features is that of its tree: a
 Warnings and drifts: models.ensemble.adaptation.
 """
 
-from models.ensemble.adaptation import WatchedForest, n_chosen
-from models.ensemble.chunks import Chunk
-from models.ensemble.regression import Patch
-from models.hoeffding.subspace_tree import SubspaceTree
+from riparian.models.ensemble.adaptation import WatchedForest, n_chosen
+from riparian.models.ensemble.chunks import Chunk
+from riparian.models.ensemble.regression import Patch
+from riparian.models.hoeffding.subspace_tree import SubspaceTree
 
 
 class StreamingRandomPatches(WatchedForest):
@@ -43,7 +43,7 @@ class StreamingRandomPatches(WatchedForest):
     Examples
     --------
     >>> import numpy as np
-    >>> from models.contract import Schema
+    >>> from riparian.models.contract import Schema
     >>> learner = StreamingRandomPatches(Schema((0, 2), 2, "classification"), n_models=3, max_features="all")
     >>> x = np.random.default_rng(1).random((6000, 2)).round()
     >>> learner.learn_many(x, np.r_[x[:3000, 1], 1 - x[3000:, 1]])

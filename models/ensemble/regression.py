@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Program, Schema
-from models.draws import key
-from models.hoeffding.feature_subsets import draw_features
-from models.layout import Layout
-from models.regression.nodes import Nodes
-from models.regression.subspace_tree import SubspaceRegressionTree
-from models.restoring import restore
+from riparian.models.contract import Floats, Program, Schema
+from riparian.models.draws import key
+from riparian.models.hoeffding.feature_subsets import draw_features
+from riparian.models.layout import Layout
+from riparian.models.regression.nodes import Nodes
+from riparian.models.regression.subspace_tree import SubspaceRegressionTree
+from riparian.models.restoring import restore
 
 # Of the parameters that trees of both tasks have; the choices of a leaf correspond.
 SHARED = ("grace_period", "delta", "tie_threshold", "n_bins", "min_branch_fraction", "max_nodes", "max_depth")

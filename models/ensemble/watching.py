@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats
-from models.ensemble.chunks import AVERAGE, N_QUALITY, weigh
-from models.ensemble.windows import CLOCK, DRIFT, STABLE
-from models.kernel import kernel
+from riparian.models.contract import PREDICT, Floats
+from riparian.models.ensemble.chunks import AVERAGE, N_QUALITY, weigh
+from riparian.models.ensemble.windows import CLOCK, DRIFT, STABLE
+from riparian.models.kernel import kernel
 
 PROOF = 6.0  # 2 ln(1 / 0.05)
 PATIENCE = 2048

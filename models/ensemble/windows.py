@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.drift.adwin import ROWS, rises
-from models.drift.entries import ADWIN
-from models.drift.scaling import is_wrong, new_scale, take
-from models.ensemble.chunks import Chunk
-from models.hoeffding.error_window import ROW, add_error, cut, error_rate
-from models.kernel import kernel
+from riparian.models.contract import Floats
+from riparian.models.drift.adwin import ROWS, rises
+from riparian.models.drift.entries import ADWIN
+from riparian.models.drift.scaling import is_wrong, new_scale, take
+from riparian.models.ensemble.chunks import Chunk
+from riparian.models.hoeffding.error_window import ROW, add_error, cut, error_rate
+from riparian.models.kernel import kernel
 
 Ints = NDArray[np.int64]
 

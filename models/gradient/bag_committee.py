@@ -10,9 +10,9 @@ gradients from the trees as they were when the bag came, one after the other; le
 
 import numpy as np
 
-from models.contract import PREDICT
-from models.gradient.bins import find_cells, widen_ranges
-from models.gradient.committee import (
+from riparian.models.contract import PREDICT
+from riparian.models.gradient.bins import find_cells, widen_ranges
+from riparian.models.gradient.committee import (
     BIN,
     N_DUE,
     NEED_NODES,
@@ -29,9 +29,9 @@ from models.gradient.committee import (
     _write_early,
     standardise,
 )
-from models.gradient.learner_state import BUFFERED, LEARNED, NEXT_BINS, READY
-from models.gradient.tree import learn, try_change
-from models.kernel import DONE, GROW, kernel
+from riparian.models.gradient.learner_state import BUFFERED, LEARNED, NEXT_BINS, READY
+from riparian.models.gradient.tree import learn, try_change
+from riparian.models.kernel import DONE, GROW, kernel
 
 # Further places in `progress`: the instance that comes next, and how many take the gradient (0: no bag is begun).
 NEXT_INSTANCE, N_TOPS, N_PROGRESS = 6, 7, 8

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.contract import LEARN, Bags, Floats, Program, Schema
-from models.gradient import bag_committee
-from models.gradient.bag_committee import N_PROGRESS
-from models.gradient.committee import BIN, NEED_BLOCKS, NEED_NODES, WARM
-from models.gradient.learner import StochasticGradientTree
-from models.gradient.learner_state import BUFFERED, NEXT_BINS, READY, SPREAD, UNIT
-from models.gradient.tree import make_room
-from models.kernel import GROW
+from riparian.models.contract import LEARN, Bags, Floats, Program, Schema
+from riparian.models.gradient import bag_committee
+from riparian.models.gradient.bag_committee import N_PROGRESS
+from riparian.models.gradient.committee import BIN, NEED_BLOCKS, NEED_NODES, WARM
+from riparian.models.gradient.learner import StochasticGradientTree
+from riparian.models.gradient.learner_state import BUFFERED, NEXT_BINS, READY, SPREAD, UNIT
+from riparian.models.gradient.tree import make_room
+from riparian.models.kernel import GROW
 
 
 class BagGradientTree(StochasticGradientTree):

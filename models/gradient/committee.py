@@ -17,11 +17,11 @@ import math
 
 import numpy as np
 
-from models.contract import LARGEST_TARGET, PREDICT
-from models.drift.adwin import adwin_update
-from models.drift.contract import DRIFT
-from models.gradient.bins import find_cells, widen_ranges
-from models.gradient.learner_state import (
+from riparian.models.contract import LARGEST_TARGET, PREDICT
+from riparian.models.drift.adwin import adwin_update
+from riparian.models.drift.contract import DRIFT
+from riparian.models.gradient.bins import find_cells, widen_ranges
+from riparian.models.gradient.learner_state import (
     BUFFERED,
     CENTRE,
     CLOCK,
@@ -36,10 +36,10 @@ from models.gradient.learner_state import (
     UNIT,
     WEIGHT,
 )
-from models.gradient.losses import POISSON, SQUARED, derivatives, softmax
-from models.gradient.tree import N_BLOCKS, N_NODES, learn, plant, rescale, route, score, try_change
-from models.kernel import DONE, GROW, kernel
-from models.randomness import uniform
+from riparian.models.gradient.losses import POISSON, SQUARED, derivatives, softmax
+from riparian.models.gradient.tree import N_BLOCKS, N_NODES, learn, plant, rescale, route, score, try_change
+from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.randomness import uniform
 
 # Statuses besides DONE and GROW: the warm-up is complete; stages are to begin anew; bins are due.
 WARM, RESET, BIN = 2, 3, 4

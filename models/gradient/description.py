@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Schema
-from models.gradient.bins import Bins
-from models.gradient.tree import (
+from riparian.models.contract import Floats, Schema
+from riparian.models.gradient.bins import Bins
+from riparian.models.gradient.tree import (
     CODE,
     DEFAULT,
     DEPTH,

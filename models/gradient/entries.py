@@ -1,7 +1,7 @@
 """The registry's entries of stochastic gradient trees."""
 
-from models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry, Parameter
-from models.gradient.presets import PRESETS, TUNED, by_preset
+from riparian.models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry, Parameter
+from riparian.models.gradient.presets import PRESETS, TUNED, by_preset
 
 
 def _preset(name: str, kind: type, low: float | None = None, high: float | None = None, *, text: str) -> Parameter:
@@ -68,8 +68,8 @@ PARAMETERS = (
 ENTRIES = (
     Entry(
         name="stochastic-gradient-tree",
-        cls="models.gradient.learner:StochasticGradientTree",
-        bags="models.gradient.bag_learner:BagGradientTree",
+        cls="riparian.models.gradient.learner:StochasticGradientTree",
+        bags="riparian.models.gradient.bag_learner:BagGradientTree",
         tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
         parameters=PARAMETERS,
         free=("max_nodes", "max_bytes", "max_depth"),

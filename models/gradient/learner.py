@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.contract import LEARN, Bags, Floats, Learner, Program, Schema
-from models.gradient import committee
-from models.gradient.bins import MOMENTS, Bins, lay_out, no_bins, refit, transfer
-from models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
-from models.gradient.description import describe_bins, describe_trees
-from models.gradient.learner_state import (
+from riparian.models.contract import LEARN, Bags, Floats, Learner, Program, Schema
+from riparian.models.gradient import committee
+from riparian.models.gradient.bins import MOMENTS, Bins, lay_out, no_bins, refit, transfer
+from riparian.models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
+from riparian.models.gradient.description import describe_bins, describe_trees
+from riparian.models.gradient.learner_state import (
     BUFFERED,
     CENTRE,
     CROSS_ENTROPY,
@@ -35,10 +35,10 @@ from models.gradient.learner_state import (
     shape_of,
     task_of,
 )
-from models.gradient.losses import POISSON
-from models.gradient.presets import effective
-from models.gradient.splits import Search
-from models.gradient.tree import (
+from riparian.models.gradient.losses import POISSON
+from riparian.models.gradient.presets import effective
+from riparian.models.gradient.splits import Search
+from riparian.models.gradient.tree import (
     BLOCK,
     DEEPEST,
     DEFAULT,
@@ -62,11 +62,11 @@ from models.gradient.tree import (
     used,
     without_trees,
 )
-from models.joined import copied, joined
-from models.kernel import GROW
-from models.layout import Layout, Paths
-from models.observers import check_growth
-from models.randomness import seeded
+from riparian.models.joined import copied, joined
+from riparian.models.kernel import GROW
+from riparian.models.layout import Layout, Paths
+from riparian.models.observers import check_growth
+from riparian.models.randomness import seeded
 
 # Everything the learner knows: arrays of Nodes, whose counts are `nodes`, Bins, LearnerState and Watch, and
 # roots : (stages, trees) int32, -1 where there is none yet.

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Schema
-from models.drift.adwin import ROWS
-from models.gradient.bins import MOMENTS
-from models.gradient.losses import LOSSES
-from models.randomness import below
+from riparian.models.contract import Floats, Schema
+from riparian.models.drift.adwin import ROWS
+from riparian.models.gradient.bins import MOMENTS
+from riparian.models.gradient.losses import LOSSES
+from riparian.models.randomness import below
 
 # Places in LearnerState.counts: labels learned (with those of the warm-up), labels in the buffer, whether the warm-up
 # is over, and the number of labels at which bins are due.

@@ -10,7 +10,7 @@ Targets and scores of all losses but Poisson's are in units of the target's stan
 
 import math
 
-from models.kernel import kernel
+from riparian.models.kernel import kernel
 
 SQUARED, HUBER, QUANTILE, POISSON = range(4)
 LOSSES = {"squared": SQUARED, "huber": HUBER, "quantile": QUANTILE, "poisson": POISSON}

@@ -5,7 +5,7 @@ A parameter that a stream file leaves out is the preset's, so that a preset can 
 
 from typing import Any
 
-from models.entry import MULTI_INSTANCE
+from riparian.models.entry import MULTI_INSTANCE
 
 TUNED, PAPER, BOOSTED = "tuned", "paper", "boosted"
 

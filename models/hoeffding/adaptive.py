@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program, Schema
-from models.hoeffding.alternates import REPLACED, Watch, decide, draw_weight, errs_less, plant, try_split
-from models.hoeffding.error_window import ERRORS, ROW, WIDTH, add_error, cut, error_rate
-from models.hoeffding.mutable_tree import (
+from riparian.models.contract import PREDICT, Floats, Program, Schema
+from riparian.models.hoeffding.alternates import REPLACED, Watch, decide, draw_weight, errs_less, plant, try_split
+from riparian.models.hoeffding.error_window import ERRORS, ROW, WIDTH, add_error, cut, error_rate
+from riparian.models.hoeffding.mutable_tree import (
     ALTERNATE,
     DEFAULT,
     DEPTH,
@@ -35,12 +35,12 @@ from models.hoeffding.mutable_tree import (
     route_known,
     try_branch,
 )
-from models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN, enlarge
-from models.hoeffding.parameters import MC, NB, NBA
-from models.kernel import DONE, GROW, kernel
-from models.likelihood import score_leaf
-from models.observers import heaviest, observe, write_weights
-from models.randomness import seeded
+from riparian.models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN, enlarge
+from riparian.models.hoeffding.parameters import MC, NB, NBA
+from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.likelihood import score_leaf
+from riparian.models.observers import heaviest, observe, write_weights
+from riparian.models.randomness import seeded
 
 # Further places in `progress`: trees of the next operation that have not learned it yet, 0 where it has not begun, and
 # the leaf whose split waits for room, -1 for none.

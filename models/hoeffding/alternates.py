@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.hoeffding.error_window import SMALLEST_WINDOW, WIDTH, error_rate
-from models.hoeffding.mutable_tree import (
+from riparian.models.hoeffding.error_window import SMALLEST_WINDOW, WIDTH, error_rate
+from riparian.models.hoeffding.mutable_tree import (
     ALTERNATE,
     DEPTH,
     FIRST_DEAD,
@@ -26,10 +26,10 @@ from models.hoeffding.mutable_tree import (
     split_node,
     take_row,
 )
-from models.hoeffding.nodes import SEEN
-from models.hoeffding.split import FEATURE, MERIT, SECOND, VALUE, best_split, hoeffding_bound
-from models.kernel import DONE, kernel
-from models.randomness import uniform
+from riparian.models.hoeffding.nodes import SEEN
+from riparian.models.hoeffding.split import FEATURE, MERIT, SECOND, VALUE, best_split, hoeffding_bound
+from riparian.models.kernel import DONE, kernel
+from riparian.models.randomness import uniform
 
 UNDECIDED, REPLACED, ABANDONED = 0, 1, 2
 

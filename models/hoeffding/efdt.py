@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.blocks import observe_bins, score_bins
-from models.contract import PREDICT, Floats, Program
-from models.hoeffding.mutable_tree import (
+from riparian.models.blocks import observe_bins, score_bins
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.hoeffding.mutable_tree import (
     DEFAULT,
     DEPTH,
     LEARNED,
@@ -31,12 +31,12 @@ from models.hoeffding.mutable_tree import (
     split_node,
     try_branch,
 )
-from models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN
-from models.hoeffding.parameters import NB, NBA, bins_of
-from models.hoeffding.split import FEATURE, MERIT, VALUE, best_split, branch, hoeffding_bound, merit
-from models.kernel import DONE, GROW, kernel
-from models.likelihood import score_leaf
-from models.observers import heaviest, observe, write_joint, write_weights
+from riparian.models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN
+from riparian.models.hoeffding.parameters import NB, NBA, bins_of
+from riparian.models.hoeffding.split import FEATURE, MERIT, VALUE, best_split, branch, hoeffding_bound, merit
+from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.likelihood import score_leaf
+from riparian.models.observers import heaviest, observe, write_joint, write_weights
 
 
 class ExtremelyFastDecisionTreeState(NamedTuple):

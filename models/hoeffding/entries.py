@@ -1,6 +1,6 @@
 """The registry's entries of Hoeffding trees for classification."""
 
-from models.entry import CLASSIFICATION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, Entry, Parameter
 
 _GRACE_PERIOD = Parameter("grace_period", int, 200, 1, 1e9, text="weight a leaf sees between two split attempts")
 _HOEFFDING = (
@@ -31,7 +31,7 @@ _BOUNDS = (
 )
 HOEFFDING_TREE = Entry(
     name="hoeffding-tree",
-    cls="models.hoeffding.tree:HoeffdingTree",
+    cls="riparian.models.hoeffding.tree:HoeffdingTree",
     tasks=(CLASSIFICATION,),
     parameters=(_GRACE_PERIOD, *_HOEFFDING, *_BOUNDS),
     paper="P. Domingos and G. Hulten: Mining high-speed data streams. KDD 2000.",
@@ -41,7 +41,7 @@ HOEFFDING_TREE = Entry(
 # The member of forests, which stream files do not name.
 SUBSPACE_TREE = HOEFFDING_TREE._replace(
     name="subspace-tree",
-    cls="models.hoeffding.subspace_tree:SubspaceTree",
+    cls="riparian.models.hoeffding.subspace_tree:SubspaceTree",
     parameters=(
         Parameter("n_chosen", int, None, 1, None, text="features of a subset [all]"),
         Parameter("per_leaf", bool, True, text="a subset for each leaf, or one for the tree"),
@@ -54,7 +54,7 @@ ENTRIES = (
     HOEFFDING_TREE,
     Entry(
         name="hoeffding-adaptive-tree",
-        cls="models.hoeffding.adaptive:HoeffdingAdaptiveTree",
+        cls="riparian.models.hoeffding.adaptive:HoeffdingAdaptiveTree",
         tasks=(CLASSIFICATION,),
         parameters=(
             _GRACE_PERIOD,
@@ -71,7 +71,7 @@ ENTRIES = (
     ),
     Entry(
         name="extremely-fast-decision-tree",
-        cls="models.hoeffding.efdt:ExtremelyFastDecisionTree",
+        cls="riparian.models.hoeffding.efdt:ExtremelyFastDecisionTree",
         tasks=(CLASSIFICATION,),
         parameters=(
             _GRACE_PERIOD,

@@ -11,7 +11,7 @@ all ranks, 6.7e8 values, forgets its oldest bucket instead of merging it.
 
 import math
 
-from models.kernel import kernel
+from riparian.models.kernel import kernel
 
 CLOCK = 32
 MAX_BUCKETS = 5

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Schema
-from models.draws import uniform_at
-from models.hoeffding.nodes import TEST
-from models.kernel import kernel
-from models.likelihood import BEYOND
-from models.observers import Layout, lay_out
+from riparian.models.contract import Floats, Schema
+from riparian.models.draws import uniform_at
+from riparian.models.hoeffding.nodes import TEST
+from riparian.models.kernel import kernel
+from riparian.models.likelihood import BEYOND
+from riparian.models.observers import Layout, lay_out
 
 
 class FeatureSubsets(NamedTuple):

@@ -9,7 +9,7 @@ too many, and whenever the grace period of a leaf without statistics ends (MOA: 
 
 import numpy as np
 
-from models.hoeffding.nodes import (
+from riparian.models.hoeffding.nodes import (
     BLOCK,
     DEEPEST,
     DEFAULT,
@@ -32,9 +32,18 @@ from models.hoeffding.nodes import (
     TEST,
     UNOBSERVED,
 )
-from models.hoeffding.split import FEATURE, INFO_GAIN, MERIT, SECOND, VALUE, best_split, branch, hoeffding_bound
-from models.hoeffding.split_bounds import may_win
-from models.kernel import DONE, GROW, kernel
+from riparian.models.hoeffding.split import (
+    FEATURE,
+    INFO_GAIN,
+    MERIT,
+    SECOND,
+    VALUE,
+    best_split,
+    branch,
+    hoeffding_bound,
+)
+from riparian.models.hoeffding.split_bounds import may_win
+from riparian.models.kernel import DONE, GROW, kernel
 
 
 @kernel(inline=True)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.blocks import observe_bins, score_bins
-from models.contract import PREDICT
-from models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
-from models.hoeffding.feature_subsets import FeatureSubsets, gather, know, layout_at, name_test
-from models.hoeffding.growth import may_grow, rank_leaves, try_split
-from models.hoeffding.nodes import (
+from riparian.models.blocks import observe_bins, score_bins
+from riparian.models.contract import PREDICT
+from riparian.models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
+from riparian.models.hoeffding.feature_subsets import FeatureSubsets, gather, know, layout_at, name_test
+from riparian.models.hoeffding.growth import may_grow, rank_leaves, try_split
+from riparian.models.hoeffding.nodes import (
     BLOCK,
     EVALUATED,
     MC_CORRECT,
@@ -31,10 +31,10 @@ from models.hoeffding.nodes import (
     route_known,
     try_branch,
 )
-from models.hoeffding.parameters import NB, NBA, Settings
-from models.kernel import DONE, GROW, kernel
-from models.likelihood import score_leaf
-from models.observers import Cache, Known, Layout, heaviest, observe, write_joint, write_weights
+from riparian.models.hoeffding.parameters import NB, NBA, Settings
+from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.likelihood import score_leaf
+from riparian.models.observers import Cache, Known, Layout, heaviest, observe, write_joint, write_weights
 
 
 class TreeValues(NamedTuple):

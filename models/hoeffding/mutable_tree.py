@@ -15,15 +15,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Schema
-from models.hoeffding.base import ClassificationTree
-from models.hoeffding.nodes import SEEN
-from models.hoeffding.parameters import bins_of, settings_of
-from models.hoeffding.split import branch
-from models.kernel import DONE, GROW, kernel
-from models.layout import Layout, Paths
-from models.likelihood import scratch_of
-from models.observers import Cache, know_nothing, lay_out
+from riparian.models.contract import Floats, Schema
+from riparian.models.hoeffding.base import ClassificationTree
+from riparian.models.hoeffding.nodes import SEEN
+from riparian.models.hoeffding.parameters import bins_of, settings_of
+from riparian.models.hoeffding.split import branch
+from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.layout import Layout, Paths
+from riparian.models.likelihood import scratch_of
+from riparian.models.observers import Cache, know_nothing, lay_out
 
 # Columns of MutableNodes.links.
 TEST, MAP, N_MAP, DEFAULT, PARENT, DEPTH, ALTERNATE = range(7)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.kernel import DONE, GROW, kernel
+from riparian.models.contract import Floats
+from riparian.models.kernel import DONE, GROW, kernel
 
 # Columns of Nodes.links.
 TEST, FIRST, DEFAULT, MAP, N_MAP, PARENT, DEPTH, BLOCK = range(8)

@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from models.kernel import kernel
+from riparian.models.kernel import kernel
 
 INFO_GAIN = 0
 GINI = 1

@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
-from models.kernel import kernel
-from models.observers import LEAST_VARIANCE
+from riparian.models.kernel import kernel
+from riparian.models.observers import LEAST_VARIANCE
 
 MARGIN = 1e-3
 NEAR = 1e-5  # of min_branch_fraction: whether a test is allowed may be judged otherwise there

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from models.contract import Floats, Program, Schema
-from models.frames import Frame
-from models.hoeffding.base import ClassificationTree
-from models.hoeffding.feature_subsets import NO_SUBSETS, FeatureSubsets
-from models.hoeffding.loop import TreeValues, new_frame, run_binned, run_gaussian, watch_binned, watch_gaussian
-from models.hoeffding.nodes import (
+from riparian.models.contract import Floats, Program, Schema
+from riparian.models.frames import Frame
+from riparian.models.hoeffding.base import ClassificationTree
+from riparian.models.hoeffding.feature_subsets import NO_SUBSETS, FeatureSubsets
+from riparian.models.hoeffding.loop import TreeValues, new_frame, run_binned, run_gaussian, watch_binned, watch_gaussian
+from riparian.models.hoeffding.nodes import (
     BLOCK,
     DEEPEST,
     DEFAULT,
@@ -43,11 +43,11 @@ from models.hoeffding.nodes import (
     HoeffdingTreeState,
     Nodes,
 )
-from models.hoeffding.parameters import bins_of, settings_of
-from models.kernel import GROW
-from models.layout import Layout, Paths
-from models.likelihood import scratch_of
-from models.observers import (
+from riparian.models.hoeffding.parameters import bins_of, settings_of
+from riparian.models.kernel import GROW
+from riparian.models.layout import Layout, Paths
+from riparian.models.likelihood import scratch_of
+from riparian.models.observers import (
     Cache,
     know_nothing,
     lay_out,

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from models.contract import Floats
-from models.mondrian.nodes import (
+from riparian.models.contract import Floats
+from riparian.models.mondrian.nodes import (
     FEATURE,
     LEFT,
     NODES,
@@ -16,7 +16,7 @@ from models.mondrian.nodes import (
     MondrianSettings,
     MondrianTrees,
 )
-from models.mondrian.weights import trust
+from riparian.models.mondrian.weights import trust
 
 
 def describe(trees: MondrianTrees, settings: MondrianSettings, n_outputs: int) -> list[dict[str, Any]]:

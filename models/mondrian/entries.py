@@ -1,11 +1,11 @@
 """The registry's entry of Mondrian forests."""
 
-from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
 ENTRIES = (
     Entry(
         name="mondrian-forest",
-        cls="models.mondrian.forest:MondrianForest",
+        cls="riparian.models.mondrian.forest:MondrianForest",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter("n_trees", int, 10, 1, 10_000, text="trees that vote"),

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import LARGEST_TARGET, PREDICT, Floats, Learner, Program, Schema
-from models.kernel import kernel
-from models.layout import Layout
-from models.mondrian.description import describe
-from models.mondrian.nodes import (
+from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Learner, Program, Schema
+from riparian.models.kernel import kernel
+from riparian.models.layout import Layout
+from riparian.models.mondrian.description import describe
+from riparian.models.mondrian.nodes import (
     FEATURE,
     LEFT,
     NODES,
@@ -37,12 +37,12 @@ from models.mondrian.nodes import (
     room,
     take,
 )
-from models.mondrian.smoothing import smooth
-from models.mondrian.tree import learn, plant, shrink
-from models.mondrian.weights import aggregate, trust
-from models.observers import check_growth
-from models.randomness import seeded
-from models.threads import WORTH_A_THREAD, share
+from riparian.models.mondrian.smoothing import smooth
+from riparian.models.mondrian.tree import learn, plant, shrink
+from riparian.models.mondrian.weights import aggregate, trust
+from riparian.models.observers import check_growth
+from riparian.models.randomness import seeded
+from riparian.models.threads import WORTH_A_THREAD, share
 
 FIXED_BYTES = 40  # of a tree, nodes apart
 MOST_NODES = 1 << 31

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Schema
-from models.kernel import kernel
-from models.simd import each, load, spread, where_less
-from models.words import zeros_below
+from riparian.models.contract import Floats, Schema
+from riparian.models.kernel import kernel
+from riparian.models.simd import each, load, spread, where_less
+from riparian.models.words import zeros_below
 
 # Columns of `links`, which is `tests` as uint32. LEFT is 0 in a leaf; the right child follows the left one.
 FEATURE, LEFT = range(2)

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from models.kernel import kernel
-from models.mondrian.nodes import CLASSES, LEFT, TIME, VALUES, child, distance, measure
+from riparian.models.kernel import kernel
+from riparian.models.mondrian.nodes import CLASSES, LEFT, TIME, VALUES, child, distance, measure
 
 PER_FEATURE = 10.0  # gamma, as in all experiments of the paper
 

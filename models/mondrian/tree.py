@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from models.draws import uniform_at
-from models.kernel import kernel
-from models.mondrian.nodes import (
+from riparian.models.draws import uniform_at
+from riparian.models.kernel import kernel
+from riparian.models.mondrian.nodes import (
     CLASSES,
     CLOSABLE,
     FEATURE,
@@ -32,9 +32,9 @@ from models.mondrian.nodes import (
     child,
     distance,
 )
-from models.mondrian.weights import climb, fetch_way, probabilities, pseudo_count
-from models.simd import load, spread, store, where_less
-from models.words import zeros_below
+from riparian.models.mondrian.weights import climb, fetch_way, probabilities, pseudo_count
+from riparian.models.simd import load, spread, store, where_less
+from riparian.models.words import zeros_below
 
 LEAST_DISTANCE = 1e-15  # in ranges; below it lies rounding
 LEAST_SHARE = 1e-12  # of a leaf's weight; below it lies rounding

@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 
-from models.ahead import fetch
-from models.kernel import kernel
-from models.mondrian.nodes import CLASSES, CLOSABLE, LARGEST, LEFT, ODDS, VALUES, WEIGHT, child
-from models.running_scale import held
+from riparian.models.ahead import fetch
+from riparian.models.kernel import kernel
+from riparian.models.mondrian.nodes import CLASSES, CLOSABLE, LARGEST, LEFT, ODDS, VALUES, WEIGHT, child
+from riparian.models.running_scale import held
 
 LARGEST_ODDS = 1e100
 LARGEST_LOSS = 300.0

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
 LOGARITHMIC, LINEAR, LEADER = "logarithmic", "linear", "leader"
 AUTO = "auto"
@@ -31,7 +31,7 @@ MEMBERS: dict[str, dict[str, Any]] = {
 ENTRIES = (
     Entry(
         name="opinion-pool",
-        cls="models.opinion_pool.learner:OpinionPool",
+        cls="riparian.models.opinion_pool.learner:OpinionPool",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter(
@@ -62,7 +62,7 @@ ENTRIES = (
             Parameter("threads", int, 1, 1, 64, text="threads that run members; same results"),
         ),
         free=("threads",),
-        check="models.opinion_pool.members:check",
+        check="riparian.models.opinion_pool.members:check",
         paper="R. L. Winkler: The consensus of subjective probability distributions. Management Science 15, 1968; M. "
         "Herbster and M. Warmuth: Tracking the best expert. Machine Learning 32, 1998 (linear).",
         text="Learners of several kinds; weights learn from their predictions whom to believe.",

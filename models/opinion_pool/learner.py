@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
-from models.description import moved
-from models.kernel_cache import one_part
-from models.layout import Layout
-from models.opinion_pool import entries
-from models.opinion_pool.members import frozen, going_on, members, rule, seen
-from models.opinion_pool.pooling import (
+from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from riparian.models.description import moved
+from riparian.models.kernel_cache import one_part
+from riparian.models.layout import Layout
+from riparian.models.opinion_pool import entries
+from riparian.models.opinion_pool.members import frozen, going_on, members, rule, seen
+from riparian.models.opinion_pool.pooling import (
     ERROR,
     LEADER,
     LINEAR,
@@ -28,11 +28,11 @@ from models.opinion_pool.pooling import (
     pool_values,
     take_up,
 )
-from models.opinion_pool.resting import Resting
-from models.opinion_pool.views import ALL, TARGET, View, Views
-from models.registry import create
-from models.restoring import restore
-from models.threads import WORTH_A_THREAD, share
+from riparian.models.opinion_pool.resting import Resting
+from riparian.models.opinion_pool.views import ALL, TARGET, View, Views
+from riparian.models.registry import create
+from riparian.models.restoring import restore
+from riparian.models.threads import WORTH_A_THREAD, share
 
 RULES = {entries.LOGARITHMIC: LOGARITHMIC, entries.LINEAR: LINEAR, entries.LEADER: LEADER}
 LEAST, MOST = 128, 1024  # rows of a chunk; of more, members take no less time, and more room for votes

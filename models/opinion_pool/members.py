@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from models.entry import REGRESSION
-from models.opinion_pool.entries import AUTO, LINEAR, LOGARITHMIC, MEMBERS
+from riparian.models.entry import REGRESSION
+from riparian.models.opinion_pool.entries import AUTO, LINEAR, LOGARITHMIC, MEMBERS
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")  # of a member: it begins the names of its arrays in a state
 MOST = 64  # members
@@ -22,7 +22,7 @@ def members(task: str, given: Mapping[str, Any] | None) -> dict[str, tuple[str, 
     ValueError
         One sentence that names the member, what is wrong with it, and what would do.
     """
-    from models.registry import FOREIGN, validate  # which lists the pool itself
+    from riparian.models.registry import FOREIGN, validate  # which lists the pool itself
 
     found = {}
     for name, said in (given or MEMBERS[task]).items():
@@ -97,7 +97,7 @@ def going_on(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
     """Each member of a pool of parameters `now` -> its place among those of a pool of parameters `was` whose state it
     goes on with, or None: it has to have the same name, model and parameters, but for those that no array depends on.
     """
-    from models.registry import REGISTRY
+    from riparian.models.registry import REGISTRY
 
     before, found = members(task, was.get("members")), dict[str, int | None]()
     saw, sees = seen(was.get("members")), seen(now.get("members"))

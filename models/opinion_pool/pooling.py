@@ -44,10 +44,10 @@ before. So its vote of now is the one that it cast. Where it cast none it has no
 
 import numpy as np
 
-from models.contract import LARGEST_TARGET, LEARN, PREDICT
-from models.evenness import evenness
-from models.kernel import kernel
-from models.running_scale import held
+from riparian.models.contract import LARGEST_TARGET, LEARN, PREDICT
+from riparian.models.evenness import evenness
+from riparian.models.kernel import kernel
+from riparian.models.running_scale import held
 
 LOGARITHMIC, LINEAR, LEADER = 0, 1, 2
 

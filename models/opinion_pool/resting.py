@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
+from riparian.models.contract import Floats
 
 ROUND = 512  # labels
 EARLY = 2048  # labels

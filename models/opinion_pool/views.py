@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import LEARN, Floats, Program, Schema
-from models.kernel import kernel
+from riparian.models.contract import LEARN, Floats, Program, Schema
+from riparian.models.kernel import kernel
 
 PRIOR = 20.0  # labels
 MOST = 1000.0  # labels

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Learner, Schema
-from models.frames import Frame
-from models.layout import Layout, Paths
-from models.observers import check_growth
-from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MODEL_ERROR, SEEN, N
-from models.regression.nodes import (
+from riparian.models.contract import Floats, Learner, Schema
+from riparian.models.frames import Frame
+from riparian.models.layout import Layout, Paths
+from riparian.models.observers import check_growth
+from riparian.models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MODEL_ERROR, SEEN, N
+from riparian.models.regression.nodes import (
     BLOCK,
     DEFAULT,
     DEPTH,
@@ -33,7 +33,7 @@ from models.regression.nodes import (
     plant,
     used,
 )
-from models.regression.observers import lay_out, transfer
+from riparian.models.regression.observers import lay_out, transfer
 
 MOST_BYTES = 64_000_000  # of a tree whose nodes are not bounded by number
 NODE_BYTES = 4 * 8 + 8 + 8 * N_MONITOR  # what a leaf knows apart

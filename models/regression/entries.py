@@ -1,6 +1,6 @@
 """The registry's entries of regression trees."""
 
-from models.entry import REGRESSION, Entry, Parameter
+from riparian.models.entry import REGRESSION, Entry, Parameter
 
 # Of all regression trees.
 _REGRESSION_TREE = (
@@ -27,7 +27,7 @@ _FREE = ("max_nodes",)
 # The member of forests, which stream files do not name.
 SUBSPACE_TREE = Entry(
     name="subspace-regression-tree",
-    cls="models.regression.subspace_tree:SubspaceRegressionTree",
+    cls="riparian.models.regression.subspace_tree:SubspaceRegressionTree",
     tasks=(REGRESSION,),
     parameters=(
         Parameter("n_features", int, None, 1, None, text="features that a leaf observes [all]"),
@@ -41,7 +41,7 @@ SUBSPACE_TREE = Entry(
 ENTRIES = (
     Entry(
         name="fimt-dd",
-        cls="models.regression.fimt:FimtDD",
+        cls="riparian.models.regression.fimt:FimtDD",
         tasks=(REGRESSION,),
         free=_FREE,
         parameters=(
@@ -60,7 +60,7 @@ ENTRIES = (
     ),
     Entry(
         name="hoeffding-regression-tree",
-        cls="models.regression.hoeffding:HoeffdingRegressionTree",
+        cls="riparian.models.regression.hoeffding:HoeffdingRegressionTree",
         tasks=(REGRESSION,),
         free=_FREE,
         parameters=_REGRESSION_TREE,
@@ -70,7 +70,7 @@ ENTRIES = (
     ),
     Entry(
         name="orto",
-        cls="models.regression.orto:Orto",
+        cls="riparian.models.regression.orto:Orto",
         tasks=(REGRESSION,),
         free=_FREE,
         parameters=(

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program, Schema
-from models.kernel import DONE, GROW, kernel
-from models.regression.base import RegressionTree
-from models.regression.leaf import (
+from riparian.models.contract import PREDICT, Floats, Program, Schema
+from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.regression.base import RegressionTree
+from riparian.models.regression.leaf import (
     EVALUATED,
     MEAN_LEAF,
     ORIGIN,
@@ -31,7 +31,7 @@ from models.regression.leaf import (
     standardise,
     widen_all,
 )
-from models.regression.nodes import (
+from riparian.models.regression.nodes import (
     BLOCK,
     DEPTH,
     LEFT,
@@ -49,8 +49,17 @@ from models.regression.nodes import (
     route,
     split,
 )
-from models.regression.observers import observe
-from models.regression.program_values import ALL, EMPTY, UNTOLD, Drift, FimtValues, Subset, new_frame, values_of
+from riparian.models.regression.observers import observe
+from riparian.models.regression.program_values import (
+    ALL,
+    EMPTY,
+    UNTOLD,
+    Drift,
+    FimtValues,
+    Subset,
+    new_frame,
+    values_of,
+)
 
 # Columns of Nodes.monitor. Of the Page-Hinkley test: weight and mean of the errors, their cumulated deviation and its
 # least. Of a node with an alternate tree: the weight that this learned, and faded squared errors of both.

@@ -4,7 +4,7 @@ Ikonomovska, Gama and Džeroski 2011 call it FIMT; River and MOA have it as a Ho
 are those of models.regression.fimt.
 """
 
-from models.regression.fimt import FimtDD
+from riparian.models.regression.fimt import FimtDD
 
 
 class HoeffdingRegressionTree(FimtDD):

@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 
-from models.contract import LARGEST_TARGET
-from models.kernel import kernel
-from models.regression.observers import HEAD, observe
-from models.running_scale import held
+from riparian.models.contract import LARGEST_TARGET
+from riparian.models.kernel import kernel
+from riparian.models.regression.observers import HEAD, observe
+from riparian.models.running_scale import held
 
 MEAN_LEAF, MODEL_LEAF, ADAPTIVE_LEAF = 0, 1, 2
 LEAF_PREDICTIONS = {"mean": MEAN_LEAF, "model": MODEL_LEAF, "adaptive": ADAPTIVE_LEAF}

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.kernel import kernel
-from models.regression.leaf import AGE, EVALUATED, MEAN, ORIGIN, SEEN, N
-from models.regression.observers import MEAN_FALSE, MEAN_TRUE, N_FALSE, N_TRUE, divide, rank_tests
+from riparian.models.contract import Floats
+from riparian.models.kernel import kernel
+from riparian.models.regression.leaf import AGE, EVALUATED, MEAN, ORIGIN, SEEN, N
+from riparian.models.regression.observers import MEAN_FALSE, MEAN_TRUE, N_FALSE, N_TRUE, divide, rank_tests
 
 # Columns of Nodes.links.
 TEST, LEFT, RIGHT, DEFAULT, PARENT, DEPTH, BLOCK, OTHER = range(8)

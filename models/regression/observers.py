@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Schema
-from models.histogram import insert
-from models.kernel import kernel
+from riparian.models.contract import Floats, Schema
+from riparian.models.histogram import insert
+from riparian.models.kernel import kernel
 
 HEAD = 8  # numbers before the weights
 

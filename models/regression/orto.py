@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program, Schema
-from models.kernel import DONE, GROW, kernel
-from models.regression.base import RegressionTree
-from models.regression.leaf import (
+from riparian.models.contract import PREDICT, Floats, Program, Schema
+from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.regression.base import RegressionTree
+from riparian.models.regression.leaf import (
     EVALUATED,
     MEAN_LEAF,
     SEEN,
@@ -33,7 +33,7 @@ from models.regression.leaf import (
     standardise,
     widen_all,
 )
-from models.regression.nodes import (
+from riparian.models.regression.nodes import (
     BLOCK,
     DEPTH,
     N_LIVE,

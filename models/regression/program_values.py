@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
-from models.kernel import kernel
-from models.regression.nodes import Growth, Nodes, Scratch
-from models.regression.observers import Layout
+from riparian.models.contract import Floats
+from riparian.models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
+from riparian.models.kernel import kernel
+from riparian.models.regression.nodes import Growth, Nodes, Scratch
+from riparian.models.regression.observers import Layout
 
 
 class Drift(NamedTuple):

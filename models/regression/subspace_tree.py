@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Program, Schema
-from models.draws import key
-from models.hoeffding.feature_subsets import draw_features
-from models.regression.entries import SUBSPACE_TREE
-from models.regression.fimt import FramedTree
-from models.regression.program_values import UNTOLD, Drift, room_for
+from riparian.models.contract import Floats, Program, Schema
+from riparian.models.draws import key
+from riparian.models.hoeffding.feature_subsets import draw_features
+from riparian.models.regression.entries import SUBSPACE_TREE
+from riparian.models.regression.fimt import FramedTree
+from riparian.models.regression.program_values import UNTOLD, Drift, room_for
 
 
 class SubspaceRegressionTree(FramedTree):

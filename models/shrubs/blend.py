@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.contract import PREDICT, Floats
-from models.kernel import kernel
-from models.running_scale import held
-from models.shrubs.shrubs import teachable
-from models.shrubs.simplex import in_order, project
+from riparian.models.contract import PREDICT, Floats
+from riparian.models.kernel import kernel
+from riparian.models.running_scale import held
+from riparian.models.shrubs.shrubs import teachable
+from riparian.models.shrubs.simplex import in_order, project
 
 FADING = 0.995  # of E, a label
 REACH = 200.0  # labels: about so many count

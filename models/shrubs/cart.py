@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.kernel import kernel
-from models.randomness import below
-from models.shrubs.random_splits import FEW, random_on, random_on_all, random_on_few, takes_place
-from models.shrubs.splits import best_on, is_pure, sum_up
-from models.shrubs.trees import FEATURE, LEAVES, LEFT, NODES, VALUE
-from models.simd import WIDTH
+from riparian.models.contract import Floats
+from riparian.models.kernel import kernel
+from riparian.models.randomness import below
+from riparian.models.shrubs.random_splits import FEW, random_on, random_on_all, random_on_few, takes_place
+from riparian.models.shrubs.splits import best_on, is_pure, sum_up
+from riparian.models.shrubs.trees import FEATURE, LEAVES, LEFT, NODES, VALUE
+from riparian.models.simd import WIDTH
 
 INNER = 1  # in Scratch.stack: the node looks for a test
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.shrubs.blend import Blend
-from models.shrubs.shrubs import Shrubs
-from models.shrubs.trees import FEATURE, KNOWN, LEFT, VALUE
-from models.shrubs.window import FILLED, MEMBERS, ORIGIN
+from riparian.models.contract import Floats
+from riparian.models.shrubs.blend import Blend
+from riparian.models.shrubs.shrubs import Shrubs
+from riparian.models.shrubs.trees import FEATURE, KNOWN, LEFT, VALUE
+from riparian.models.shrubs.window import FILLED, MEMBERS, ORIGIN
 
 
 def describe(windows: Sequence[Shrubs], blend: Blend) -> list[dict[str, Any]]:

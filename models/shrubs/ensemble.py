@@ -13,17 +13,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Learner, Program, Schema
-from models.joined import joined
-from models.layout import Layout
-from models.observers import check_growth
-from models.shrubs.blend import Blend, blend_votes, even
-from models.shrubs.description import describe
-from models.shrubs.members import CROSS_ENTROPY, MSE
-from models.shrubs.shrubs import PackedShrubs, Settings, Shrubs
-from models.shrubs.trees import Packed
-from models.shrubs.window import FILLED, MEMBERS, PackedWindow
-from models.threads import WORTH_A_THREAD, share
+from riparian.models.contract import Floats, Learner, Program, Schema
+from riparian.models.joined import joined
+from riparian.models.layout import Layout
+from riparian.models.observers import check_growth
+from riparian.models.shrubs.blend import Blend, blend_votes, even
+from riparian.models.shrubs.description import describe
+from riparian.models.shrubs.members import CROSS_ENTROPY, MSE
+from riparian.models.shrubs.shrubs import PackedShrubs, Settings, Shrubs
+from riparian.models.shrubs.trees import Packed
+from riparian.models.shrubs.window import FILLED, MEMBERS, PackedWindow
+from riparian.models.threads import WORTH_A_THREAD, share
 
 LOSSES = {"mse": MSE, "cross-entropy": CROSS_ENTROPY}
 RATIO = 4  # of the length of one window to that of the next

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
 
 def check(task: str, parameters: Mapping[str, Any]) -> None:
@@ -15,7 +15,7 @@ def check(task: str, parameters: Mapping[str, Any]) -> None:
 ENTRIES = (
     Entry(
         name="shrub-ensemble",
-        cls="models.shrubs.ensemble:ShrubEnsemble",
+        cls="riparian.models.shrubs.ensemble:ShrubEnsemble",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter("n_trees", int, 32, 1, 10_000, text="most trees of a window that vote"),
@@ -52,6 +52,6 @@ ENTRIES = (
         ),
         paper="S. Buschjäger, S. Hess and K. Morik: Shrub ensembles for online classification. AAAI 2022.",
         text="Small trees grown on a sliding window, kept by weights that are learned. Follows drift at once.",
-        check="models.shrubs.entries:check",
+        check="riparian.models.shrubs.entries:check",
     ),
 )

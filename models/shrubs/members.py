@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.kernel import kernel
-from models.shrubs.simplex import in_order, project
-from models.simd import WIDTH, load, spread, store
+from riparian.models.contract import Floats
+from riparian.models.kernel import kernel
+from riparian.models.shrubs.simplex import in_order, project
+from riparian.models.simd import WIDTH, load, spread, store
 
 MSE, CROSS_ENTROPY = 0, 1
 LEAST_PROBABILITY = 0.01  # below it the gradient of the cross-entropy is that at this probability

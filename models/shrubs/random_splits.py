@@ -8,11 +8,11 @@ four thresholds are drawn as if there were none; after a tie those behind it are
 
 import numpy as np
 
-from models.kernel import kernel
-from models.randomness import advanced, below, in_unit, uniform
-from models.shrubs.splits import SHARES, TWO, one_moment
-from models.shrubs.trees import KNOWN
-from models.simd import WIDTH, load, select, spread, store, where_less
+from riparian.models.kernel import kernel
+from riparian.models.randomness import advanced, below, in_unit, uniform
+from riparian.models.shrubs.splits import SHARES, TWO, one_moment
+from riparian.models.shrubs.trees import KNOWN
+from riparian.models.simd import WIDTH, load, select, spread, store, where_less
 
 FEW = 8  # rows; of fewer, tests tie so often that one feature after the other takes less time
 # Rows of `lanes`. MOST is GREATEST, or infinity where a value is missing. NUMERIC is 1, or 0 of a nominal feature.

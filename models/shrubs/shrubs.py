@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import LARGEST_TARGET, PREDICT, Floats, Program, Schema
-from models.kernel import kernel
-from models.randomness import seeded, uniform
-from models.shrubs.cart import Scratch, grow, room_to_grow
-from models.shrubs.members import (
+from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Program, Schema
+from riparian.models.kernel import kernel
+from riparian.models.randomness import seeded, uniform
+from riparian.models.shrubs.cart import Scratch, grow, room_to_grow
+from riparian.models.shrubs.members import (
     Members,
     descend,
     enter,
@@ -26,8 +26,8 @@ from models.shrubs.members import (
     weigh_item,
     weigh_newest,
 )
-from models.shrubs.splits import kind_of
-from models.shrubs.trees import (
+from riparian.models.shrubs.splits import kind_of
+from riparian.models.shrubs.trees import (
     LEAVES,
     NODES,
     Packed,
@@ -39,7 +39,7 @@ from models.shrubs.trees import (
     room_for_trees,
     unpack_trees,
 )
-from models.shrubs.window import (
+from riparian.models.shrubs.window import (
     FILLED,
     HEAD,
     LEARNED,

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.kernel import kernel
-from models.simd import select
+from riparian.models.contract import Floats
+from riparian.models.kernel import kernel
+from riparian.models.simd import select
 
 KNOWN = np.finfo(np.float64).max  # a threshold that only missing values exceed
 

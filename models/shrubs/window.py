@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Schema
-from models.kernel import kernel
-from models.running_scale import held
-from models.simd import WIDTH
+from riparian.models.contract import Floats, Schema
+from riparian.models.kernel import kernel
+from riparian.models.running_scale import held
+from riparian.models.simd import WIDTH
 
 # Places in `counts`.
 LEARNED, FILLED, HEAD, MEMBERS = range(4)

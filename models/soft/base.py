@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models import observers
-from models.contract import Floats, Learner, Program, Schema
-from models.kernel import GROW
-from models.layout import Layout, Paths
-from models.regression.observers import lay_out as lay_out_values
-from models.soft.choice import Pool, pool_of
-from models.soft.forest import (
+from riparian.models import observers
+from riparian.models.contract import Floats, Learner, Program, Schema
+from riparian.models.kernel import GROW
+from riparian.models.layout import Layout, Paths
+from riparian.models.regression.observers import lay_out as lay_out_values
+from riparian.models.soft.choice import Pool, pool_of
+from riparian.models.soft.forest import (
     BLOCK,
     DEPTH,
     FEATURE,
@@ -46,10 +46,10 @@ from models.soft.forest import (
     transfer,
     used,
 )
-from models.soft.growth import N_SPLIT_POINTS
-from models.soft.inputs import pull_back
-from models.soft.program import run
-from models.soft.transparency import described, important_features
+from riparian.models.soft.growth import N_SPLIT_POINTS
+from riparian.models.soft.inputs import pull_back
+from riparian.models.soft.program import run
+from riparian.models.soft.transparency import described, important_features
 
 
 def settings_of(schema: Schema, p: Mapping[str, Any]) -> list[float]:

@@ -46,7 +46,7 @@ def candidates(task: str, parameters: Mapping[str, Any]) -> tuple[str, list[dict
     task : of the pool. parameters : of the pool, valid one by one. ValueError names the pool's parameter,
     what was found and what would do.
     """
-    from models.registry import FOREIGN, validate
+    from riparian.models.registry import FOREIGN, validate
 
     of, text = parameters["of"], parameters["candidates"]
     if of == AUTO:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.kernel import kernel
-from models.randomness import below, seeded
-from models.running_scale import held
+from riparian.models.contract import Floats
+from riparian.models.kernel import kernel
+from riparian.models.randomness import below, seeded
+from riparian.models.running_scale import held
 
 # Places in Pool.state: the model that predicts; labels learned.
 BEST, LEARNED = range(2)

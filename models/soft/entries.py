@@ -1,6 +1,6 @@
 """The registry's entries of soft trees."""
 
-from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
 _TEL = (
     "H. Hazimeh, N. Ponomareva, P. Mol, Z. Tan and R. Mazumder: The tree ensemble layer: differentiability meets "
@@ -15,7 +15,7 @@ _ADAM = (
 ENTRIES = (
     Entry(
         name="soft-hoeffding-tree",
-        cls="models.soft.tree:SoftHoeffdingTree",
+        cls="riparian.models.soft.tree:SoftHoeffdingTree",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter("max_depth", int, 7, 0, 12, text="leaves at this depth do not split (root: 0); bounds memory"),
@@ -37,7 +37,7 @@ ENTRIES = (
     ),
     Entry(
         name="soft-tree",
-        cls="models.soft.soft_tree:SoftTree",
+        cls="riparian.models.soft.soft_tree:SoftTree",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter("depth", int, 5, 0, 12, text="of all leaves; bounds memory"),
@@ -47,11 +47,11 @@ ENTRIES = (
         ),
         paper=_TEL,
         text="Soft trees of fixed depth: one, or the sum of an ensemble, learned by gradient descent.",
-        check="models.soft.bounds:check",
+        check="riparian.models.soft.bounds:check",
     ),
     Entry(
         name="model-pool",
-        cls="models.soft.pool:ModelPool",
+        cls="riparian.models.soft.pool:ModelPool",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter(
@@ -70,6 +70,6 @@ ENTRIES = (
         paper="N. Gunasekara, H. M. Gomes, B. Pfahringer and A. Bifet: Online hyperparameter optimization for "
         "streaming neural networks. IJCNN 2022.",
         text="Candidates of other parameters: those with the least loss learn, the best one predicts.",
-        check="models.soft.candidates:check",
+        check="riparian.models.soft.candidates:check",
     ),
 )

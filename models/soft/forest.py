@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models import observers
-from models.contract import Floats, Schema
-from models.hoeffding.nodes import enlarge
-from models.randomness import seeded, uniform
-from models.regression.observers import lay_out as lay_out_values
-from models.regression.observers import transfer as transfer_values
+from riparian.models import observers
+from riparian.models.contract import Floats, Schema
+from riparian.models.hoeffding.nodes import enlarge
+from riparian.models.randomness import seeded, uniform
+from riparian.models.regression.observers import lay_out as lay_out_values
+from riparian.models.regression.observers import transfer as transfer_values
 
 Ints = NDArray[np.int32]
 

@@ -20,9 +20,9 @@ import math
 
 import numpy as np
 
-from models.kernel import kernel
-from models.simd import each, load, magnitude, of_four, spread, square_root, store, where_less
-from models.soft.forest import (
+from riparian.models.kernel import kernel
+from riparian.models.simd import each, load, magnitude, of_four, spread, square_root, store, where_less
+from riparian.models.soft.forest import (
     FEATURE,
     FIRST,
     GATE,

@@ -20,10 +20,10 @@ import math
 
 import numpy as np
 
-from models.evenness import evenness
-from models.kernel import kernel
-from models.simd import each, load, of_four, square_root, store
-from models.soft.forest import (
+from riparian.models.evenness import evenness
+from riparian.models.kernel import kernel
+from riparian.models.simd import each, load, of_four, square_root, store
+from riparian.models.soft.forest import (
     FIRST_MOMENT,
     GATE,
     S_BETA1,

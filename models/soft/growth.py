@@ -31,12 +31,12 @@ What follows a split is a choice, since the paper leaves it open:
 
 import math
 
-from models.hoeffding.split import FEATURE as BEST
-from models.hoeffding.split import INFO_GAIN, MERIT, SECOND, best_split, branch
-from models.hoeffding.split import VALUE as BEST_VALUE
-from models.kernel import kernel
-from models.regression.observers import MEAN_FALSE, MEAN_TRUE, N_FALSE, N_TRUE, divide
-from models.soft.forest import (
+from riparian.models.hoeffding.split import FEATURE as BEST
+from riparian.models.hoeffding.split import INFO_GAIN, MERIT, SECOND, best_split, branch
+from riparian.models.hoeffding.split import VALUE as BEST_VALUE
+from riparian.models.kernel import kernel
+from riparian.models.regression.observers import MEAN_FALSE, MEAN_TRUE, N_FALSE, N_TRUE, divide
+from riparian.models.soft.forest import (
     BLOCK,
     DEPTH,
     EVALUATED,
@@ -57,7 +57,7 @@ from models.soft.forest import (
     VALUE,
     WEIGHT,
 )
-from models.soft.gates import normalised
+from riparian.models.soft.gates import normalised
 
 N_SPLIT_POINTS = 10
 MIN_BRANCH_FRACTION = 0.01

@@ -13,9 +13,9 @@ split test of a gate is a step: it adds nothing but at its threshold, where ther
 
 import numpy as np
 
-from models.kernel import kernel
-from models.soft.forest import GATE, SCALE_INVERSE, WEIGHT
-from models.soft.gates import CLIP, HUGE, forward, normalise, read_row
+from riparian.models.kernel import kernel
+from riparian.models.soft.forest import GATE, SCALE_INVERSE, WEIGHT
+from riparian.models.soft.gates import CLIP, HUGE, forward, normalise, read_row
 
 
 @kernel

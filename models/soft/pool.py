@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
-from models.description import moved
-from models.layout import Layout
-from models.observers import check_growth
-from models.registry import create, find
-from models.restoring import restore
-from models.soft.base import Models, SoftModel, settings_of, size_of
-from models.soft.candidates import candidates as combined
-from models.soft.choice import BEST, LEARNED, account, choose, loss_of, pool_of
-from models.soft.forest import used
-from models.soft.program import teachable
-from models.soft.transparency import described
+from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from riparian.models.description import moved
+from riparian.models.layout import Layout
+from riparian.models.observers import check_growth
+from riparian.models.registry import create, find
+from riparian.models.restoring import restore
+from riparian.models.soft.base import Models, SoftModel, settings_of, size_of
+from riparian.models.soft.candidates import candidates as combined
+from riparian.models.soft.choice import BEST, LEARNED, account, choose, loss_of, pool_of
+from riparian.models.soft.forest import used
+from riparian.models.soft.program import teachable
+from riparian.models.soft.transparency import described
 
 POOL_FIELDS = ("faded", "state", "learned", "random")  # of Pool, what is state
 

@@ -11,14 +11,14 @@ import math
 
 import numpy as np
 
-from models.contract import LARGEST_TARGET, LEARN, PREDICT
-from models.kernel import DONE, GROW, kernel
-from models.observers import observe
-from models.regression.leaf import ORIGIN
-from models.regression.observers import observe as observe_value
-from models.running_scale import held
-from models.soft.choice import BEST, LEARNING, account, choose, loss_of
-from models.soft.forest import (
+from riparian.models.contract import LARGEST_TARGET, LEARN, PREDICT
+from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.observers import observe
+from riparian.models.regression.leaf import ORIGIN
+from riparian.models.regression.observers import observe as observe_value
+from riparian.models.running_scale import held
+from riparian.models.soft.choice import BEST, LEARNING, account, choose, loss_of
+from riparian.models.soft.forest import (
     BLOCK,
     EVALUATED,
     N_BLOCKS,
@@ -30,9 +30,9 @@ from models.soft.forest import (
     S_REGRESSION,
     SEEN,
 )
-from models.soft.gates import forward, normalise, read_row, rescale, softmax
-from models.soft.gradient import backward, rate_of
-from models.soft.growth import try_split, try_split_values
+from riparian.models.soft.gates import forward, normalise, read_row, rescale, softmax
+from riparian.models.soft.gradient import backward, rate_of
+from riparian.models.soft.growth import try_split, try_split_values
 
 HEAVIEST = 1e100  # of a loss: the square of its gradient is finite
 

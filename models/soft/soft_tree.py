@@ -1,6 +1,6 @@
 """Soft trees of fixed depth: the tree ensemble layer (TEL)."""
 
-from models.soft.base import SoftModel
+from riparian.models.soft.base import SoftModel
 
 
 class SoftTree(SoftModel):

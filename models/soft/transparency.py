@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Schema
-from models.soft.forest import (
+from riparian.models.contract import Floats, Schema
+from riparian.models.soft.forest import (
     DEPTH,
     FEATURE,
     FIRST,
@@ -33,8 +33,8 @@ from models.soft.forest import (
     Forest,
     encode,
 )
-from models.soft.gates import CLIP, HUGE
-from models.soft.program import T_N
+from riparian.models.soft.gates import CLIP, HUGE
+from riparian.models.soft.program import T_N
 
 
 def parts(weights: Floats, forest: Forest, model: int, schema: Schema) -> Floats:

@@ -1,6 +1,6 @@
 """The soft Hoeffding tree (SoHoT)."""
 
-from models.soft.base import SoftModel
+from riparian.models.soft.base import SoftModel
 
 
 class SoftHoeffdingTree(SoftModel):

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Schema
-from models.kernel import kernel
-from models.streaming_forest.false_roots import NODES
+from riparian.models.contract import Schema
+from riparian.models.kernel import kernel
+from riparian.models.streaming_forest.false_roots import NODES
 
 
 def describe_tree(arrays: Sequence[NDArray[Any]], schema: Schema) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The registry's entries of streaming decision trees and forests."""
 
-from models.entry import CLASSIFICATION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, Entry, Parameter
 
 BATCH_SIZE = Parameter("batch_size", int, 30, 1, 1_000_000, text="labels that are learned together; the paper has 100")
 KEPT = Parameter(
@@ -21,7 +21,7 @@ SDF_PAPER = (
 ENTRIES = (
     Entry(
         name="streaming-decision-tree",
-        cls="models.streaming_forest.forest:StreamingDecisionTree",
+        cls="riparian.models.streaming_forest.forest:StreamingDecisionTree",
         tasks=(CLASSIFICATION,),
         parameters=(
             BATCH_SIZE._replace(default=100),
@@ -35,7 +35,7 @@ ENTRIES = (
     ),
     Entry(
         name="streaming-decision-forest",
-        cls="models.streaming_forest.forest:StreamingDecisionForest",
+        cls="riparian.models.streaming_forest.forest:StreamingDecisionForest",
         tasks=(CLASSIFICATION,),
         parameters=(
             Parameter("n_trees", int, 30, 1, 10_000, text="trees that vote; the paper has 100"),

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
-from models.draws import poisson, uniform_at
-from models.kernel import kernel
-from models.streaming_forest.node_tests import best_category, best_threshold, sort_values
-from models.words import zeros_below
+from riparian.models.contract import Floats
+from riparian.models.draws import poisson, uniform_at
+from riparian.models.kernel import kernel
+from riparian.models.streaming_forest.node_tests import best_category, best_threshold, sort_values
+from riparian.models.words import zeros_below
 
 FEW = 12  # rows; so few are sorted sooner than they are found in the window's order
 WORD = 64  # bits

@@ -17,13 +17,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
-from models.description import moved
-from models.draws import key
-from models.layout import Layout, Paths
-from models.observers import check_growth
-from models.streaming_forest.description import depth_of, describe_tree
-from models.streaming_forest.false_roots import (
+from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from riparian.models.description import moved
+from riparian.models.draws import key
+from riparian.models.layout import Layout, Paths
+from riparian.models.observers import check_growth
+from riparian.models.streaming_forest.description import depth_of, describe_tree
+from riparian.models.streaming_forest.false_roots import (
     LEAVES,
     NODES,
     Forest,
@@ -39,7 +39,7 @@ from models.streaming_forest.false_roots import (
     vote,
     with_room,
 )
-from models.threads import share
+from riparian.models.threads import share
 
 BOOTSTRAP, FEATURES = 1, 2  # what draws are for
 FADING = 0.9  # of the trees' quality, each batch

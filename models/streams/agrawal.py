@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from models.kernel import kernel
-from models.randomness import below, seeded, uniform
-from models.streams import Source
+from riparian.models.kernel import kernel
+from riparian.models.randomness import below, seeded, uniform
+from riparian.models.streams import Source
 
 NAMES = ("salary", "commission", "age", "elevel", "car", "zipcode", "hvalue", "hyears", "loan")
 N_VALUES = (0, 0, 0, 5, 20, 9, 0, 0, 0)

@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kernel import kernel
-from models.randomness import seeded, uniform
-from models.streams import Floats, Source
+from riparian.models.kernel import kernel
+from riparian.models.randomness import seeded, uniform
+from riparian.models.streams import Floats, Source
 
 
 def drifting(first: Source, second: Source, at: int, width: int = 0, seed: int = 0) -> Source:

@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from models.kernel import kernel
-from models.randomness import normal, seeded, uniform
-from models.streams import Source, numbered
+from riparian.models.kernel import kernel
+from riparian.models.randomness import normal, seeded, uniform
+from riparian.models.streams import Source, numbered
 
 N_FEATURES = 10
 # rows are functions: the features of the sine (two), of the square, and of the lines of slope 10 and 5

@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from models.kernel import kernel
-from models.randomness import seeded, uniform
-from models.streams import Source, numbered
+from riparian.models.kernel import kernel
+from riparian.models.randomness import seeded, uniform
+from riparian.models.streams import Source, numbered
 
 
 def source(

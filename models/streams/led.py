@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from models.kernel import kernel
-from models.randomness import below, seeded, uniform
-from models.streams import Source
+from riparian.models.kernel import kernel
+from riparian.models.randomness import below, seeded, uniform
+from riparian.models.streams import Source
 
 N_SEGMENTS = 7
 # rows are digits: upper, upper left, upper right, middle, lower left, lower right, lower segment

@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from models.kernel import kernel
-from models.randomness import below, seeded, uniform
-from models.streams import Source, numbered
+from riparian.models.kernel import kernel
+from riparian.models.randomness import below, seeded, uniform
+from riparian.models.streams import Source, numbered
 
 N_CLASSES = 4
 SIDE = 0.05

@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kernel import kernel
-from models.randomness import below, normal, seeded, uniform
-from models.streams import Source, numbered
+from riparian.models.kernel import kernel
+from riparian.models.randomness import below, normal, seeded, uniform
+from riparian.models.streams import Source, numbered
 
 
 def source(

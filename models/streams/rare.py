@@ -7,9 +7,9 @@ finds all of class 1 without many of class 0. Own; the mixture of kinds is to be
 
 from functools import partial
 
-from models.kernel import kernel
-from models.randomness import normal, seeded, uniform
-from models.streams import Source, numbered
+from riparian.models.kernel import kernel
+from riparian.models.randomness import normal, seeded, uniform
+from riparian.models.streams import Source, numbered
 
 N_FEATURES = 8
 N_FUNCTIONS = 2

@@ -8,8 +8,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models.entry import CLASSIFICATION, REGRESSION, Parameter, checked, suggest
-from models.streams import Source
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Parameter, checked, suggest
+from riparian.models.streams import Source
 
 
 class Entry(NamedTuple):
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
     @property
     def module(self) -> str:
-        return f"models.streams.{self.name.replace('-', '_')}"
+        return f"riparian.models.streams.{self.name.replace('-', '_')}"
 
     def source(self, seed: int = 0, **parameters: Any) -> Source:
         """Open the stream (and import numba). ValueError where parameters do not fit together."""
@@ -204,7 +204,7 @@ def open_source(
     for k, drift in enumerate(drifts, 1):
         if drift.at <= before:
             raise ValueError(f"a drift at {drift.at} comes after one at {before}: give them in order, from 1 on")
-        from models.streams.concept_drift import drifting
+        from riparian.models.streams.concept_drift import drifting
 
         concept = entry.source(seed + (2 * k << 40), **validate(name, own | dict(drift.parameters)))
         opened = drifting(opened, concept, drift.at, drift.width, seed + (2 * k + 1 << 40))

@@ -7,9 +7,9 @@ MOA's SEAGenerator.
 
 from functools import partial
 
-from models.kernel import kernel
-from models.randomness import seeded, uniform
-from models.streams import Source, numbered
+from riparian.models.kernel import kernel
+from riparian.models.randomness import seeded, uniform
+from riparian.models.streams import Source, numbered
 
 THRESHOLDS = (8.0, 9.0, 7.0, 9.5)
 

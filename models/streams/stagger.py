@@ -7,9 +7,9 @@ concept. No noise.
 
 from functools import partial
 
-from models.kernel import kernel
-from models.randomness import below, seeded
-from models.streams import Source
+from riparian.models.kernel import kernel
+from riparian.models.randomness import below, seeded
+from riparian.models.streams import Source
 
 NAMES = ("size", "colour", "shape")
 SMALL, RED, GREEN, CIRCLE = 0.0, 0.0, 2.0, 0.0

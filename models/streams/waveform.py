@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from models.kernel import kernel
-from models.randomness import below, normal, seeded, uniform
-from models.streams import Source, numbered
+from riparian.models.kernel import kernel
+from riparian.models.randomness import below, normal, seeded, uniform
+from riparian.models.streams import Source, numbered
 
 N_POINTS = 21
 PEAKS = (6, 14, 10)

@@ -2,12 +2,12 @@
 
 from types import SimpleNamespace
 
-from app.page import telling
-from app.page.view import HOUR_MS, StreamView
-from app.stream_file.spec import loads
-from topics import reports
-from topics.names import dead_letter_headers
-from topics.records import DriftRecord, MetricsRecord, PartitionRecord, Shift
+from riparian.app.page import telling
+from riparian.app.page.view import HOUR_MS, StreamView
+from riparian.app.stream_file.spec import loads
+from riparian.topics import reports
+from riparian.topics.names import dead_letter_headers
+from riparian.topics.records import DriftRecord, MetricsRecord, PartitionRecord, Shift
 
 NOW = 1_790_000_000_000
 STREAM = """

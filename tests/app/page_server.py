@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from app.kafka.connection import Connection
-from app.page.models import ModelPages
-from app.page.server import Page, serve
-from app.page.store import Store
-from app.page.view import StreamView
-from app.page.watch import Watch
+from riparian.app.kafka.connection import Connection
+from riparian.app.page.models import ModelPages
+from riparian.app.page.server import Page, serve
+from riparian.app.page.store import Store
+from riparian.app.page.view import StreamView
+from riparian.app.page.watch import Watch
 from tests.app.page_records import view_of
 
 

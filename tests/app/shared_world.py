@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Script
-from app.partition.outcome import Outcome
-from app.partition.sharing import records
-from app.stream_file.spec import Spec, build
-from topics import commands
-from topics.commands import Command, EventRecord
-from topics.learned import LearnedCommand, LearnedRecord, read, write
-from topics.names import CONTROL, FEATURES, LABELS, LEARNED
-from topics.records import RawBatch
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.sharing import records
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics import commands
+from riparian.topics.commands import Command, EventRecord
+from riparian.topics.learned import LearnedCommand, LearnedRecord, read, write
+from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
+from riparian.topics.records import RawBatch
 
 RESETS: dict[str, Any] = {"detectors": {"page-hinkley": {"threshold": 2, "min_values": 5}}, "on_drift": "reset"}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAuthorizationFailedError
 
-from app.kafka import refusal
-from app.kafka.reading import close
-from app.worker import runner, transport
+from riparian.app.kafka import refusal
+from riparian.app.kafka.reading import close
+from riparian.app.worker import runner, transport
 from tests.app.test_runner import runner_of, spec
 
 __all__ = ["spec"]

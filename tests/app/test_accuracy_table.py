@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from app.dataset.data import DataFile
-from app.evaluation.evaluate import evaluate, problem_for, spec_for
 from benchmarks import accuracy, record
-from models.registry import REGISTRY
+from riparian.app.dataset.data import DataFile
+from riparian.app.evaluation.evaluate import evaluate, problem_for, spec_for
+from riparian.models.registry import REGISTRY
 
 GENERATED = ";".join(accuracy.GENERATED)
 

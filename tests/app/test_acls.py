@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.cli.parsing import WITH_RIGHTS
-from app.kafka.acls import COPIERS, COPIES, GROUP, OWNERS, RIGHTS, SOURCES, STATE
+from riparian.app.cli import cli
+from riparian.app.cli.parsing import WITH_RIGHTS
+from riparian.app.kafka.acls import COPIERS, COPIES, GROUP, OWNERS, RIGHTS, SOURCES, STATE
+from riparian.topics.names import INPUTS, LEARNED, OUTPUTS, STEERING
 from tests.broker.harness import stream_file
-from topics.names import INPUTS, LEARNED, OUTPUTS, STEERING
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 

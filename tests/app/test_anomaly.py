@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.errors import SpecError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.stream_file.spec import build
-from models.auroc import areas
-from models.contract import PREDICT, Program, Schema
-from models.decision import Threshold
-from models.registry import create
+from riparian.app.cli import cli
+from riparian.app.errors import SpecError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.stream_file.spec import build
+from riparian.models.auroc import areas
+from riparian.models.contract import PREDICT, Program, Schema
+from riparian.models.decision import Threshold
+from riparian.models.registry import create
+from riparian.topics.records import RawBatch
 from tests.app.test_learner import fold, records
-from topics.records import RawBatch
 
 STREAM = {
     "name": "s",

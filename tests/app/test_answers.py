@@ -7,7 +7,7 @@ import pytest
 from aiokafka.protocol.fetch import FetchRequest
 from faust.types import TP
 
-from app.worker.answers import BURST, FETCH_SECONDS, SMALL_BYTES, Answers
+from riparian.app.worker.answers import BURST, FETCH_SECONDS, SMALL_BYTES, Answers
 
 F, L = TP("f", 0), TP("l", 0)
 

@@ -14,11 +14,11 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.dataset.arrow import ArrowFile, DataFiles, open_data
-from app.dataset.data import DataFile
-from app.dataset.dated import DatedFile
-from app.errors import DataError
+from riparian.app.cli import cli
+from riparian.app.dataset.arrow import ArrowFile, DataFiles, open_data
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.dated import DatedFile
+from riparian.app.errors import DataError
 
 N = 3000
 

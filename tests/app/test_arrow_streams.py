@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.partition.merge import EVERYTHING
-from app.state.audit import _Audit
-from app.stream_file.spec import build
-from app.worker.letters import letters
+from riparian.app.partition.merge import EVERYTHING
+from riparian.app.state.audit import _Audit
+from riparian.app.stream_file.spec import build
+from riparian.app.worker.letters import letters
+from riparian.topics.names import HEADER_DETAIL, HEADER_INDEX, HEADER_OFFSET, HEADER_REASON
+from riparian.topics.places import BITS
+from riparian.topics.records import RawBatch
 from tests.app import test_places as places
 from tests.app.test_audit import Row
 from tests.topics.arrow_records import stream as written
-from topics.names import HEADER_DETAIL, HEADER_INDEX, HEADER_OFFSET, HEADER_REASON
-from topics.places import BITS
-from topics.records import RawBatch
 
 STREAM = {**places.STREAM, "record": {"x": ""}}
 MIXED = [

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.errors import RegistryError, StateError, UnreachableError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Release
-from app.registry.asking import Asking, readied
-from app.registry.client import MOST_ASKED
-from app.registry.questions import Questions
-from app.stream_file.spec import Spec, build
-from topics.records import RawBatch, Unknown
-from topics.schemas import AVRO, MOST_KNOWN, Key, Schema
-from topics.slices import Slices
+from riparian.app.errors import RegistryError, StateError, UnreachableError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge, Release
+from riparian.app.registry.asking import Asking, readied
+from riparian.app.registry.client import MOST_ASKED
+from riparian.app.registry.questions import Questions
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.records import RawBatch, Unknown
+from riparian.topics.schemas import AVRO, MOST_KNOWN, Key, Schema
+from riparian.topics.slices import Slices
 
 FEATURES = Schema(AVRO, json.dumps({"type": "record", "name": "F", "fields": [
     {"name": "id", "type": "string"}, {"name": "x", "type": {"type": "record", "name": "X", "fields": [

@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import StateError
-from app.partition.changes import next_origin
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Ends, Merge
-from app.partition.state import Snapshot
-from app.state import checkpoint
-from app.state.audit import Compared, _Audit, _begin
-from app.state.proof import Proof, longest_ascent
-from app.state.transfer import Version
-from app.stream_file.spec import Spec, build
+from riparian.app.errors import StateError
+from riparian.app.partition.changes import next_origin
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Ends, Merge
+from riparian.app.partition.state import Snapshot
+from riparian.app.state import checkpoint
+from riparian.app.state.audit import Compared, _Audit, _begin
+from riparian.app.state.proof import Proof, longest_ascent
+from riparian.app.state.transfer import Version
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.names import INPUTS
+from riparian.topics.records import RawBatch
 from tests.app.test_learner import STREAM, records
-from topics.names import INPUTS
-from topics.records import RawBatch
 
 N = 150
 JOIN = {"horizon": "150ms", "max_pending": 60, "max_labels": 40}

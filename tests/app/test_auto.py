@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli.check import command
-from app.cli.worker import remarks
-from app.errors import SpecError, StateError
-from app.partition.changes import reconcile
-from app.partition.learner import PartitionLearner
-from app.stream_file import spec as spec_module
-from app.stream_file.lineup import values_of
-from app.stream_file.reference import json_schema
-from app.stream_file.spec import Spec, build
-from models import auto
-from models import auto_costs as costs
-from models.auto import Resolved, resolve
-from models.auto_costs import Shape
-from models.auto_values import Values
-from models.contract import Schema
-from models.memory import live_bytes
-from models.registry import REGISTRY, create, validate
+from riparian.app.cli.check import command
+from riparian.app.cli.worker import remarks
+from riparian.app.errors import SpecError, StateError
+from riparian.app.partition.changes import reconcile
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file import spec as spec_module
+from riparian.app.stream_file.lineup import values_of
+from riparian.app.stream_file.reference import json_schema
+from riparian.app.stream_file.spec import Spec, build
+from riparian.models import auto
+from riparian.models import auto_costs as costs
+from riparian.models.auto import Resolved, resolve
+from riparian.models.auto_costs import Shape
+from riparian.models.auto_values import Values
+from riparian.models.contract import Schema
+from riparian.models.memory import live_bytes
+from riparian.models.registry import REGISTRY, create, validate
 from tests.models.contract.worlds import learn, rows
 
 STREAM: dict[str, Any] = {

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.cli.backtest import _show
-from app.state.backtest import _recorded, of_models
-from app.stream_file.spec import Spec, build
+from riparian.app.cli.backtest import _show
+from riparian.app.state.backtest import _recorded, of_models
+from riparian.app.stream_file.spec import Spec, build
 
 N = 100
 

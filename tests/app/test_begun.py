@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.errors import StateError
-from app.partition.arrays import under
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Merge
-from app.partition.sharing import STATE
-from app.state import checkpoint, portable
-from app.state.portable import Exported, begun, encoded, learned_from
-from app.stream_file.spec import Spec
+from riparian.app.errors import StateError
+from riparian.app.partition.arrays import under
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Merge
+from riparian.app.partition.sharing import STATE
+from riparian.app.state import checkpoint, portable
+from riparian.app.state.portable import Exported, begun, encoded, learned_from
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import FEATURES, LABELS
 from tests.app.shared_world import World, lived, rows, stream
-from topics.names import FEATURES, LABELS
 
 KINDS = {"own": (1, "partition"), "owns": (3, "partition"), "shared": (3, "shared"), "one shared": (1, "shared")}
 ELSEWHERE = {"topics": {"features": "wide-features", "labels": "wide-labels"}}

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EMPTY, EVERYTHING, Merge, Release
-from app.partition.sharing import records
-from app.stream_file.spec import Spec, build
-from app.worker.behind import Behind
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EMPTY, EVERYTHING, Merge, Release
+from riparian.app.partition.sharing import records
+from riparian.app.stream_file.spec import Spec, build
+from riparian.app.worker.behind import Behind
+from riparian.topics.learned import write
+from riparian.topics.names import FEATURES, LABELS, LEARNED
+from riparian.topics.records import RawBatch
 from tests.app.shared_world import lacked
-from topics.learned import write
-from topics.names import FEATURES, LABELS, LEARNED
-from topics.records import RawBatch
 
 
 def stream(learning: Any, **fields: Any) -> Spec:

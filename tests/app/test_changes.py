@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.errors import StateError
-from app.partition.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Release
-from app.partition.outcome import Outcome
-from app.state import checkpoint
-from app.state.checkpoint import Encoder
-from app.stream_file.spec import Spec, build
-from models.contract import Schema
-from models.registry import REGISTRY, create, validate
+from riparian.app.cli import cli
+from riparian.app.errors import StateError
+from riparian.app.partition.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge, Release
+from riparian.app.partition.outcome import Outcome
+from riparian.app.state import checkpoint
+from riparian.app.state.checkpoint import Encoder
+from riparian.app.stream_file.spec import Spec, build
+from riparian.models.contract import Schema
+from riparian.models.registry import REGISTRY, create, validate
+from riparian.topics.records import RawBatch
 from tests.app.test_learner import records
-from topics.records import RawBatch
 
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES: dict[str, Any] = {"a": "numeric", "c": {"type": "nominal", "max_values": 20}, "b": "boolean"}

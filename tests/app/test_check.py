@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from app.cli.check import command, waiting_bytes
-from app.errors import BrokerError, SpecError
-from app.kafka.connection import Connection
-from app.stream_file.reference import BEGIN, END, json_schema, markdown, refreshed
-from app.stream_file.spec import Spec, build, load
-from app.stream_file.strict_yaml import read_yaml
-from models.registry import REGISTRY
-from topics.records import REASONS
-from topics.vocabulary import MAX_TEXT
+from riparian.app.cli.check import command, waiting_bytes
+from riparian.app.errors import BrokerError, SpecError
+from riparian.app.kafka.connection import Connection
+from riparian.app.stream_file.reference import BEGIN, END, json_schema, markdown, refreshed
+from riparian.app.stream_file.spec import Spec, build, load
+from riparian.app.stream_file.strict_yaml import read_yaml
+from riparian.models.registry import REGISTRY
+from riparian.topics.records import REASONS
+from riparian.topics.vocabulary import MAX_TEXT
 
 ROOT = Path(__file__).resolve().parents[2]
 ELEC = ROOT / "examples" / "elec.yaml"
@@ -102,8 +102,8 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
 
 
 def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from app.kafka import admin, compaction, keys, replicas, rights, timestamps
-    from app.state import loading
+    from riparian.app.kafka import admin, compaction, keys, replicas, rights, timestamps
+    from riparian.app.state import loading
 
     async def there(*arguments: Any, **options: Any) -> None: ...
 
@@ -241,7 +241,7 @@ DOCUMENT = (ROOT / "docs" / "stream-file.md").read_text(encoding="utf-8")
 
 
 def test_the_document_is_up_to_date() -> None:
-    assert refreshed(DOCUMENT) == DOCUMENT, "run python -m app.stream_file.reference"
+    assert refreshed(DOCUMENT) == DOCUMENT, "run python -m riparian.app.stream_file.reference"
 
 
 def test_the_document_has_every_field() -> None:

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from app.errors import StateError
-from app.partition.state import Snapshot
-from app.state import checkpoint
-from app.state.checkpoint import CHUNK_BYTES, Encoder
+from riparian.app.errors import StateError
+from riparian.app.partition.state import Snapshot
+from riparian.app.state import checkpoint
+from riparian.app.state.checkpoint import CHUNK_BYTES, Encoder
 
 
 def encode(encoder: Encoder, arrays, written=(), **cut) -> checkpoint.Encoded:

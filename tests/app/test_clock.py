@@ -5,11 +5,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.partition.clock import BOUND_MS, LATEST_MS, Clock, orders
-from app.partition.merge import Buffer
+from riparian.app.partition.clock import BOUND_MS, LATEST_MS, Clock, orders
+from riparian.app.partition.merge import Buffer
+from riparian.topics.names import TIMESTAMP_AFTER_MS
+from riparian.topics.records import RawBatch
 from tests.app.naive_clock import naive_effective, naive_times
-from topics.names import TIMESTAMP_AFTER_MS
-from topics.records import RawBatch
 
 START = 1_760_000_000_000
 YEAR_9000 = 221_845_392_000_000

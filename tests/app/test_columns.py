@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.errors import StateError
-from app.partition.changes import REFUSED, reconcile
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.partition.outcome import Outcome
-from app.partition.steering import unsteerable
-from app.stream_file import columns
-from app.stream_file.spec import Spec
-from topics.names import CONTROL
-from topics.records import RawBatch
+from riparian.app.errors import StateError
+from riparian.app.partition.changes import REFUSED, reconcile
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.steering import unsteerable
+from riparian.app.stream_file import columns
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import CONTROL
+from riparian.topics.records import RawBatch
 
 TREE = {"model": "hoeffding-tree", "grace_period": 20, "delta": 0.1}
 FOREST = {"model": "adaptive-random-forest", "n_models": 3, "grace_period": 20, "threads": 1}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.partition.learner import PartitionLearner
-from app.stream_file.spec import build
-from models.comparison import Comparison
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file.spec import build
+from riparian.models.comparison import Comparison
 from tests.app.test_drift import FILE, fold, records
 from tests.models.naive_comparison import NaiveComparison
 

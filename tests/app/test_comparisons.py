@@ -3,13 +3,13 @@
 import pytest
 from click.testing import CliRunner
 
-from app.cli.compare import command
-from app.comparisons import Found
-from app.errors import SpecError
-from models.comparison import Comparison, bound
+from riparian.app.cli.compare import command
+from riparian.app.comparisons import Found
+from riparian.app.errors import SpecError
+from riparian.models.comparison import Comparison, bound
+from riparian.topics import reports
+from riparian.topics.records import MetricsRecord
 from tests.models.test_comparison import classified, score
-from topics import reports
-from topics.records import MetricsRecord
 
 
 def record(partition, time, comparison, model="nb"):
@@ -78,8 +78,8 @@ def test_what_runs_beside_auto_is_compared_too(tmp_path, monkeypatch):
     async def nothing(*_):
         return []
 
-    monkeypatch.setattr("app.kafka.rights.enter", nothing)
-    monkeypatch.setattr("app.comparisons.read", nothing)
+    monkeypatch.setattr("riparian.app.kafka.rights.enter", nothing)
+    monkeypatch.setattr("riparian.app.comparisons.read", nothing)
     result = CliRunner().invoke(command, [str(path)])
     assert result.exit_code == 0, result.exception
     assert "No worker has told of a label" in result.output

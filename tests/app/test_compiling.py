@@ -9,14 +9,14 @@ import urllib.request
 
 import pytest
 
-from app.kafka.ports import listen
-from app.worker.web import Compiling
-from models import kernel_cache
+from riparian.app.kafka.ports import listen
+from riparian.app.worker.web import Compiling
+from riparian.models import kernel_cache
 from tests.conftest import jit
 
 KERNELS = """
 import numpy as np
-from models.kernel import kernel
+from riparian.models.kernel import kernel
 
 @kernel
 def add(x):
@@ -49,8 +49,8 @@ kernels = add, smallest, both, pair
 
 COMMAND = """
 import sys
-from app import compiling
-from models.kernel_cache import kernels_of
+from riparian.app import compiling
+from riparian.models.kernel_cache import kernels_of
 from kernels import call, kernels
 
 if __name__ == "__main__":

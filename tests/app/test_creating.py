@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.errors import SpecError, TopicError
-from app.kafka import replicas, strimzi
-from app.kafka.acls import CREATE, needed
-from app.kafka.creating import planned
+from riparian.app.cli import cli
+from riparian.app.errors import SpecError, TopicError
+from riparian.app.kafka import replicas, strimzi
+from riparian.app.kafka.acls import CREATE, needed
+from riparian.app.kafka.creating import planned
+from riparian.topics.names import changelog_topic
 from tests.broker.harness import stream_file
-from topics.names import changelog_topic
 
 
 def test_the_commands_create_what_is_planned(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.errors import DataError, RiparianError, SpecError
-from app.evaluation import curves
+from riparian.app.cli import cli
+from riparian.app.errors import DataError, RiparianError, SpecError
+from riparian.app.evaluation import curves
 
 SVG = "{http://www.w3.org/2000/svg}"
 ARGUMENTS = [

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.errors import StateError
-from app.partition.arrays import under
-from app.partition.changes import room_of
-from app.partition.learner import PartitionLearner
-from app.partition.state import Snapshot
-from app.state import checkpoint, portable
-from app.stream_file.spec import build
-from models.batch.learner import READY
-from models.restoring import DamagedError, restore
+from riparian.app.errors import StateError
+from riparian.app.partition.arrays import under
+from riparian.app.partition.changes import room_of
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.state import Snapshot
+from riparian.app.state import checkpoint, portable
+from riparian.app.stream_file.spec import build
+from riparian.models.batch.learner import READY
+from riparian.models.restoring import DamagedError, restore
 from tests.golden.make import BEFORE, PARTITION, cases, file, fold, stream
 
 Arrays = dict[str, Any]

@@ -5,9 +5,9 @@ import gzip
 import numpy as np
 import pytest
 
-from app.dataset.data import DataFile
-from app.dataset.dated import DatedFile
-from app.errors import DataError
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.dated import DatedFile
+from riparian.app.errors import DataError
 
 SMALL = "a,b,c\n1,x,UP\n2.5,,DOWN\n?,y,UP\n"
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.cli.deadletters import safe
-from app.dead_letters import Letter, Overview, Ranges, Wanted, letter_of, mark, marked
-from topics.names import HEADER_RETRIED, dead_letter_headers
+from riparian.app.cli import cli
+from riparian.app.cli.deadletters import safe
+from riparian.app.dead_letters import Letter, Overview, Ranges, Wanted, letter_of, mark, marked
+from riparian.topics.names import HEADER_RETRIED, dead_letter_headers
 
 
 class Record(NamedTuple):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.errors import SpecError
-from app.partition.learner import PartitionLearner
-from app.stream_file.spec import build, loads
+from riparian.app.cli import cli
+from riparian.app.errors import SpecError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file.spec import build, loads
 from tests.app.test_promotion import FILE, TREE, fold, records
 
 COSTS = {"costs": {"up": {"down": 5}}}

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app import compiling
-from app.demo import run
-from app.demo import view as demo_view
-from app.demo.view import Figures, ModelFigures, Rate, duration, line, parse, percent, quantile, table
-from app.errors import RiparianError
+from riparian.app import compiling
+from riparian.app.demo import run
+from riparian.app.demo import view as demo_view
+from riparian.app.demo.view import Figures, ModelFigures, Rate, duration, line, parse, percent, quantile, table
+from riparian.app.errors import RiparianError
 
 EXPOSITION = """
 riparian_instances_total{stream="s",partition="0"} 70

@@ -7,13 +7,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.errors import StateError
-from app.partition.learner import PartitionLearner
-from app.partition.state import Snapshot
-from app.stream_file.spec import Spec, build
+from riparian.app.errors import StateError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.state import Snapshot
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.records import RawBatch
+from riparian.topics.reports import read_drift, write
 from tests.app.test_drift import fold
-from topics.records import RawBatch
-from topics.reports import read_drift, write
 
 N = 6000
 

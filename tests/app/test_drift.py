@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge
-from app.state import checkpoint
-from app.stream_file.spec import Spec, build
-from app.stream_file.spec_parts import PACE
-from models.registry import create
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Buffer, Merge
+from riparian.app.state import checkpoint
+from riparian.app.stream_file.spec import Spec, build
+from riparian.app.stream_file.spec_parts import PACE
+from riparian.models.registry import create
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import RawBatch
 from tests.chaos.load import FEATURES, LABELS, Generator
-from topics.prediction_columns import PredictionColumns
-from topics.records import RawBatch
 
 N, CHANGE, DELAY = 5000, 2500, 3
 TREE = {"model": "hoeffding-tree", "grace_period": 50, "delta": 0.01}
@@ -170,7 +170,7 @@ def instances(spec: Spec, data: tuple[RawBatch, RawBatch]):
 @pytest.mark.parametrize("action", ["reset", "replace"])
 def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str, delay: int) -> None:
     """One instance, one label at a time, with models that never see more: predictions and actions are the same."""
-    from models.drift import create as detector_of
+    from riparian.models.drift import create as detector_of
 
     spec, data = stream(on_drift=action), records("classification", delay=delay)
     learner, events, predicted = fold(spec, data, 512)

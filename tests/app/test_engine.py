@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from app.kafka.connection import Connection
-from app.worker import engine as engine_module
-from app.worker.engine import Engine, SupersededError
-from app.worker.metrics import Metrics
+from riparian.app.kafka.connection import Connection
+from riparian.app.worker import engine as engine_module
+from riparian.app.worker.engine import Engine, SupersededError
+from riparian.app.worker.metrics import Metrics
 from tests.broker.harness import stream_file
 
 

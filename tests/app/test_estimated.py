@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.partition.learner import PartitionLearner
+from riparian.app.partition.learner import PartitionLearner
 from tests.app.test_comparing import stream
 from tests.app.test_drift import fold, records
 

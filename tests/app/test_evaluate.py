@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.cli.evaluation_table import show_whole
-from app.dataset.data import DataFile
-from app.dataset.synthetic import Recipe, SyntheticFile
-from app.errors import DataError, SpecError
-from app.evaluation import evaluate as module
-from app.evaluation.evaluate import evaluate, spec_for
-from app.stream_file.spec import loads
-from models.contract import Schema
-from models.drift import create as create_detector
-from models.registry import create
-from models.streams.registry import Drift
+from riparian.app.cli import cli
+from riparian.app.cli.evaluation_table import show_whole
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.synthetic import Recipe, SyntheticFile
+from riparian.app.errors import DataError, SpecError
+from riparian.app.evaluation import evaluate as module
+from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.stream_file.spec import loads
+from riparian.models.contract import Schema
+from riparian.models.drift import create as create_detector
+from riparian.models.registry import create
+from riparian.models.streams.registry import Drift
 from tests.models.naive_prequential import NaivePrequential
 
 N = 700

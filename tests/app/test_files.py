@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.dataset.arrow import open_data
-from app.dataset.instances import InstanceReader
-from app.dataset.rows import rows_of_file
-from app.errors import DataError
-from app.evaluation.evaluate import evaluate, problem_for
-from app.partition.learner import PartitionLearner
-from app.stream_file.spec import loads
-from topics.records import RawBatch
+from riparian.app.cli import cli
+from riparian.app.dataset.arrow import open_data
+from riparian.app.dataset.instances import InstanceReader
+from riparian.app.dataset.rows import rows_of_file
+from riparian.app.errors import DataError
+from riparian.app.evaluation.evaluate import evaluate, problem_for
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file.spec import loads
+from riparian.topics.records import RawBatch
 
 
 @pytest.fixture

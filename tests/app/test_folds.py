@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.dataset.data import DataFile
-from app.dataset.rows import rows_of_bags
-from app.dataset.table import read_table
-from app.errors import DataError
-from app.evaluation.folds import cross_validate, folds_of
-from app.stream_file.spec import build
-from models.contract import Bags
-from models.registry import create
-from topics.codecs import CODECS
-from topics.formats.json_rows import Renderer
-from topics.records import RawBatch
-from topics.schemas import Schemas
+from riparian.app.cli import cli
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.rows import rows_of_bags
+from riparian.app.dataset.table import read_table
+from riparian.app.errors import DataError
+from riparian.app.evaluation.folds import cross_validate, folds_of
+from riparian.app.stream_file.spec import build
+from riparian.models.contract import Bags
+from riparian.models.registry import create
+from riparian.topics.codecs import CODECS
+from riparian.topics.formats.json_rows import Renderer
+from riparian.topics.records import RawBatch
+from riparian.topics.schemas import Schemas
 
 BAGS = """bag,label,a,c
 p,yes,1,red

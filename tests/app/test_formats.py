@@ -14,25 +14,25 @@ import numpy as np
 import pytest
 from aiokafka.structs import TopicPartition
 
-from app.errors import SpecError
-from app.kafka.connection import Connection
-from app.kafka.reading import Bounds
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.replay import Schedule, Timeline
-from app.state.loading import Loaded
-from app.state.proof import Proof, SentRecords
-from app.stream_file.spec import build
-from app.worker import tail as tail_of_outputs
 from benchmarks.written import rows_of_arrays
-from topics import codecs
-from topics import records as r
-from topics.codecs import Formats, JsonCodec
-from topics.columns import ColumnDecoder, no_record
-from topics.headers import inside
-from topics.prediction_columns import PredictionColumns
-from topics.records import Place, RawBatch
-from topics.vocabulary import Vocabulary
+from riparian.app.errors import SpecError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import Bounds
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.replay import Schedule, Timeline
+from riparian.app.state.loading import Loaded
+from riparian.app.state.proof import Proof, SentRecords
+from riparian.app.stream_file.spec import build
+from riparian.app.worker import tail as tail_of_outputs
+from riparian.topics import codecs
+from riparian.topics import records as r
+from riparian.topics.codecs import Formats, JsonCodec
+from riparian.topics.columns import ColumnDecoder, no_record
+from riparian.topics.headers import inside
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import Place, RawBatch
+from riparian.topics.vocabulary import Vocabulary
 
 PACK, UNPACK = msgspec.msgpack.encode, msgspec.msgpack.decode
 

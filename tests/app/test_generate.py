@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.dataset.data import DataFile
-from app.dataset.rows import rows_of_file
-from app.dataset.synthetic import Recipe, SyntheticFile, write_csv
-from app.errors import DataError, SpecError
-from app.stream_file.spec import build, load
-from models.streams.registry import REGISTRY, Drift, open_source
+from riparian.app.cli import cli
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.rows import rows_of_file
+from riparian.app.dataset.synthetic import Recipe, SyntheticFile, write_csv
+from riparian.app.errors import DataError, SpecError
+from riparian.app.stream_file.spec import build, load
+from riparian.models.streams.registry import REGISTRY, Drift, open_source
 from tests.app.test_replay import read
 
 DRIFTING = Recipe("agrawal", 900, 3, {"function": 3}, [Drift(300, 0, {"function": 1}), Drift(600, 50, {"function": 7})])

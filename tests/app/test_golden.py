@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.errors import StateError
-from app.partition.learner import PartitionLearner
-from app.partition.pending import N_COUNTERS_BEFORE
-from app.partition.state import Snapshot
-from app.state import checkpoint, portable
-from app.stream_file.spec import Spec
-from models.registry import REGISTRY
+from riparian.app.errors import StateError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.pending import N_COUNTERS_BEFORE
+from riparian.app.partition.state import Snapshot
+from riparian.app.state import checkpoint, portable
+from riparian.app.stream_file.spec import Spec
+from riparian.models.registry import REGISTRY
 from tests.golden.make import (
     AFTER,
     ANEW,
@@ -109,7 +109,7 @@ def test_a_golden_state_is_read_and_goes_on_as_it_would_have(version: int, case:
 
 
 # What a batch learner is fitted to is its library's, and may change with that: going on from a state has no fits.
-OURS = [case for case, (model, _) in cases().items() if not REGISTRY[model].cls.startswith("models.batch.")]
+OURS = [case for case, (model, _) in cases().items() if not REGISTRY[model].cls.startswith("riparian.models.batch.")]
 
 
 @pytest.mark.parametrize("case", OURS)

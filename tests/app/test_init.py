@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.dataset.data import DataFile
-from app.dataset.fitting import of_topics
-from app.dataset.guess import likely_label, of_file
-from app.dataset.guess_records import Message, Sampled, of_records
-from app.errors import DataError
-from app.stream_file.draft import most_values, quoted, write
-from app.stream_file.spec import Spec, load, loads
-from topics.records import RawBatch
+from riparian.app.cli import cli
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.fitting import of_topics
+from riparian.app.dataset.guess import likely_label, of_file
+from riparian.app.dataset.guess_records import Message, Sampled, of_records
+from riparian.app.errors import DataError
+from riparian.app.stream_file.draft import most_values, quoted, write
+from riparian.app.stream_file.spec import Spec, load, loads
+from riparian.topics.records import RawBatch
 
 SHOP = "visit_id,at,plan,seats,paid,site,note,region,bought\n" + "".join(
     f"{1000 + i},2026-03-{1 + i % 28:02}T1{i % 10}:00:00,{('free', 'team', 'pro')[i % 3]},{i % 4},{i % 50 * 0.5},eu,"

@@ -15,25 +15,25 @@ from aiokafka.structs import TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.kafka.reading import Bounds
-from app.partition.inputs import mark
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release
-from app.state import checkpoint
-from app.state.audit import _Audit
-from app.state.loading import Loaded
-from app.state.proof import Proof
-from app.state.transfer import Version
-from app.stream_file.spec import Spec
-from app.worker import continuity, tail
-from app.worker.tail import Tail
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import Bounds
+from riparian.app.partition.inputs import mark
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release
+from riparian.app.state import checkpoint
+from riparian.app.state.audit import _Audit
+from riparian.app.state.loading import Loaded
+from riparian.app.state.proof import Proof
+from riparian.app.state.transfer import Version
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker import continuity, tail
+from riparian.app.worker.tail import Tail
+from riparian.topics.commands import OF_A_MODEL, EventRecord
+from riparian.topics.names import CONTROL, FEATURES, LABELS
+from riparian.topics.records import RawBatch
 from tests.app.naive_clock import naive_effective
 from tests.app.test_audit import Reader, Row
-from topics.commands import OF_A_MODEL, EventRecord
-from topics.names import CONTROL, FEATURES, LABELS
-from topics.records import RawBatch
 
 BAD = b"{"
 CHANGES = ("features added: b", "features added: c", "features dropped: a", "a model knows it as it was")

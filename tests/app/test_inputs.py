@@ -6,18 +6,18 @@ import types
 import msgspec
 import pytest
 
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.kafka.reading import Bounds
-from app.partition.inputs import Gaps, Lost, Mark, Position, check, gone, mark, records_lost
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Script
-from app.state.loading import Loaded
-from app.stream_file.spec import build
-from app.worker import continuity, tail
-from app.worker.tail import Tail
-from topics.names import HEADER_OFFSET, HEADER_TOPIC, INPUTS, OUTPUTS
-from topics.records import RawBatch
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import Bounds
+from riparian.app.partition.inputs import Gaps, Lost, Mark, Position, check, gone, mark, records_lost
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.state.loading import Loaded
+from riparian.app.stream_file.spec import build
+from riparian.app.worker import continuity, tail
+from riparian.app.worker.tail import Tail
+from riparian.topics.names import HEADER_OFFSET, HEADER_TOPIC, INPUTS, OUTPUTS
+from riparian.topics.records import RawBatch
 
 FIELDS = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}
 LAST = Mark(9, 1000, b"digest")

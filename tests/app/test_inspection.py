@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app import inspection
-from app.errors import SpecError
-from app.kafka.connection import Connection
-from app.page import models
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Piece, Release
-from app.state import loading
-from app.stream_file.spec import Spec, loads
+from riparian.app import inspection
+from riparian.app.errors import SpecError
+from riparian.app.kafka.connection import Connection
+from riparian.app.page import models
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Piece, Release
+from riparian.app.state import loading
+from riparian.app.stream_file.spec import Spec, loads
+from riparian.topics.records import RawBatch
 from tests.golden.make import items_of
-from topics.records import RawBatch
 
 STREAM = """
 name: orchard

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from app.errors import SpecError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.stream_file.spec import build
-from models.conformal import Conformal
-from models.contract import LEARN, PREDICT, Program
+from riparian.app.errors import SpecError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.stream_file.spec import build
+from riparian.models.conformal import Conformal
+from riparian.models.contract import LEARN, PREDICT, Program
 from tests.app.test_promotion import FILE, fold, records
 
 OF_VALUES = {

@@ -3,8 +3,8 @@
 import pytest
 from aiokafka import TopicPartition
 
-from app.cli.lag import _show
-from app.kafka.lag import LagReport, lag_of
+from riparian.app.cli.lag import _show
+from riparian.app.kafka.lag import LagReport, lag_of
 
 PART = TopicPartition("s.features", 0)
 

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.stream_file.spec import build
-from topics.records import RawBatch
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.stream_file.spec import build
+from riparian.topics.records import RawBatch
 
 STREAM = {
     "name": "s",

@@ -1,9 +1,16 @@
 """Dead letters of records and of predictions, each once, and none larger than its topic takes."""
 
-from app.partition.outcome import DeadLetter
-from app.worker.letters import letters, sendable
-from topics.names import HEADER_HEADERS_SIZE, HEADER_KEY_SIZE, HEADER_OFFSET, HEADER_RETRIED, HEADER_SIZE, HEADER_TOPIC
-from topics.records import PREDICTION_TOO_LARGE, TOO_LARGE
+from riparian.app.partition.outcome import DeadLetter
+from riparian.app.worker.letters import letters, sendable
+from riparian.topics.names import (
+    HEADER_HEADERS_SIZE,
+    HEADER_KEY_SIZE,
+    HEADER_OFFSET,
+    HEADER_RETRIED,
+    HEADER_SIZE,
+    HEADER_TOPIC,
+)
+from riparian.topics.records import PREDICTION_TOO_LARGE, TOO_LARGE
 
 
 def test_those_that_were_sent_are_not_sent_again():

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from app.errors import StateError
-from app.partition.state import Snapshot
-from app.state import checkpoint
-from app.state import log as state_log
-from app.state.log import StateLog
+from riparian.app.errors import StateError
+from riparian.app.partition.state import Snapshot
+from riparian.app.state import checkpoint
+from riparian.app.state import log as state_log
+from riparian.app.state.log import StateLog
 
 
 class Topic:

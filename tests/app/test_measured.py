@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from app.evaluation.auroc import Ranking
-from app.evaluation.measured import Measured
-from models import auroc
-from models.contract import LEARN, PREDICT, Program, Schema
-from models.memory import live_bytes
-from models.registry import create
+from riparian.app.evaluation.auroc import Ranking
+from riparian.app.evaluation.measured import Measured
+from riparian.models import auroc
+from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.memory import live_bytes
+from riparian.models.registry import create
 
 cells = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.sampled_from([0.5, 1.0, 3.0])), max_size=60)
 

@@ -9,9 +9,9 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetCommitResponse_v2
 from aiokafka.protocol.group import HeartbeatRequest, HeartbeatResponse_v0
 
-from app.errors import BrokerError
-from app.kafka.connection import Connection
-from app.worker.membership import FENCED_INSTANCE_ID, Heartbeat, ReplacedError, guard, instance_id
+from riparian.app.errors import BrokerError
+from riparian.app.kafka.connection import Connection
+from riparian.app.worker.membership import FENCED_INSTANCE_ID, Heartbeat, ReplacedError, guard, instance_id
 
 CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 UNKNOWN_MEMBER_ID = 25

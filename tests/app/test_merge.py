@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release, Script
+from riparian.app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release, Script
+from riparian.topics.names import AS_IT_COMES
+from riparian.topics.records import RawBatch
 from tests.app.naive_clock import naive_effective
-from topics.names import AS_IT_COMES
-from topics.records import RawBatch
 
 
 def raw(start: int, timestamps: list[int]) -> RawBatch:

@@ -17,22 +17,22 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.partition.inputs import Gaps
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Buffer, Piece, Release
-from app.partition.outcome import Outcome
-from app.partition.pending import COUNTERS
-from app.stream_file.spec import Spec, loads
-from app.worker import measures as names
-from app.worker.histogram import Histogram
-from app.worker.measures import METRICS, PREQUENTIAL
-from app.worker.metrics import Metrics
-from app.worker.scrape import BUILD, registry
-from app.worker.web import health, health_of, ready, scraped_page
-from models.prequential import Prequential
-from topics import reports
-from topics.names import FEATURES, INPUTS, LABELS
-from topics.records import Place, RawBatch
+from riparian.app.partition.inputs import Gaps
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Buffer, Piece, Release
+from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.pending import COUNTERS
+from riparian.app.stream_file.spec import Spec, loads
+from riparian.app.worker import measures as names
+from riparian.app.worker.histogram import Histogram
+from riparian.app.worker.measures import METRICS, PREQUENTIAL
+from riparian.app.worker.metrics import Metrics
+from riparian.app.worker.scrape import BUILD, registry
+from riparian.app.worker.web import health, health_of, ready, scraped_page
+from riparian.models.prequential import Prequential
+from riparian.topics import reports
+from riparian.topics.names import FEATURES, INPUTS, LABELS
+from riparian.topics.records import Place, RawBatch
 
 STREAM = """
 name: taps
@@ -343,7 +343,7 @@ def test_every_counter_of_the_pending_store_has_a_metric() -> None:
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_every_prequential_metric_has_a_name(task: str) -> None:
     evaluation = Prequential(task, 2 if task == "classification" else 1)
-    from models.contract import Program
+    from riparian.models.contract import Program
 
     y = np.array([0.0, 1.0, 1.0, 0.0])
     out = np.array([[0.9, 0.1]] * 4) if task == "classification" else np.array([[0.3]] * 4)

@@ -6,9 +6,9 @@ import types
 import pytest
 from aiokafka import errors
 
-from app.errors import AccessError, BrokerError
-from app.kafka import compaction, error_codes, outputs
-from app.kafka.outputs import Outputs, broker_error, close
+from riparian.app.errors import AccessError, BrokerError
+from riparian.app.kafka import compaction, error_codes, outputs
+from riparian.app.kafka.outputs import Outputs, broker_error, close
 
 
 @pytest.mark.parametrize(

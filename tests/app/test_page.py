@@ -7,19 +7,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app import comparisons
-from app.errors import RiparianError
-from app.kafka.connection import Connection
-from app.kafka.ports import listen
-from app.page import models, telling
-from app.page.actions import Actions
-from app.page.server import Page, follow
-from app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, OTHER, OTHERS, StreamView, as_json
-from app.stream_file.durations import format_duration
-from app.stream_file.spec import loads
+from riparian.app import comparisons
+from riparian.app.errors import RiparianError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.ports import listen
+from riparian.app.page import models, telling
+from riparian.app.page.actions import Actions
+from riparian.app.page.server import Page, follow
+from riparian.app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, OTHER, OTHERS, StreamView, as_json
+from riparian.app.stream_file.durations import format_duration
+from riparian.app.stream_file.spec import loads
+from riparian.topics import commands, reports
+from riparian.topics.records import Distance, MetricsRecord
 from tests.app.page_records import NOW, SHIFT, STREAM, compared, drift, letter, living, model, part, told, view_of
-from topics import commands, reports
-from topics.records import Distance, MetricsRecord
 
 
 def test_nothing_yet_says_what_ends_it():

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import RiparianError
-from app.kafka.connection import Connection
-from app.page.history import TIERS, Range, Series, together
-from app.page.store import KEPT, Store
-from app.page.view import DAY_MS, HOUR_MS
-from app.page.watch import Watch
+from riparian.app.errors import RiparianError
+from riparian.app.kafka.connection import Connection
+from riparian.app.page.history import TIERS, Range, Series, together
+from riparian.app.page.store import KEPT, Store
+from riparian.app.page.view import DAY_MS, HOUR_MS
+from riparian.app.page.watch import Watch
 from tests.app.page_records import NOW, living, told, view_of
 
 
@@ -162,7 +162,7 @@ def test_a_store_gives_back_what_it_was_given(tmp_path):
 
 def test_the_newest_figures_outlive_the_page(tmp_path, monkeypatch):
     """Started again while no worker runs, it says who is missing, and not that nothing was ever there."""
-    monkeypatch.setattr("app.page.watch.now_ms", lambda: NOW)
+    monkeypatch.setattr("riparian.app.page.watch.now_ms", lambda: NOW)
     view = living(view_of())
     with Store(tmp_path / "history.sqlite") as store:
         watch = Watch([view], Connection("127.0.0.1:9"), store)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from app.kafka.ports import listen
-from app.worker.front import MAX_CONNECTIONS
+from riparian.app.kafka.ports import listen
+from riparian.app.worker.front import MAX_CONNECTIONS
 from tests.app.page_server import Fed, served
 
 __all__ = ["served"]  # a fixture

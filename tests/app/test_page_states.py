@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from app.kafka.ports import listen
+from riparian.app.kafka.ports import listen
+from riparian.topics.records import Distance
 from tests.app.page_records import SHIFT, compared, drift, model, part
 from tests.app.page_server import Fed, served
 from tests.browser import Look, browser
-from topics.records import Distance
 
 __all__ = ["browser", "served"]  # fixtures
 

@@ -7,7 +7,7 @@ pytest.importorskip("sklearn")
 from benchmarks.forests import STREAMING
 from benchmarks.papers import overview, streaming_forests
 from benchmarks.papers.data import FILES
-from models.registry import REGISTRY, validate
+from riparian.models.registry import REGISTRY, validate
 
 
 def test_the_claims_of_the_figure_name_learners_and_data_sets_that_are_measured() -> None:

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.papers.permuting import LEAST_P, Permuted, importance, main
-from models.contract import Schema
-from models.registry import create
-from topics.records import CLASSIFICATION, REGRESSION
+from riparian.models.contract import Schema
+from riparian.models.registry import create
+from riparian.topics.records import CLASSIFICATION, REGRESSION
 
 NAMES = ["a", "b", "c"]
 

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from app.cli import cli
-from app.errors import DataError, SpecError
 from benchmarks.papers import diagram, significance
 from benchmarks.papers.comparison import compare, read
 from benchmarks.papers.rank import main
+from riparian.app.cli import cli
+from riparian.app.errors import DataError, SpecError
 
 # Demšar 2006, table 6: AUROC of C4.5 and of three tunings of it, on 14 data sets. In the last row but one the table
 # says 0.975 twice, and ranks them 2 and 3.

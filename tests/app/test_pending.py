@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import StateError
-from app.partition import ids, joined_ids, joining, segments, waiting_index
-from app.partition.ids import digests, new_key, packed
-from app.partition.pending import COUNTERS, PendingStore, marks_of
-from app.partition.room import PLACE_BYTES, ROW_BYTES
-from models.contract import LEARN, Bags
+from riparian.app.errors import StateError
+from riparian.app.partition import ids, joined_ids, joining, segments, waiting_index
+from riparian.app.partition.ids import digests, new_key, packed
+from riparian.app.partition.pending import COUNTERS, PendingStore, marks_of
+from riparian.app.partition.room import PLACE_BYTES, ROW_BYTES
+from riparian.models.contract import LEARN, Bags
 
 NAN = float("nan")
 GOLDEN = 0x9E3779B97F4A7C15

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Script
-from app.state import checkpoint
-from app.state.audit import _Audit
-from app.state.proof import Proof
-from app.state.proof_of_drift import DriftProof, SentRecords
-from app.stream_file.spec import build
-from app.worker.letters import letters
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Script
+from riparian.app.state import checkpoint
+from riparian.app.state.audit import _Audit
+from riparian.app.state.proof import Proof
+from riparian.app.state.proof_of_drift import DriftProof, SentRecords
+from riparian.app.stream_file.spec import build
+from riparian.app.worker.letters import letters
+from riparian.topics import codecs, reports
+from riparian.topics.formats.json import JsonCodec
+from riparian.topics.formats.json_predictions import place_reader
+from riparian.topics.names import HEADER_INDEX, HEADER_OFFSET, INPUTS
+from riparian.topics.places import BITS, IndexBits, begun, index_of, next_places, offset_of, place_of
+from riparian.topics.records import Packed, Place, RawBatch
 from tests.app.test_audit import Row, version
-from topics import codecs, reports
-from topics.formats.json import JsonCodec
-from topics.formats.json_predictions import place_reader
-from topics.names import HEADER_INDEX, HEADER_OFFSET, INPUTS
-from topics.places import BITS, IndexBits, begun, index_of, next_places, offset_of, place_of
-from topics.records import Packed, Place, RawBatch
 
 STREAM = {
     "name": "s",

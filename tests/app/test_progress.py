@@ -6,11 +6,11 @@ import time
 import numba
 import pytest
 
-from app import compiling
-from app.cli import progress as module
-from app.cli.progress import progress
-from app.evaluation import pool as pool_module
-from app.evaluation.pool import Pool
+from riparian.app import compiling
+from riparian.app.cli import progress as module
+from riparian.app.cli.progress import progress
+from riparian.app.evaluation import pool as pool_module
+from riparian.app.evaluation.pool import Pool
 from tests.conftest import jit
 
 pytestmark = jit

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from app.errors import SpecError, StateError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.stream_file.spec import build
-from topics.records import RawBatch
+from riparian.app.errors import SpecError, StateError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.stream_file.spec import build
+from riparian.topics.records import RawBatch
 
 N, DELAY = 5000, 3
 TREE = {"model": "hoeffding-tree", "grace_period": 50, "delta": 0.01}

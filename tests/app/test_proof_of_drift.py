@@ -4,10 +4,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.partition.outcome import Outcome
-from app.state.proof import SentRecords
-from app.state.proof_of_drift import DriftProof
-from topics.records import DriftRecord
+from riparian.app.partition.outcome import Outcome
+from riparian.app.state.proof import SentRecords
+from riparian.app.state.proof_of_drift import DriftProof
+from riparian.topics.records import DriftRecord
 
 MADE = [
     DriftRecord("s", 0, number, "error", "adwin", offset=10 * number, label_offset=number, time=0, n=number, after=0.25)

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.errors import SpecError
-from app.inspection import Names
-from app.page.predictions import _added
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.partition.reasons import keys_of
-from app.stream_file.spec import build
-from models.contract import Schema
-from models.registry import create
-from models.shapley import contributions
-from topics.records import RawBatch
+from riparian.app.errors import SpecError
+from riparian.app.inspection import Names
+from riparian.app.page.predictions import _added
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.reasons import keys_of
+from riparian.app.stream_file.spec import build
+from riparian.models.contract import Schema
+from riparian.models.registry import create
+from riparian.models.shapley import contributions
+from riparian.topics.records import RawBatch
 
 N = 700
 TREE = {"model": "hoeffding-tree", "grace_period": 20, "delta": 0.3, "leaf_prediction": "mc"}

@@ -13,14 +13,14 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
-from app.kafka import unpacking
-from app.kafka.unpacking import Answer, BatchRecords, Unpacking, size_of
-from app.partition.merge import concatenate
+from riparian.app.kafka import unpacking
+from riparian.app.kafka.unpacking import Answer, BatchRecords, Unpacking, size_of
+from riparian.app.partition.merge import concatenate
+from riparian.topics.records import RawBatch, Unread
+from riparian.topics.slices import Slices, chained
 from tests import batches
 from tests.batches import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from tests.conftest import jit
-from topics.records import RawBatch, Unread
-from topics.slices import Slices, chained
 
 TP = TopicPartition("source", 0)
 COMPRESSION = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

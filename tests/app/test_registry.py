@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from app.errors import RegistryError, UnreachableError
-from app.registry import client
-from app.registry.client import Registry
-from app.stream_file.codec_spec import RegistrySpec
-from topics.schemas import AVRO, JSON, Schema, Written
+from riparian.app.errors import RegistryError, UnreachableError
+from riparian.app.registry import client
+from riparian.app.registry.client import Registry
+from riparian.app.stream_file.codec_spec import RegistrySpec
+from riparian.topics.schemas import AVRO, JSON, Schema, Written
 
 GUID = "0e3e1f2a-1111-2222-3333-444455556666"
 PASSWORD = "correct-horse"

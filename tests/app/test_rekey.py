@@ -10,13 +10,21 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
-from app.kafka.partitioner import murmur2, partitions_of
-from app.kafka.rights import denied
-from app.stream_file.spec import build
-from app.worker.copy_claims import is_ours, new_id, offsets
-from app.worker.copy_order import CopyOrder
-from topics.names import HEADER_SOURCE, HEADER_UNREAD, own_headers, rekey_id, retry_id, source_of, transactional_id
-from topics.records import UNREADABLE_BATCH, RawBatch
+from riparian.app.kafka.partitioner import murmur2, partitions_of
+from riparian.app.kafka.rights import denied
+from riparian.app.stream_file.spec import build
+from riparian.app.worker.copy_claims import is_ours, new_id, offsets
+from riparian.app.worker.copy_order import CopyOrder
+from riparian.topics.names import (
+    HEADER_SOURCE,
+    HEADER_UNREAD,
+    own_headers,
+    rekey_id,
+    retry_id,
+    source_of,
+    transactional_id,
+)
+from riparian.topics.records import UNREADABLE_BATCH, RawBatch
 
 # Of the tests of Kafka's own client for Java (UtilsTest.testMurmur2): signed, as Java has them.
 JAVA = {

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 from faust.types import TP
 
-from app.partition.merge import Buffer, Merge, Release
-from app.worker.releases import Found, Releases
-from topics.names import FEATURES, INPUTS, LABELS
-from topics.records import RawBatch
+from riparian.app.partition.merge import Buffer, Merge, Release
+from riparian.app.worker.releases import Found, Releases
+from riparian.topics.names import FEATURES, INPUTS, LABELS
+from riparian.topics.records import RawBatch
 
 TPS = {FEATURES: TP("s.features", 0), LABELS: TP("s.labels", 0)}
 N_TURNS, MOST_TURNS = 300, 3000  # with records to come, and until all must have gone

@@ -19,22 +19,22 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app import replay
-from app.cli import cli
-from app.dataset.data import DataFile
-from app.dataset.rows import numbers, rows_of_file
-from app.errors import BrokerError, DataError, SpecError
-from app.evaluation.evaluate import evaluate, spec_for
-from app.kafka.connection import Connection
-from app.kafka.partitioner import murmur2, partitions_of
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.replay import FUTURE_MS, Messages, Schedule, Timeline, plan, publish
-from app.stream_file.spec import build, loads
 from benchmarks.written import rows_of_arrays
-from models.streams import agrawal
-from topics.formats.json_rows import Renderer, Template, quoted
-from topics.records import RawBatch, Rows
+from riparian.app import replay
+from riparian.app.cli import cli
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.rows import numbers, rows_of_file
+from riparian.app.errors import BrokerError, DataError, SpecError
+from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.partitioner import murmur2, partitions_of
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.replay import FUTURE_MS, Messages, Schedule, Timeline, plan, publish
+from riparian.app.stream_file.spec import build, loads
+from riparian.models.streams import agrawal
+from riparian.topics.formats.json_rows import Renderer, Template, quoted
+from riparian.topics.records import RawBatch, Rows
 
 N = 900
 STREAM = """

@@ -9,15 +9,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.kafka.connection import Connection
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Script
-from app.partition.replica import MOST_APART, LedLearner, Replica, gathered
-from app.partition.state import Snapshot
-from app.stream_file.spec import Spec
-from app.worker.engine import Engine
-from app.worker.metrics import Metrics
-from app.worker.replica import ReplicaOfWorker
+from riparian.app.kafka.connection import Connection
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.replica import MOST_APART, LedLearner, Replica, gathered
+from riparian.app.partition.state import Snapshot
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.engine import Engine
+from riparian.app.worker.metrics import Metrics
+from riparian.app.worker.replica import ReplicaOfWorker
+from riparian.topics.learned import is_command
+from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
+from riparian.topics.records import RawBatch
 from tests.app.shared_world import (
     COMMANDS,
     DECISIONS,
@@ -31,9 +34,6 @@ from tests.app.shared_world import (
     said,
     stream,
 )
-from topics.learned import is_command
-from topics.names import CONTROL, FEATURES, LABELS, LEARNED
-from topics.records import RawBatch
 
 
 class Led(World):

@@ -10,22 +10,22 @@ import pytest
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from app.errors import StateError
-from app.partition.inputs import Lost
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Buffer, Script
-from app.state import checkpoint
-from app.state.log import StateLog
-from app.stream_file.spec import build
-from app.worker.backpressure import MAX_RECORDS
-from app.worker.checkpoints import Beside, Checkpoints
-from app.worker.releases import PATIENT_SECONDS, Found
-from app.worker.replica import AloneError
-from app.worker.runner import STALLED_SECONDS, Runner
-from app.worker.tail import Tail
-from app.worker.transport import Fetched
-from topics.names import INPUTS, OUTPUTS
-from topics.records import DriftRecord, RawBatch
+from riparian.app.errors import StateError
+from riparian.app.partition.inputs import Lost
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Buffer, Script
+from riparian.app.state import checkpoint
+from riparian.app.state.log import StateLog
+from riparian.app.stream_file.spec import build
+from riparian.app.worker.backpressure import MAX_RECORDS
+from riparian.app.worker.checkpoints import Beside, Checkpoints
+from riparian.app.worker.releases import PATIENT_SECONDS, Found
+from riparian.app.worker.replica import AloneError
+from riparian.app.worker.runner import STALLED_SECONDS, Runner
+from riparian.app.worker.tail import Tail
+from riparian.app.worker.transport import Fetched
+from riparian.topics.names import INPUTS, OUTPUTS
+from riparian.topics.records import DriftRecord, RawBatch
 
 TOPICS = tuple(f"s.{role}" for role in OUTPUTS)
 NOTHING_SENT = Tail(Script(), {}, {}, {}, {})

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.replay import Messages, Schedule, Timeline
-from app.stream_file.spec import Spec, build
 from benchmarks.written import rows_of_arrays, tell
-from topics.codecs import CODECS, REGISTERED
-from topics.names import FEATURES, LABELS
-from topics.records import RawBatch
-from topics.schemas import Written
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.replay import Messages, Schedule, Timeline
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.codecs import CODECS, REGISTERED
+from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.records import RawBatch
+from riparian.topics.schemas import Written
 
 N, BLOCK = 400, 37
 OF_PLACES = ("drift/signals",)  # which name records by their places

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.cli.saying import JsonFormatter
+from riparian.app.cli.saying import JsonFormatter
 
 ROOT = Path(__file__).resolve().parents[2]
 

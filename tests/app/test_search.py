@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.cli.parsing import parse_ranges
-from app.dataset.data import DataFile
-from app.errors import DataError, SpecError
-from app.evaluation import front
-from app.evaluation.evaluate import evaluate, problem_for
-from app.evaluation.sweep import Range, Search, candidates
-from app.stream_file.spec import build
+from riparian.app.cli import cli
+from riparian.app.cli.parsing import parse_ranges
+from riparian.app.dataset.data import DataFile
+from riparian.app.errors import DataError, SpecError
+from riparian.app.evaluation import front
+from riparian.app.evaluation.evaluate import evaluate, problem_for
+from riparian.app.evaluation.sweep import Range, Search, candidates
+from riparian.app.stream_file.spec import build
 
 GENERATED = ["evaluate", "--generate", "agrawal", "-n", "1500", "--jobs", "1"]
 
@@ -94,7 +94,7 @@ def test_a_search_is_seeded_and_a_models_draws_are_its_own():
 
 def test_a_long_stream_has_as_many_points_as_asked(monkeypatch):
     """Steps are bounded, and several of them are a point; what comes after the last one is a point, too."""
-    monkeypatch.setattr("app.evaluation.evaluate.LARGEST_BATCH", 64)
+    monkeypatch.setattr("riparian.app.evaluation.evaluate.LARGEST_BATCH", 64)
     for delay, expected in ((0, [320, 640, 960, 1280, 1500]), (700, [260, 580, 928, 1248, 1500])):
         arguments = [*GENERATED, "--model", "last-label", "--points", 5, "--label-delay", delay, "--json"]
         (run,) = json.loads(invoke(*arguments).stdout)["runs"]

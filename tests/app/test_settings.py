@@ -13,15 +13,15 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from app import references
-from app.cli import broker_option, cli, environment
-from app.errors import BrokerError, SpecError, StateError
-from app.kafka.connection import Connection
-from app.kafka.settings import Settings
-from app.kafka.sources import _of_file, read
-from app.state import checkpoint
-from app.stream_file.kafka_spec import NAMES
-from app.stream_file.spec import Spec, load
+from riparian.app import references
+from riparian.app.cli import broker_option, cli, environment
+from riparian.app.errors import BrokerError, SpecError, StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.settings import Settings
+from riparian.app.kafka.sources import _of_file, read
+from riparian.app.state import checkpoint
+from riparian.app.stream_file.kafka_spec import NAMES
+from riparian.app.stream_file.spec import Spec, load
 from tests.broker import secured
 
 SECRET = "open-sesame"

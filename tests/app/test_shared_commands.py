@@ -7,9 +7,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.errors import StateError
-from app.partition.learner import PartitionLearner
-from app.worker.learned import Commands
+from riparian.app.errors import StateError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.worker.learned import Commands
+from riparian.topics import commands
+from riparian.topics.learned import LearnedRecord, read, write
+from riparian.topics.names import CONTROL, FEATURES, LABELS
+from riparian.topics.records import RawBatch
 from tests.app.shared_world import (
     COMMANDS,
     DECISIONS,
@@ -23,10 +27,6 @@ from tests.app.shared_world import (
     rows,
     stream,
 )
-from topics import commands
-from topics.learned import LearnedRecord, read, write
-from topics.names import CONTROL, FEATURES, LABELS
-from topics.records import RawBatch
 
 WORLDS = {"commands": commanded(stream(control=True))}
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Merge, Script
-from app.partition.outcome import DeadLetter
-from app.partition.sharing import records, together
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Merge, Script
+from riparian.app.partition.outcome import DeadLetter
+from riparian.app.partition.sharing import records, together
+from riparian.topics.learned import LearnedCommand, LearnedRecord, read, write
+from riparian.topics.names import FEATURES, LABELS, LEARNED
+from riparian.topics.records import RawBatch
+from riparian.topics.schemas import Written
 from tests.app.shared_world import DECISIONS, RULE, TREE, World, commanded, lived, pool, replayed, rows, said, stream
-from topics.learned import LearnedCommand, LearnedRecord, read, write
-from topics.names import FEATURES, LABELS, LEARNED
-from topics.records import RawBatch
-from topics.schemas import Written
 
 WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True, "reasons": 2}))
 STEERED = commanded(stream(control=True, promotion=RULE, predictions={"coverage": 0.9, "calibrated": True}))

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.errors import SpecError, StateError
-from app.partition.learner import PartitionLearner
-from app.stream_file.spec import build
+from riparian.app.errors import SpecError, StateError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file.spec import build
+from riparian.topics.names import LABELS
 from tests.app.shared_world import DECISIONS, RESETS, World, lived, rows, stream
-from topics.names import LABELS
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,10 @@ def test_more_classes_than_allowed_over_all_partitions_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"topics": {"learned": None}}, "topics.learned: expected a topic, since learning is shared, found none"),
+        (
+            {"topics": {"learned": None}},
+            "topics.learned: expected a topic, since learning is shared, found none",
+        ),
         ({"learning": "partition", "topics": {"learned": "l"}}, "topics.learned: expected no topic"),
         ({"topics": {"learned": "s.labels"}}, "topics.learned: expected a topic of its own"),
         (

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from app.kafka.connection import Connection
-from app.kafka.keys import Ids, Keys, Sampled
-from app.partition.meeting import LEAST, absent, few, none, written_otherwise
-from app.stream_file.spec import build
-from app.worker import silence
-from app.worker.silence import Silence
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.keys import Ids, Keys, Sampled
+from riparian.app.partition.meeting import LEAST, absent, few, none, written_otherwise
+from riparian.app.stream_file.spec import build
+from riparian.app.worker import silence
+from riparian.app.worker.silence import Silence
 
 KEYS = Keys("f", 1000, 0, 1000)
 BROKEN = Ids(900, 680, KEYS, KEYS._replace(topic="l", murmur2=250))

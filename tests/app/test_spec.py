@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.errors import SpecError
-from app.stream_file.durations import format_duration, parse_duration
-from app.stream_file.spec import Spec, build, load, loads
-from models.registry import validate
-from topics.codecs import JsonCodec
-from topics.records import Feature, Mapping, RawBatch
+from riparian.app.errors import SpecError
+from riparian.app.stream_file.durations import format_duration, parse_duration
+from riparian.app.stream_file.spec import Spec, build, load, loads
+from riparian.models.registry import validate
+from riparian.topics.codecs import JsonCodec
+from riparian.topics.records import Feature, Mapping, RawBatch
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BASE = {

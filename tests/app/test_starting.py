@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import starting
+from riparian.app.cli import starting
 from tests import forkserver
 from tests.broker.secured import authority
 from tests.conftest import jit
@@ -26,7 +26,7 @@ drift: {}
 # The command up to the moment when its event loop would begin, and what was imported by then.
 WORKER = """
 import gc, json, sys
-from app.cli import main, worker
+from riparian.app.cli import main, worker
 
 async def nothing(*_):
     return []
@@ -44,7 +44,7 @@ main()
 """
 COMMAND = """
 import json, sys
-from app.cli import main
+from riparian.app.cli import main
 try:
     main()
 finally:
@@ -80,7 +80,15 @@ def test_a_worker_imports_nothing_that_its_stream_does_not_need(run):
     told = run(WORKER, *arguments)
     compiling = "numba.np.arraymath", "numba.np.linalg", "numba.cpython.unicode", "numba.typed.typeddict"
     of_others = "rich", "faust.livecheck", "faust.cli", "fastavro", "pyarrow", "google.protobuf"
-    elsewhere = "scipy.linalg", "scipy.special", "sklearn", "river", "matplotlib", "app.page", "app.evaluation"
+    elsewhere = (
+        "scipy.linalg",
+        "scipy.special",
+        "sklearn",
+        "river",
+        "matplotlib",
+        "riparian.app.page",
+        "riparian.app.evaluation",
+    )
     assert not loaded(told, *compiling, *of_others, *elsewhere)
     assert not told["collecting"]
     assert told["certificates"] == 0
@@ -99,7 +107,7 @@ def test_commands_that_only_read_a_stream_file_wait_for_no_kernel_and_no_client(
 
 CERTIFICATES = """
 import ssl, sys
-from app.cli import starting
+from riparian.app.cli import starting
 
 starting.quickly()
 from aiohttp import connector
@@ -135,7 +143,7 @@ def test_certificates_of_the_system_are_there_for_whoever_uses_the_client_of_aio
 def test_a_folder_that_cannot_be_written_is_named_in_one_sentence(tmp_path, arguments, said):
     (tmp_path / "file").touch()
     (tmp_path / "s.yaml").write_text("name: s\ntask: classification\nfeatures: {a: numeric}\nchampion: naive-bayes\n")
-    done = forkserver.run(["app.cli", *arguments], cwd=tmp_path, timeout=60)
+    done = forkserver.run(["riparian.app.cli", *arguments], cwd=tmp_path, timeout=60)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert re.search(said, done.stderr), done.stderr

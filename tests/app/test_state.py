@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.cli.state import _summary, tell
-from app.errors import DataError, SpecError, StateError, TopicError
-from app.kafka.connection import Connection
-from app.kafka.lag import PartitionLag
-from app.partition.learner import PartitionLearner
-from app.state import changelog, checkpoint, portable
-from app.state.changelog import Changelog, check_partition
-from app.state.integrity import examine, parts
-from app.state.transfer import _check_offset, read_file
-from app.stream_file.spec import Spec, build
-from models.adapter import signature
+from riparian.app.cli import cli
+from riparian.app.cli.state import _summary, tell
+from riparian.app.errors import DataError, SpecError, StateError, TopicError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.lag import PartitionLag
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.state import changelog, checkpoint, portable
+from riparian.app.state.changelog import Changelog, check_partition
+from riparian.app.state.integrity import examine, parts
+from riparian.app.state.transfer import _check_offset, read_file
+from riparian.app.stream_file.spec import Spec, build
+from riparian.models.adapter import signature
 from tests.golden.make import BEFORE, LATE, PARTITION, fold, items_of, stream
 
 KEY = checkpoint.manifest_key(PARTITION)

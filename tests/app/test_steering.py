@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from app.errors import StateError
-from app.partition.changes import reconcile
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Script
-from app.partition.outcome import Outcome
-from app.partition.steering import KNOWN, RefusedError, unsteerable
-from app.state.proof import SentRecords, differing_parts
-from app.state.proof_of_drift import DriftProof
-from app.stream_file.spec import Spec
-from topics import commands
-from topics.commands import EventRecord
-from topics.names import CONTROL
-from topics.records import RawBatch
+from riparian.app.errors import StateError
+from riparian.app.partition.changes import reconcile
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.steering import KNOWN, RefusedError, unsteerable
+from riparian.app.state.proof import SentRecords, differing_parts
+from riparian.app.state.proof_of_drift import DriftProof
+from riparian.app.stream_file.spec import Spec
+from riparian.topics import commands
+from riparian.topics.commands import EventRecord
+from riparian.topics.names import CONTROL
+from riparian.topics.records import RawBatch
 
 TREE = {"model": "hoeffding-tree", "grace_period": 5, "delta": 0.1}
 CONTENT: dict[str, Any] = {

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.cli.parsing import parse_delay, parse_grid, parse_model
-from app.dataset.data import DataFile
-from app.dataset.shuffled import ShuffledFile
-from app.dataset.synthetic import Recipe, SyntheticFile, write_csv
-from app.errors import DataError, RiparianError, SpecError
-from app.evaluation.evaluate import evaluate, problem_for, spec_for
-from app.evaluation.pool import Pool
-from app.evaluation.summary import AS_GIVEN, MEASURES, summarise
-from app.evaluation.sweep import Candidate, candidates, tasks_of
+from riparian.app.cli import cli
+from riparian.app.cli.parsing import parse_delay, parse_grid, parse_model
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.shuffled import ShuffledFile
+from riparian.app.dataset.synthetic import Recipe, SyntheticFile, write_csv
+from riparian.app.errors import DataError, RiparianError, SpecError
+from riparian.app.evaluation.evaluate import evaluate, problem_for, spec_for
+from riparian.app.evaluation.pool import Pool
+from riparian.app.evaluation.summary import AS_GIVEN, MEASURES, summarise
+from riparian.app.evaluation.sweep import Candidate, candidates, tasks_of
 from tests.conftest import MARK, ROOT, leftovers
 
 N = 1000
@@ -282,7 +282,17 @@ def test_no_process_outlives_the_command(path, how):
     """Ctrl-C goes to the whole group of a terminal; kill -9 to the parent only."""
     grid = ",".join(map(str, range(1, 1000)))
     mark = f"{MARK.partition('=')[0]}_OWN={how}{os.getpid()}"
-    command = [sys.executable, "-m", "app.cli", "evaluate", str(path), "--model", "hoeffding-tree", "--jobs", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "riparian.app.cli",
+        "evaluate",
+        str(path),
+        "--model",
+        "hoeffding-tree",
+        "--jobs",
+        "2",
+    ]
     parent = subprocess.Popen(
         [*command, "--grid", f"grace_period={grid}", "--repeats", "2"],
         cwd=ROOT,

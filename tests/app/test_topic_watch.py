@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.errors import TopicError
-from app.worker import topic_watch
-from app.worker.topic_watch import TopicWatch
+from riparian.app.errors import TopicError
+from riparian.app.worker import topic_watch
+from riparian.app.worker.topic_watch import TopicWatch
+from riparian.topics.names import changelog_topic
 from tests.broker.harness import stream_file
-from topics.names import changelog_topic
 
 
 def watched(tmp_path: Path, **fields: Any) -> tuple[TopicWatch, dict[str, int | None]]:

@@ -27,14 +27,14 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.web.drivers.aiohttp import Web
 
-from app.kafka import unpacking
-from app.kafka.connection import Connection
-from app.kafka.unpacking import Unpacking
-from app.partition.merge import concatenate
-from app.worker import transport
+from riparian.app.kafka import unpacking
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.unpacking import Unpacking
+from riparian.app.partition.merge import concatenate
+from riparian.app.worker import transport
+from riparian.topics.names import CHECKPOINT
+from riparian.topics.records import RawBatch
 from tests import batches
-from topics.names import CHECKPOINT
-from topics.records import RawBatch
 
 LATEST = -1
 SIGNATURES = {

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.partition.learner import PartitionLearner
-from app.stream_file.spec import build
+from riparian.app.cli import cli
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file.spec import build
 from tests.app.test_anomaly import step
 
 MODEL = {"model": "half-space-trees", "height": 6, "window": 50}

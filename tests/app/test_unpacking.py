@@ -8,14 +8,14 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 
-from app.kafka import decompression, unpacking
-from app.kafka.unpacking import Answer, BatchRecords, Unpacking, size_of
-from app.partition.merge import concatenate
-from topics.codecs import CODECS
-from topics.names import dead_letter
-from topics.records import UNREADABLE_BATCH, Feature, Mapping, Unread
-from topics.schemas import Schemas
-from topics.vocabulary import Vocabulary
+from riparian.app.kafka import decompression, unpacking
+from riparian.app.kafka.unpacking import Answer, BatchRecords, Unpacking, size_of
+from riparian.app.partition.merge import concatenate
+from riparian.topics.codecs import CODECS
+from riparian.topics.names import dead_letter
+from riparian.topics.records import UNREADABLE_BATCH, Feature, Mapping, Unread
+from riparian.topics.schemas import Schemas
+from riparian.topics.vocabulary import Vocabulary
 
 CODECS_OF_KAFKA = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 TP = TopicPartition("source", 0)

@@ -6,9 +6,9 @@ import statistics
 import numpy as np
 import pytest
 
-from app.partition.watch import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, _fallen, errors
-from models.contract import LEARN, PREDICT, Program
-from models.drift import create
+from riparian.app.partition.watch import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, _fallen, errors
+from riparian.models.contract import LEARN, PREDICT, Program
+from riparian.models.drift import create
 from tests.models.naive_drift import NaiveScale
 
 DETECTORS = {"adwin": {}, "ddm": {}, "page-hinkley": {"threshold": 20.0}}

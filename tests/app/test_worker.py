@@ -10,13 +10,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from app.cli import broker_option
-from app.cli.saying import JsonFormatter
-from app.cli.worker import command
-from app.errors import RiparianError
-from app.kafka import ports
-from app.worker import host as worker
-from app.worker.naming import STREAM, Named
+from riparian.app.cli import broker_option
+from riparian.app.cli.saying import JsonFormatter
+from riparian.app.cli.worker import command
+from riparian.app.errors import RiparianError
+from riparian.app.kafka import ports
+from riparian.app.worker import host as worker
+from riparian.app.worker.naming import STREAM, Named
 
 
 def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
@@ -41,7 +41,7 @@ def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
 
 
 def test_lines_name_the_stream_that_they_are_about():
-    record = logging.LogRecord("app.worker.engine", logging.WARNING, "", 0, "partition %d: 100%%", (3,), None)
+    record = logging.LogRecord("riparian.app.worker.engine", logging.WARNING, "", 0, "partition %d: 100%%", (3,), None)
     lines = Named(logging.Formatter("%(levelname)s %(message)s"))
     assert lines.format(record) == "WARNING partition 3: 100%"
     token = STREAM.set("fraud")

@@ -8,9 +8,9 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from app.kafka.outputs import COMPRESSION, Outputs
-from app.kafka.written_batches import WrittenBatch, written
-from topics.slices import Slices
+from riparian.app.kafka.outputs import COMPRESSION, Outputs
+from riparian.app.kafka.written_batches import WrittenBatch, written
+from riparian.topics.slices import Slices
 
 NOW = 1_700_000_000_000
 

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 
-import app.kafka.outputs
-import app.state.log
-import app.worker.checkpoints
-import app.worker.engine
-from app.cli import main
-from app.kafka.outputs import Outputs
-from app.state import checkpoint
-from app.worker.checkpoints import Checkpoints
-from app.worker.engine import Engine
+import riparian.app.kafka.outputs
+import riparian.app.state.log
+import riparian.app.worker.checkpoints
+import riparian.app.worker.engine
+from riparian.app.cli import main
+from riparian.app.kafka.outputs import Outputs
+from riparian.app.state import checkpoint
+from riparian.app.worker.checkpoints import Checkpoints
+from riparian.app.worker.engine import Engine
 
 EXIT_CODE = 9
 FREEZE = "freeze"
@@ -115,12 +115,19 @@ class Point(NamedTuple):
     settings: tuple[tuple[Any, str, float], ...] = ()
 
 
-CLEANING = ((app.state.log, "CLEAN_BYTES", 0), (app.state.log, "CLEAN_FACTOR", 1), (app.state.log, "HURRY_FACTOR", 1))
-CUTTING = (*CLEANING, (app.worker.checkpoints, "TRUNCATE_BYTES", 1))
-SMALL = ((app.kafka.outputs, "MAX_BATCH_BYTES", 8_000), (app.kafka.outputs, "LEAST_BATCH_BYTES", 8_000))
+CLEANING = (
+    (riparian.app.state.log, "CLEAN_BYTES", 0),
+    (riparian.app.state.log, "CLEAN_FACTOR", 1),
+    (riparian.app.state.log, "HURRY_FACTOR", 1),
+)
+CUTTING = (*CLEANING, (riparian.app.worker.checkpoints, "TRUNCATE_BYTES", 1))
+SMALL = (
+    (riparian.app.kafka.outputs, "MAX_BATCH_BYTES", 8_000),
+    (riparian.app.kafka.outputs, "LEAST_BATCH_BYTES", 8_000),
+)
 
 POINTS = {
-    "after the fence": Point(app.worker.engine, "fenced_producer", after),
+    "after the fence": Point(riparian.app.worker.engine, "fenced_producer", after),
     "before the predictions": Point(Outputs, "send", before, to("predictions")),
     "between predictions": Point(Outputs, "send", between_batches, to("predictions"), settings=SMALL),
     "after the predictions": Point(Outputs, "send", after_acknowledged, to("predictions")),

@@ -28,21 +28,21 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.cli import cli
-from app.errors import StateError
-from app.kafka.admin import ensure_topics
-from app.kafka.connection import Connection
-from app.kafka.ports import free_port
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge, Script
-from app.state import checkpoint
-from app.state.audit import audit
-from app.state.log import StateLog
-from app.stream_file.spec import Spec, load
+from riparian.app.cli import cli
+from riparian.app.errors import StateError
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.ports import free_port
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Buffer, Merge, Script
+from riparian.app.state import checkpoint
+from riparian.app.state.audit import audit
+from riparian.app.state.log import StateLog
+from riparian.app.stream_file.spec import Spec, load
+from riparian.topics.names import CONTROL, INPUTS, LEARNED, changelog_topic, place_field
+from riparian.topics.records import DriftRecord, RawBatch, place_type
 from tests import forkserver
 from tests.processes import PATIENCE, until
-from topics.names import CONTROL, INPUTS, LEARNED, changelog_topic, place_field
-from topics.records import DriftRecord, RawBatch, place_type
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Worker:
         *,
         web_port: int | None = 0,
         name: str = "w",
-        entry: Sequence[str] = ("app.cli",),
+        entry: Sequence[str] = ("riparian.app.cli",),
         place: str | None = None,
         session_timeout: float = SESSION,
         n_files: int | None = None,
@@ -136,7 +136,7 @@ class Worker:
 
 def riparian(*arguments: object, code: int = 0, cwd: Path = ROOT) -> str:
     """Run a command: what it prints, or with `code` 2 its sentence."""
-    done = forkserver.run(["app.cli", *arguments], cwd=cwd, timeout=PATIENCE)
+    done = forkserver.run(["riparian.app.cli", *arguments], cwd=cwd, timeout=PATIENCE)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr if code == 2 else done.stdout

@@ -10,15 +10,15 @@ import pytest
 from aiokafka.protocol.admin import DeleteAclsRequest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.cli.parsing import WITH_RIGHTS
-from app.errors import AccessError
-from app.kafka import rights
-from app.kafka.acls import CREATE, GROUP, READ, RIGHTS, TOPIC, Right, needed
-from app.kafka.connection import Connection
-from app.kafka.lag import lag
-from app.state.transfer import versions
-from app.stream_file.spec import Spec
+from riparian.app.cli import cli
+from riparian.app.cli.parsing import WITH_RIGHTS
+from riparian.app.errors import AccessError
+from riparian.app.kafka import rights
+from riparian.app.kafka.acls import CREATE, GROUP, READ, RIGHTS, TOPIC, Right, needed
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.lag import lag
+from riparian.app.state.transfer import versions
+from riparian.app.stream_file.spec import Spec
 from tests.broker.harness import (
     PATIENCE,
     Sent,

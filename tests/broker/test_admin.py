@@ -17,16 +17,16 @@ from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import TopicPartition
 
-from app.errors import BrokerError, TopicError
-from app.kafka import admin, creating, timestamps
-from app.kafka.connection import Connection
-from app.kafka.lag import lag
-from app.kafka.ports import free_port
-from app.state.changelog import ensure_changelog
-from app.stream_file.spec import load
+from riparian.app.errors import BrokerError, TopicError
+from riparian.app.kafka import admin, creating, timestamps
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.lag import lag
+from riparian.app.kafka.ports import free_port
+from riparian.app.state.changelog import ensure_changelog
+from riparian.app.stream_file.spec import load
+from riparian.topics import names
+from riparian.topics.names import CHECKPOINT, INPUTS, OUTPUTS, TIMESTAMP_AFTER, Topics, changelog_topic, group_id
 from tests.broker.harness import administer, invoke, make_topics, riparian, stream_file
-from topics import names
-from topics.names import CHECKPOINT, INPUTS, OUTPUTS, TIMESTAMP_AFTER, Topics, changelog_topic, group_id
 
 pytestmark = pytest.mark.broker
 

@@ -5,12 +5,12 @@ import json
 
 import pyarrow as pa
 
-from app.replay import publish
+from riparian.app.replay import publish
+from riparian.topics.names import HEADER_INDEX, HEADER_OFFSET, HEADER_REASON
+from riparian.topics.records import Rows
 from tests.broker.crashing import EXIT_CODE
 from tests.broker.harness import PATIENCE, instances, state_log
 from tests.topics.arrow_records import stream as written
-from topics.names import HEADER_INDEX, HEADER_OFFSET, HEADER_REASON
-from topics.records import Rows
 
 FEATURES = {"id": pa.string(), "a": pa.float64(), "b": pa.float64(), "c": pa.dictionary(pa.int8(), pa.string())}
 LABELS = {"id": pa.string(), "y": pa.string()}

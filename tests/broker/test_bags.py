@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from app.partition.learner import PartitionLearner
+from riparian.app.partition.learner import PartitionLearner
 from tests.broker.harness import Sent
 
 pytestmark = pytest.mark.broker

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app.dataset.data import DataFile
-from app.evaluation.evaluate import evaluate, spec_for
-from app.partition.learner import PartitionLearner
-from app.worker import measures as names
+from riparian.app.dataset.data import DataFile
+from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.worker import measures as names
 from tests.broker.harness import Page, Sent, Worker, instances, send
 from tests.processes import fitters, gone, until
 

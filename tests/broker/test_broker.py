@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.cli.broker import command
-from app.errors import BrokerError
-from app.kafka import broker as local
-from app.kafka import java, ports
+from riparian.app.cli.broker import command
+from riparian.app.errors import BrokerError
+from riparian.app.kafka import broker as local
+from riparian.app.kafka import java, ports
 from tests.broker.harness import PATIENCE, administer, make_topics
 from tests.conftest import leftovers
 from tests.processes import until
@@ -113,7 +113,7 @@ def test_topics_survive_an_outage_and_the_port_stays(own_broker: local.LocalBrok
 CALLER = """
 import sys, threading, time
 from pathlib import Path
-from app.kafka.broker import LocalBroker
+from riparian.app.kafka.broker import LocalBroker
 
 broker = LocalBroker(Path(sys.argv[1]))
 worker = threading.Thread(target=broker.start)  # a thread that ends must not take the broker along

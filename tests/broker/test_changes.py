@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.errors import StateError
+from riparian.app.errors import StateError
 from tests.broker.harness import instances, send
 
 pytestmark = pytest.mark.broker

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from aiokafka.structs import TopicPartition
 
-from app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.kafka.reading import EVERYTHING, read_to_end
 from tests.broker.harness import instances
 from tests.processes import until
 

@@ -6,8 +6,8 @@ import pytest
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
-from app.kafka.connection import Connection
-from app.kafka.outputs import COMPRESSION, Outputs, fenced_producer
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.outputs import COMPRESSION, Outputs, fenced_producer
 from tests.broker.harness import create_topics, read, stream_file
 
 pytestmark = pytest.mark.broker

@@ -8,14 +8,14 @@ import time
 
 import pytest
 
-from app import control
-from app.errors import StateError
-from app.partition.steering import KNOWN
-from app.state.transfer import versions
+from riparian.app import control
+from riparian.app.errors import StateError
+from riparian.app.partition.steering import KNOWN
+from riparian.app.state.transfer import versions
+from riparian.topics import commands
+from riparian.topics.names import HEADER_REASON, HEADER_TOPIC
 from tests.broker.harness import PATIENCE, Sent, instances, send, stored
 from tests.processes import until
-from topics import commands
-from topics.names import HEADER_REASON, HEADER_TOPIC
 
 pytestmark = pytest.mark.broker
 

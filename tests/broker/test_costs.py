@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from app.page.predictions import explained
+from riparian.app.page.predictions import explained
 from tests.broker.harness import instances
 from tests.processes import until
 

@@ -65,7 +65,7 @@ class Story:
                     self.send()
                 assert worker.process.wait(PATIENCE) == EXIT_CODE, f"{point}: {worker.output[-3000:]}"
             story = f"died {point}"
-        with self.worker("app.cli") as worker:
+        with self.worker("riparian.app.cli") as worker:
             self.check(worker, story)
             assert worker.stop() == 0
 

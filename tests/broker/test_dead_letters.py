@@ -6,11 +6,11 @@ import json
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
-from app import dead_letters
-from app.dead_letters import CUT_OFF, NO_VALUE, OTHER_TOPIC, RETRIED, STILL, Wanted
-from app.errors import BrokerError
+from riparian.app import dead_letters
+from riparian.app.dead_letters import CUT_OFF, NO_VALUE, OTHER_TOPIC, RETRIED, STILL, Wanted
+from riparian.app.errors import BrokerError
+from riparian.topics import names
 from tests.broker.harness import Sent, instances, send
-from topics import names
 
 pytestmark = pytest.mark.broker
 

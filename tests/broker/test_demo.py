@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from app.demo.run import DATA, N_ROWS, TEMPLATE
-from app.kafka.ports import free_port
+from riparian.app.demo.run import DATA, N_ROWS, TEMPLATE
+from riparian.app.kafka.ports import free_port
 from tests.broker.harness import PATIENCE, ROOT, administer, riparian
 from tests.conftest import leftovers
 from tests.processes import until
@@ -75,7 +75,7 @@ def start(folder: Path) -> Iterator[Start]:
         environment = {k: v for k, v in os.environ.items() if k != "RIPARIAN_BROKER"}
         environment |= {name: value, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "demo", "--port", str(free_port()), *arguments],
+            [sys.executable, "-m", "riparian.app.cli", "demo", "--port", str(free_port()), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -101,7 +101,7 @@ def topics(broker: str) -> set[str]:
 
 
 def test_the_data_are_all_there() -> None:
-    from app.dataset.data import DataFile
+    from riparian.app.dataset.data import DataFile
 
     assert DataFile(DATA).count() == N_ROWS
 
@@ -113,7 +113,7 @@ def test_the_demo_ends_with_the_figures_of_evaluate_and_leaves_nothing(folder: P
         assert json.loads(answer.read())["name"] == "elec"
     address = demo.wait_for(r"^Metrics: http").split()[1]
     assert any("kafka.Kafka" in command for command in demo.processes().values())
-    assert any("app.cli worker" in command for command in demo.processes().values())
+    assert any("riparian.app.cli worker" in command for command in demo.processes().values())
     demo.wait_for(r"0 of 1,000 sent")  # plain lines, without a terminal
     with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
         assert 'riparian_instances_total{partition="0",stream="elec"}' in answer.read().decode()
@@ -155,7 +155,7 @@ def test_late_labels_on_a_broker_that_runs_already(folder: Path, start: Start, b
     before = topics(broker)
     demo = start("--broker", broker, "--rows", "600", "--rate", "1000", "--label-delay", "500ms", "--no-page")
     demo.wait_for(r"^Metrics: http")
-    assert not any("app.cli ui" in command for command in demo.processes().values())
+    assert not any("riparian.app.cli ui" in command for command in demo.processes().values())
     during = topics(broker) - before
     assert any(re.fullmatch(r"elec-demo-[0-9a-f]{6}\.labels", topic) for topic in during)
     output = demo.finish()

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-import app
-from app.dataset.data import DataFile
-from app.dataset.rows import rows_of_file
-from app.evaluation.evaluate import evaluate, spec_for
-from app.kafka.connection import Connection
-from app.replay import publish
-from app.stream_file.spec import load
-from models.registry import REGISTRY
+from riparian import app
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.rows import rows_of_file
+from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.kafka.connection import Connection
+from riparian.app.replay import publish
+from riparian.app.stream_file.spec import load
+from riparian.models.registry import REGISTRY
 from tests.broker.harness import ROOT, Worker, predictions, wait_for_state
 
 pytestmark = pytest.mark.broker

@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from app.kafka.keys import sample
-from app.partition.learner import PartitionLearner
-from app.replay import publish
 from benchmarks.written import rows_of_arrays
+from riparian.app.kafka.keys import sample
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.replay import publish
 from tests.broker.harness import Sent, send
 
 pytestmark = pytest.mark.broker

@@ -6,11 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from app.cli.explain import lines
-from app.errors import StateError
-from app.page.predictions import explained
-from models.contract import PREDICT, Program
-from models.decision import Threshold
+from riparian.app.cli.explain import lines
+from riparian.app.errors import StateError
+from riparian.app.page.predictions import explained
+from riparian.models.contract import PREDICT, Program
+from riparian.models.decision import Threshold
 from tests.broker.harness import instances, send
 
 pytestmark = pytest.mark.broker

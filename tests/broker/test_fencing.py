@@ -9,11 +9,11 @@ import pytest
 from aiokafka.errors import ProducerFenced
 from aiokafka.structs import TopicPartition
 
-from app.kafka.outputs import Outputs, fenced_producer
-from app.state.changelog import ensure_changelog
+from riparian.app.kafka.outputs import Outputs, fenced_producer
+from riparian.app.state.changelog import ensure_changelog
+from riparian.topics.names import changelog_topic
 from tests.broker.harness import Stream, administer, instances, read
 from tests.processes import until
-from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
 

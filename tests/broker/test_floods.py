@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from app.kafka.unpacking import PIECE_BYTES
-from app.worker.backpressure import POLL_PIECES
+from riparian.app.kafka.unpacking import PIECE_BYTES
+from riparian.app.worker.backpressure import POLL_PIECES
 from tests.broker.harness import Page, Sent, instances, send
 from tests.processes import until
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.stream_file.spec import load
+from riparian.app.stream_file.spec import load
+from riparian.topics.records import RawBatch
 from tests.broker.harness import Sent, Stream, instances, riparian, send
-from topics.records import RawBatch
 
 pytestmark = pytest.mark.broker
 NOW = 1_700_000_000_000  # ms

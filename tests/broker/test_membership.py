@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from app.worker import measures as names
+from riparian.app.worker import measures as names
 from tests.broker.harness import Page, administer, instances, make_topics, send, wait_for_records
 from tests.processes import until
 
@@ -55,7 +55,7 @@ def test_a_killed_worker_comes_back_to_its_place_without_a_rebalance(stream):
         learner = learn(s, 600, 900, rows, worker)
         assert worker.stop() == 0, worker.output
         lines = [json.loads(line) for line in worker.output.splitlines()]  # Faust's, too
-    assert {"riparian", "app.worker.engine", "faust.tables.recovery"} <= {line["logger"] for line in lines}
+    assert {"riparian", "riparian.app.worker.engine", "faust.tables.recovery"} <= {line["logger"] for line in lines}
     s.check(learner)
 
 

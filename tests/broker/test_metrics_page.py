@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from app.kafka.connection import Connection
-from app.state import changelog, loading
-from app.worker import measures as names
+from riparian.app.kafka.connection import Connection
+from riparian.app.state import changelog, loading
+from riparian.app.worker import measures as names
+from riparian.topics.names import changelog_topic
 from tests.broker.harness import Page, Sent, Worker, instances, send
 from tests.processes import until
-from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
 

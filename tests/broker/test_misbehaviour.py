@@ -11,9 +11,10 @@ import pytest
 from aiokafka.admin import NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from app.kafka.ports import free_port
-from app.state import checkpoint
-from app.state.changelog import ensure_changelog
+from riparian.app.kafka.ports import free_port
+from riparian.app.state import checkpoint
+from riparian.app.state.changelog import ensure_changelog
+from riparian.topics.names import changelog_topic
 from tests import batches
 from tests.broker.harness import (
     PATIENCE,
@@ -27,7 +28,6 @@ from tests.broker.harness import (
     state_log,
 )
 from tests.processes import until
-from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
 

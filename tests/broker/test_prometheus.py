@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from app import control
-from app.kafka.connection import Connection
-from app.kafka.ports import free_port
-from app.partition.learner import PartitionLearner
-from app.stream_file.spec import Spec
-from app.worker import measures as names
+from riparian.app import control
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.ports import free_port
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker import measures as names
 from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, riparian, send, stream_file
 from tests.broker.prometheus import AVAILABLE, Prometheus
 

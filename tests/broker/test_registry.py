@@ -19,13 +19,17 @@ import pytest
 import yaml
 from google.protobuf import json_format
 
-from app.errors import RegistryError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Script
-from app.registry.client import Registry
-from app.registry.telling import begin, tell
-from app.state.proof import differing_parts
-from app.stream_file.spec import build
+from riparian.app.errors import RegistryError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.registry.client import Registry
+from riparian.app.registry.telling import begin, tell
+from riparian.app.state.proof import differing_parts
+from riparian.app.stream_file.spec import build
+from riparian.topics.formats.protobuf_types import Messages, class_of, head_of
+from riparian.topics.names import HEADER_OFFSET, HEADER_REASON, HEADER_SOURCE, HEADER_TOPIC
+from riparian.topics.records import RawBatch
+from riparian.topics.schemas import PROTOBUF, Schema
 from tests.broker.harness import (
     PATIENCE,
     Sent,
@@ -39,10 +43,6 @@ from tests.broker.harness import (
 )
 from tests.broker.secured import certificate, certificates
 from tests.processes import until as until_true
-from topics.formats.protobuf_types import Messages, class_of, head_of
-from topics.names import HEADER_OFFSET, HEADER_REASON, HEADER_SOURCE, HEADER_TOPIC
-from topics.records import RawBatch
-from topics.schemas import PROTOBUF, Schema
 
 pytestmark = pytest.mark.broker
 

@@ -14,19 +14,19 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from app.kafka.lag import lag
-from app.kafka.outputs import ask_in_vain
-from app.kafka.outputs import close as close_producer
-from app.kafka.partitioner import partitions_of
-from app.kafka.reading import read_to_end
-from app.replay import publish
-from app.worker import copy_claims
-from app.worker.copied import Copied
+from riparian.app.kafka.lag import lag
+from riparian.app.kafka.outputs import ask_in_vain
+from riparian.app.kafka.outputs import close as close_producer
+from riparian.app.kafka.partitioner import partitions_of
+from riparian.app.kafka.reading import read_to_end
+from riparian.app.replay import publish
+from riparian.app.worker import copy_claims
+from riparian.app.worker.copied import Copied
+from riparian.topics.names import HEADER_SOURCE, source_of
+from riparian.topics.records import Rows
 from tests.broker.crashing import FREEZE
 from tests.broker.harness import Page, Sent, Stream, Worker, delete_before, instances, make_topics, read
 from tests.processes import until
-from topics.names import HEADER_SOURCE, source_of
-from topics.records import Rows
 
 pytestmark = pytest.mark.broker
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from aiokafka.errors import KafkaError
 
-from app.errors import AccessError
-from app.kafka.connection import Connection
+from riparian.app.errors import AccessError
+from riparian.app.kafka.connection import Connection
 from tests.broker import secured
 from tests.broker.harness import PATIENCE, Page, Stream, instances, make_topics, riparian
 from tests.broker.secured import PASSWORD, certificate
@@ -73,7 +73,7 @@ def test_a_killed_worker_and_every_command(cluster, tmp_path, topic_name, monkey
 
 
 def said(connection: Connection) -> str:
-    from app.kafka.admin import wait_for_broker
+    from riparian.app.kafka.admin import wait_for_broker
 
     with pytest.raises(AccessError) as error:
         asyncio.run(wait_for_broker(connection, 60.0))  # what waiting does not mend is said at once

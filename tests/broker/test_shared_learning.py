@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 from aiokafka.structs import TopicPartition
 
-from app.control import ask, command
-from app.errors import StateError
-from app.kafka.reading import read_to_end
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Merge
-from app.state.changelog import n_partitions
-from app.state.checkpoint import Encoder
-from app.state.loading import Loaded
-from app.worker.learned import read_reached
-from models.contract import Program
-from models.opinion_pool.learner import OpinionPool
+from riparian.app.control import ask, command
+from riparian.app.errors import StateError
+from riparian.app.kafka.reading import read_to_end
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Merge
+from riparian.app.state.changelog import n_partitions
+from riparian.app.state.checkpoint import Encoder
+from riparian.app.state.loading import Loaded
+from riparian.app.worker.learned import read_reached
+from riparian.models.contract import Program
+from riparian.models.opinion_pool.learner import OpinionPool
+from riparian.topics.learned import LearnedRecord, write
+from riparian.topics.names import LEARNED
+from riparian.topics.records import RawBatch
 from tests.app.shared_world import lacked
 from tests.broker.harness import PATIENCE, Rows, Stream, Worker, append, delete_before, instances, send, stored
 from tests.broker.test_misbehaviour import delete_topic
 from tests.chaos.checks import check_replicas
 from tests.processes import until
-from topics.learned import LearnedRecord, write
-from topics.names import LEARNED
-from topics.records import RawBatch
 
 pytestmark = pytest.mark.broker
 

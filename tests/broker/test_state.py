@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from app.errors import StateError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Script
-from app.state import changelog, checkpoint, portable
+from riparian.app.errors import StateError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.state import changelog, checkpoint, portable
+from riparian.topics.names import INPUTS, changelog_topic
 from tests.broker.harness import Stream, _raw, append, instances, read
-from topics.names import INPUTS, changelog_topic
 
 pytestmark = pytest.mark.broker
 

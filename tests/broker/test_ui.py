@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from app import comparisons
-from app.kafka.ports import free_port
-from app.partition.learner import PartitionLearner
+from riparian.app import comparisons
+from riparian.app.kafka.ports import free_port
+from riparian.app.partition.learner import PartitionLearner
+from riparian.topics import commands
+from riparian.topics.records import RawBatch
 from tests import forkserver
 from tests.broker.harness import (
     PATIENCE,
@@ -27,8 +29,6 @@ from tests.broker.harness import (
 from tests.broker.secured import certificates
 from tests.browser import Look, browser
 from tests.processes import until
-from topics import commands
-from topics.records import RawBatch
 
 __all__ = ["browser"]  # a fixture
 
@@ -52,7 +52,7 @@ class Ui:
         """trusted : the authority of its certificate, where it serves by TLS."""
         self._tls = None if trusted is None else ssl.create_default_context(cafile=trusted)
         self.port, self.log = free_port(), folder / "ui.log"
-        command = ["app.cli", "ui", *map(str, streams), *(["--broker", broker] if broker else [])]
+        command = ["riparian.app.cli", "ui", *map(str, streams), *(["--broker", broker] if broker else [])]
         command += ["--port", str(self.port), "--data-dir", str(folder / "ui"), *options]
         with self.log.open("ab") as log:
             self.process = forkserver.Process(command, stdout=log.fileno(), stderr=log.fileno())

@@ -18,11 +18,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.cli.parsing import parse_model
-from app.kafka.connection import Connection
-from app.kafka.lag import lag
-from app.stream_file.spec import Spec
 from benchmarks.record import write
+from riparian.app.cli.parsing import parse_model
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.lag import lag
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import INPUTS
 from tests.broker.harness import ROOT, create_topics, stream_file
 from tests.chaos import rekeyed, steered
 from tests.chaos.checks import Verdict, check_partition, check_replicas
@@ -31,7 +32,6 @@ from tests.chaos.load import Generator, Load
 from tests.chaos.proxy import Network
 from tests.chaos.schedule import KINDS, Step, schedule
 from tests.chaos.unguarded import GUARDS
-from topics.names import INPUTS
 
 CATCH_UP_SECONDS = 120.0
 # Streams of a campaign; the seed chooses.
@@ -156,7 +156,7 @@ def run(
     session: float = 6.0,
     patience: float = CATCH_UP_SECONDS,
     say: Callable[[str], None] = print,
-    entry: Sequence[str] = ("app.cli",),
+    entry: Sequence[str] = ("riparian.app.cli",),
     rekey: bool = False,
     rolling: bool = False,
     beside: Sequence[Mapping[str, Any]] = (),
@@ -342,7 +342,7 @@ def main() -> int:
             rolling=options.rolling,
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
-            entry=("tests.chaos.unguarded", options.without) if options.without else ("app.cli",),
+            entry=("tests.chaos.unguarded", options.without) if options.without else ("riparian.app.cli",),
             beside=streams[1:],
             **streams[0],
         )

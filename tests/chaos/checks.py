@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from app.errors import StateError
-from app.kafka.connection import Connection
-from app.partition.learner import PartitionLearner
-from app.partition.merge import Merge
-from app.state.audit import audit
-from app.stream_file.spec import Spec
+from riparian.app.errors import StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Merge
+from riparian.app.state.audit import audit
+from riparian.app.stream_file.spec import Spec
+from riparian.topics import learned
+from riparian.topics.names import HEADER_OFFSET, HEADER_TOPIC, LEARNED
+from riparian.topics.records import RawBatch
 from tests.broker.harness import check_against_oracle, predictions, read, stored
 from tests.chaos import steered
 from tests.chaos.load import FEATURES, LABELS, Generator
 from tests.chaos.rekeyed import Copies
-from topics import learned
-from topics.names import HEADER_OFFSET, HEADER_TOPIC, LEARNED
-from topics.records import RawBatch
 
 
 class Verdict(NamedTuple):

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from app.kafka.broker import LocalBroker
-from app.kafka.ports import free_port
+from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.ports import free_port
 from tests.broker.harness import Worker
 from tests.chaos.proxy import Network, Proxy
 from tests.chaos.schedule import Step
@@ -42,7 +42,7 @@ class Cluster:
         streams: Sequence[Path],
         n_slots: int,
         say: Callable[[str], None],
-        entry: Sequence[str] = ("app.cli",),
+        entry: Sequence[str] = ("riparian.app.cli",),
         session: float = 6.0,
     ) -> None:
         self.folder, self.streams, self.say, self.entry, self.session = folder, streams, say, entry, session

@@ -15,7 +15,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from app.stream_file.spec import Spec
+from riparian.app.stream_file.spec import Spec
 from tests.broker.harness import Sent
 
 TICK_SECONDS = 0.05

@@ -13,12 +13,12 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.structs import TopicPartition
 
-from app.kafka.connection import Connection
-from app.kafka.reading import read_to_end
-from app.stream_file.spec import Spec
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import read_to_end
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import source_of
 from tests.broker.harness import Sent
 from tests.chaos.load import FEATURES, LABELS, POISON
-from topics.names import source_of
 
 N_SOURCES = {FEATURES: 6, LABELS: 4}
 

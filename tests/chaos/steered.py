@@ -16,13 +16,13 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from app.partition.learner import PartitionLearner
-from app.stream_file.columns import plain
-from app.stream_file.spec import Spec
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file.columns import plain
+from riparian.app.stream_file.spec import Spec
+from riparian.topics import commands, learned
+from riparian.topics.commands import APPLIED, PROPOSED, REFUSED, Command, EventRecord
+from riparian.topics.names import CHAMPION
 from tests.broker.harness import predictions, read
-from topics import commands, learned
-from topics.commands import APPLIED, PROPOSED, REFUSED, Command, EventRecord
-from topics.names import CHAMPION
 
 PAUSE_SECONDS = (0.0, 1.2)  # between two commands
 TWICE, NO_COMMAND = 0.1, 0.05  # shares of the records

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
 
-import app.worker.engine
-from app.cli import main
-from app.kafka.connection import Connection
-from app.kafka.lag import lag
-from app.partition.merge import Script
-from app.stream_file.spec import Spec
-from app.worker.engine import Engine
-from app.worker.tail import Tail
+import riparian.app.worker.engine
+from riparian.app.cli import main
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.lag import lag
+from riparian.app.partition.merge import Script
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.engine import Engine
+from riparian.app.worker.tail import Tail
 from tests.chaos.schedule import FREEZE_LONG, KILL
 
 COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
@@ -25,14 +25,14 @@ COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
 
 def without_tail() -> None:
     """What was sent since the last checkpoint is not read back: it is sent again."""
-    read = app.worker.engine.read_tails
+    read = riparian.app.worker.engine.read_tails
 
     async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[Tail]:
         return [
             sent._replace(script=Script(), rejected={}, metrics={}) for sent in await read(spec, connection, loaded)
         ]
 
-    app.worker.engine.read_tails = read_tails
+    riparian.app.worker.engine.read_tails = read_tails
 
 
 def without_fence() -> None:
@@ -43,12 +43,12 @@ def without_fence() -> None:
         await plain.start()
         return plain
 
-    app.worker.engine.fenced_producer = producer
+    riparian.app.worker.engine.fenced_producer = producer
 
 
 def without_offsets() -> None:
     """Where to go on is what was committed, by the clock, and not what the state says: Faust's way."""
-    read, commit = app.worker.engine.read_tails, Engine.commit
+    read, commit = riparian.app.worker.engine.read_tails, Engine.commit
     committed_at: dict[Any, float] = {}
 
     def now_and_then(engine: Engine, offsets: Any) -> None:
@@ -66,7 +66,7 @@ def without_offsets() -> None:
         return await read(spec, connection, loaded)
 
     Engine.commit = now_and_then  # type: ignore[method-assign]
-    app.worker.engine.read_tails = read_tails
+    riparian.app.worker.engine.read_tails = read_tails
 
 
 class Guard(NamedTuple):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from app.cli import dashboard
-from app.errors import RiparianError
+from riparian.app.cli import dashboard
+from riparian.app.errors import RiparianError
 
 
 def test_files_are_written_and_never_replaced_unasked(tmp_path: Path) -> None:

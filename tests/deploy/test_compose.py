@@ -14,11 +14,11 @@ import yaml
 from aiokafka import AIOKafkaConsumer
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.kafka.broker import LocalBroker
-from app.kafka.java import kafka_version
-from app.kafka.ports import free_port
-from app.stream_file.spec import load
+from riparian.app.cli import cli
+from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.java import kafka_version
+from riparian.app.kafka.ports import free_port
+from riparian.app.stream_file.spec import load
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy"
@@ -148,7 +148,8 @@ def test_the_image_holds_what_the_package_is_built_of() -> None:
     copied = {word for line in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILINE) for word in line.split()}
     assert all((ROOT / name).exists() for name in copied)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert {name.partition(".")[0] for name in project["tool"]["setuptools"]["packages"]} <= copied
+    packages = project["tool"]["setuptools"]["packages"]
+    assert {"riparian"} | {name.split(".")[1] for name in packages if "." in name} <= copied
     assert {"pyproject.toml", project["project"]["readme"]} <= copied
     ignored = (FOLDER / "Dockerfile.dockerignore").read_text().split()
     assert {f"!{name}" for name in copied} == {line for line in ignored if line.startswith("!")}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.boards.__main__ import texts
+from riparian.deploy.boards.__main__ import texts
 from tests.deploy.metric_names import documented, named
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ def test_the_files_are_those_that_the_code_makes() -> None:
     made = texts()
     assert set(made) == {f"{name}.json" for name in BOARDS}
     for file, text in made.items():
-        assert (FOLDER / file).read_text(encoding="utf-8") == text, f"{file}: run python -m deploy.boards"
+        assert (FOLDER / file).read_text(encoding="utf-8") == text, f"{file}: run python -m riparian.deploy.boards"
 
 
 @each_board

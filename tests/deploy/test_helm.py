@@ -9,8 +9,8 @@ import click
 import pytest
 import yaml
 
-from app.cli import cli
-from app.worker.runner import LAST_CHECKPOINT_SECONDS
+from riparian.app.cli import cli
+from riparian.app.worker.runner import LAST_CHECKPOINT_SECONDS
 from tests.deploy import tools
 from tests.deploy.test_compose import DOCKERFILE
 

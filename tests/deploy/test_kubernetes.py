@@ -8,11 +8,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.kafka.acls import RIGHTS, needed
-from app.kafka.creating import planned
-from app.kafka.strimzi import resource_name
-from app.stream_file.spec import load
+from riparian.app.cli import cli
+from riparian.app.kafka.acls import RIGHTS, needed
+from riparian.app.kafka.creating import planned
+from riparian.app.kafka.strimzi import resource_name
+from riparian.app.stream_file.spec import load
 from tests.deploy import tools
 
 # Kubernetes': RFC 1123, which no schema of a resource has

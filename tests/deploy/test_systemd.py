@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from app.cli import cli
-from app.worker.membership import instance_id
-from app.worker.runner import LAST_CHECKPOINT_SECONDS
+from riparian.app.cli import cli
+from riparian.app.worker.membership import instance_id
+from riparian.app.worker.runner import LAST_CHECKPOINT_SECONDS
 
 UNIT = Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "riparian@.service"
 

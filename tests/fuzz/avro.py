@@ -12,13 +12,13 @@ from typing import Any
 import fastavro
 import numpy as np
 
-from app.stream_file.spec import Spec, build
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.formats.avro import AvroCodec
+from riparian.topics.records import IGNORED, REASONS, RawBatch
+from riparian.topics.schemas import AVRO, Schema, Schemas
+from riparian.topics.slices import Texts
 from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
-from topics.formats.avro import AvroCodec
-from topics.records import IGNORED, REASONS, RawBatch
-from topics.schemas import AVRO, Schema, Schemas
-from topics.slices import Texts
 
 _MIXED = {
     **dict.fromkeys("abcdef", "numeric"),
@@ -336,7 +336,7 @@ Record = tuple[bytes | None, bytes | None]
 
 
 def _named(records: Sequence[Record]) -> set[int | str]:
-    from topics.formats.framing import head_of
+    from riparian.topics.formats.framing import head_of
 
     return {found.key for _, value in records if value and (found := head_of(value)) is not None}
 

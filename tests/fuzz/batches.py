@@ -72,7 +72,7 @@ class Batches:
     n_records = 0
 
     def prepare(self) -> None:
-        from app.kafka.unpacking import Unpacking
+        from riparian.app.kafka.unpacking import Unpacking
 
         self._asked = Unpacking(["source"]), Unpacking(["source"], ["source"]), None
 
@@ -89,7 +89,7 @@ class Batches:
         return struct.pack(">qiiib", first, *sizes, int(rng.integers(1, 34))) + data
 
     def run(self, case: bytes) -> None:
-        from app.kafka import unpacking
+        from riparian.app.kafka import unpacking
 
         first, *sizes, few = struct.unpack_from(">qiiib", case)
         data = case[21:]
@@ -122,7 +122,7 @@ class Batches:
 
 
 def _compare(found: list[Any], rows: list[Row], pieces: bool) -> None:
-    from topics.records import Unread
+    from riparian.topics.records import Unread
 
     ours = []
     for one in found:

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from riparian.topics.codecs import JsonCodec
+from riparian.topics.records import Mapping, RawBatch
+from riparian.topics.slices import PADDING, Slices
 from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.records import STREAMS, _decode, _encode, stream, valid
-from topics.codecs import JsonCodec
-from topics.records import Mapping, RawBatch
-from topics.slices import PADDING, Slices
 
 _VALUE = re.compile(rb'"[^"\\]*"(?!\s*:)|(?<=[:,\[ ])(?:-?[0-9][0-9.eE+-]*|true|false|null)')
 _POWERS = (*range(-25, 26), -400, -345, -324, -308, -307, 300, 308, 309, 400)

@@ -8,14 +8,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.stream_file.spec import build
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.stream_file.spec import build
+from riparian.topics import commands
+from riparian.topics.names import CONTROL
+from riparian.topics.records import REASONS, RawBatch
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
-from topics import commands
-from topics.names import CONTROL
-from topics.records import REASONS, RawBatch
 
 _SPEC = build(
     {

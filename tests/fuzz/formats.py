@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.stream_file.spec import Spec, build
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.codecs import Codec, Formats, of_stream
+from riparian.topics.headers import HeaderWriter
+from riparian.topics.paths import Index
+from riparian.topics.records import IGNORED, Packed, RawBatch, Rows
+from riparian.topics.schemas import JSON, PROTOBUF, Schema, Schemas, Written
+from riparian.topics.vocabulary import Vocabulary
 from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
 from tests.topics.arrow_records import MARKED, big_endian
-from topics.codecs import Codec, Formats, of_stream
-from topics.headers import HeaderWriter
-from topics.paths import Index
-from topics.records import IGNORED, Packed, RawBatch, Rows
-from topics.schemas import JSON, PROTOBUF, Schema, Schemas, Written
-from topics.vocabulary import Vocabulary
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "stream-file.md"
 
@@ -338,7 +338,7 @@ class Batches(Damaged):
     def _written(self, rng: Random, schema: Any) -> bytes:
         import pyarrow as pa
 
-        from topics.formats.arrow_columns import written
+        from riparian.topics.formats.arrow_columns import written
 
         n = int(rng.integers(1, 20))
         nulls = 0.0 if rng.random() < 0.6 else 0.2

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from app.partition.merge import Piece
-from app.partition.outcome import dead_letters
-from app.worker.letters import letters
-from topics.names import (
+from riparian.app.partition.merge import Piece
+from riparian.app.partition.outcome import dead_letters
+from riparian.app.worker.letters import letters
+from riparian.topics.names import (
     CONVENTIONS,
     HEADER_DETAIL,
     HEADER_KEY_SIZE,
@@ -19,8 +19,8 @@ from topics.names import (
     HEADER_TOPIC,
     RESERVED,
 )
-from topics.places import index_of, offset_of
-from topics.records import RawBatch, Rejected
+from riparian.topics.places import index_of, offset_of
+from riparian.topics.records import RawBatch, Rejected
 
 _ROOM = 20_000
 _NAMES = (HEADER_TOPIC, HEADER_PARTITION, HEADER_OFFSET, HEADER_REASON, HEADER_DETAIL)

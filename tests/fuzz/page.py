@@ -16,20 +16,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.dead_letters import mark
-from app.kafka.connection import Connection
-from app.page import telling
-from app.page.history import TIERS
-from app.page.server import as_columns
-from app.page.store import Store
-from app.page.view import EVENTS, LETTERS, OTHERS, StreamView, as_json
-from app.page.watch import Watch
-from app.stream_file.spec import build
+from riparian.app.dead_letters import mark
+from riparian.app.kafka.connection import Connection
+from riparian.app.page import telling
+from riparian.app.page.history import TIERS
+from riparian.app.page.server import as_columns
+from riparian.app.page.store import Store
+from riparian.app.page.view import EVENTS, LETTERS, OTHERS, StreamView, as_json
+from riparian.app.page.watch import Watch
+from riparian.app.stream_file.spec import build
+from riparian.topics import names
+from riparian.topics.commands import EventRecord
+from riparian.topics.records import DriftRecord, MetricsRecord, PartitionRecord, Shift
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
-from topics import names
-from topics.commands import EventRecord
-from topics.records import DriftRecord, MetricsRecord, PartitionRecord, Shift
 
 NOW = 1_790_000_000_000
 _PARTITIONS = 2

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from app.stream_file.spec import Spec, build
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.headers import header_of
+from riparian.topics.names import HEADER_SOURCE, HEADER_UNREAD
+from riparian.topics.paths import Index
+from riparian.topics.records import Mapping, Path, RawBatch
+from riparian.topics.vocabulary import Vocabulary
 from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.reference import Known, Reference, Row
-from topics.headers import header_of
-from topics.names import HEADER_SOURCE, HEADER_UNREAD
-from topics.paths import Index
-from topics.records import Mapping, Path, RawBatch
-from topics.vocabulary import Vocabulary
 
 _MIXED = {
     "a": "numeric",

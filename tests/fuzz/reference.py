@@ -11,8 +11,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from topics.paths import Index
-from topics.records import Headers, Mapping, Path
+from riparian.topics.paths import Index
+from riparian.topics.records import Headers, Mapping, Path
 
 HEADER = "@header:"
 NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)

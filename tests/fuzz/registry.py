@@ -11,18 +11,18 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from app.errors import RegistryError
-from app.registry import client
-from app.registry.client import Registry
-from app.stream_file.codec_spec import RegistrySpec
-from app.stream_file.spec import build
+from riparian.app.errors import RegistryError
+from riparian.app.registry import client
+from riparian.app.registry.client import Registry
+from riparian.app.stream_file.codec_spec import RegistrySpec
+from riparian.app.stream_file.spec import build
+from riparian.topics.codecs import CODECS, REGISTERED
+from riparian.topics.records import RawBatch
+from riparian.topics.schemas import JSON, PROTOBUF, Schema, Schemas, UnusableError
 from tests.fuzz import avro as made_up
 from tests.fuzz import mutate
 from tests.fuzz.formats import _PROTO, _reasons
 from tests.fuzz.mutate import Random, pick
-from topics.codecs import CODECS, REGISTERED
-from topics.records import RawBatch
-from topics.schemas import JSON, PROTOBUF, Schema, Schemas, UnusableError
 
 _URL = "http://127.0.0.1:1"
 _SPEC = build({"name": "fuzz", "champion": "last-label", **made_up.STREAMS["mixed"]}, "fuzz")

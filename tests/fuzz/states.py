@@ -14,24 +14,26 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from app import inspection
-from app.errors import RiparianError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.state import checkpoint, loading, portable
-from app.state.integrity import examine, parts
-from app.state.log import StateLog
-from models.registry import REGISTRY
+from riparian.app import inspection
+from riparian.app.errors import RiparianError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.state import checkpoint, loading, portable
+from riparian.app.state.integrity import examine, parts
+from riparian.app.state.log import StateLog
+from riparian.models.registry import REGISTRY
+from riparian.topics.records import CLASSIFICATION, RawBatch
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
 from tests.golden.make import BEFORE, CHANGED, PARTITION, cases, changed, file, items_of, records, stream
-from topics.records import CLASSIFICATION, RawBatch
 
 RECORDED = ("pending/", "vocabularies")  # arrays whose numbers are checked, whatever they are
 STEPS = 40  # records of each topic that a learner goes on with
 
 # Batch learners fit in another process, which is not what is looked at here.
-BASES = tuple(case for case, (model, _) in cases().items() if not REGISTRY[model].cls.startswith("models.batch."))
+BASES = tuple(
+    case for case, (model, _) in cases().items() if not REGISTRY[model].cls.startswith("riparian.models.batch.")
+)
 # Of these, whose kernels are compiled in seconds: the file, the pending store, metrics and drift are those of all.
 _QUICK = ("last-label", "majority-class", "mean", "naive-bayes")
 STEERED = "changed"  # by a command and by a rule, with distributions

@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from app.cli.check import command
-from app.errors import SpecError
-from models.registry import FOREIGN, REGISTRY, validate
+from riparian.app.cli.check import command
+from riparian.app.errors import SpecError
+from riparian.models.registry import FOREIGN, REGISTRY, validate
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.records import STREAMS

@@ -295,12 +295,12 @@ def _read(connection: socket.socket) -> bytes:
 
 
 async def _serve(parent: int) -> None:
-    from app.kafka.connection import Connection
-    from app.kafka.ports import listen
-    from app.stream_file.spec import build
-    from app.worker.application import create_app
-    from app.worker.metrics import Metrics
-    from app.worker.web import expose
+    from riparian.app.kafka.connection import Connection
+    from riparian.app.kafka.ports import listen
+    from riparian.app.stream_file.spec import build
+    from riparian.app.worker.application import create_app
+    from riparian.app.worker.metrics import Metrics
+    from riparian.app.worker.web import expose
     from tests.fuzz.children import limit_memory
 
     spec = build({"name": "fuzz", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"})

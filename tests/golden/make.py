@@ -23,14 +23,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.partition.state import Snapshot
-from app.state import checkpoint, portable
-from app.stream_file.columns import plain
-from app.stream_file.spec import Spec, build
-from models.registry import REGISTRY
-from topics.records import RawBatch
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.state import Snapshot
+from riparian.app.state import checkpoint, portable
+from riparian.app.stream_file.columns import plain
+from riparian.app.stream_file.spec import Spec, build
+from riparian.models.registry import REGISTRY
+from riparian.topics.records import RawBatch
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / f"state-v{checkpoint.VERSION}.json"
@@ -95,7 +95,7 @@ def stream(model: str, task: str) -> Spec:
         ("half-space-trees", "anomaly"): {"n_trees": 5, "height": 8, "window": 100},
         ("online-isolation-forest", "anomaly"): {"n_trees": 4, "window": 200, "leaf_size": 6},
     }
-    if REGISTRY[model].cls.startswith("models.batch."):
+    if REGISTRY[model].cls.startswith("riparian.models.batch."):
         # Small; and no fit takes its place after the export: what it comes to is the library's, and its version's.
         parameters[model, task] = {"window": 300, "refit_every": 100_000}
         parameters[model, task] |= {"ccp_alpha": 0.01} if model == "cart" else {"n_trees": 3}

@@ -24,9 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from app.compiling import SENTENCE
-from app.kafka.broker import LocalBroker
-from app.kafka.ports import free_port
+from riparian.app.compiling import SENTENCE
+from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
@@ -151,7 +151,7 @@ def work(root: Path, config: dict[str, Any], folder: Path, records: int) -> None
         try:
             ready = wait(lambda: get(f"http://127.0.0.1:{port}/ready")[0] == 200, process, "ready")
             print(f"  from its start to /ready: {ready:.1f} s")
-            replay = [sys.executable, "-m", "app.cli", "replay", str(ROOT / "deploy/streams/sine.yaml")]
+            replay = [sys.executable, "-m", "riparian.app.cli", "replay", str(ROOT / "deploy/streams/sine.yaml")]
             began = time.monotonic()
             run(*replay, "--broker", broker.bootstrap, "--generate", "sine", "-n", str(records), cwd=ROOT)
 

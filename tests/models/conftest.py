@@ -60,7 +60,7 @@ def _run(items: list[pytest.Item], sink: int) -> NoReturn:
                 every = [config.hook.pytest_report_to_serializable(config=config, report=one) for one in reports]
                 pickle.dump((item.nodeid, every), out)
                 out.flush()
-            fits = sys.modules.get("models.batch.process")
+            fits = sys.modules.get("riparian.models.batch.process")
             if fits is not None:
                 fits.PROCESSES.close()
     except BaseException:

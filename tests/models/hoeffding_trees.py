@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import LEARN, Schema
-from models.hoeffding.mutable_tree import ALTERNATE, DEAD, FIRST_DEAD, MAP, N_MAP, N_MAPPED, N_NODES, PARENT, TEST
+from riparian.models.contract import LEARN, Schema
+from riparian.models.hoeffding.mutable_tree import (
+    ALTERNATE,
+    DEAD,
+    FIRST_DEAD,
+    MAP,
+    N_MAP,
+    N_MAPPED,
+    N_NODES,
+    PARENT,
+    TEST,
+)
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
 
 WORLDS = [

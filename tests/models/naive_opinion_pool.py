@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from models.registry import create
+from riparian.models.registry import create
 from tests.models.naive_running_scale import held
 
 FADING = 0.999 ** np.arange(10_000)

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from models.draws import key, poisson, uniform_at
+from riparian.models.draws import key, poisson, uniform_at
 from tests.models.naive_shrubs import goes_left, missing, purity
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.contract import LEARN, PREDICT, Program, Schema
 
 
 class Stream(NamedTuple):

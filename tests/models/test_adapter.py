@@ -10,14 +10,14 @@ from river import tree as river_tree
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.naive_bayes import GaussianNB
 
-from app.cli.worker import check_key
-from app.errors import SpecError, StateError
-from app.partition.changes import reconcile
-from app.partition.learner import PartitionLearner
-from app.stream_file.spec import build
-from models.adapter import external, imported, signature
-from models.contract import Schema
-from models.registry import REGISTRY, create, validate
+from riparian.app.cli.worker import check_key
+from riparian.app.errors import SpecError, StateError
+from riparian.app.partition.changes import reconcile
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.stream_file.spec import build
+from riparian.models.adapter import external, imported, signature
+from riparian.models.contract import Schema
+from riparian.models.registry import REGISTRY, create, validate
 from tests.models.contract.worlds import learn, rows
 
 pytestmark = pytest.mark.usefixtures("state_key")

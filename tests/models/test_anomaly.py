@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.contract import LEARN, PREDICT, Program, Schema
-from models.registry import create
+from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.registry import create
 from tests.models.naive_half_space import NaiveHalfSpaceTrees
 from tests.models.naive_online_isolation import NaiveOnlineIsolationForest
 

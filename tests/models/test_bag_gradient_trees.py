@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from models.contract import Bags, Schema
-from models.gradient.bins import MOMENTS, WEIGHT
-from models.gradient.presets import BAG_PRESETS, PRESETS, effective
-from models.gradient.tree import BLOCK, LEAF, SEEN, TEST
-from models.registry import REGISTRY, create
+from riparian.models.contract import Bags, Schema
+from riparian.models.gradient.bins import MOMENTS, WEIGHT
+from riparian.models.gradient.presets import BAG_PRESETS, PRESETS, effective
+from riparian.models.gradient.tree import BLOCK, LEAF, SEEN, TEST
+from riparian.models.registry import REGISTRY, create
 from tests.models.test_bags import SCHEMA, world
 
 NAME = "stochastic-gradient-tree"

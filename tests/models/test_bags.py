@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from models.bags.diverse_density import QuickDiverseDensity
-from models.bags.likelihood import bag_loss, gradient_of, loss_of
-from models.bags.miti import CRITERIA, MITI
-from models.bags.optimise import optimise_scale
-from models.bags.window import TrainingSet
-from models.contract import Bags, Schema, indices
+from riparian.models.bags.diverse_density import QuickDiverseDensity
+from riparian.models.bags.likelihood import bag_loss, gradient_of, loss_of
+from riparian.models.bags.miti import CRITERIA, MITI
+from riparian.models.bags.optimise import optimise_scale
+from riparian.models.bags.window import TrainingSet
+from riparian.models.contract import Bags, Schema, indices
 from tests.models.naive_bags import MITITwin, loss, probability
 
 N_VALUES = (0, 3, 0, 0)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.baseline.last_label import LastLabel
-from models.baseline.majority_class import MajorityClass
-from models.baseline.mean import Mean
-from models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.baseline.last_label import LastLabel
+from riparian.models.baseline.majority_class import MajorityClass
+from riparian.models.baseline.mean import Mean
+from riparian.models.contract import LEARN, PREDICT, Program, Schema
 
 K = 4
 CLASSES = Schema((0,), K, "classification")

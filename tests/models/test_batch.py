@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from sklearn import ensemble, tree
 
-from models.batch import fit as fitting
-from models.batch import learner as window
-from models.batch import process
-from models.batch.fit import NATIVE, Data, Forest, Job, columns_of, fit, seed_of
-from models.batch.predict import predict, room_for
-from models.batch.process import PROCESSES, FitError, Processes
-from models.contract import Schema
-from models.registry import REGISTRY, create, validate
+from riparian.models.batch import fit as fitting
+from riparian.models.batch import learner as window
+from riparian.models.batch import process
+from riparian.models.batch.fit import NATIVE, Data, Forest, Job, columns_of, fit, seed_of
+from riparian.models.batch.predict import predict, room_for
+from riparian.models.batch.process import PROCESSES, FitError, Processes
+from riparian.models.contract import Schema
+from riparian.models.registry import REGISTRY, create, validate
 from tests.models.contract.worlds import bits, rows
 from tests.processes import fitters, gone, until
 
@@ -314,7 +314,7 @@ import os, sys, time
 sys.path.insert(0, sys.argv[1])
 from tests.models.test_batch import long_job
 from tests.processes import fitters, until
-from models.batch.process import Processes
+from riparian.models.batch.process import Processes
 Processes(1).submit(long_job())
 until(lambda: fitters(os.getpid()))
 print(*fitters(os.getpid()), flush=True)
@@ -336,7 +336,9 @@ def test_processes_end_with_the_one_that_started_them():
 def test_without_the_library_there_is_one_sentence(method, monkeypatch):
     found = importlib.util.find_spec
     library, name = ("xgboost", "XGBoost") if method == "xgboost" else ("sklearn", "scikit-learn")
-    monkeypatch.setattr("models.batch.check.find_spec", lambda module: None if module == library else found(module))
+    monkeypatch.setattr(
+        "riparian.models.batch.check.find_spec", lambda module: None if module == library else found(module)
+    )
     with pytest.raises(ValueError) as caught:
         validate(method, "classification", {})
     said = f"this model needs {name}, which is not installed: pip install 'scikit-learn<2,>=1.6' 'xgboost"

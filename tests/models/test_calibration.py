@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from models.calibration import POWER, Calibration
-from models.contract import PREDICT
-from models.restoring import restore
+from riparian.models.calibration import POWER, Calibration
+from riparian.models.contract import PREDICT
+from riparian.models.restoring import restore
 from tests.models.naive_calibration import NaiveCalibration
 from tests.models.test_conformal import program_of
 

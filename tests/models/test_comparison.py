@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.promotion import equal_pair, looked_at
-from models.comparison import Comparison, share
-from models.contract import LEARN, PREDICT, Program
-from models.restoring import restore
+from riparian.models.comparison import Comparison, share
+from riparian.models.contract import LEARN, PREDICT, Program
+from riparian.models.restoring import restore
 from tests.models.naive_comparison import NaiveComparison
 
 

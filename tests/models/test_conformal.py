@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from models.conformal import Conformal, sets
-from models.contract import LEARN, PREDICT, Program
-from models.restoring import restore
+from riparian.models.conformal import Conformal, sets
+from riparian.models.contract import LEARN, PREDICT, Program
+from riparian.models.restoring import restore
 from tests.models.naive_conformal import NaiveConformal
 
 TASKS = ("regression", "classification")

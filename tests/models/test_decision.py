@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import LEARN, PREDICT, Program
-from models.decision import ALERT_RATE, PRECISION, RECALL, TARGETS, Threshold, by_cost
-from models.restoring import DamagedError, restore
+from riparian.models.contract import LEARN, PREDICT, Program
+from riparian.models.decision import ALERT_RATE, PRECISION, RECALL, TARGETS, Threshold, by_cost
+from riparian.models.restoring import DamagedError, restore
 from tests.models.naive_decision import NaiveAlerts, NaiveThreshold, cheapest
 
 CODE = 1

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.drift import DETECTORS, create
-from models.drift.kswin import distance, sort
-from models.drift.scaling import bring, new_scale
+from riparian.models.drift import DETECTORS, create
+from riparian.models.drift.kswin import distance, sort
+from riparian.models.drift.scaling import bring, new_scale
 from tests.models.naive_drift import (
     NaiveAdwin,
     NaiveDdm,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.detector_bounds import BOUNDED, alarm_bound, alarms_a_test, delay_bound, delays
-from models.drift import create
+from riparian.models.drift import create
 
 RUNS = 150
 CHANGES = [

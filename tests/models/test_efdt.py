@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import Schema
-from models.hoeffding.efdt import ExtremelyFastDecisionTree
-from models.hoeffding.tree import HoeffdingTree
+from riparian.models.contract import Schema
+from riparian.models.hoeffding.efdt import ExtremelyFastDecisionTree
+from riparian.models.hoeffding.tree import HoeffdingTree
 from tests.models.hoeffding_trees import (
     ANYWHERE,
     PARAMETERS,

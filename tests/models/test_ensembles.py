@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from models.contract import LEARN, Program
-from models.draws import key, poisson, poisson_from, poisson_table, uniform_at
-from models.ensemble import boosting, chunks, members
-from models.ensemble.chunks import HITS, WEIGHT
-from models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
-from models.registry import create
+from riparian.models.contract import LEARN, Program
+from riparian.models.draws import key, poisson, poisson_from, poisson_table, uniform_at
+from riparian.models.ensemble import boosting, chunks, members
+from riparian.models.ensemble.chunks import HITS, WEIGHT
+from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
+from riparian.models.registry import create
 from tests.models import naive_ensembles as naive
 from tests.models.streams_of_instances import interleave, mixed, same, snapshot
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from models.contract import LEARN, PREDICT, Program
-from models.estimation import Estimation
-from models.restoring import restore
+from riparian.models.contract import LEARN, PREDICT, Program
+from riparian.models.estimation import Estimation
+from riparian.models.restoring import restore
 from tests.models.naive_estimation import NaiveEstimation
 
 

@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from models.contract import LEARN, Schema
-from models.ensemble import chunks
-from models.ensemble.adaptation import n_chosen
-from models.hoeffding.subspace_tree import SubspaceTree
-from models.hoeffding.tree import HoeffdingTree
-from models.registry import create
+from riparian.models.contract import LEARN, Schema
+from riparian.models.ensemble import chunks
+from riparian.models.ensemble.adaptation import n_chosen
+from riparian.models.hoeffding.subspace_tree import SubspaceTree
+from riparian.models.hoeffding.tree import HoeffdingTree
+from riparian.models.registry import create
 from tests.models.naive_forests import ForestTwin, SubspaceTreeTwin
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
 from tests.models.test_hoeffding_tree import EAGER, check_equal

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import LEARN, Schema
-from models.gradient.bins import bin_of, equal_width, quantiles
-from models.gradient.learner import StochasticGradientTree
-from models.gradient.losses import LOSSES, derivatives, value
-from models.gradient.presets import effective
-from models.gradient.significance import p_value
+from riparian.models.contract import LEARN, Schema
+from riparian.models.gradient.bins import bin_of, equal_width, quantiles
+from riparian.models.gradient.learner import StochasticGradientTree
+from riparian.models.gradient.losses import LOSSES, derivatives, value
+from riparian.models.gradient.presets import effective
+from riparian.models.gradient.significance import p_value
 from tests.models.naive_sgt import SgtTwin, p_of_f
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
 

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import Schema
-from models.hoeffding.adaptive import HoeffdingAdaptiveTree
-from models.hoeffding.error_window import BUCKETS, ERRORS, MAX_BUCKETS, RANKS, ROW, STEP, WIDTH, add_error, cut
-from models.hoeffding.mutable_tree import ALTERNATE, DEAD, TEST
-from models.hoeffding.tree import HoeffdingTree
-from models.streams import agrawal
+from riparian.models.contract import Schema
+from riparian.models.hoeffding.adaptive import HoeffdingAdaptiveTree
+from riparian.models.hoeffding.error_window import BUCKETS, ERRORS, MAX_BUCKETS, RANKS, ROW, STEP, WIDTH, add_error, cut
+from riparian.models.hoeffding.mutable_tree import ALTERNATE, DEAD, TEST
+from riparian.models.hoeffding.tree import HoeffdingTree
+from riparian.models.streams import agrawal
 from tests.models.hoeffding_trees import (
     ANYWHERE,
     PARAMETERS,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import LEARN, Program, Schema
-from models.hoeffding.nodes import BLOCK, PARENT, SEEN, TEST
-from models.hoeffding.tree import HoeffdingTree
+from riparian.models.contract import LEARN, Program, Schema
+from riparian.models.hoeffding.nodes import BLOCK, PARENT, SEEN, TEST
+from riparian.models.hoeffding.tree import HoeffdingTree
 from tests.models.hoeffding_trees import ANYWHERE, PARAMETERS, WORLDS, cuts_and_snapshots, growing, play
 from tests.models.naive_hoeffding import HoeffdingTreeTwin
 from tests.models.streams_of_instances import interleave, mixed, run_learns, same, snapshot

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from models.contract import Schema
-from models.description import moved
-from models.importance import importance, information
-from models.registry import create
+from riparian.models.contract import Schema
+from riparian.models.description import moved
+from riparian.models.importance import importance, information
+from riparian.models.registry import create
 from tests.models.contract.worlds import rows, schema_of
 
 GROWS = {"grace_period": 50, "delta": 0.05}

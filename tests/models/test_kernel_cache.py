@@ -14,7 +14,7 @@ from numba.core.cpu import CPUContext
 from numba.core.dispatcher import Dispatcher, _FunctionCompiler
 from numba.core.registry import cpu_target
 
-from models import kernel_cache
+from riparian.models import kernel_cache
 from tests.conftest import jit
 
 ROOT = kernel_cache.ROOT
@@ -23,10 +23,10 @@ ROOT = kernel_cache.ROOT
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """Three modules: a uses b by a kernel, c is apart."""
-    folder = tmp_path / "models"
-    folder.mkdir()
+    folder = tmp_path / "riparian" / "models"
+    folder.mkdir(parents=True)
     (folder / "__init__.py").touch()
-    (folder / "a.py").write_text("from models.b import (\n    step,\n)\n")
+    (folder / "a.py").write_text("from riparian.models.b import (\n    step,\n)\n")
     (folder / "b.py").write_text("def step():\n    return 1\n")
     (folder / "c.py").write_text("import numpy\n")
     monkeypatch.setattr(kernel_cache, "ROOT", tmp_path)
@@ -57,8 +57,8 @@ def test_what_a_file_imports_from_a_folder_is_all_of_the_folder(package):
     (folder / "more").mkdir()
     (folder / "more" / "d.py").write_text("x = 1\n")
     (folder / "more" / "e.py").write_text("x = 1\n")
-    (folder / "b.py").write_text("from models.more import d, e\n")
-    (folder / "c.py").write_text("from models.more import x\n")  # of whichever of them
+    (folder / "b.py").write_text("from riparian.models.more import d, e\n")
+    (folder / "c.py").write_text("from riparian.models.more import x\n")  # of whichever of them
     before = folders()
     (folder / "more" / "d.py").write_text("x = 2\n")
     assert {name for name in "abc" if before[name] != folders()[name]} == {"a", "b", "c"}
@@ -68,22 +68,22 @@ def test_what_a_file_imports_from_a_folder_is_all_of_the_folder(package):
 
 
 def test_the_kernels_of_this_project_depend_on_their_helpers():
-    files = kernel_cache._imports(str(ROOT / "models" / "hoeffding" / "loop.py"))
-    assert str(ROOT / "models" / "observers.py") in files
-    assert str(ROOT / "models" / "kernel.py") in files
-    files = kernel_cache._imports(str(ROOT / "topics" / "formats" / "json_writing.py"))
-    assert str(ROOT / "topics" / "formats" / "json_shortest.py") in files
-    files = kernel_cache._imports(str(ROOT / "app" / "kafka" / "record_batches.py"))
-    assert str(ROOT / "app" / "kafka" / "batches.py") in files
-    assert str(ROOT / "app" / "kafka" / "broker.py") not in files
+    files = kernel_cache._imports(str(ROOT / "riparian" / "models" / "hoeffding" / "loop.py"))
+    assert str(ROOT / "riparian" / "models" / "observers.py") in files
+    assert str(ROOT / "riparian" / "models" / "kernel.py") in files
+    files = kernel_cache._imports(str(ROOT / "riparian" / "topics" / "formats" / "json_writing.py"))
+    assert str(ROOT / "riparian" / "topics" / "formats" / "json_shortest.py") in files
+    files = kernel_cache._imports(str(ROOT / "riparian" / "app" / "kafka" / "record_batches.py"))
+    assert str(ROOT / "riparian" / "app" / "kafka" / "batches.py") in files
+    assert str(ROOT / "riparian" / "app" / "kafka" / "broker.py") not in files
 
 
 KERNEL = """
 import sys
 import tempfile
 import time
-from models import kernel_cache
-from models.kernel import kernel
+from riparian.models import kernel_cache
+from riparian.models.kernel import kernel
 
 if sys.argv[2:]:
     kernel_cache.PATIENCE_SECONDS = 0.1
@@ -143,7 +143,7 @@ def test_processes_compile_each_variant_once_and_mix_up_none(start):
 SAME_NAMES = """
 import sys
 import tempfile
-from models.kernel import kernel
+from riparian.models.kernel import kernel
 
 def scaled(factor):
     @kernel
@@ -193,7 +193,7 @@ INNER = """
 import sys
 import tempfile
 import numpy as np
-from models.kernel import kernel
+from riparian.models.kernel import kernel
 
 @kernel(inline=True)
 def half(x):

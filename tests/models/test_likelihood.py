@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from models.baseline.naive_bayes import NaiveBayes
-from models.contract import Schema
-from models.kernel import kernel
-from models.likelihood import exp_parts
+from riparian.models.baseline.naive_bayes import NaiveBayes
+from riparian.models.contract import Schema
+from riparian.models.kernel import kernel
+from riparian.models.likelihood import exp_parts
 from tests.models.naive_hoeffding import NaiveBayesTwin, exponential
 
 

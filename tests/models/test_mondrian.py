@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.contract import Schema
-from models.mondrian.nodes import FEATURE, LEFT, THRESHOLD, TIME, WEIGHT
-from models.registry import create
+from riparian.models.contract import Schema
+from riparian.models.mondrian.nodes import FEATURE, LEFT, THRESHOLD, TIME, WEIGHT
+from riparian.models.registry import create
 from tests.models.naive_mondrian import NaiveForest, NaiveTree
 from tests.models.streams_of_instances import Stream, interleave, mixed
 

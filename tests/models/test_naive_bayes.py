@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.baseline.naive_bayes import NaiveBayes
-from models.contract import LEARN, Schema
+from riparian.models.baseline.naive_bayes import NaiveBayes
+from riparian.models.contract import LEARN, Schema
 from tests.models.naive_hoeffding import NaiveBayesTwin
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import LEARN, Program
-from models.prequential import MOST_CLASSES, UNIT_LIMIT, Prequential
-from models.restoring import DamagedError, restore
+from riparian.models.contract import LEARN, Program
+from riparian.models.prequential import MOST_CLASSES, UNIT_LIMIT, Prequential
+from riparian.models.restoring import DamagedError, restore
 from tests.models.naive_prequential import NaivePrequential
 
 K = 3

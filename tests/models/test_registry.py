@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from models.contract import Learner, Schema
-from models.entry import TASKS, Entry, Parameter
-from models.registry import REGISTRY, create, find, validate
+from riparian.models.contract import Learner, Schema
+from riparian.models.entry import TASKS, Entry, Parameter
+from riparian.models.registry import REGISTRY, create, find, validate
 
 SCHEMA = Schema((0, 3), 2, "classification")
 

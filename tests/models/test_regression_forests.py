@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.contract import LEARN, Schema
-from models.ensemble import chunks
-from models.registry import create
+from riparian.models.contract import LEARN, Schema
+from riparian.models.ensemble import chunks
+from riparian.models.registry import create
 from tests.models.naive_regression_forests import RegressionForestTwin
 from tests.models.streams_of_instances import interleave, mixed
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import LEARN, Schema
-from models.registry import create
-from models.regression.fimt import FimtDD
-from models.regression.hoeffding import HoeffdingRegressionTree
-from models.regression.nodes import (
+from riparian.models.contract import LEARN, Schema
+from riparian.models.registry import create
+from riparian.models.regression.fimt import FimtDD
+from riparian.models.regression.hoeffding import HoeffdingRegressionTree
+from riparian.models.regression.nodes import (
     BLOCK,
     FREE,
     FREE_BLOCK,
@@ -28,9 +28,9 @@ from models.regression.nodes import (
     RIGHT,
     TEST,
 )
-from models.regression.observers import lay_out
-from models.regression.orto import Orto
-from models.regression.subspace_tree import SubspaceRegressionTree
+from riparian.models.regression.observers import lay_out
+from riparian.models.regression.orto import Orto
+from riparian.models.regression.subspace_tree import SubspaceRegressionTree
 from tests.models.hoeffding_trees import cuts_and_snapshots, growing
 from tests.models.naive_fimt import FimtTwin, OrtoTwin, SubspaceTwin
 from tests.models.streams_of_instances import cut, interleave, mixed, run_learns, same, snapshot

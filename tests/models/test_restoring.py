@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.calibration import Calibration
-from models.comparison import Comparison
-from models.conformal import Conformal
-from models.contract import Schema
-from models.decision import Threshold
-from models.drift import create as create_detector
-from models.estimation import Estimation
-from models.layout import Layout, Paths
-from models.prequential import Prequential
-from models.registry import create
-from models.restoring import DamagedError, check, check_shapes, restore
+from riparian.models.calibration import Calibration
+from riparian.models.comparison import Comparison
+from riparian.models.conformal import Conformal
+from riparian.models.contract import Schema
+from riparian.models.decision import Threshold
+from riparian.models.drift import create as create_detector
+from riparian.models.estimation import Estimation
+from riparian.models.layout import Layout, Paths
+from riparian.models.prequential import Prequential
+from riparian.models.registry import create
+from riparian.models.restoring import DamagedError, check, check_shapes, restore
 from tests.models.contract import worlds as contract
 
 

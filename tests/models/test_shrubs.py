@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.contract import LEARN, PREDICT, Program, Schema
-from models.registry import create
-from models.shrubs.simplex import project
+from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.registry import create
+from riparian.models.shrubs.simplex import project
 from tests.models import naive_shrubs
 from tests.models.naive_shrubs import NaiveShrubEnsemble, NaiveShrubs
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models.contract import Schema
-from models.importance import importance
-from models.registry import create
+from riparian.models.contract import Schema
+from riparian.models.importance import importance
+from riparian.models.registry import create
 from tests.models.naive_soft import SoftTwin
 from tests.models.streams_of_instances import mixed
 from tests.models.test_soft_trees import node_of, tree, twin

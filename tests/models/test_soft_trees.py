@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.contract import Schema
-from models.evenness import evenness
-from models.soft.forest import (
+from riparian.models.contract import Schema
+from riparian.models.evenness import evenness
+from riparian.models.soft.forest import (
     BLOCK,
     DEPTH,
     FEATURE,
@@ -26,11 +26,11 @@ from models.soft.forest import (
     VALUE,
     WEIGHT,
 )
-from models.soft.gates import smooth_step, smooth_step_slope
-from models.soft.gradient import rate_of
-from models.soft.soft_tree import SoftTree
-from models.soft.transparency import count
-from models.soft.tree import SoftHoeffdingTree
+from riparian.models.soft.gates import smooth_step, smooth_step_slope
+from riparian.models.soft.gradient import rate_of
+from riparian.models.soft.soft_tree import SoftTree
+from riparian.models.soft.transparency import count
+from riparian.models.soft.tree import SoftHoeffdingTree
 from tests.models.hoeffding_trees import WORLDS, play
 from tests.models.naive_soft import BIAS, Node, SoftTwin, Weights
 from tests.models.streams_of_instances import interleave, mixed

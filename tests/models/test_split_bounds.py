@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from models.contract import Schema
-from models.hoeffding.split import INFO_GAIN, MERIT, SECOND, best_split
-from models.hoeffding.split_bounds import may_win, normal_below, times_log
-from models.observers import know_nothing, lay_out, observe
+from riparian.models.contract import Schema
+from riparian.models.hoeffding.split import INFO_GAIN, MERIT, SECOND, best_split
+from riparian.models.hoeffding.split_bounds import may_win, normal_below, times_log
+from riparian.models.observers import know_nothing, lay_out, observe
 
 N_VALUES = (0, 3, 0, 5, 0, 2)
 NO_CACHE = np.zeros(0)

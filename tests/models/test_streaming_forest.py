@@ -5,11 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from models.contract import LEARN, PREDICT, Program, Schema
-from models.registry import create
-from models.streaming_forest import forest as streaming
-from models.streaming_forest.false_roots import NODES, Window, sort_in
-from models.streaming_forest.node_tests import sort_values
+from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.registry import create
+from riparian.models.streaming_forest import forest as streaming
+from riparian.models.streaming_forest.false_roots import NODES, Window, sort_in
+from riparian.models.streaming_forest.node_tests import sort_values
 from tests.models.naive_streaming_forest import NaiveForest
 
 N_VALUES = (0, 0, 4, 0, 3)

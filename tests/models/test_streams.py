@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.randomness import draw, seeded
-from models.streams import (
+from riparian.models.randomness import draw, seeded
+from riparian.models.streams import (
     agrawal,
     friedman,
     hyperplane,
@@ -26,8 +26,8 @@ from models.streams import (
     transient_chessboard,
     waveform,
 )
-from models.streams.concept_drift import drifting
-from models.streams.registry import REGISTRY, Drift, find, open_source, validate
+from riparian.models.streams.concept_drift import drifting
+from riparian.models.streams.registry import REGISTRY, Drift, find, open_source, validate
 from tests.models import naive_streams
 from tests.models.naive_streams import xoshiro
 

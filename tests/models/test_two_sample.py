@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from models.drift.two_sample import (
+from riparian.models.drift.two_sample import (
     ABSENT,
     MISSING,
     NEW,

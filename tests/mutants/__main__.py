@@ -74,7 +74,7 @@ def copy(tree: Path, folder: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     for name in COPIED:
         if (tree / name).exists():
-            shutil.copytree(tree / name, target / name, ignore=ignored)
+            shutil.copytree(tree / name, target / name, symlinks=True, ignore=ignored)
     for file in tree.glob("*.*"):
         if file.is_file():
             shutil.copy2(file, target / file.name)

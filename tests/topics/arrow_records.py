@@ -6,9 +6,9 @@ from struct import Struct
 import numpy as np
 import pyarrow as pa
 
-from app.stream_file.spec import build
-from topics.formats.arrow_messages import _Table
-from topics.records import RawBatch
+from riparian.app.stream_file.spec import build
+from riparian.topics.formats.arrow_messages import _Table
+from riparian.topics.records import RawBatch
 
 STREAM = {
     "name": "s",

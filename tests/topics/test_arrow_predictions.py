@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import DataError
-from app.replay import Messages, together
-from app.stream_file.spec import build
+from riparian.app.errors import DataError
+from riparian.app.replay import Messages, together
+from riparian.app.stream_file.spec import build
+from riparian.topics.formats.arrow import ArrowCodec
+from riparian.topics.formats.arrow_columns import written
+from riparian.topics.formats.json import JsonCodec
+from riparian.topics.places import BITS, place_of
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.slices import Texts
 from tests.topics.arrow_records import SPEC, STREAM, decoded, raw, rows
-from topics.formats.arrow import ArrowCodec
-from topics.formats.arrow_columns import written
-from topics.formats.json import JsonCodec
-from topics.places import BITS, place_of
-from topics.prediction_columns import PredictionColumns
-from topics.slices import Texts
 
 
 @pytest.mark.parametrize("first", [0.5, None])

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import SpecError
-from app.stream_file.spec import build
+from riparian.app.errors import SpecError
+from riparian.app.stream_file.spec import build
+from riparian.topics.formats import arrow_messages
+from riparian.topics.formats.arrow import ArrowCodec, Table
+from riparian.topics.formats.arrow_messages import _Table, sound_batch, weigh
+from riparian.topics.formats.json import JsonCodec
+from riparian.topics.places import BITS, place_of
+from riparian.topics.records import RawBatch, Unread
 from tests.topics.arrow_records import MARKED, SPEC, STREAM, big_endian, decoded, raw, rows, stream, table
-from topics.formats import arrow_messages
-from topics.formats.arrow import ArrowCodec, Table
-from topics.formats.arrow_messages import _Table, sound_batch, weigh
-from topics.formats.json import JsonCodec
-from topics.places import BITS, place_of
-from topics.records import RawBatch, Unread
 
 
 @settings(max_examples=60, deadline=None)

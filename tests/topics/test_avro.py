@@ -13,16 +13,16 @@ import fastavro
 import numpy as np
 import pytest
 
-from app.errors import SpecError
-from app.stream_file.spec import Spec, build
-from topics import records as r
-from topics.codecs import JsonCodec
-from topics.formats import avro_types
-from topics.formats.avro import AvroCodec
-from topics.formats.avro_types import whole
-from topics.records import RawBatch
-from topics.schemas import AVRO, Schema, Schemas
-from topics.slices import Texts
+from riparian.app.errors import SpecError
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics import records as r
+from riparian.topics.codecs import JsonCodec
+from riparian.topics.formats import avro_types
+from riparian.topics.formats.avro import AvroCodec
+from riparian.topics.formats.avro_types import whole
+from riparian.topics.records import RawBatch
+from riparian.topics.schemas import AVRO, Schema, Schemas
+from riparian.topics.slices import Texts
 
 STREAM = {
     "name": "s",

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from riparian.topics import records as r
+from riparian.topics.formats import avro_kernel
+from riparian.topics.formats.avro import AvroCodec
+from riparian.topics.formats.avro_block import BlockReader
+from riparian.topics.formats.avro_predictions import whole
+from riparian.topics.formats.tuples import Block, Parsed
 from tests.conftest import jit
 from tests.topics.test_avro import batch, codec_of, encode, record, spec_of
-from topics import records as r
-from topics.formats import avro_kernel
-from topics.formats.avro import AvroCodec
-from topics.formats.avro_block import BlockReader
-from topics.formats.avro_predictions import whole
-from topics.formats.tuples import Block, Parsed
 
 N = 40
 ENUM = {"type": "enum", "name": "E", "symbols": ["p", "q"]}

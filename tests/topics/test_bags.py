@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from riparian.topics import records as r
+from riparian.topics.codecs import JsonCodec
+from riparian.topics.records import Feature, Features, Mapping
+from riparian.topics.vocabulary import Vocabulary
 from tests.topics.test_codecs import raw
-from topics import records as r
-from topics.codecs import JsonCodec
-from topics.records import Feature, Features, Mapping
-from topics.vocabulary import Vocabulary
 
 MAPPING = Mapping(
     "multi-instance",

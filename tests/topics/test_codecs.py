@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from topics import records as r
-from topics.codecs import CODECS, JsonCodec
-from topics.formats.avro import AvroCodec
-from topics.formats.json_text import with_shorter_integers
-from topics.records import Feature, Features, Labels, Mapping, RawBatch
-from topics.schemas import Schemas
-from topics.vocabulary import Vocabulary
+from riparian.topics import records as r
+from riparian.topics.codecs import CODECS, JsonCodec
+from riparian.topics.formats.avro import AvroCodec
+from riparian.topics.formats.json_text import with_shorter_integers
+from riparian.topics.records import Feature, Features, Labels, Mapping, RawBatch
+from riparian.topics.schemas import Schemas
+from riparian.topics.vocabulary import Vocabulary
 
 FEATURES = (
     Feature("a", "numeric", ("x", "a")),

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from topics import commands
-from topics import records as r
-from topics.commands import Command, EventRecord, WrongCommandError
+from riparian.topics import commands
+from riparian.topics import records as r
+from riparian.topics.commands import Command, EventRecord, WrongCommandError
 
 GOOD: dict[str, Any] = {"id": "1", "command": "promote", "model": "nb", "by": "me", "asked": 3}
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import SpecError
-from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
-from app.replay import Schedule, Timeline
-from app.stream_file.spec import build
 from benchmarks.written import rows_of_arrays
-from topics import records as r
-from topics.records import RawBatch
+from riparian.app.errors import SpecError
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.replay import Schedule, Timeline
+from riparian.app.stream_file.spec import build
+from riparian.topics import records as r
+from riparian.topics.records import RawBatch
 
 STREAM = {
     "name": "s",

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import SpecError
-from app.replay import Schedule, Timeline
-from app.stream_file.spec import build
 from benchmarks.written import rows_of_arrays
-from topics import records as r
-from topics.codecs import JsonCodec
-from topics.headers import Wanted, trace
-from topics.records import RawBatch
-from topics.times import milliseconds
+from riparian.app.errors import SpecError
+from riparian.app.replay import Schedule, Timeline
+from riparian.app.stream_file.spec import build
+from riparian.topics import records as r
+from riparian.topics.codecs import JsonCodec
+from riparian.topics.headers import Wanted, trace
+from riparian.topics.records import RawBatch
+from riparian.topics.times import milliseconds
 
 STREAM = {
     "name": "s",

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.partition.ids import packed
+from riparian.app.partition.ids import packed
+from riparian.topics import records as r
+from riparian.topics.codecs import JsonCodec
+from riparian.topics.formats import json_block
+from riparian.topics.formats.json_block import BlockReader
+from riparian.topics.formats.json_number import LARGEST, SMALLEST, decimal
+from riparian.topics.formats.json_program import program
+from riparian.topics.formats.tuples import Block
+from riparian.topics.records import Feature, Mapping, RawBatch
+from riparian.topics.slices import Slices, Texts
+from riparian.topics.vocabulary import Vocabulary
 from tests.conftest import jit
-from topics import records as r
-from topics.codecs import JsonCodec
-from topics.formats import json_block
-from topics.formats.json_block import BlockReader
-from topics.formats.json_number import LARGEST, SMALLEST, decimal
-from topics.formats.json_program import program
-from topics.formats.tuples import Block
-from topics.records import Feature, Mapping, RawBatch
-from topics.slices import Slices, Texts
-from topics.vocabulary import Vocabulary
 
 N = 40
 FEATURES = (

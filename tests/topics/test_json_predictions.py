@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from riparian.topics.codecs import JsonCodec
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.vocabulary import Vocabulary
 from tests.topics.test_codecs import FLAT, NUMERIC
-from topics.codecs import JsonCodec
-from topics.prediction_columns import PredictionColumns
-from topics.vocabulary import Vocabulary
 
 
 def test_golden_predictions() -> None:

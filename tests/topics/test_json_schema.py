@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from app.stream_file.spec import build
+from riparian.app.stream_file.spec import build
+from riparian.topics.codecs import CODECS
+from riparian.topics.records import RawBatch
+from riparian.topics.schemas import JSON, Schema, Schemas, UnusableError
 from tests.topics.test_avro import spec_of
-from topics.codecs import CODECS
-from topics.records import RawBatch
-from topics.schemas import JSON, Schema, Schemas, UnusableError
 
 NUMBER, TEXT = {"type": ["null", "number"]}, {"type": "string"}
 

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from topics.formats.cells import view
-from topics.formats.json_predictions import PredictionWriter
-from topics.formats.json_shortest import LONGEST, real
-from topics.prediction_columns import PredictionColumns
-from topics.slices import Slices, Texts
-from topics.vocabulary import Vocabulary
+from riparian.topics.formats.cells import view
+from riparian.topics.formats.json_predictions import PredictionWriter
+from riparian.topics.formats.json_shortest import LONGEST, real
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.slices import Slices, Texts
+from riparian.topics.vocabulary import Vocabulary
 
 SPECIAL = [
     *(0.0, -0.0, 1.0, -1.5, 5e-324, 2.5e-310, 2.2250738585072014e-308, 1.7976931348623157e308, 9007199254740993.0),

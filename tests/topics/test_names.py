@@ -2,7 +2,7 @@
 
 import pytest
 
-from topics import names
+from riparian.topics import names
 
 
 def test_topics_of_a_stream() -> None:

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import SpecError
-from app.replay import Schedule, Timeline
-from app.stream_file.spec import build
 from benchmarks.written import rows_of_arrays
-from topics import records as r
-from topics.paths import Index, dotted, parse
-from topics.records import RawBatch
+from riparian.app.errors import SpecError
+from riparian.app.replay import Schedule, Timeline
+from riparian.app.stream_file.spec import build
+from riparian.topics import records as r
+from riparian.topics.paths import Index, dotted, parse
+from riparian.topics.records import RawBatch
 
 STREAM = {
     "name": "s",

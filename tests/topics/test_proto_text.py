@@ -9,8 +9,8 @@ import pytest
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
-from topics.formats.protobuf_types import Messages
-from topics.schemas import PROTOBUF, Schema
+from riparian.topics.formats.protobuf_types import Messages
+from riparian.topics.schemas import PROTOBUF, Schema
 
 TEXTS = {
     "proto3": """

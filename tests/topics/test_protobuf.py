@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2, json_format
 
+from riparian.topics import records as r
+from riparian.topics.codecs import CODECS, JsonCodec
+from riparian.topics.formats.avro_types import whole
+from riparian.topics.formats.protobuf_predictions import PREDICTION
+from riparian.topics.formats.protobuf_types import Messages, class_of, head_of
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.schemas import PROTOBUF, Schema, Schemas, UnusableError, Written
 from tests.topics.test_avro import features, labels, plain, same, spec_of
-from topics import records as r
-from topics.codecs import CODECS, JsonCodec
-from topics.formats.avro_types import whole
-from topics.formats.protobuf_predictions import PREDICTION
-from topics.formats.protobuf_types import Messages, class_of, head_of
-from topics.prediction_columns import PredictionColumns
-from topics.schemas import PROTOBUF, Schema, Schemas, UnusableError, Written
 
 HEAD = b"\0\0\0\0\1"
 TEXT = """

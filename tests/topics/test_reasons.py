@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from app.stream_file.spec import Spec, build
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics.codecs import JsonCodec
+from riparian.topics.records import RawBatch
 from tests.fuzz.blocks import scattered
 from tests.fuzz.records import Record, compare, known_of
 from tests.fuzz.reference import Reference
-from topics.codecs import JsonCodec
-from topics.records import RawBatch
 
 MAX_BYTES = 5000
 TASKS: dict[str, dict[str, Any]] = {

@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 from google.protobuf import json_format
 
-from app.stream_file.spec import Spec, build
+from riparian.app.stream_file.spec import Spec, build
+from riparian.topics import records as r
+from riparian.topics.codecs import CODECS, JsonCodec
+from riparian.topics.formats import avro_predictions, json_schema, protobuf_predictions
+from riparian.topics.formats.framing import HEADER
+from riparian.topics.formats.protobuf_types import Messages, class_of
+from riparian.topics.places import IndexBits
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import RawBatch, Unknown
+from riparian.topics.schemas import AVRO, JSON, PROTOBUF, NotToldError, Schema, Schemas, UnusableError, Written
 from tests.topics.test_avro import STREAM, batch, features, labels, plain, record, same, spec_of
-from topics import records as r
-from topics.codecs import CODECS, JsonCodec
-from topics.formats import avro_predictions, json_schema, protobuf_predictions
-from topics.formats.framing import HEADER
-from topics.formats.protobuf_types import Messages, class_of
-from topics.places import IndexBits
-from topics.prediction_columns import PredictionColumns
-from topics.records import RawBatch, Unknown
-from topics.schemas import AVRO, JSON, PROTOBUF, NotToldError, Schema, Schemas, UnusableError, Written
 
 GUID = UUID(int=7)
 TEXT, NUMBER = ["null", "string"], ["null", "double"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topics import text_kernel
-from topics.slices import Texts, of_texts
-from topics.vocabulary import UNKNOWN, Vocabulary, canonical
+from riparian.topics import text_kernel
+from riparian.topics.slices import Texts, of_texts
+from riparian.topics.vocabulary import UNKNOWN, Vocabulary, canonical
 
 SCALARS = st.one_of(st.text(max_size=3), st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
 

@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from topics import records as r
-from topics.columns import Bad, ColumnDecoder, listed, no_record
-from topics.envelopes import Ignored
-from topics.formats import slots
-from topics.formats.arrow_columns import Fit, Found, Steps, fit, read, reason, written
-from topics.formats.arrow_messages import open_batch, sound_batch
-from topics.formats.arrow_predictions import Predictions
-from topics.formats.arrow_rows import Writer
-from topics.formats.slots import Slot
-from topics.headers import inside
-from topics.names import FEATURES
-from topics.places import BITS, IndexBits, index_of, place_of
-from topics.records import Floats, Mapping, Packed, Path, RawBatch
-from topics.slices import Coded, Repeated, Texts
+from riparian.topics import records as r
+from riparian.topics.columns import Bad, ColumnDecoder, listed, no_record
+from riparian.topics.envelopes import Ignored
+from riparian.topics.formats import slots
+from riparian.topics.formats.arrow_columns import Fit, Found, Steps, fit, read, reason, written
+from riparian.topics.formats.arrow_messages import open_batch, sound_batch
+from riparian.topics.formats.arrow_predictions import Predictions
+from riparian.topics.formats.arrow_rows import Writer
+from riparian.topics.formats.slots import Slot
+from riparian.topics.headers import inside
+from riparian.topics.names import FEATURES
+from riparian.topics.places import BITS, IndexBits, index_of, place_of
+from riparian.topics.records import Floats, Mapping, Packed, Path, RawBatch
+from riparian.topics.slices import Coded, Repeated, Texts
 
 NO_STEPS: StepsOf[Path, Steps] = {}
 _KNOWN_SCHEMAS = 256  # that are remembered to fit, or not to

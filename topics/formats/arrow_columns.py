@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from topics import records as r
-from topics.formats import slots as s
-from topics.formats.slots import Slot, hint
-from topics.paths import Index, dotted
-from topics.records import Floats, Path
-from topics.slices import Coded, Texts
-from topics.times import SECONDS_BELOW
-from topics.vocabulary import MAX_TEXT
+from riparian.topics import records as r
+from riparian.topics.formats import slots as s
+from riparian.topics.formats.slots import Slot, hint
+from riparian.topics.paths import Index, dotted
+from riparian.topics.records import Floats, Path
+from riparian.topics.slices import Coded, Texts
+from riparian.topics.times import SECONDS_BELOW
+from riparian.topics.vocabulary import MAX_TEXT
 
 _FLOAT = pa.float64()
 # Of decimals by their bits. Arrow looks others up behind the end of a table: zeros, or the end of the process.

@@ -18,16 +18,16 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from topics.formats.arrow_columns import written
-from topics.formats.arrow_messages import sound_batch
-from topics.formats.json_predictions import PredictionWriter, place_reader
-from topics.formats.json_text import read_object
-from topics.formats.predictions import alerts, members, named
-from topics.names import CHAMPION
-from topics.prediction_columns import PredictionColumns
-from topics.records import VALUES, Floats, Mapping
-from topics.slices import Texts
-from topics.vocabulary import Vocabulary
+from riparian.topics.formats.arrow_columns import written
+from riparian.topics.formats.arrow_messages import sound_batch
+from riparian.topics.formats.json_predictions import PredictionWriter, place_reader
+from riparian.topics.formats.json_text import read_object
+from riparian.topics.formats.predictions import alerts, members, named
+from riparian.topics.names import CHAMPION
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import VALUES, Floats, Mapping
+from riparian.topics.slices import Texts
+from riparian.topics.vocabulary import Vocabulary
 
 MOST_ROWS = 10_000  # of a record
 ROOM_BESIDES = 8192  # bytes of a record besides its rows

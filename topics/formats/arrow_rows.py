@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from topics import records as r
-from topics.formats.arrow_columns import written
-from topics.formats.json_rows import Renderer
-from topics.headers import inside
-from topics.paths import Index, dotted
-from topics.records import Mapping, Path
+from riparian.topics import records as r
+from riparian.topics.formats.arrow_columns import written
+from riparian.topics.formats.json_rows import Renderer
+from riparian.topics.headers import inside
+from riparian.topics.paths import Index, dotted
+from riparian.topics.records import Mapping, Path
 
 _decode = msgspec.json.Decoder(list[Any]).decode
 

@@ -9,18 +9,18 @@ import json
 from io import BytesIO
 from typing import Any
 
-from topics.formats.avro_predictions import PredictionReader, PredictionWriter, schemas_of
-from topics.formats.avro_reader import READING, problems, reader, why
-from topics.formats.avro_types import parse
-from topics.formats.registered import Encode, RegisteredCodec, Writer, prediction_of
-from topics.formats.tuples import Blocks, FeatureReader, LabelReader, Shape, Way
-from topics.headers import inside
-from topics.records import Mapping
-from topics.schemas import Schema, Schemas
+from riparian.topics.formats.avro_predictions import PredictionReader, PredictionWriter, schemas_of
+from riparian.topics.formats.avro_reader import READING, problems, reader, why
+from riparian.topics.formats.avro_types import parse
+from riparian.topics.formats.registered import Encode, RegisteredCodec, Writer, prediction_of
+from riparian.topics.formats.tuples import Blocks, FeatureReader, LabelReader, Shape, Way
+from riparian.topics.headers import inside
+from riparian.topics.records import Mapping
+from riparian.topics.schemas import Schema, Schemas
 
 
 def _blocks(shape: Shape) -> Blocks:
-    from topics.formats.avro_block import BlockReader  # numba, which takes a while to import
+    from riparian.topics.formats.avro_block import BlockReader  # numba, which takes a while to import
 
     return BlockReader(shape)
 

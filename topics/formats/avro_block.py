@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from topics.formats import avro_kernel as k
-from topics.formats.avro_program import Program, program
-from topics.formats.cells import Cells, view
-from topics.formats.framing import ID_BYTES, head_of
-from topics.formats.tuples import Block, Parsed, Shape
+from riparian.topics.formats import avro_kernel as k
+from riparian.topics.formats.avro_program import Program, program
+from riparian.topics.formats.cells import Cells, view
+from riparian.topics.formats.framing import ID_BYTES, head_of
+from riparian.topics.formats.tuples import Block, Parsed, Shape
 
 MOST_BYTES = 1 << 24  # of a block: its records are copied once
 MOST_HEADS = 8  # schemas in a block that have a walk each; records of further ones are the reader's

@@ -15,14 +15,14 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from topics.formats import avro_types
-from topics.formats.avro_types import MalformedError, whole
-from topics.formats.binary_predictions import BinaryWriter, Shares
-from topics.formats.framing import ID_BYTES, head_of
-from topics.formats.registered import FURTHER, Predictions
-from topics.records import place_type
-from topics.schemas import AVRO, Key, Schema, Schemas
-from topics.vocabulary import Scalar
+from riparian.topics.formats import avro_types
+from riparian.topics.formats.avro_types import MalformedError, whole
+from riparian.topics.formats.binary_predictions import BinaryWriter, Shares
+from riparian.topics.formats.framing import ID_BYTES, head_of
+from riparian.topics.formats.registered import FURTHER, Predictions
+from riparian.topics.records import place_type
+from riparian.topics.schemas import AVRO, Key, Schema, Schemas
+from riparian.topics.vocabulary import Scalar
 
 _Y = ["null", "boolean", "long", "double", "string"]
 _P = ["null", {"type": "map", "values": "double"}]

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topics.formats import avro_kernel as k
-from topics.formats import avro_types as a
-from topics.formats.avro_reader import lacking
-from topics.formats.avro_types import Type
-from topics.formats.slots import BAG, FLAG, ID, NUMBER, OBJECT, SCALAR, TARGET, TIME
-from topics.formats.tuples import Shape
-from topics.records import Path
+from riparian.topics.formats import avro_kernel as k
+from riparian.topics.formats import avro_types as a
+from riparian.topics.formats.avro_reader import lacking
+from riparian.topics.formats.avro_types import Type
+from riparian.topics.formats.slots import BAG, FLAG, ID, NUMBER, OBJECT, SCALAR, TARGET, TIME
+from riparian.topics.formats.tuples import Shape
+from riparian.topics.records import Path
 
 MOST_LINES = 4000  # types that are named again and again are written out each time
 MOST_SCALE = 15  # a power of ten that is exact in float64

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from struct import error as struct_error
 from typing import Any
 
-from topics import records as r
-from topics.formats import avro_types as a
-from topics.formats.avro_types import MalformedError, TooDeepError, Type
-from topics.formats.slots import (
+from riparian.topics import records as r
+from riparian.topics.formats import avro_types as a
+from riparian.topics.formats.avro_types import MalformedError, TooDeepError, Type
+from riparian.topics.formats.slots import (
     BAG,
     FLAG,
     ID,
@@ -29,10 +29,10 @@ from topics.formats.slots import (
     lacks_all,
     problem,
 )
-from topics.formats.tuples import Read, Shape
-from topics.paths import Index, dotted
-from topics.times import in_unit
-from topics.vocabulary import UNAVAILABLE
+from riparian.topics.formats.tuples import Read, Shape
+from riparian.topics.paths import Index, dotted
+from riparian.topics.times import in_unit
+from riparian.topics.vocabulary import UNAVAILABLE
 
 _WHOLE, _REAL = (a.INT, a.LONG), (a.FLOAT, a.DOUBLE)
 # Types of the numbers and texts that a slot takes as they are.

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from topics.formats.json_text import MAX_DEPTH
-from topics.formats.schema_text import check, content
-from topics.formats.slots import MOST_NAMES
-from topics.schemas import AVRO, Schema, UnusableError
-from topics.times import UNITS, is_no_moment
+from riparian.topics.formats.json_text import MAX_DEPTH
+from riparian.topics.formats.schema_text import check, content
+from riparian.topics.formats.slots import MOST_NAMES
+from riparian.topics.schemas import AVRO, Schema, UnusableError
+from riparian.topics.times import UNITS, is_no_moment
 
 NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING = (
     "null", "boolean", "int", "long", "float", "double", "bytes", "string",

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from topics.formats.json_predictions import MAX_BYTES
-from topics.formats.predictions import alerts, members, opinions
-from topics.formats.registered import written_by
-from topics.names import CHAMPION
-from topics.prediction_columns import PredictionColumns
-from topics.records import Floats
-from topics.schemas import Schemas
-from topics.vocabulary import Scalar, Vocabulary
+from riparian.topics.formats.json_predictions import MAX_BYTES
+from riparian.topics.formats.predictions import alerts, members, opinions
+from riparian.topics.formats.registered import written_by
+from riparian.topics.names import CHAMPION
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import Floats
+from riparian.topics.schemas import Schemas
+from riparian.topics.vocabulary import Scalar, Vocabulary
 
 
 class Shares:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topics.slices import Texts
+from riparian.topics.slices import Texts
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from topics.schemas import Key, Schemas
+from riparian.topics.schemas import Key, Schemas
 
 HEADER = "__value_schema_id"
 ID_BYTES, GUID_BYTES = 5, 17

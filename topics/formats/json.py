@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from topics import records as r
-from topics.columns import Bad, ColumnDecoder, no_record
-from topics.envelopes import CLOUDEVENTS, DEBEZIUM, OP, SPECVERSION, Ignored, ignores_tombstones
-from topics.formats.json_envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect
-from topics.formats.json_layout import Layout, Leaf
-from topics.formats.json_predictions import PredictionWriter, place_reader
-from topics.formats.json_rows import Renderer
-from topics.formats.json_text import SHALLOW_BYTES, is_utf8, read_object, too_deep, with_shorter_integers
-from topics.formats.slots import OBJECT, Slot, of_features, of_labels
-from topics.formats.tuples import Block, Shape
-from topics.headers import inside
-from topics.paths import dotted
-from topics.records import Floats, Mapping, Path, RawBatch
-from topics.vocabulary import UNTOLD
+from riparian.topics import records as r
+from riparian.topics.columns import Bad, ColumnDecoder, no_record
+from riparian.topics.envelopes import CLOUDEVENTS, DEBEZIUM, OP, SPECVERSION, Ignored, ignores_tombstones
+from riparian.topics.formats.json_envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect
+from riparian.topics.formats.json_layout import Layout, Leaf
+from riparian.topics.formats.json_predictions import PredictionWriter, place_reader
+from riparian.topics.formats.json_rows import Renderer
+from riparian.topics.formats.json_text import SHALLOW_BYTES, is_utf8, read_object, too_deep, with_shorter_integers
+from riparian.topics.formats.slots import OBJECT, Slot, of_features, of_labels
+from riparian.topics.formats.tuples import Block, Shape
+from riparian.topics.headers import inside
+from riparian.topics.paths import dotted
+from riparian.topics.records import Floats, Mapping, Path, RawBatch
+from riparian.topics.vocabulary import UNTOLD
 
 _TYPES = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: BOOLEAN}
 _WHERE = re.compile(r" - at `\$(?:\.|(?=\[))(.*)`$", re.DOTALL)
@@ -107,7 +107,7 @@ class _Reader:
 
     def _block_reader(self, shape: Shape) -> Any:
         if self._blocks is None:
-            from topics.formats.json_block import BlockReader  # numba, which takes a while to import
+            from riparian.topics.formats.json_block import BlockReader  # numba, which takes a while to import
 
             self._blocks = BlockReader(shape, self._is_good)
         return self._blocks

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from topics import text_kernel
-from topics.formats import json_kernel as k
-from topics.formats.cells import Cells, view
-from topics.formats.json_program import Program, program
-from topics.formats.tuples import Block, Shape
-from topics.slices import Slices
+from riparian.topics import text_kernel
+from riparian.topics.formats import json_kernel as k
+from riparian.topics.formats.cells import Cells, view
+from riparian.topics.formats.json_program import Program, program
+from riparian.topics.formats.tuples import Block, Shape
+from riparian.topics.slices import Slices
 
 MOST_BYTES = 1 << 24  # of a block: its records are copied once
 MOST_PROGRAMS = 8  # that are known at a time

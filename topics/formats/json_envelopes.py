@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from topics import headers
-from topics import records as r
-from topics.columns import Bad
-from topics.envelopes import CLOUDEVENTS, DEBEZIUM, OP, ROW, SPECVERSION, Ignored, judged
-from topics.formats.json_layout import Layout, Leaf
-from topics.paths import Index, dotted
-from topics.records import Path, RawBatch
-from topics.times import UNITS, in_unit, is_no_moment
-from topics.vocabulary import UNAVAILABLE
+from riparian.topics import headers
+from riparian.topics import records as r
+from riparian.topics.columns import Bad
+from riparian.topics.envelopes import CLOUDEVENTS, DEBEZIUM, OP, ROW, SPECVERSION, Ignored, judged
+from riparian.topics.formats.json_layout import Layout, Leaf
+from riparian.topics.paths import Index, dotted
+from riparian.topics.records import Path, RawBatch
+from riparian.topics.times import UNITS, in_unit, is_no_moment
+from riparian.topics.vocabulary import UNAVAILABLE
 
 Decode = Callable[[bytes], Any]
 # Decodes values; what cannot be decoded is the `empty` given, with an entry in `bad`.

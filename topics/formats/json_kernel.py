@@ -11,10 +11,10 @@ decoder would give. Each read is checked against the end of its record.
 
 import numpy as np
 
-from models.kernel import kernel
-from models.words import digits_of, in_all, lower_bytes, same_bytes, zeros_below
-from topics.formats.cells import REALS, TEXTS, TRUTHS, WHOLES
-from topics.formats.json_number import MOST_DIGITS, decimal
+from riparian.models.kernel import kernel
+from riparian.models.words import digits_of, in_all, lower_bytes, same_bytes, zeros_below
+from riparian.topics.formats.cells import REALS, TEXTS, TRUTHS, WHOLES
+from riparian.topics.formats.json_number import MOST_DIGITS, decimal
 
 # What a line of a program does, with its values a, b and c, all of them unsigned.
 (

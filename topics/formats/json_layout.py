@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from topics.paths import Index, check_paths
-from topics.records import Path
+from riparian.topics.paths import Index, check_paths
+from riparian.topics.records import Path
 
 
 class Leaf(NamedTuple):

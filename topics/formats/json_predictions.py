@@ -21,13 +21,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from topics.formats.predictions import alerts, members, opinions
-from topics.names import CHAMPION
-from topics.prediction_columns import PredictionColumns
-from topics.records import Floats, Place, place_type
-from topics.reports import reader
-from topics.slices import of_texts
-from topics.vocabulary import Vocabulary
+from riparian.topics.formats.predictions import alerts, members, opinions
+from riparian.topics.names import CHAMPION
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import Floats, Place, place_type
+from riparian.topics.reports import reader
+from riparian.topics.slices import of_texts
+from riparian.topics.vocabulary import Vocabulary
 
 # Below what Kafka takes by default, 1 MB, with the key and beside others in a batch.
 MAX_BYTES = 800_000
@@ -140,7 +140,7 @@ class PredictionWriter:
         decided: Floats | None = None,
     ) -> Any:
         """The records in one buffer; None where they are not usual."""
-        from topics.formats import json_writing as kernel  # numba, which takes a while to import
+        from riparian.topics.formats import json_writing as kernel  # numba, which takes a while to import
 
         k = -1 if classes is None else min(p.shape[1], len(classes.values))
         texts = [b'{"id":"', b'","y":', b"null"]

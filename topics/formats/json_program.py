@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topics.formats import json_kernel as k
-from topics.formats import slots as s
-from topics.formats.tuples import Shape
-from topics.paths import Index
-from topics.records import Path
+from riparian.topics.formats import json_kernel as k
+from riparian.topics.formats import slots as s
+from riparian.topics.formats.tuples import Shape
+from riparian.topics.paths import Index
+from riparian.topics.records import Path
 
 MOST_LINES = 2000
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from typing import Any
 
-from topics.envelopes import CLOUDEVENTS, CONNECT, DEBEZIUM
-from topics.paths import Index
-from topics.records import MULTI_INSTANCE, Mapping, Path, Rows
+from riparian.topics.envelopes import CLOUDEVENTS, CONNECT, DEBEZIUM
+from riparian.topics.paths import Index
+from riparian.topics.records import MULTI_INSTANCE, Mapping, Path, Rows
 
 FixedFields = dict[str, str]
 # What a record needs besides its row to be of an envelope.

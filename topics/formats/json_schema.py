@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, cast
 
-from topics import records as r
-from topics.columns import Bad, FeatureReader, no_record
-from topics.formats.framing import ID_BYTES, body_of, head_of, inline, no_head
-from topics.formats.json import JsonCodec
-from topics.formats.json_schema_types import JsonSchema
-from topics.formats.registered import FURTHER, Predictions, RegisteredCodec, prediction_of, written_by
-from topics.formats.slots import Problem, Slot, of_features, of_labels
-from topics.headers import Wanted, inside
-from topics.prediction_columns import PredictionColumns
-from topics.records import Mapping, Place, RawBatch
-from topics.schemas import JSON, Key, NotToldError, Schema, Schemas
+from riparian.topics import records as r
+from riparian.topics.columns import Bad, FeatureReader, no_record
+from riparian.topics.formats.framing import ID_BYTES, body_of, head_of, inline, no_head
+from riparian.topics.formats.json import JsonCodec
+from riparian.topics.formats.json_schema_types import JsonSchema
+from riparian.topics.formats.registered import FURTHER, Predictions, RegisteredCodec, prediction_of, written_by
+from riparian.topics.formats.slots import Problem, Slot, of_features, of_labels
+from riparian.topics.headers import Wanted, inside
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import Mapping, Place, RawBatch
+from riparian.topics.schemas import JSON, Key, NotToldError, Schema, Schemas
 
 _Y = {"type": ["string", "integer", "number", "boolean", "null"]}
 _P = {"type": ["object", "null"], "additionalProperties": {"type": ["number", "null"]}}

@@ -11,11 +11,11 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from topics.formats import slots as s
-from topics.formats.schema_text import check, content
-from topics.formats.slots import MOST_NAMES, Problem, Slot, problem
-from topics.paths import Index
-from topics.schemas import JSON, Schema, UnusableError
+from riparian.topics.formats import slots as s
+from riparian.topics.formats.schema_text import check, content
+from riparian.topics.formats.slots import MOST_NAMES, Problem, Slot, problem
+from riparian.topics.paths import Index
+from riparian.topics.schemas import JSON, Schema, UnusableError
 
 MOST_ALTERNATIVES = 200  # of one place: oneOf in oneOf
 MOST_LEVELS = 100  # of references and alternatives, one behind the other

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from topics.reports import reader
+from riparian.topics.reports import reader
 
 MAX_DEPTH = 200
 # Values of at most this many bytes cannot be nested deeper than MAX_DEPTH: every level opens and closes.

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kernel import kernel
-from models.words import SPARE, copied, in_all, lower_bytes, same_bytes
-from topics.formats.cells import view
-from topics.formats.json_shortest import LONGEST, real, whole
-from topics.records import Floats
-from topics.slices import PADDING, Ints, Slices
+from riparian.models.kernel import kernel
+from riparian.models.words import SPARE, copied, in_all, lower_bytes, same_bytes
+from riparian.topics.formats.cells import view
+from riparian.topics.formats.json_shortest import LONGEST, real, whole
+from riparian.topics.records import Floats
+from riparian.topics.slices import PADDING, Ints, Slices
 
 MOST_BYTES = 1 << 25  # of a buffer
 _NUMBER_BYTES = 20  # of a place

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topics.records import Floats
+from riparian.topics.records import Floats
 
 
 def opinions(

@@ -11,7 +11,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2 as d
 
-from topics.schemas import UnusableError
+from riparian.topics.schemas import UnusableError
 
 MAX_LEVELS = 64  # of messages in messages
 

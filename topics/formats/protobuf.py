@@ -11,15 +11,15 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from topics.formats.protobuf_predictions import PredictionReader, PredictionWriter, schemas_of
-from topics.formats.protobuf_reader import ERRORS, TIMESTAMP, problems, reader, why
-from topics.formats.protobuf_types import Descriptor, Messages, class_of, head_of
-from topics.formats.registered import Encode, RegisteredCodec, Writer, prediction_of
-from topics.formats.tuples import FeatureReader, LabelReader, Way
-from topics.headers import inside
-from topics.names import INPUTS
-from topics.records import Mapping
-from topics.schemas import Schema, Schemas
+from riparian.topics.formats.protobuf_predictions import PredictionReader, PredictionWriter, schemas_of
+from riparian.topics.formats.protobuf_reader import ERRORS, TIMESTAMP, problems, reader, why
+from riparian.topics.formats.protobuf_types import Descriptor, Messages, class_of, head_of
+from riparian.topics.formats.registered import Encode, RegisteredCodec, Writer, prediction_of
+from riparian.topics.formats.tuples import FeatureReader, LabelReader, Way
+from riparian.topics.headers import inside
+from riparian.topics.names import INPUTS
+from riparian.topics.records import Mapping
+from riparian.topics.schemas import Schema, Schemas
 
 
 class ProtobufCodec(RegisteredCodec):

@@ -14,15 +14,15 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from topics.formats.avro_types import MalformedError
-from topics.formats.binary_predictions import BinaryWriter, Shares
-from topics.formats.framing import body_of
-from topics.formats.protobuf_types import Messages, class_of, indexes_at
-from topics.formats.registered import FURTHER, Predictions
-from topics.names import LEARNED, place_field
-from topics.records import place_type
-from topics.schemas import PROTOBUF, Schema
-from topics.vocabulary import Scalar
+from riparian.topics.formats.avro_types import MalformedError
+from riparian.topics.formats.binary_predictions import BinaryWriter, Shares
+from riparian.topics.formats.framing import body_of
+from riparian.topics.formats.protobuf_types import Messages, class_of, indexes_at
+from riparian.topics.formats.registered import FURTHER, Predictions
+from riparian.topics.names import LEARNED, place_field
+from riparian.topics.records import place_type
+from riparian.topics.schemas import PROTOBUF, Schema
+from riparian.topics.vocabulary import Scalar
 
 _TEXT = """syntax = "proto3";
 package riparian;

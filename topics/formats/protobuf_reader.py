@@ -14,10 +14,10 @@ from typing import Any
 from google.protobuf import timestamp_pb2
 from google.protobuf.message import DecodeError
 
-from topics import records as r
-from topics.formats.avro_types import MalformedError
-from topics.formats.protobuf_types import Descriptor, Messages, class_of, indexes_at
-from topics.formats.slots import (
+from riparian.topics import records as r
+from riparian.topics.formats.avro_types import MalformedError
+from riparian.topics.formats.protobuf_types import Descriptor, Messages, class_of, indexes_at
+from riparian.topics.formats.slots import (
     BAG,
     FLAG,
     ID,
@@ -34,11 +34,11 @@ from topics.formats.slots import (
     lacks_all,
     problem,
 )
-from topics.formats.tuples import Read, Shape
-from topics.paths import Index, dotted
-from topics.records import Path
-from topics.schemas import UnusableError
-from topics.times import in_unit
+from riparian.topics.formats.tuples import Read, Shape
+from riparian.topics.paths import Index, dotted
+from riparian.topics.records import Path
+from riparian.topics.schemas import UnusableError
+from riparian.topics.times import in_unit
 
 # Kinds of values, as sentences call them.
 _BOOL, _TEXT, _BYTES, _WHOLE, _REAL, _ENUM = "a bool", "a string", "bytes", "a whole number", "a float", "an enum"

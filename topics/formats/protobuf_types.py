@@ -26,10 +26,10 @@ from google.protobuf import (
 )  # fmt: skip
 from google.protobuf.message import DecodeError
 
-from topics.formats.avro_types import MalformedError, long, whole
-from topics.formats.proto_text import file_of
-from topics.formats.schema_text import check
-from topics.schemas import PROTOBUF, Schema, UnusableError
+from riparian.topics.formats.avro_types import MalformedError, long, whole
+from riparian.topics.formats.proto_text import file_of
+from riparian.topics.formats.schema_text import check
+from riparian.topics.schemas import PROTOBUF, Schema, UnusableError
 
 MOST_INDEXES = 100  # of a message in messages
 MOST_REACHED = 2000  # messages that one leads to by its fields, and by theirs

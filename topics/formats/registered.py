@@ -3,14 +3,14 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, cast
 
-from topics.columns import ColumnDecoder, FeatureReader, Reader
-from topics.formats.framing import head, inline, named, unknown
-from topics.formats.json_rows import Renderer
-from topics.formats.slots import Problem
-from topics.headers import Wanted, inside
-from topics.names import LEARNED, place_field
-from topics.records import Mapping, RawBatch, Rows
-from topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
+from riparian.topics.columns import ColumnDecoder, FeatureReader, Reader
+from riparian.topics.formats.framing import head, inline, named, unknown
+from riparian.topics.formats.json_rows import Renderer
+from riparian.topics.formats.slots import Problem
+from riparian.topics.headers import Wanted, inside
+from riparian.topics.names import LEARNED, place_field
+from riparian.topics.records import Mapping, RawBatch, Rows
+from riparian.topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
 
 Encode = Callable[[bytes], bytes]
 

@@ -7,8 +7,8 @@ in the text, so that what a parser does with it is bounded whatever it says, and
 import json
 from typing import Any
 
-from topics.formats.json_text import MAX_DEPTH, too_deep
-from topics.schemas import MAX_SCHEMA, Schema, UnusableError
+from riparian.topics.formats.json_text import MAX_DEPTH, too_deep
+from riparian.topics.schemas import MAX_SCHEMA, Schema, UnusableError
 
 MOST_PARTS = 100_000  # fields, types, names and values of a JSON text
 

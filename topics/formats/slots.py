@@ -4,10 +4,10 @@ import difflib
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from topics import records as r
-from topics.envelopes import DEBEZIUM, OP, ROW
-from topics.paths import dotted
-from topics.records import Mapping, Path
+from riparian.topics import records as r
+from riparian.topics.envelopes import DEBEZIUM, OP, ROW
+from riparian.topics.paths import dotted
+from riparian.topics.records import Mapping, Path
 
 # What a slot holds; in brackets what it may be in a record.
 ID = "a text or a whole number"

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from topics import records as r
-from topics.columns import Bad, no_record
-from topics.envelopes import DEBEZIUM, OP, ROW, Ignored, judged
-from topics.formats.framing import ID_BYTES, head_of, inline, no_head
-from topics.formats.slots import FLAG, NUMBER, Problem, Slot, of_envelope, of_features, of_labels
-from topics.records import Floats, Mapping, Path, RawBatch
-from topics.schemas import Key, Schema, Schemas, UnusableError
+from riparian.topics import records as r
+from riparian.topics.columns import Bad, no_record
+from riparian.topics.envelopes import DEBEZIUM, OP, ROW, Ignored, judged
+from riparian.topics.formats.framing import ID_BYTES, head_of, inline, no_head
+from riparian.topics.formats.slots import FLAG, NUMBER, Problem, Slot, of_envelope, of_features, of_labels
+from riparian.topics.records import Floats, Mapping, Path, RawBatch
+from riparian.topics.schemas import Key, Schema, Schemas, UnusableError
 
 Read = Callable[[bytes, int], Any]  # value, where the record begins in it -> its tuple
 

@@ -11,9 +11,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from models.entry import VALUES
-from models.registry import validate
-from models.restoring import check, restore
+from riparian.models.entry import VALUES
+from riparian.models.registry import validate
+from riparian.models.restoring import check, restore
 from tests.conftest import jit
 from tests.models.contract.worlds import (
     K,

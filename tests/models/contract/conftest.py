@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.registry import REGISTRY
+from riparian.models.registry import REGISTRY
 
 pytest.register_assert_rewrite("tests.models.contract.checks", "tests.models.contract.worlds")
 

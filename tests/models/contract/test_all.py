@@ -5,15 +5,15 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from models.contract import Bags, Schema
-from models.registry import FAMILIES, REGISTRY, create
+from riparian.models.contract import Bags, Schema
+from riparian.models.registry import FAMILIES, REGISTRY, create
 
 
 def every_case():
     """The cases of all families' files, by learner."""
     found = {}
     for family in FAMILIES:
-        module = import_module(f"tests.models.contract.test_{family.__name__.split('.')[1]}")
+        module = import_module(f"tests.models.contract.test_{family.__name__.split('.')[2]}")
         assert set(module.CASES) == {entry.name for entry in family.ENTRIES}, f"{module.__name__}: other learners"
         found |= module.CASES
     return found

@@ -5,13 +5,13 @@ import pkgutil
 import subprocess
 import sys
 
-import models
+from riparian import models
 from tests.conftest import jit
 
 
 def modules_of_models():
     found = [models]
-    for info in pkgutil.walk_packages(models.__path__, "models."):
+    for info in pkgutil.walk_packages(models.__path__, "riparian.models."):
         found.append(importlib.import_module(info.name))
     return found
 
@@ -30,23 +30,23 @@ def kernels():
 
 # Kernels that make arrays of their own: rare ones, over a window or a whole tree.
 ALLOCATING = {
-    "models.bags.diverse_density._predict",
-    "models.bags.diverse_density.search",
-    "models.bags.miti.grow",
-    "models.bags.optimise._direction",
-    "models.bags.optimise.optimise_scale",
-    "models.batch.learner._run",
-    "models.batch.predict.median",
-    "models.batch.predict.predict",
-    "models.drift.kswin._kswin",
-    "models.drift.kswin.sort",
-    "models.shrubs.cart.grow",
-    "models.mondrian.forest._run",
-    "models.streaming_forest.false_roots.sort_in",
-    "models.streaming_forest.node_tests.sort_values",
-    "models.streaming_forest.description.depth_of",
-    "models.hoeffding.split_bounds.may_win",
-    "models.hoeffding.mutable_tree.pack_maps",
+    "riparian.models.bags.diverse_density._predict",
+    "riparian.models.bags.diverse_density.search",
+    "riparian.models.bags.miti.grow",
+    "riparian.models.bags.optimise._direction",
+    "riparian.models.bags.optimise.optimise_scale",
+    "riparian.models.batch.learner._run",
+    "riparian.models.batch.predict.median",
+    "riparian.models.batch.predict.predict",
+    "riparian.models.drift.kswin._kswin",
+    "riparian.models.drift.kswin.sort",
+    "riparian.models.shrubs.cart.grow",
+    "riparian.models.mondrian.forest._run",
+    "riparian.models.streaming_forest.false_roots.sort_in",
+    "riparian.models.streaming_forest.node_tests.sort_values",
+    "riparian.models.streaming_forest.description.depth_of",
+    "riparian.models.hoeffding.split_bounds.may_win",
+    "riparian.models.hoeffding.mutable_tree.pack_maps",
 }
 
 
@@ -67,8 +67,8 @@ def test_options_of_every_kernel():
 SIGNATURES = """
 import numpy as np
 from numba.core import types
-from models.prequential import Prequential
-from models.registry import REGISTRY
+from riparian.models.prequential import Prequential
+from riparian.models.registry import REGISTRY
 from tests.models.contract import test_all, test_kernels
 from tests.models.contract import worlds as contract
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.contract import LEARN, PREDICT, Bags, Program, Schema
-from models.entry import VALUES
-from models.registry import create
+from riparian.models.contract import LEARN, PREDICT, Bags, Program, Schema
+from riparian.models.entry import VALUES
+from riparian.models.registry import create
 
 N_VALUES = (0, 0, 4, 0, 2)
 K = 3
