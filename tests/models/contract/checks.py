@@ -11,9 +11,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from riparian.models.ensemble import boosting, members
 from riparian.models.entry import VALUES
 from riparian.models.registry import validate
 from riparian.models.restoring import check, restore
+from riparian.models.streaming_forest import forest as streaming
 from tests.conftest import jit
 from tests.models.contract.worlds import (
     K,
@@ -30,7 +32,7 @@ from tests.models.contract.worlds import (
     schema_of,
     slab_of,
 )
-from tests.models.streams_of_instances import run_learns
+from tests.models.streams_of_instances import run_learns, snapshot
 
 
 def test_inputs_stay_unchanged(name, task, case):
@@ -51,8 +53,10 @@ def test_inputs_stay_unchanged(name, task, case):
 
 
 @pytest.mark.parametrize("delay", [0, 25])
-def test_splits_of_a_program_do_not_matter(name, task, case, delay):
+def test_splits_of_a_program_snapshots_and_threads_do_not_matter(name, task, case, delay, monkeypatch):
     """Nor, therefore, which learner of the same seed it is that runs it."""
+    for module, least in ((members, "WORTH_A_THREAD"), (streaming, "WORTH_A_THREAD"), (boosting, "LEAST_FLIGHT")):
+        monkeypatch.setattr(module, least, 50)
     n = 1500
     x, y = rows(n, task)
     program = interleaved(n, y, delay)
@@ -61,11 +65,17 @@ def test_splits_of_a_program_do_not_matter(name, task, case, delay):
     slab = slab_of(whole, x)
     whole.run(program, slab, out)
     cuts = np.sort(np.random.default_rng(5).integers(0, len(program.op), 9))
+    other = case._replace(parameters={**case.parameters, "threads": 3}) if "threads" in whole.parameters() else case
     # Single operations where a label follows its prediction: kernels keep what they found for it.
     for places in (cuts, np.arange(1, len(program.op)))[: 1 + (delay == 0)]:
-        pieces, pieced = make(name, task, case), np.zeros(shape)
+        pieces, pieced = make(name, task, other), np.zeros(shape)
         for a, b in pairwise([0, *places, len(program.op)]):
             pieces.run(cut(program, a, b), slab, pieced)
+            if places is cuts:
+                saved = snapshot(pieces)
+                predict(pieces, x[:9])
+                pieces = make(name, task, other)
+                restore(pieces, saved)
         assert pieced.tobytes() == out.tobytes()
         assert bits(pieces) == bits(whole)
 
@@ -99,9 +109,7 @@ def test_save_restore_continue(name, task, case):
     x, y = rows(2000, task)
     whole = make(name, task, case)
     learn(whole, x[:900], y[:900])
-    saved = {field: array.copy() for field, array in whole.state()._asdict().items()}
-    for array in saved.values():
-        array.flags.writeable = False  # as np.frombuffer gives them
+    saved = snapshot(whole)
     predict(whole, x[:10])
     resumed = make(name, task, case)
     restore(resumed, saved)
@@ -174,16 +182,23 @@ def test_new_classes_after_resize(name, task, case):
 
 
 def test_restore_after_resize(name, task, case):
+    """What has grown is also what had the room from the beginning."""
     x, y = rows(1200, task)
     bigger = schema_of(task, (0, 0, 8, 0, 2), K + 2)
-    learner = make(name, task, case)
+    learner, resumed, roomy = (make(name, task, case, schema) for schema in (None, bigger, bigger))
     learn(learner, x[:500], y[:500])
     learner.resize(bigger)
-    resumed = make(name, task, case, bigger)
-    restore(resumed, learner.state()._asdict())
-    learn(learner, x[500:], y[500:])
-    learn(resumed, x[500:], y[500:])
+    restore(resumed, snapshot(learner))
+    learn(roomy, x[:500], y[:500])
+    x[500:, 2] += 3.0 * (x[500:, 0] > 0.5)
+    if task == "classification":
+        y[900:] += 2.0 * (x[900:, 1] > 0.5)
+    for one in (learner, resumed, roomy):
+        learn(one, x[500:], y[500:])
     assert bits(resumed) == bits(learner)
+    if case.roomy:
+        assert bits(roomy) == bits(learner)
+        assert predict(roomy, x).tobytes() == predict(learner, x).tobytes()
 
 
 def test_constant_features(name, task, case):
@@ -286,6 +301,19 @@ def test_nothing_is_known_before_the_first_label(name, task, case):
         assert np.all(np.isnan(known) | np.isclose(known, y[4]))
         learn(learner, x[5:], y[5:])
         check_outputs(predict(learner, x), task)
+
+
+def test_labels_and_weights_that_teach_nothing(name, task, case):
+    x, y = rows(300, task)
+    learner = make(name, task, case)
+    learn(learner, x, y)
+    before = bits(learner)
+    labels = [np.nan, np.inf] if task in VALUES else [np.nan, -1.0, float(learner.schema.n_outputs)]
+    weights = [0.0, -1.0, np.nan, np.inf]
+    pairs = [(label, 1.0) for label in labels if task != "anomaly"] + [(y[0], weight) for weight in weights]
+    for label, weight in pairs:
+        run_learns(learner, slab_of(learner, x[:1]), [label], [weight])
+        assert bits(learner) == before
 
 
 def test_memory_is_bounded(name, task, case):

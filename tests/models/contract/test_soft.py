@@ -9,8 +9,10 @@ CASES = {
         for more in ({"max_depth": 4}, {"max_depth": 3, "alpha": 0.0, "min_reach": 0.1})
     ],
     "model-pool": [
-        Case({"of": "soft-tree", "candidates": "depth=1,2; learning_rate=0.02,0.1", "n_explored": 1}),
+        Case({"of": "soft-tree", "candidates": "depth=1,2; learning_rate=0.02,0.1", "n_explored": 1}, roomy=False),
         Case({"of": "last-label", "candidates": ""}),
     ],
-    "soft-tree": [Case({"depth": 3, "learning_rate": 0.05}), Case({"depth": 2, "n_trees": 3, "learning_rate": 0.05})],
+    "soft-tree": [
+        Case({"depth": depth, "n_trees": n, "learning_rate": 0.05}, roomy=False) for depth, n in ((3, 1), (2, 3))
+    ],
 }

@@ -16,11 +16,13 @@ K = 3
 
 class Case(NamedTuple):
     """parameters : to run the checks with. bounded : further ones under which 3,000 rows reach the memory's bound.
-    breathes : parts are dropped and grown again all the time, so that bytes vary below the bound."""
+    breathes : parts are dropped and grown again all the time, so that bytes vary below the bound. roomy : with room for
+    more values and classes it begins as the same learner: it draws nothing by how many there are."""
 
     parameters: Mapping = MappingProxyType({})
     bounded: Mapping = MappingProxyType({})
     breathes: bool = False
+    roomy: bool = True
 
 
 def schema_of(task, n_values=N_VALUES, n_classes=K):
