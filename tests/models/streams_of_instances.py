@@ -1,5 +1,6 @@
 """Random streams for the tests of single learners: mixed features, missing values, weights, late labels."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +73,31 @@ def same(first, second):
     return first.keys() == second.keys() and all(
         first[name].shape == second[name].shape and first[name].tobytes() == second[name].tobytes() for name in first
     )
+
+
+def in_pieces(fresh, program, x):
+    """Run a program in pieces of any length, each by a new learner from the state that the one before left, which has
+    predicted something in between: the last learner, and what was predicted."""
+    learner, n = fresh(), len(program.op)
+    out = np.zeros((len(x), learner.schema.n_outputs))
+    for start, stop in pairwise([0, *sorted(np.random.default_rng(n).integers(0, n + 1, 4).tolist()), n]):
+        learner.run(cut(program, start, stop), x, out)
+        saved = snapshot(learner)
+        learner.predict_many(x[:2])
+        learner = fresh()
+        learner.restore(saved)
+    return learner, out
+
+
+def played(twin, program, x, n_outputs=1):
+    """A twin's predictions, one row each."""
+    out = np.zeros((len(x), n_outputs))
+    for op, r, y, w in zip(*program, strict=True):
+        if op == LEARN:
+            twin.learn(x[r].tolist(), float(y), float(w))
+        else:
+            out[r] = twin.predict(x[r].tolist())
+    return out
 
 
 def run_learns(learner, slab, y, w=None):

@@ -13,7 +13,7 @@ from riparian.models.hoeffding.tree import HoeffdingTree
 from riparian.models.registry import create
 from tests.models.naive_forests import ForestTwin, SubspaceTreeTwin
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
-from tests.models.test_hoeffding_tree import EAGER, check_equal
+from tests.models.test_hoeffding_trees import PLAIN, check_equal
 
 WORLDS = [
     {"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3},
@@ -35,7 +35,7 @@ TREES = [
 def test_subspace_tree_equals_twin(world, per_leaf, parameters, delay):
     stream = mixed(900, 3, weights="whole", **world)
     how = {"seed": 5, "n_chosen": 2, "per_leaf": per_leaf}
-    everything = {**HoeffdingTree(stream.schema).parameters(), **EAGER, **parameters}
+    everything = {**HoeffdingTree(stream.schema).parameters(), **PLAIN, **parameters}
     learner = SubspaceTree(stream.schema, **how, **everything)
     other = SubspaceTreeTwin(stream.schema.n_values, stream.schema.n_outputs, **how, **everything)
     program = interleave(stream, delay)
@@ -59,13 +59,13 @@ def test_a_subspace_tree_grows_with_its_schema():
     """Classes and values that are not there yet change nothing, nor does a restart."""
     small, large = Schema((0, 3, 0, 4), 2, "classification"), Schema((0, 5, 0, 9), 4, "classification")
     stream = mixed(1500, 2, n_values=small.n_values, n_classes=2)
-    grown, ample = (SubspaceTree(schema, seed=1, n_chosen=2, **EAGER) for schema in (small, large))
+    grown, ample = (SubspaceTree(schema, seed=1, n_chosen=2, **PLAIN) for schema in (small, large))
     for learner in (grown, ample):
         learner.learn_many(stream.x[:800], stream.y[:800])
     assert grown.size()["n_nodes"] > 5
     grown.resize(large)
     assert same(snapshot(grown), snapshot(ample))
-    resumed = SubspaceTree(large, seed=1, n_chosen=2, **EAGER)
+    resumed = SubspaceTree(large, seed=1, n_chosen=2, **PLAIN)
     resumed.restore(snapshot(grown))
     for learner in (resumed, ample):
         learner.learn_many(stream.x[800:], stream.y[800:])

@@ -9,9 +9,8 @@ from riparian.models.randomness import below, seeded
 from riparian.models.registry import create, validate
 from riparian.models.soft.candidates import parse
 from riparian.models.soft.pool import ModelPool
-from tests.models.hoeffding_trees import play
 from tests.models.naive_pool import PoolTwin
-from tests.models.streams_of_instances import interleave, mixed
+from tests.models.streams_of_instances import interleave, mixed, played
 
 SOFT = "alpha=0.2,0.9; learning_rate=0.02,0.1; grace_period=20; tie_threshold=0.4; max_depth=3"
 POOLS = [
@@ -60,7 +59,7 @@ def test_both_ways_equal_the_twin(task, parameters, delay, monkeypatch):
     """Bit for bit: the kernel over stacked arrays, the candidates one by one, and the twin over learners."""
     stream = world(task)
     program = interleave(stream, delay)
-    expected = play(twin(ModelPool(stream.schema, **parameters), seed=3), program, stream.x)
+    expected = played(twin(ModelPool(stream.schema, **parameters), seed=3), program, stream.x, stream.schema.n_outputs)
     learners = []
     for stacked in (True, False):
         if not stacked:
@@ -85,7 +84,7 @@ def test_around_any_model():
     )
     program = interleave(stream, 3)
     out = np.zeros((600, 3))
-    expected = play(twin(pool, seed=0), program, stream.x)
+    expected = played(twin(pool, seed=0), program, stream.x, 3)
     pool.run(program, stream.x, out)
     assert out.tobytes() == expected.tobytes()
     nodes = pool.describe()
