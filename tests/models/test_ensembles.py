@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from riparian.models.contract import LEARN, Program
+from riparian.models.contract import Program
 from riparian.models.draws import key, poisson, poisson_from, poisson_table, uniform_at
 from riparian.models.ensemble import boosting, chunks, members
 from riparian.models.ensemble.chunks import HITS, WEIGHT
 from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
 from riparian.models.registry import create
 from tests.models import naive_ensembles as naive
-from tests.models.streams_of_instances import interleave, mixed, same, snapshot
+from tests.models.streams_of_instances import in_pieces, interleave, mixed, played, same, snapshot
 
 EAGER = {"grace_period": 20, "delta": 0.1, "tie_threshold": 0.4}
 TWINS = {
@@ -57,16 +57,6 @@ def run(learner, stream, delay):
     return out
 
 
-def play(twin, program, x):
-    out = np.zeros((len(x), twin.n_classes))
-    for op, r, y, w in zip(*program, strict=True):
-        if op == LEARN:
-            twin.learn(x[r].tolist(), y, w)
-        else:
-            out[r] = twin.predict(x[r].tolist())
-    return out
-
-
 def trees_of(twin):
     """As an ensemble describes its members: the trees' nodes, member by member."""
     found = []
@@ -76,14 +66,15 @@ def trees_of(twin):
     return found
 
 
-@pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
 @pytest.mark.parametrize(("name", "more"), MODES, ids=str)
-def test_equals_twin(name, more, world):
-    delay = 5 * (WORLDS.index(world) % 2)  # the labels of every other world come late
-    stream = mixed(600, seed=delay + 3, **world)
-    learner = made(name, stream, **more)
+def test_equals_twin(name, more):
+    at = MODES.index((name, more)) % 3
+    delay = 5 * (at % 2)  # the labels of every other world come late
+    stream = mixed(600, seed=delay + 3, **WORLDS[at])
+    program = interleave(stream, delay)
+    learner, out = in_pieces(lambda: made(name, stream, **more), program, stream.x)
     twin = TWINS[name](stream.schema.n_values, stream.schema.n_outputs, 7, **learner.parameters())
-    assert run(learner, stream, delay).tolist() == play(twin, interleave(stream, delay), stream.x).tolist()
+    assert out.tolist() == played(twin, program, stream.x, stream.schema.n_outputs).tolist()
     ours, theirs = learner.describe(), trees_of(twin)
     assert [node.get("member") for node in ours] == [serial for serial, _ in theirs]
     for a, (_, b) in zip(ours, theirs, strict=True):
@@ -98,19 +89,6 @@ def test_equals_twin(name, more, world):
     if name == "online-boosting":
         assert quality[:, 3:].tolist() == [[m.right, m.wrong] for m in twin.members]
         assert np.all(quality[:, 3:] > 0.0)
-
-
-@pytest.mark.parametrize(("name", "more"), MODES[3:9:2] + MODES[:1], ids=str)
-def test_threads_change_nothing(name, more, monkeypatch):
-    monkeypatch.setattr(members, "WORTH_A_THREAD", 1)
-    stream = mixed(600, seed=2)
-    found = []
-    for threads in (1, 2, 3):
-        learner = made(name, stream, n_models=5, threads=threads, **more)
-        found.append((run(learner, stream, 3).tobytes(), snapshot(learner)))
-    for out, state in found[1:]:
-        assert out == found[0][0]
-        assert same(state, found[0][1])
 
 
 def test_few_operations_are_not_handed_over(monkeypatch):

@@ -1,18 +1,17 @@
 """Adaptive random forests and streaming random patches against naive twins, and by their invariants."""
 
-from itertools import pairwise
+from functools import partial
 
 import numpy as np
 import pytest
 
 from riparian.models.contract import LEARN, Schema
-from riparian.models.ensemble import chunks
 from riparian.models.ensemble.adaptation import n_chosen
 from riparian.models.hoeffding.subspace_tree import SubspaceTree
 from riparian.models.hoeffding.tree import HoeffdingTree
 from riparian.models.registry import create
 from tests.models.naive_forests import ForestTwin, SubspaceTreeTwin
-from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
+from tests.models.streams_of_instances import cut, in_pieces, interleave, mixed, played, snapshot
 from tests.models.test_hoeffding_trees import PLAIN, check_equal
 
 WORLDS = [
@@ -28,11 +27,12 @@ TREES = [
 ]
 
 
-@pytest.mark.parametrize("parameters", TREES, ids=str)
-@pytest.mark.parametrize("world", WORLDS, ids=lambda world: str(len(world["n_values"])))
-@pytest.mark.parametrize("per_leaf", [True, False])
-@pytest.mark.parametrize("delay", [0, 7])
-def test_subspace_tree_equals_twin(world, per_leaf, parameters, delay):
+@pytest.mark.parametrize(
+    ("parameters", "world", "per_leaf", "delay"),
+    [(more, WORLDS[i % 2], bool(k), 7 * ((i + k) // 2 % 2)) for i, more in enumerate(TREES) for k in range(2)],
+    ids=str,
+)
+def test_subspace_tree_equals_twin(parameters, world, per_leaf, delay):
     stream = mixed(900, 3, weights="whole", **world)
     how = {"seed": 5, "n_chosen": 2, "per_leaf": per_leaf}
     everything = {**HoeffdingTree(stream.schema).parameters(), **PLAIN, **parameters}
@@ -53,24 +53,6 @@ def test_subspace_tree_equals_twin(world, per_leaf, parameters, delay):
     assert learner.size()["n_nodes"] > 3
     assert [learner.features(node.id) for node in other.nodes] == [node.chosen for node in other.nodes]
     assert (len({tuple(node.chosen) for node in other.nodes}) > 1) == per_leaf
-
-
-def test_a_subspace_tree_grows_with_its_schema():
-    """Classes and values that are not there yet change nothing, nor does a restart."""
-    small, large = Schema((0, 3, 0, 4), 2, "classification"), Schema((0, 5, 0, 9), 4, "classification")
-    stream = mixed(1500, 2, n_values=small.n_values, n_classes=2)
-    grown, ample = (SubspaceTree(schema, seed=1, n_chosen=2, **PLAIN) for schema in (small, large))
-    for learner in (grown, ample):
-        learner.learn_many(stream.x[:800], stream.y[:800])
-    assert grown.size()["n_nodes"] > 5
-    grown.resize(large)
-    assert same(snapshot(grown), snapshot(ample))
-    resumed = SubspaceTree(large, seed=1, n_chosen=2, **PLAIN)
-    resumed.restore(snapshot(grown))
-    for learner in (resumed, ample):
-        learner.learn_many(stream.x[800:], stream.y[800:])
-    assert same(snapshot(resumed), snapshot(ample))
-    assert resumed.predict_many(stream.x).tobytes() == ample.predict_many(stream.x).tobytes()
 
 
 ARF, SRP = "adaptive-random-forest", "streaming-random-patches"
@@ -103,23 +85,18 @@ def changing(n, seed, weights="one", period=400):
 
 
 @pytest.mark.parametrize(("name", "parameters"), FORESTS, ids=str)
-@pytest.mark.parametrize(("delay", "weights"), [(0, "one"), (20, "fractions")])
-def test_forest_equals_twin(name, parameters, delay, weights):
+def test_forest_equals_twin(name, parameters):
     """Members run chunks and go back at drifts; instance by instance through all members gives the same."""
-    stream = changing(1600, 7, weights)
-    learner = create(name, stream.schema, seed=11, **{**QUICK, **parameters})
-    p = learner.parameters()
+    late = FORESTS.index((name, parameters)) % 2
+    stream = changing(1600, 7, ("one", "fractions")[late])
+    made = partial(create, name, stream.schema, seed=11, **{**QUICK, **parameters})
+    p = made().parameters()
     s = 3 if p["max_features"] == "sqrt" else 5 if p.get("training_method") == "resampling" else 2
     rate = 0.0 if p.get("training_method") == "subspaces" else p["rate"]
     other = ForestTwin(stream.schema.n_values, 3, 11, name == ARF, s, rate, p)
-    out = np.zeros((len(stream.y), 3))
-    program = interleave(stream, delay)
-    learner.run(program, stream.x, out)
-    for op, r, y, w in zip(*program, strict=True):
-        if op == LEARN:
-            other.learn(stream.x[r].tolist(), y, w)
-        else:
-            assert out[r].tolist() == other.predict(stream.x[r].tolist())
+    program = interleave(stream, 20 * late)
+    learner, out = in_pieces(made, program, stream.x)
+    assert out.tolist() == played(other, program, stream.x, 3).tolist()
     happened = {event for member in other.members for event in member.events}
     if p["drift_detection"]:
         assert "warning" in happened if p["background_trees"] else "begins anew" in happened
@@ -153,43 +130,6 @@ def test_trees_come_go_and_come_back_as_the_twin_s():
     assert state.member_numbers[:, 0].tolist() == [member.begun for member in other.members]
     assert state.member_numbers[:, 1].tolist() == [member.front.number - 1 for member in other.members]
     assert state.member_compared[:, 2].tolist() == [len(member.differences) for member in other.members]
-
-
-@pytest.mark.parametrize("name", [ARF, SRP])
-def test_threads_and_splits_change_no_bit(name, monkeypatch):
-    monkeypatch.setattr(chunks, "MOST", 2500)
-    stream = changing(3000, 3, "whole")
-    program = interleave(stream, 5)
-    whole, threaded, pieces = (create(name, stream.schema, threads=n, **QUICK) for n in (1, 2, 2))
-    outs = np.zeros((3, len(stream.y), 3))
-    whole.run(program, stream.x, outs[0])
-    threaded.run(program, stream.x, outs[1])
-    cuts = [0, 1, 700, 2048, 2049, 4000, len(program.op)]
-    for a, b in pairwise(cuts):
-        pieces.run(cut(program, a, b), stream.x, outs[2])
-    assert outs[0].tobytes() == outs[1].tobytes() == outs[2].tobytes()
-    assert same(snapshot(whole), snapshot(threaded))
-    assert same(snapshot(whole), snapshot(pieces))
-
-
-@pytest.mark.parametrize("name", [ARF, SRP])
-def test_restart_with_a_background_tree(name):
-    """At every 100th label, so that there are states with and without background trees."""
-    stream = changing(1600, 5)
-    whole = create(name, stream.schema, **QUICK)
-    with_background = set()
-    for start in range(0, 1600, 100):
-        part = slice(start, start + 100)
-        resumed = create(name, stream.schema, **QUICK)
-        resumed.restore(snapshot(whole))
-        assert same(snapshot(resumed), snapshot(whole))
-        with_background.add(sum("background" in node for node in whole.describe()))
-        for learner in (resumed, whole):
-            learner.learn_many(stream.x[part], stream.y[part])
-        assert same(snapshot(resumed), snapshot(whole))
-        assert resumed.predict_many(stream.x).tobytes() == whole.predict_many(stream.x).tobytes()
-    assert 0 in with_background
-    assert len(with_background) > 1
 
 
 @pytest.mark.parametrize(

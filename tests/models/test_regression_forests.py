@@ -1,13 +1,15 @@
 """Ensembles for regression against their naive twin, and by hand."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from riparian.models.contract import LEARN, Schema
+from riparian.models.contract import Schema
 from riparian.models.ensemble import chunks
 from riparian.models.registry import create
 from tests.models.naive_regression_forests import RegressionForestTwin
-from tests.models.streams_of_instances import interleave, mixed
+from tests.models.streams_of_instances import in_pieces, interleave, mixed, played
 
 ARF, SRP, BAGGING = "adaptive-random-forest", "streaming-random-patches", "online-bagging"
 # Trees of some nodes, and drifts, in a thousand instances.
@@ -34,28 +36,20 @@ def changing(n, seed, weights="one"):
 
 
 @pytest.mark.parametrize(("name", "parameters"), FORESTS, ids=str)
-@pytest.mark.parametrize(("delay", "weights"), [(0, "one"), (20, "fractions")])
-def test_forest_equals_twin(name, parameters, delay, weights, monkeypatch):
+def test_forest_equals_twin(name, parameters, monkeypatch):
     """Members run chunks and go back at drifts; instance by instance through all members gives the same."""
-    monkeypatch.setattr(chunks, "MOST", 4000)
-    stream = changing(2600, 7, weights)
+    monkeypatch.setattr(chunks, "MOST", 1000)
+    late = FORESTS.index((name, parameters)) % 2
+    stream = changing(2600, 7, ("one", "fractions")[late])
     stream.y[[5, 600]] = np.nan, 1e101  # teach nothing
-    learner = create(name, stream.schema, seed=11, **{**QUICK, **parameters})
-    p = learner.parameters()
+    made = partial(create, name, stream.schema, seed=11, **{**QUICK, **parameters})
+    p = made().parameters()
     all_features = name == BAGGING or p["max_features"] == "all"
     rate = 0.0 if p.get("training_method") == "subspaces" else p.get("rate", 1.0)
     other = RegressionForestTwin(stream.schema.n_values, 11, name != SRP, 5 if all_features else 2, rate, p)
-    program = interleave(stream, delay)
-    assert len(program.op) > 4000
-    out = np.zeros((len(stream.y), 1))
-    learner.run(program, stream.x, out)
-    expected = np.zeros(len(stream.y))
-    for op, r, y, w in zip(*program, strict=True):
-        if op == LEARN:
-            other.learn(stream.x[r].tolist(), float(y), float(w))
-        else:
-            expected[r] = other.predict(stream.x[r].tolist())
-    np.testing.assert_array_equal(out[:, 0], expected)
+    program = interleave(stream, 20 * late)
+    learner, out = in_pieces(made, program, stream.x)
+    np.testing.assert_array_equal(out, played(other, program, stream.x))
     happened = {event for member in other.members for event in member.events}
     if p.get("drift_detection"):
         assert ({"warning", "succeeds"} if p["background_trees"] else {"begins anew"}) <= happened

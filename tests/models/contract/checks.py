@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from riparian.models.ensemble import boosting, members
+from riparian.models.ensemble import boosting, chunks, members
 from riparian.models.entry import VALUES
 from riparian.models.registry import validate
 from riparian.models.restoring import check, restore
@@ -57,6 +57,7 @@ def test_splits_of_a_program_snapshots_and_threads_do_not_matter(name, task, cas
     """Nor, therefore, which learner of the same seed it is that runs it."""
     for module, least in ((members, "WORTH_A_THREAD"), (streaming, "WORTH_A_THREAD"), (boosting, "LEAST_FLIGHT")):
         monkeypatch.setattr(module, least, 50)
+    monkeypatch.setattr(chunks, "MOST", 800)
     n = 1500
     x, y = rows(n, task)
     program = interleaved(n, y, delay)
