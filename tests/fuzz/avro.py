@@ -5,7 +5,7 @@ themselves. Its records are written by them, and then some are damaged.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -14,10 +14,10 @@ import numpy as np
 
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.formats.avro import AvroCodec
-from riparian.topics.records import IGNORED, REASONS, RawBatch
+from riparian.topics.records import IGNORED, REASONS
 from riparian.topics.schemas import AVRO, Schema, Schemas
-from riparian.topics.slices import Texts
 from tests.fuzz import letters, mutate
+from tests.fuzz.decoded import Record, RecordTarget, batch_of, check_same, decode, read, write
 from tests.fuzz.mutate import Random, pick
 
 _MIXED = {
@@ -260,25 +260,21 @@ def _written(rng: Random, schema: Any, number: int) -> bytes:
     return bytes(out)
 
 
-class Avro:
+class Avro(RecordTarget):
     """A case is some schemas and a batch of records, in two parts: what the first one teaches counts in the second."""
 
     seconds, megabytes, budget = 10.0, 400, 300
-    n_records = 0
 
     def prepare(self) -> None:
         for name in STREAMS:
             AvroCodec(stream(name).mapping(), Schemas()).warm_up()
         fastavro.parse_schema("string")
 
-    def ready(self, case: bytes) -> None:
-        pass
-
     def make(self, rng: Random) -> bytes:
         name = pick(rng, tuple(STREAMS))
         topic = pick(rng, ("features", "features", "labels"))
         schemas = [_Schemas(rng).of(name, topic) for _ in range(int(rng.integers(1, 4)))]
-        records = []
+        records: list[Record] = []
         # How much of a batch is damaged: whole batches that are not are the usual case.
         share = pick(rng, (0.0, 0.1, 0.6))
         for _ in range(int(rng.integers(20, 60))):
@@ -290,14 +286,14 @@ class Avro:
                 if rng.random() < 0.03:
                     data = pick(rng, (None, b"", b"\0", b"{}", b"\0\0\0\0\1", b"\0\0\0\0\7u", b"\1" + bytes(16)))
             key = pick(rng, (None, b"7", b"k", b"\xff")) if rng.random() < 0.1 else b"k%d" % rng.integers(99)
-            records.append((key, data))
-        return _encode(name, topic, schemas, records)
+            records.append((key, data, []))
+        return write(name, topic, records, schemas=schemas)
 
     def run(self, case: bytes) -> None:
-        name, topic, schemas, records = _decode(case)
+        name, topic, records, more = read(case)
         self.n_records += len(records)
         spec, told = stream(name), Schemas()
-        for i, schema in enumerate(schemas, 1):
+        for i, schema in enumerate(more["schemas"], 1):
             told.known[i] = told.known[f"00000000-0000-0000-0000-0000{i:08x}"] = Schema(AVRO, json.dumps(schema))
         # Whatever other schema a damaged record names is one that nobody can read.
         for number in _named(records) - told.known.keys():
@@ -308,63 +304,19 @@ class Avro:
                 reader.few = few
         known = [(spec.vocabularies(), spec.class_vocabulary()) for _ in codecs]
         for part in (records[: len(records) // 3], records[len(records) // 3 :]):
-            batch = RawBatch(list(range(len(part))), [0] * len(part), [r[0] for r in part], [r[1] for r in part], None)
-            found = []
-            for codec, (vocabularies, classes) in zip(codecs, known, strict=True):
-                if topic == "features":
-                    found.append(codec.decode_features(batch, vocabularies, classes))
-                else:
-                    found.append(codec.decode_labels(batch, classes))
-            _compare(*found)
+            batch = batch_of(part)
+            found = [decode(codec, topic, batch, *one) for codec, one in zip(codecs, known, strict=True)]
+            check_same(*found)
+            assert not {bad.reason for bad in found[0].rejected} - {*REASONS, *IGNORED}
             letters.check(topic, batch, found[0].rejected)
             for one, other in zip(*([*vocabularies, classes] for vocabularies, classes in known), strict=True):
                 assert one is None or (one.texts, repr(one.values)) == (other.texts, repr(other.values))
-
-    def shrink(self, case: bytes) -> Iterator[bytes]:
-        name, topic, schemas, records = _decode(case)
-        for fewer in mutate.smaller(records):
-            yield _encode(name, topic, schemas, fewer)
-        for i, (key, value) in enumerate(records):
-            for less in mutate.shorter(value or b""):
-                yield _encode(name, topic, schemas, [*records[:i], (key, less), *records[i + 1 :]])
-
-    def close(self) -> None:
-        pass
-
-
-Record = tuple[bytes | None, bytes | None]
 
 
 def _named(records: Sequence[Record]) -> set[int | str]:
     from riparian.topics.formats.framing import head_of
 
-    return {found.key for _, value in records if value and (found := head_of(value)) is not None}
-
-
-def _compare(one: Any, other: Any) -> None:
-    assert one.rejected == other.rejected, (one.rejected, other.rejected)
-    assert not {bad.reason for bad in one.rejected} - {*REASONS, *IGNORED}
-    for field in ("position", "ids", "y", "times"):
-        # By their texts: NaN is equal to NaN, and -0.0 is not 0.0.
-        columns = [getattr(each, field) for each in (one, other)]
-        first, second = (list(column) if isinstance(column, Texts) else column for column in columns)
-        assert repr(first) == repr(second), field
-    if hasattr(one, "x"):
-        assert one.x.shape == other.x.shape
-        assert one.x.tobytes() == other.x.tobytes(), (one.x, other.x)
-        assert (one.sizes is None) == (other.sizes is None)
-        assert one.sizes is None or one.sizes.tolist() == other.sizes.tolist()
-
-
-def _encode(name: str, topic: str, schemas: Sequence[Any], records: Sequence[Record]) -> bytes:
-    texts = [[None if part is None else part.decode("latin-1") for part in record] for record in records]
-    return json.dumps({"stream": name, "topic": topic, "schemas": schemas, "records": texts}).encode()
-
-
-def _decode(case: bytes) -> tuple[str, str, list[Any], list[Record]]:
-    found = json.loads(case)
-    records = [tuple(None if part is None else part.encode("latin-1") for part in one) for one in found["records"]]
-    return found["stream"], found["topic"], found["schemas"], records  # type: ignore[return-value]
+    return {found.key for _, value, _ in records if value and (found := head_of(value)) is not None}
 
 
 TARGETS = {"avro": Avro()}

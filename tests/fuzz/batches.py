@@ -15,6 +15,7 @@ from tests import batches
 from tests.batches import Row
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
+from tests.fuzz.target import Target
 
 _TP = TopicPartition("source", 0)
 _DELTAS = (-(2**31), -1000, -20, -1, 0, 0, 1, 2, 3, 6, 1000, 2**31 - 1)
@@ -65,7 +66,7 @@ def drawn(rng: Random, base: int) -> tuple[bytes, int]:
     return made, base + last + 1 + int(rng.integers(2)) * int(rng.integers(3))
 
 
-class Batches:
+class Batches(Target):
     """A case is what a fetch brings, with where it began, and the sizes of pieces."""
 
     seconds, megabytes, budget = 5.0, 300, 300
@@ -75,9 +76,6 @@ class Batches:
         from riparian.app.kafka.unpacking import Unpacking
 
         self._asked = Unpacking(["source"]), Unpacking(["source"], ["source"]), None
-
-    def ready(self, case: bytes) -> None:
-        pass
 
     def make(self, rng: Random) -> bytes:
         data, base = b"", pick(rng, (0, 0, 40, 2**40))
@@ -116,9 +114,6 @@ class Batches:
             data = data[end:]
         for fewer in mutate.smaller(parts):
             yield case[:21] + b"".join(fewer)
-
-    def close(self) -> None:
-        pass
 
 
 def _compare(found: list[Any], rows: list[Row], pieces: bool) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from riparian.topics.codecs import JsonCodec
-from riparian.topics.records import Mapping, RawBatch
+from riparian.topics.records import Mapping
 from riparian.topics.slices import PADDING, Slices
 from tests.fuzz import letters, mutate
+from tests.fuzz.decoded import RecordTarget, batch_of, check_same, decode, read, write
 from tests.fuzz.mutate import Random, pick
-from tests.fuzz.records import STREAMS, _decode, _encode, stream, valid
+from tests.fuzz.records import STREAMS, stream, valid
 
 _VALUE = re.compile(rb'"[^"\\]*"(?!\s*:)|(?<=[:,\[ ])(?:-?[0-9][0-9.eE+-]*|true|false|null)')
 _POWERS = (*range(-25, 26), -400, -345, -324, -308, -307, 300, 308, 309, 400)
@@ -82,18 +83,14 @@ def scattered(values: list[bytes | None]) -> Slices:
     return Slices(data + next(around) + PADDING, np.array(starts, np.int64), np.array(stops, np.int64))
 
 
-class Blocks:
+class Blocks(RecordTarget):
     """A case is a batch of records of one topic in two parts: what the first one teaches counts in the second."""
 
     seconds, megabytes, budget = 5.0, 300, 300
-    n_records = 0
 
     def prepare(self) -> None:
         for name in STREAMS:
             JsonCodec(stream(name).mapping()).warm_up()
-
-    def ready(self, case: bytes) -> None:
-        pass
 
     def make(self, rng: Random) -> bytes:
         name = pick(rng, tuple(STREAMS))
@@ -108,10 +105,10 @@ class Blocks:
                 data = mutate.of_bytes(rng, data or b"") if rng.random() < 0.95 else pick(rng, (None, b"", b"{}", b"1"))
             key = pick(rng, (None, b"7", b"k", b"\xff")) if rng.random() < 0.1 else b"k%d" % rng.integers(99)
             records.append((key, data, [("ce_id", b"i"), ("n", b"1")]))
-        return _encode(name, topic, records)
+        return write(name, topic, records)
 
     def run(self, case: bytes) -> None:
-        name, topic, records = _decode(case)
+        name, topic, records, _ = read(case)
         self.n_records += len(records)
         spec = stream(name)
         results = []
@@ -121,14 +118,10 @@ class Blocks:
             for reader in codec.readers:
                 reader.few = 1 << 60 if plain else 2
             for part in (records[:20], records[20:]):
-                keys, values, headers = ([record[i] for record in part] for i in range(3))
-                batch = RawBatch(list(range(len(part))), [0] * len(part), keys, values, headers)  # type: ignore[arg-type]
-                batch = batch.with_values(scattered(values)) if sliced else batch  # type: ignore[arg-type]
-                found.append(
-                    codec.decode_features(batch, vocabularies, classes)
-                    if topic == "features"
-                    else codec.decode_labels(batch, classes)
-                )
+                batch = batch_of(part)
+                if sliced:
+                    batch = batch.with_values(scattered(batch.values))  # type: ignore[arg-type]
+                found.append(decode(codec, topic, batch, vocabularies, classes))
                 letters.check(topic, batch, found[-1].rejected)
             known = [None if v is None else v.state() for v in (*vocabularies, classes)]
             results.append((found, known))
@@ -136,23 +129,7 @@ class Blocks:
         for ours, known in blocks:
             assert repr(known) == repr(known_too)
             for one, other in zip(ours, theirs, strict=True):
-                assert one.rejected == other.rejected, (one.rejected, other.rejected)
-                assert (one.position, one.ids, one.times) == (other.position, other.ids, other.times)
-                assert repr(one.y) == repr(other.y)
-                if topic == "features":
-                    assert one.x.shape == other.x.shape
-                    assert one.x.tobytes() == other.x.tobytes(), (one.x, other.x)
-
-    def shrink(self, case: bytes) -> Iterator[bytes]:
-        name, topic, records = _decode(case)
-        for fewer in mutate.smaller(records):
-            yield _encode(name, topic, fewer)
-        for i, (key, value, headers) in enumerate(records):
-            for less in mutate.shorter(value or b""):
-                yield _encode(name, topic, [*records[:i], (key, less, headers), *records[i + 1 :]])
-
-    def close(self) -> None:
-        pass
+                check_same(one, other)
 
 
 TARGETS = {"blocks": Blocks()}

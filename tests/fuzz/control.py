@@ -16,6 +16,7 @@ from riparian.topics.names import CONTROL
 from riparian.topics.records import REASONS, RawBatch
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
+from tests.fuzz.target import Target
 
 _SPEC = build(
     {
@@ -56,16 +57,13 @@ def _record(rng: Random, number: int) -> bytes:
     return mutate.of_bytes(rng, written) if rng.random() < 0.2 else written
 
 
-class Commands:
+class Commands(Target):
     """The control topic."""
 
     seconds, megabytes, budget = 2.0, 300, 150
 
     def prepare(self) -> None:
         self.run(json.dumps(['{"id": "1", "command": "promote", "model": "nb"}']).encode())
-
-    def ready(self, case: bytes) -> None:
-        """Kernels of the few learners that these cases name."""
 
     def make(self, rng: Random) -> bytes:
         made = [_record(rng, i).decode("utf-8", "replace") for i in range(int(rng.integers(1, _N)))]
@@ -106,9 +104,6 @@ class Commands:
         for i, text in enumerate(values):
             for less in mutate.shorter(text.encode("utf-8", "surrogatepass")):
                 yield json.dumps([*values[:i], less.decode("utf-8", "replace"), *values[i + 1 :]]).encode()
-
-    def close(self) -> None:
-        pass
 
 
 TARGETS = {"control": Commands()}

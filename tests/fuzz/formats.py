@@ -7,7 +7,7 @@ here there is none, so that one target does for every format. A new one is an en
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from riparian.topics.records import IGNORED, Packed, RawBatch, Rows
 from riparian.topics.schemas import JSON, PROTOBUF, Schema, Schemas, Written
 from riparian.topics.vocabulary import Vocabulary
 from tests.fuzz import letters, mutate
+from tests.fuzz.decoded import Record, RecordTarget, batch_of, decode, read, write
 from tests.fuzz.mutate import Random, pick
 from tests.topics.arrow_records import MARKED, big_endian
 
@@ -126,9 +127,6 @@ def codec_of(format_: str, spec: Spec) -> Codec:
     return of_stream(Formats(*(form.codec,) * 3), spec.mapping(), schemas)
 
 
-Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
-
-
 def _texts(rng: Random, cells: tuple[str, ...], n: int) -> list[str]:
     return [pick(rng, cells) if rng.random() < 0.6 else cells[0] for _ in range(n)]
 
@@ -193,22 +191,18 @@ def _strange_headers(rng: Random) -> list[tuple[str, bytes | None]]:
     return [one for one in found if rng.random() < 0.8]
 
 
-class Damaged:
+class Damaged(RecordTarget):
     """A case is a batch of records of one topic of one format."""
 
     seconds, megabytes, budget = 10.0, 400, 300
 
     def __init__(self, format_: str) -> None:
         self._format = format_
-        self.n_records = 0
 
     def prepare(self) -> None:
         for features in _FEATURES:
             codec_of(self._format, stream(self._format, features)).warm_up()
         _reasons()
-
-    def ready(self, case: bytes) -> None:
-        pass
 
     def make(self, rng: Random) -> bytes:
         features = pick(rng, tuple(_FEATURES))
@@ -228,17 +222,15 @@ class Damaged:
             if rng.random() < 0.1:
                 key = pick(rng, (None, b"", b"\xff", b"k" * 16_385))
             damaged.append((key, value, headers))
-        return _encode(features, topic, damaged)
+        return write(features, topic, damaged)
 
     def run(self, case: bytes) -> None:
-        features, topic, records = _decode(case)
+        features, topic, records, _ = read(case)
         spec = stream(self._format, features)
         run = _Run(self._format, spec, topic)
         codec = run.codec
-        keys, values, headers = ([record[i] for record in records] for i in range(3))
-        n = len(records)
-        self.n_records += n
-        batch = codec.unpack(topic, RawBatch(list(range(n)), [0] * n, keys, values, headers))  # type: ignore[arg-type]
+        self.n_records += len(records)
+        batch = codec.unpack(topic, batch_of(records))
         run.ask(batch)
         known, found = run.decode(batch)
         unknown = {bad.reason for bad in found.rejected} - _reasons()
@@ -259,20 +251,6 @@ class Damaged:
         again = run.alone(batch, kept)
         assert (again.rows, again.texts, again.rejected) == (whole.rows, whole.texts, [])
 
-    def shrink(self, case: bytes) -> Iterator[bytes]:
-        features, topic, records = _decode(case)
-        for fewer in mutate.smaller(records):
-            yield _encode(features, topic, fewer)
-        for i, (key, value, headers) in enumerate(records):
-            for less in mutate.shorter(value or b""):
-                yield _encode(features, topic, [*records[:i], (key, less, headers), *records[i + 1 :]])
-            for j in range(len(headers)):
-                fewer_headers = [*headers[:j], *headers[j + 1 :]]
-                yield _encode(features, topic, [*records[:i], (key, value, fewer_headers), *records[i + 1 :]])
-
-    def close(self) -> None:
-        pass
-
 
 _PLACES = (0, 1, 2, 7, 8, 255, 2**15, 2**20, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 8, 2**63, 2**64 - 1)
 _WORDS = (*("u", "v", "red", "", "x" * 1025, "1"), "é")
@@ -291,7 +269,7 @@ class Batches(Damaged):
         schema = self._schema(rng, stream("arrow", "plain"), topic)
         values = [self._written(rng, schema) for _ in range(int(rng.integers(3, 7)))]
         damaged = [values[0], *(self._changed(rng, one) if rng.random() < 0.7 else one for one in values[1:])]
-        return _encode("plain", topic, [(b"k", value, []) for value in damaged])
+        return write("plain", topic, [(b"k", value, []) for value in damaged])
 
     def _schema(self, rng: Random, spec: Spec, topic: str) -> Any:
         import pyarrow as pa
@@ -439,24 +417,18 @@ class _Run:
                 for i in positions:
                     batch.values[i] = None
 
-    def _decode(self, codec: Codec, batch: RawBatch, known: Any) -> Any:
-        vocabularies, classes = known
-        if self._topic == "features":
-            return codec.decode_features(batch, vocabularies, classes)
-        return codec.decode_labels(batch, classes)
-
     def _fresh(self) -> tuple[list[Vocabulary | None], Vocabulary | None]:
         return self._spec.vocabularies(), self._spec.class_vocabulary()
 
     def decode(self, batch: RawBatch) -> tuple[Any, Any]:
         known = self._fresh()
-        return known, self._decode(self.codec, batch, known)
+        return known, decode(self.codec, self._topic, batch, *known)
 
     def alone(self, batch: RawBatch, positions: Sequence[int]) -> _Said:
         """The records at some positions, one after the other."""
         known, rows, rejected = self._fresh(), [], []
         for i in positions:
-            found = self._decode(self.codec, batch.part(i, i + 1), known)
+            found = decode(self.codec, self._topic, batch.part(i, i + 1), *known)
             said = _said(known, found, 1)
             rows += said.rows
             rejected += [(i, *bad[1:]) for bad in said.rejected]
@@ -475,25 +447,6 @@ def _said(known: Any, found: Any, n: int) -> _Said:
     rows = [(i, repr(v), repr(t), bits) for i, v, t, bits in zip(found.ids, y, times, x, strict=True)]
     assert len(found.rejected) + m == n
     return _Said(rows, texts, [tuple(bad) for bad in found.rejected])
-
-
-def _encode(features: str, topic: str, records: Sequence[Record]) -> bytes:
-    texts = [[_text(key), _text(value), [[h, _text(v)] for h, v in headers]] for key, value, headers in records]
-    return json.dumps({"features": features, "topic": topic, "records": texts}).encode()
-
-
-def _decode(case: bytes) -> tuple[str, str, list[Record]]:
-    found = json.loads(case)
-    records = [(_bytes(k), _bytes(v), [(name, _bytes(text)) for name, text in h]) for k, v, h in found["records"]]
-    return found["features"], found["topic"], records
-
-
-def _text(part: bytes | None) -> str | None:
-    return None if part is None else part.decode("latin-1")
-
-
-def _bytes(part: str | None) -> bytes | None:
-    return None if part is None else part.encode("latin-1")
 
 
 TARGETS = {name: Damaged(name) for name in _FORMATS} | {"arrow": Batches()}

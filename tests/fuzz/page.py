@@ -30,6 +30,7 @@ from riparian.topics.commands import EventRecord
 from riparian.topics.records import DriftRecord, MetricsRecord, PartitionRecord, Shift
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
+from tests.fuzz.target import Target
 
 NOW = 1_790_000_000_000
 _PARTITIONS = 2
@@ -131,7 +132,7 @@ def _headers(rng: Random) -> list[tuple[str, bytes | None]]:
     return found
 
 
-class Page:
+class Page(Target):
     """The topics that a page follows."""
 
     seconds, megabytes, budget = 5.0, 300, 150
@@ -140,9 +141,6 @@ class Page:
         self.spec = build(_SPEC, "fuzz")
         self.steered = build(_SPEC | {"control": True}, "fuzz")
         self.run(b"[]")
-
-    def ready(self, case: bytes) -> None:
-        """Nothing is compiled."""
 
     def make(self, rng: Random) -> bytes:
         records = []
@@ -198,9 +196,6 @@ class Page:
         for i, (role, text, *more) in enumerate(records):
             for less in mutate.shorter((text or "").encode("latin-1")):
                 yield json.dumps([*records[:i], [role, less.decode("latin-1"), *more], *records[i + 1 :]]).encode()
-
-    def close(self) -> None:
-        pass
 
 
 def _bytes(text: str | None) -> bytes | None:

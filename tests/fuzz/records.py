@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -12,9 +12,10 @@ from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.headers import header_of
 from riparian.topics.names import HEADER_SOURCE, HEADER_UNREAD
 from riparian.topics.paths import Index
-from riparian.topics.records import Mapping, Path, RawBatch
+from riparian.topics.records import Mapping, Path
 from riparian.topics.vocabulary import Vocabulary
 from tests.fuzz import letters, mutate
+from tests.fuzz.decoded import Record, RecordTarget, batch_of, decode, read, write
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.reference import Known, Reference, Row
 
@@ -279,34 +280,30 @@ def _key(rng: Random) -> bytes | None:
     return pick(rng, (None, b"", b"7", b"k", "é".encode(), b"\xff", b"k" * 1025, b"k" * 16_384, b"k" * 16_385, b"\0"))
 
 
-def _one(rng: Random, mapping: Mapping, topic: str) -> "Record":
+def _one(rng: Random, mapping: Mapping, topic: str) -> Record:
     key, value, headers = _key(rng), _record(rng, mapping, topic), _headers(rng, mapping)
     if value is None and rng.random() < 0.5:  # as the copy of one that could not be read
         headers.append((HEADER_UNREAD, pick(rng, (None, *_HEADER_VALUES))))
     return key, value, headers
 
 
-class Records:
+class Records(RecordTarget):
     """A case is a batch of records of one topic, the first of them alone, since values are learned in order."""
 
     seconds, megabytes, budget = 5.0, 300, 2_500
-    n_records = 0
 
     def prepare(self) -> None:
         for name in STREAMS:
             stream(name)
 
-    def ready(self, case: bytes) -> None:
-        pass
-
     def make(self, rng: Random) -> bytes:
         name = pick(rng, tuple(STREAMS))
         topic = "features" if stream(name).topics.labels is None else pick(rng, ("features", "features", "labels"))
         mapping = stream(name).mapping()
-        return _encode(name, topic, [_one(rng, mapping, topic) for _ in range(int(rng.integers(1, 12)))])
+        return write(name, topic, [_one(rng, mapping, topic) for _ in range(int(rng.integers(1, 12)))])
 
     def run(self, case: bytes) -> None:
-        name, topic, records = _decode(case)
+        name, topic, records, _ = read(case)
         self.n_records += len(records)
         spec = stream(name)
         mapping, codec = spec.mapping(), spec.make_codec()
@@ -315,62 +312,12 @@ class Records:
         reference = Reference(mapping, known if classes is None else {**known, "class": known_of(classes)})
         # In two batches: what the first one teaches counts in the second.
         for part in (records[:1], records[1:]):
-            keys, values, headers = ([record[i] for record in part] for i in range(3))
-            batch = RawBatch(list(range(len(part))), [0] * len(part), keys, values, headers)  # type: ignore[arg-type]
-            if topic == "features":
-                found = codec.decode_features(batch, vocabularies, classes)
-                expected = [reference.feature(*record) for record in part]
-            else:
-                found = codec.decode_labels(batch, classes)
-                expected = [reference.label(*record) for record in part]
+            batch = batch_of(part)
+            found = decode(codec, topic, batch, vocabularies, classes)
+            read_one = reference.feature if topic == "features" else reference.label
+            expected = [read_one(*record) for record in part]
             letters.check(topic, batch, found.rejected)
             compare(found, expected, part, reference, mapping, vocabularies, classes)
-
-    def shrink(self, case: bytes) -> Iterator[bytes]:
-        name, topic, records = _decode(case)
-        for fewer in mutate.smaller(records):
-            yield _encode(name, topic, fewer)
-        for i, (key, value, headers) in enumerate(records):
-            for less in mutate.shorter(value or b""):
-                yield _encode(name, topic, [*records[:i], (key, less, headers), *records[i + 1 :]])
-            for less in mutate.shorter(key or b""):
-                yield _encode(name, topic, [*records[:i], (less, value, headers), *records[i + 1 :]])
-            for j in range(len(headers)):
-                fewer_headers = [*headers[:j], *headers[j + 1 :]]
-                yield _encode(name, topic, [*records[:i], (key, value, fewer_headers), *records[i + 1 :]])
-            for j, (header, text) in enumerate(headers):
-                for less in mutate.shorter(text or b""):
-                    shorter_headers = [*headers[:j], (header, less), *headers[j + 1 :]]
-                    yield _encode(name, topic, [*records[:i], (key, value, shorter_headers), *records[i + 1 :]])
-
-    def close(self) -> None:
-        pass
-
-
-Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
-
-
-def _encode(name: str, topic: str, records: Sequence[Record]) -> bytes:
-    texts = [[_text(key), _text(value), [[h, _text(v)] for h, v in headers]] for key, value, headers in records]
-    return json.dumps({"stream": name, "topic": topic, "records": texts}, indent=1).encode()
-
-
-def _decode(case: bytes) -> tuple[str, str, list[Record]]:
-    """Cases that are older than headers have none."""
-    found = json.loads(case)
-    records = [
-        (_bytes(key), _bytes(value), [(name, _bytes(text)) for name, text in (headers[0] if headers else [])])
-        for key, value, *headers in found["records"]
-    ]
-    return found["stream"], found["topic"], records
-
-
-def _text(part: bytes | None) -> str | None:
-    return None if part is None else part.decode("latin-1")
-
-
-def _bytes(part: str | None) -> bytes | None:
-    return None if part is None else part.encode("latin-1")
 
 
 def known_of(vocabulary: Vocabulary) -> Known:

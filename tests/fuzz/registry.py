@@ -23,6 +23,7 @@ from tests.fuzz import avro as made_up
 from tests.fuzz import mutate
 from tests.fuzz.formats import _PROTO, _reasons
 from tests.fuzz.mutate import Random, pick
+from tests.fuzz.target import Target
 
 _URL = "http://127.0.0.1:1"
 _SPEC = build({"name": "fuzz", "champion": "last-label", **made_up.STREAMS["mixed"]}, "fuzz")
@@ -293,7 +294,7 @@ class _Hostile(Registry):
         yield self.session
 
 
-class Answers:
+class Answers(Target):
     """A case is the answers of a registry, in order."""
 
     seconds, megabytes, budget = 20.0, 600, 100
@@ -302,9 +303,6 @@ class Answers:
         _reasons()
         for name in REGISTERED:
             CODECS[name](_SPEC.mapping(), Schemas()).warm_up()
-
-    def ready(self, case: bytes) -> None:
-        pass
 
     def make(self, rng: Random) -> bytes:
         names = ["a", "b", "c", *(f"n{i}" for i in range(300))][: int(pick(rng, (2, 3, 300)))]
@@ -353,9 +351,6 @@ class Answers:
             for less in mutate.shorter(text.encode("utf-8", "surrogatepass")):
                 less_ = [status, less.decode("utf-8", "replace")]
                 yield json.dumps([*answers[:i], less_, *answers[i + 1 :]]).encode()
-
-    def close(self) -> None:
-        pass
 
 
 # Records of whatever schema: whole numbers of all sizes where counts, lengths and places of messages stand.

@@ -25,6 +25,7 @@ from riparian.models.registry import REGISTRY
 from riparian.topics.records import CLASSIFICATION, RawBatch
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
+from tests.fuzz.target import Target
 from tests.golden.make import BEFORE, CHANGED, PARTITION, cases, changed, file, items_of, records, stream
 
 RECORDED = ("pending/", "vocabularies")  # arrays whose numbers are checked, whatever they are
@@ -209,7 +210,7 @@ def _flip(data: bytes, flips: list[list[Any]], cut: float) -> bytes:
     return bytes(changed[: int(cut * len(changed))])
 
 
-class States:
+class States(Target):
     """A case is a golden state, edits of its manifest and arrays, and of the bytes of the manifest and of the file."""
 
     seconds, megabytes = 20.0, 1500
@@ -217,9 +218,6 @@ class States:
     def __init__(self, bases: tuple[str, ...], budget: int) -> None:
         self.bases, self.budget = bases, budget
         self.compiled: set[str] = set()
-
-    def prepare(self) -> None:
-        pass
 
     def ready(self, case: bytes) -> None:
         name = json.loads(case)["base"]
@@ -316,9 +314,6 @@ class States:
             if kind in ("put", "bytes"):
                 for less in mutate.smaller(rest[1]):
                     yield _encode(model, [*edits[:i], [kind, rest[0], less, *rest[2:]], *edits[i + 1 :]], **found)
-
-    def close(self) -> None:
-        pass
 
 
 def _encode(case: str, edits: list[Any], **raw: Any) -> bytes:

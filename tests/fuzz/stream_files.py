@@ -17,6 +17,7 @@ from riparian.models.registry import FOREIGN, REGISTRY, validate
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.records import STREAMS
+from tests.fuzz.target import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = re.compile(r"s\.yaml: (expected .+|.+: .+)")  # which names a field, or a line, but where there are none
@@ -117,7 +118,7 @@ def _bomb(rng: Random) -> str:
     return f"name: a\ntask: regression\nfeatures: {{{', '.join(f'f{i}: numeric' for i in range(n * n))}}}\n"
 
 
-class StreamFiles:
+class StreamFiles(Target):
     """A case is the text of a file."""
 
     # `riparian check` of 200,000 values in 5 MB takes a second; these are smaller.
@@ -128,9 +129,6 @@ class StreamFiles:
         self.file = Path(self.folder.name) / "s.yaml"
         for form in corpus():
             self.run(yaml.safe_dump(form).encode())
-
-    def ready(self, case: bytes) -> None:
-        pass
 
     def make(self, rng: Random) -> bytes:
         if rng.random() < 0.03:

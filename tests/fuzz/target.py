@@ -2,12 +2,11 @@
 
 import importlib
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
 
-class Target(Protocol):
+class Target:
     """One way in.
 
     Attributes
@@ -30,12 +29,15 @@ class Target(Protocol):
 
     def make(self, rng: np.random.Generator) -> bytes:
         """A case, which depends on nothing but `rng`."""
+        raise NotImplementedError
 
     def run(self, case: bytes) -> None:
         """Raises anything where something is wrong."""
+        raise NotImplementedError
 
     def shrink(self, case: bytes) -> Iterator[bytes]:
         """Smaller cases, the smallest first."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """End what `prepare` started."""

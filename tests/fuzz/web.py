@@ -22,6 +22,7 @@ from typing import Any
 
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
+from tests.fuzz.target import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER_MEGABYTES = 400  # beyond what it has when it begins
@@ -196,7 +197,7 @@ def _request(rng: Random) -> Pieces:
     return pieces
 
 
-class Web:
+class Web(Target):
     """A case is what is sent on each of some connections, which are all open at a time."""
 
     seconds, megabytes, budget = 20.0, 300, 100
@@ -217,9 +218,6 @@ class Web:
         assert line, self._written()
         self.port = int(line)
         self._check()
-
-    def ready(self, case: bytes) -> None:
-        pass
 
     def make(self, rng: Random) -> bytes:
         n = 150 if rng.random() < 0.01 else 1 if rng.random() < 0.8 else int(rng.integers(2, 12))
