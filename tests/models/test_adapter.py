@@ -291,7 +291,7 @@ def test_a_state_and_a_stream_file_that_is_looked_at_run_nothing(tmp_path):
 
 def test_who_does_not_use_it_does_not_import_it():
     code = (
-        "import sys; from models.registry import validate; validate('naive-bayes', 'classification', {}); "
+        "import sys; from riparian.models.registry import validate; validate('naive-bayes', 'classification', {}); "
         "sys.exit(bool({'river', 'sklearn', 'xgboost'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -159,7 +159,7 @@ def test_ranges_read_well():
 
 def test_names_and_validation_do_not_import_numba():
     code = (
-        "import sys; from models.registry import validate; validate('hoeffding-tree', 'classification', {}); "
+        "import sys; from riparian.models.registry import validate; validate('hoeffding-tree', 'classification', {}); "
         "sys.exit('numba' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -314,6 +314,8 @@ def test_drifts_by_name():
 
 
 def test_listing_does_not_wait_for_numba():
-    code = "import sys; from models.streams.registry import find; find('sea'); sys.exit('numba' in sys.modules)"
+    code = (
+        "import sys; from riparian.models.streams.registry import find; find('sea'); sys.exit('numba' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert find("sea").name == "sea"
