@@ -1,6 +1,7 @@
 """Streams whose records are Arrow batches: predictions, states, dead letters and audits of the same rows as JSON."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +19,7 @@ from tests.app.test_audit import Row
 from tests.topics.arrow_records import stream as written
 
 STREAM = {**places.STREAM, "record": {"x": ""}}
-MIXED = [
-    ("arrow", "arrow", "arrow"),
-    ("arrow", "arrow", "json"),
-    ("json", "arrow", "arrow"),
-    ("arrow", "json", "json"),
-]
+MIXED = [("arrow", "arrow", "arrow"), ("arrow", "arrow", "json"), ("json", "arrow", "arrow"), ("arrow", "json", "json")]
 
 
 def spec(features="json", labels="json", predictions="json"):
@@ -68,10 +64,17 @@ def topics(seed, features, labels, n=240):
     return topic(made[0], F_TYPES, rng, 0, features), topic(made[1], L_TYPES, rng, 700, labels)
 
 
-@pytest.mark.parametrize("formats", MIXED)
-@pytest.mark.parametrize(("limit", "restart"), [(1, 0), (3, 0), (1000, 0), (5, 2)])
+@cache
+def plain_fold():
+    return places.fold(spec(), topics(0, "json", "json"), 1000)
+
+
+@pytest.mark.parametrize(
+    ("formats", "limit", "restart"),
+    [(MIXED[0], 1, 0), (MIXED[0], 5, 2), (MIXED[0], 1000, 0), (MIXED[1], 5, 2), (MIXED[2], 3, 0), (MIXED[3], 5, 2)],
+)
 def test_rows_of_batches_are_predicted_as_records_of_json(formats, limit, restart):
-    plain, wanted, rejected, _, told = places.fold(spec(), topics(0, "json", "json"), 1000)
+    plain, wanted, rejected, _, told = plain_fold()
     learner, sent, dead, _, events = places.fold(spec(*formats), topics(0, *formats[:2]), limit, restart)
     assert len(sent) == 232
     assert [places.bare(one) for one in sent] == [places.bare(one) for one in wanted]
@@ -84,7 +87,7 @@ def test_rows_of_batches_are_predicted_as_records_of_json(formats, limit, restar
     assert {name for name in arrays if arrays[name].tobytes() != plain_arrays[name].tobytes()} <= {"drift/signals"}
 
 
-@pytest.mark.parametrize(("limit", "restart"), [(3, 0), (1000, 0), (5, 2)])
+@pytest.mark.parametrize(("limit", "restart"), [(1000, 0), (5, 2)])
 def test_distributions_are_tested_within_batches(limit, restart):
     def watched(form):
         drift = {"distributions": {"window": 100}}
@@ -102,14 +105,13 @@ def test_distributions_are_tested_within_batches(limit, restart):
         assert arrays[name].tobytes() == plain_arrays[name].tobytes()
 
 
-@pytest.mark.parametrize("formats", MIXED[:3])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "formats"), enumerate(MIXED[:3], 1))
 def test_an_audit_holds_within_batches(formats, seed):
     made = topics(seed, *formats[:2])
     _, sent, _, kept, _ = places.fold(spec(*formats), made, 7)
     assert sum(bool(one.manifest.meta.get("label_index")) for _, one in kept) > 10
     codec = spec(*formats).make_codec()
-    for begin, until in ((0, 0), (5, 0), (9, 20), (len(kept) - 1, 0)):
+    for begin, until in ((0, 0), (9, 20), (len(kept) - 1, 0)):
         done = [*sent]
         before = kept[begin - 1][0] if begin else 0
         if codec.join_predictions is not None:

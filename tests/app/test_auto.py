@@ -220,8 +220,7 @@ def of_many(task: str, n: int, n_values: int) -> tuple[Any, Any]:
     return x, y if task == "regression" else (y > 1.5).astype(float)
 
 
-@pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize(("task", "named"), [("classification", True), ("regression", False)])
 def test_bytes_are_kept_whatever_values_come(task: str, named: bool) -> None:
     """Of 3,000 values, or of as many as are learned where nobody named a bound; ten of them were reckoned, and several
     times the bytes taken."""

@@ -29,12 +29,20 @@ def of_log(merge: Merge) -> Release:
     return Release(pieces, {role: EMPTY for role in pieces if role != FEATURES})
 
 
-@pytest.mark.parametrize("late", [0, 3, 5000])
-@pytest.mark.parametrize(("learning", "most"), [({"max_behind": n}, n) for n in (10, 11, 64)] + [("shared", 768)])
-def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, most: int, late: int) -> None:
+@pytest.mark.parametrize(
+    ("learning", "most", "n", "late"),
+    [
+        ({"max_behind": 10}, 10, 500, 0),
+        ({"max_behind": 11}, 11, 500, 3),
+        ({"max_behind": 11}, 11, 500, 5000),
+        ({"max_behind": 64}, 64, 1000, 3),
+        ("shared", 768, 3000, 0),
+    ],
+)
+def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, most: int, n: int, late: int) -> None:
     """All records are there at once; what was joined comes back when it likes. Waits and ages are as an oracle counts
     them, in turns of the loop."""
-    n, rng, now = 3000, np.random.default_rng(late + most), [0.0]
+    rng, now = np.random.default_rng(late + most), [0.0]
     features = [json.dumps({"id": str(i), "x": {"a": i % 7}}).encode() for i in range(n)]
     labels = [json.dumps({"id": str(i), "y": "pq"[i % 3 > 1]}).encode() for i in range(n)]
     learner = PartitionLearner(stream(learning), 0)

@@ -117,7 +117,7 @@ def test_events_states_and_actions_are_the_same_for_every_cut(task: str, action:
     delay, pool = 90 if "late" in task else DELAY, "pool" in task
     task = "regression" if "regression" in task else "classification"
     spec, data = stream(task, pool, on_drift=action, **more), records(task, delay=delay)
-    whole, events = folded_in_cuts(spec, data, (N, 0), (700, 1), (64, 0), (64, 7))
+    whole, events = folded_in_cuts(spec, data, (N, 0), (700, 1), (64, 7))
     assert events
     assert {event.level for event in events} <= {"warning", "drift", "improvement", None}
     assert sum(n for *_, n, _ in whole.drift.events()) == sum(event.level is not None for event in events)
@@ -146,7 +146,7 @@ def test_records_of_all_kinds_make_no_difference_to_the_cut() -> None:
         RawBatch(list(range(len(rows))), [int(r.time) for r in rows], [r.key for r in rows], [r.value for r in rows])
         for rows in ([record for role, record in made if role == wanted] for wanted in (FEATURES, LABELS))
     )
-    whole, events = folded_in_cuts(spec, data, (8192, 0), (60, 0), (333, 1), (60, 4))
+    whole, events = folded_in_cuts(spec, data, (8192, 0), (333, 1), (60, 4))
     assert whole.roles["champion"].reactions[0] >= 2
     assert "replace-started" in {event.action for event in events}
 
@@ -166,8 +166,7 @@ def instances(spec: Spec, data: tuple[RawBatch, RawBatch]):
     return learner.schema, features.x, np.array(labels.y)
 
 
-@pytest.mark.parametrize("delay", [DELAY, 60])
-@pytest.mark.parametrize("action", ["reset", "replace"])
+@pytest.mark.parametrize(("action", "delay"), [("reset", DELAY), ("replace", 60)])
 def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str, delay: int) -> None:
     """One instance, one label at a time, with models that never see more: predictions and actions are the same."""
     from riparian.models.drift import create as detector_of
