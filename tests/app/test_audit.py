@@ -42,7 +42,16 @@ REGRESSION = build(
     },
     "test",
 )
-SAYING_MORE = build({**STREAM, "join": JOIN, "predictions": {"coverage": 0.6, "calibrated": True}}, "test")
+SAYING_MORE = build(
+    {
+        **STREAM,
+        "join": JOIN,
+        "predictions": {"coverage": 0.6, "calibrated": True},
+        "decision": {"class": "p", "alert_rate": 0.3},
+        "class_weights": {"p": 2},
+    },
+    "test",
+)
 
 
 class Row(NamedTuple):

@@ -37,7 +37,7 @@ def joined(sent, data):
 def test_decisions_are_the_same_however_the_fold_is_cut_and_restarted_and_through_promotions(decision):
     calibrated = {"predictions": {"calibrated": True, "challengers": True}}
     file = {"champion": "last-label", "promotion": "automatic", **calibrated}
-    spec, data = stream(decision, **file), records(turns=(2500,))
+    spec, data = stream(decision, **file), records(3000, turns=(1500,))
     whole, sent, events, _ = fold(spec, data, 100_000)
     assert events
     assert any(name.startswith("decision/") for name in whole.snapshot().arrays) == ("costs" not in decision)

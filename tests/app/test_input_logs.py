@@ -240,21 +240,16 @@ def lived_as_recorded(made: World, seed: int) -> Lived:
 seeds = st.integers(0, 10**6)
 
 
-@settings(max_examples=40, deadline=None)
-@given(seeds, st.integers(10, 90))
-def test_a_worker_does_what_its_predictions_record(seed: int, n: int) -> None:
-    lived = lived_as_recorded(world(seed, n), seed)
-    assert [event.number for event in lived.events] == list(range(len(lived.events)))
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seeds, seeds, st.integers(10, 90), st.data())
-def test_the_next_owner_repeats_it_from_any_checkpoint_however_batches_are_cut(
+def test_what_predictions_record_is_repeated_from_any_checkpoint_however_batches_are_cut_and_audited(
     seed: int, other: int, n: int, data: st.DataObject
 ) -> None:
     made = world(seed, n)
-    lived = live(made, seed)
+    lived = lived_as_recorded(made, seed)
+    assert [event.number for event in lived.events] == list(range(len(lived.events)))
     repeat(made, lived, data.draw(st.sampled_from(lived.checkpoints)) if lived.checkpoints else None, other)
+    audited(made, lived, seed, data.draw(st.integers(0, len(lived.checkpoints))))
 
 
 def test_a_reset_before_anything_waits_repeats_from_a_checkpoint() -> None:
@@ -306,19 +301,15 @@ def repeat(made: World, lived: Lived, version: Version | None, other: int, limit
     assert learner.digest() == lived.learner.digest()
 
 
-@settings(max_examples=40, deadline=None)
-@given(seeds, st.integers(10, 90), st.data())
-def test_an_audit_holds_from_and_to_every_checkpoint(seed: int, n: int, data: st.DataObject) -> None:
-    made = world(seed, n)
-    lived = live(made, seed)
-    begin = data.draw(st.integers(0, len(lived.checkpoints)))
+def audited(made: World, lived: Lived, seed: int, begin: int) -> None:
+    """An audit holds from a checkpoint, or from the beginning, to each that follows."""
     learner = restored(lived.checkpoints[begin - 1]) if begin else PartitionLearner(SPEC)
     inputs = {role: Reader(made.rows(role), seed) for role in made.records}
     sent = Reader([Row(i, 0, None, value) for i, value in enumerate(lived.sent)], seed)
     for role, reader in inputs.items():
         reader.position = learner.offsets[role]
     sent.position = lived.checkpoints[begin - 1].manifest.outputs["predictions"] if begin else 0
-    proof = Proof(learner, n + 1)
+    proof = Proof(learner, len(made.records[FEATURES].offsets) + 1)
     left = lived.checkpoints[begin:]
     compared = asyncio.run(_Audit(proof, sent, inputs).run(list(left), None, lambda n, total: None))  # type: ignore[arg-type]
     assert proof.holds, proof.first
@@ -351,7 +342,7 @@ def test_commands_come_between_trials_resets_and_the_votes_of_pools(
     labels[700:] = turned
     lived = lived_as_recorded(made, seed)
     assert sum(role.reactions[reaction] for role in lived.learner.roles.values())
-    for version in lived.checkpoints[:: max(1, len(lived.checkpoints) // 5)]:
+    for version in lived.checkpoints[:: max(1, len(lived.checkpoints) // 2)]:
         repeat(made, lived, version, seed, limit=300)
 
 

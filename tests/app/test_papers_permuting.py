@@ -1,7 +1,6 @@
 """Importance by permutation, held against a row at a time and against worlds in which it is known."""
 
 import copy
-import csv
 import math
 
 import numpy as np
@@ -45,9 +44,7 @@ def naive(model, steps, task, window, seed):
     return {name: (np.mean(found), np.std(found) / math.sqrt(len(found))) for name, found in rises.items()}
 
 
-@pytest.mark.parametrize(
-    ("name", "task"), [("hoeffding-tree", CLASSIFICATION), ("naive-bayes", CLASSIFICATION), ("fimt-dd", REGRESSION)]
-)
+@pytest.mark.parametrize(("name", "task"), [("hoeffding-tree", CLASSIFICATION), ("fimt-dd", REGRESSION)])
 def test_it_is_what_a_row_at_a_time_comes_to(name, task):
     random = np.random.default_rng(3)
     x = random.normal(size=(600, 3))
@@ -70,43 +67,6 @@ def test_it_is_what_a_row_at_a_time_comes_to(name, task):
         for one, (mean, error) in expected.items()
     }
     assert list(told) == sorted(NAMES, key=lambda one: -told[one][measure])
-
-
-@pytest.fixture(scope="module")
-def turning(tmp_path_factory):
-    """The label is that of `first`, and from the middle on that of `second`; `noise` says nothing, and some are bad."""
-    random = np.random.default_rng(5)
-    path = tmp_path_factory.mktemp("data") / "turning.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["first", "second", "noise", "colour", "y"])
-        for i in range(6000):
-            first, second, noise = random.normal(size=3).round(4)
-            said = (first if i < 3000 else second) > 0
-            label = "" if random.random() < 0.05 else "yes" if said else "no"
-            writer.writerow([first, second, noise, random.choice(["red", "blue", ""]), label])
-    return path
-
-
-def test_what_the_label_depends_on_is_important(turning):
-    found = importance(turning, "adaptive-random-forest:n_models=5")
-    assert {*list(found)[:2]} == {"first", "second"}
-    for name in ("first", "second"):
-        assert found[name]["log_loss"] > 10 * found[name]["standard_error"]
-        assert found[name]["error"] > 0.1
-    for name in ("noise", "colour"):
-        assert abs(found[name]["log_loss"]) < 0.02
-    (only,) = importance(turning, "hoeffding-tree", ignore=("second", "noise", "colour"), limit=2000)
-    assert only == "first"
-
-
-def test_the_command(turning, tmp_path):
-    shown = CliRunner().invoke(
-        main, [str(turning), "--model", "naive-bayes", "--limit", "2000"], catch_exceptions=False
-    )
-    assert shown.output.split("\n")[0].split("  ")[0] == "feature"
-    assert "fall of accuracy" in shown.output
-    assert shown.output.count("±") == 4
 
 
 def test_no_row_that_could_be_tried_is_no_figure(tmp_path):

@@ -28,7 +28,9 @@ class Story:
         broker, folder, name = stream.args
         nervous = {"hddm-w": {"drift_confidence": 0.2, "warning_confidence": 0.4}}  # for events all the time
         drift = {"detectors": nervous, "features": "all", "on_drift": "reset"}
-        self.stream = Stream(broker, folder, f"{name}-{number}", checkpoint={"every": "100ms"}, drift=drift)
+        self.stream = Stream(
+            broker, folder, f"{name}-{number}", checkpoint={"every": "100ms"}, metrics={"every": "200ms"}, drift=drift
+        )
         self.now = 1000 * time.time()
         self.made = Generator(1, 0, self.now, poison=0.02)
 
