@@ -75,7 +75,7 @@ def plain_fold():
 )
 def test_rows_of_batches_are_predicted_as_records_of_json(formats, limit, restart):
     plain, wanted, rejected, _, told = plain_fold()
-    learner, sent, dead, _, events = places.fold(spec(*formats), topics(0, *formats[:2]), limit, restart)
+    learner, sent, dead, _, events = places.fold(spec(*formats), topics(0, *formats[:2]), limit, restart, keep=0)
     assert len(sent) == 232
     assert [places.bare(one) for one in sent] == [places.bare(one) for one in wanted]
     assert [(role, one.reason) for role, one in dead if role == "features"] == [

@@ -21,7 +21,6 @@ from riparian.app.errors import BrokerError, TopicError
 from riparian.app.kafka import admin, creating, timestamps
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.lag import lag
-from riparian.app.kafka.ports import free_port
 from riparian.app.state.changelog import ensure_changelog
 from riparian.app.stream_file.spec import load
 from riparian.topics import names
@@ -340,44 +339,6 @@ def test_a_group_that_is_loading_is_asked_again(
 def test_lag_of_a_stream_without_topics_names_them(broker: str, topic_name: str) -> None:
     with pytest.raises(TopicError, match=rf"{topic_name}\.features and {topic_name}\.labels .* found none"):
         lags(broker, stream(topic_name))
-
-
-def test_an_absent_broker_is_tried_again_and_then_one_sentence() -> None:
-    port = free_port()
-    lines: list[str] = []
-    with pytest.raises(
-        BrokerError, match=rf"Expected Kafka at 127\.0\.0\.1:{port}, found no broker that answers within"
-    ):
-        asyncio.run(admin.wait_for_broker(Connection(f"127.0.0.1:{port}"), timeout_seconds=1.0, on_wait=lines.append))
-    assert len(lines) >= 2
-    assert "0.2 s" in lines[0]
-    assert "0.4 s" in lines[1]
-
-
-def test_a_broker_that_comes_late_is_found(broker: str) -> None:
-    port = free_port()
-    there, here = broker.rpartition(":")[2], Connection(f"127.0.0.1:{port}")
-
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data)
-        writer.close()
-
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", int(there))
-        await asyncio.gather(pass_on(reader, far_writer), pass_on(far_reader, writer))
-
-    async def late() -> int:
-        lines: list[str] = []
-        waiting = asyncio.create_task(admin.wait_for_broker(here, 20.0, lines.append))
-        while not lines:
-            await asyncio.sleep(0.01)
-        server = await asyncio.start_server(relay, "127.0.0.1", port)
-        await waiting
-        server.close()
-        return len(lines)
-
-    assert asyncio.run(late()) >= 1
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:kafka", ":9092", "a:1,b", "127.0.0.1:99999", "a:²", ""])

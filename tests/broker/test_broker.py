@@ -14,9 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from riparian.app.cli.broker import command
 from riparian.app.errors import BrokerError
 from riparian.app.kafka import broker as local
 from riparian.app.kafka import java, ports
@@ -284,11 +282,6 @@ def test_an_unwritable_cache_falls_back_to_the_data_directory(tmp_path: Path, mo
     blocked.write_text("not a directory")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     assert java.cache_dir(tmp_path / "data") == tmp_path / "data"
-
-
-def test_help_names_the_three_commands() -> None:
-    shown = CliRunner().invoke(command, ["--help"]).output
-    assert all(name in shown for name in ("start", "stop", "status"))
 
 
 def test_the_watch_for_left_over_processes_sees_one() -> None:

@@ -37,8 +37,3 @@ def test_batches_are_compressed_as_the_stream_file_says_and_single_records_are_n
     asyncio.run(run())
     assert [record.value for record in read(broker, topic)] == [*VALUES, b"chunk"] * len(COMPRESSION)
     assert max(size for name, size in sizes.items() if name != "none") < sizes["none"] / 2
-
-
-def test_the_stream_file_names_one_of_them(tmp_path):
-    assert stream_file(tmp_path, "s")[1].compression == "none"
-    assert {stream_file(tmp_path, "s", compression=name)[1].compression for name in COMPRESSION} == set(COMPRESSION)
