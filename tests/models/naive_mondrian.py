@@ -365,7 +365,7 @@ class NaiveForest:
 
     @staticmethod
     def read(x):
-        return [None if v != v else v for v in x.tolist()]
+        return [None if v != v else v for v in x]
 
     def predict(self, x):
         row = [0.0] * self.n_outputs

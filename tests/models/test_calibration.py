@@ -1,6 +1,6 @@
 """Calibration against a naive twin, its bits for every cut, and what it makes of models that are too sure, or not."""
 
-import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,8 +32,9 @@ def world(n, seed, delay, power=2.0):
 @pytest.mark.parametrize("scales", [True, False])
 def test_it_says_and_scores_what_the_twin_does(scales, delay, fading):
     program, out = world(1200, 1, delay)
-    calibration, twin = Calibration(4, scales=scales, window=100, fading=fading), NaiveCalibration(scales)
-    said, raw, twins = np.full((len(out), 2), np.nan), out.copy(), {}
+    fresh = partial(Calibration, 4, scales=scales, window=100, fading=fading)
+    calibration, whole, twin = fresh(), fresh(), NaiveCalibration(scales)
+    said, raw, twins, other = np.full((len(out), 2), np.nan), out.copy(), {}, out.copy()
     assert calibration.metrics() == calibration.windowed() == {}
     assert not calibration.has_begun
     for i in range(len(program.op)):
@@ -49,23 +50,13 @@ def test_it_says_and_scores_what_the_twin_does(scales, delay, fading):
             recent = twin.metrics(fading=fading) if fading else twin.metrics(window=100)
             assert calibration.windowed() == pytest.approx(recent, abs=1e-9)
             assert calibration.state().scaling[POWER] == pytest.approx(twin.power)
-
-
-def test_the_bits_do_not_depend_on_where_programs_end_nor_on_restoring():
-    program, out = world(2000, 2, 30)
-    other = out.copy()
-    whole, parts = (Calibration(4, scales=True, window=150) for _ in range(2))
-    said, says = np.full((len(out), 2), np.nan), np.full((len(out), 2), np.nan)
-    whole.run(program, out, said)
-    for a, b in itertools.pairwise([0, 1, 6, 700, 701, 2500, len(program.op)]):
-        parts.run(program.part(a, b), other, says)
-        after = Calibration(4, scales=True, window=150)
-        restore(after, parts.state()._asdict())
-        parts = after
-    assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in parts.state()]
-    assert out.tobytes() == other.tobytes()
-    assert said.tobytes() == says.tobytes()
-    assert whole.windowed() == parts.windowed()
+            calibration, before = fresh(), calibration
+            restore(calibration, before.state()._asdict())
+    says = np.full((len(out), 2), np.nan)
+    whole.run(program, other, says)
+    expected = [a.tobytes() for a in (*whole.state(), other, says)]
+    assert [a.tobytes() for a in (*calibration.state(), out, said)] == expected
+    assert whole.windowed() == calibration.windowed()
 
 
 def test_a_class_that_never_was_a_label_stays_at_0_and_room_for_more_changes_nothing():

@@ -68,22 +68,13 @@ def test_the_sums_and_intervals_are_those_of_the_twin(name):
             twin.score(y[i], older[i].tolist(), newer[i].tolist())
         found = [(one.since, *one[1:5]) for one in comparison.advantages(0.05)]
         np.testing.assert_allclose(found, twin.advantages(0.05), rtol=1e-9, atol=1e-12)
+        comparison, before = Comparison(task), comparison
+        restore(comparison, before.state()._asdict())
+    whole = Comparison(task)
+    score(whole, y, older, newer)
+    assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in comparison.state()]
     if name.startswith("errors that"):
         assert len(twin.starts) > 1
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_the_bits_do_not_depend_on_where_programs_end(name):
-    task, (y, older, newer) = STREAMS[name]
-    one, many = Comparison(task), Comparison(task)
-    score(one, y, older, newer)
-    cuts = sorted(np.random.default_rng(0).integers(0, len(y), 40).tolist())
-    for a, b in zip([0, *cuts], [*cuts, len(y)], strict=True):
-        score(many, y[a:b], older[a:b], newer[a:b])
-        after = Comparison(task)
-        restore(after, many.state()._asdict())
-        many = after
-    assert [a.tobytes() for a in one.state()] == [a.tobytes() for a in many.state()]
 
 
 def test_only_labels_that_count_are_compared():

@@ -7,7 +7,7 @@ from riparian.models.contract import Schema
 from riparian.models.mondrian.nodes import FEATURE, LEFT, THRESHOLD, TIME, WEIGHT
 from riparian.models.registry import create
 from tests.models.naive_mondrian import NaiveForest, NaiveTree
-from tests.models.streams_of_instances import Stream, interleave, mixed
+from tests.models.streams_of_instances import Stream, in_pieces, interleave, mixed, played
 
 
 def learner_of(schema, **parameters):
@@ -57,15 +57,10 @@ def test_equal_to_the_twin(task, weights, parameters):
     stream = mixed(n, 3, weights=weights)
     schema = Schema(stream.schema.n_values, 3 if classes else 1, task)
     y = stream.y if classes else stream.y + np.nan_to_num(stream.x[:, 0])
-    learner = learner_of(schema, seed=7, n_trees=3, **parameters)
     naive = NaiveForest(schema.n_values, schema.n_outputs, seed=7, n_trees=3, classes=classes, **parameters)
-    ours = np.zeros((n, schema.n_outputs))
-    learner.run(interleave(stream._replace(y=y)), stream.x, ours)
-    theirs = np.zeros_like(ours)
-    for i in range(n):
-        theirs[i] = naive.predict(stream.x[i])
-        naive.learn(stream.x[i], y[i], stream.w[i])
-    np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    program = interleave(stream._replace(y=y))
+    learner, ours = in_pieces(lambda: learner_of(schema, seed=7, n_trees=3, **parameters), program, stream.x)
+    np.testing.assert_allclose(ours, played(naive, program, stream.x, schema.n_outputs), atol=1e-9)
     for tree in range(3):
         nodes, expected = nodes_of(learner, tree), naive_nodes_of(naive.trees[tree])
         assert [(node[:2], node[3]) for node in nodes] == [(node[:2], node[3]) for node in expected]
@@ -82,9 +77,11 @@ def test_equal_to_the_twin_while_classes_leave_no_room_for_as_many_nodes():
     naive = NaiveForest(schema.n_values, k, seed=7, n_trees=3, max_bytes=100_000)
     most = 0
     for i in range(n):
-        np.testing.assert_allclose(learner.predict_many(stream.x[i : i + 1])[0], naive.predict(stream.x[i]), atol=1e-9)
+        np.testing.assert_allclose(
+            learner.predict_many(stream.x[i : i + 1])[0], naive.predict(stream.x[i].tolist()), atol=1e-9
+        )
         learner.learn_many(stream.x[i : i + 1], y[i : i + 1])
-        naive.learn(stream.x[i], y[i], 1.0)
+        naive.learn(stream.x[i].tolist(), y[i], 1.0)
         most = max(most, learner.size()["n_nodes"])
         assert learner.n_bytes <= 100_000
     assert learner.size()["n_nodes"] < 0.9 * most
@@ -178,16 +175,3 @@ def test_describe_tells_where_a_row_goes():
                 node = child
             arrived[node["id"]] += 1
     assert all(arrived[i] == node["weight"] for i, node in nodes.items() if "predictor" in node)
-
-
-def test_threads_change_no_bit():
-    stream = mixed(1200, 4)
-    learners = [learner_of(stream.schema, n_trees=5, threads=threads) for threads in (1, 2, 9)]
-    outs = []
-    for learner in learners:
-        outs.append(np.zeros((1200, 3)))
-        learner.run(interleave(stream, 7), stream.x, outs[-1])
-    for learner, out in zip(learners[1:], outs[1:], strict=True):
-        assert out.tobytes() == outs[0].tobytes()
-        for ours, theirs in zip(learner.state(), learners[0].state(), strict=True):
-            assert ours.tobytes() == theirs.tobytes()

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.contract import Schema
 from riparian.models.registry import create
 from riparian.models.shrubs.simplex import project
 from tests.models import naive_shrubs
 from tests.models.naive_shrubs import NaiveShrubEnsemble, NaiveShrubs
+from tests.models.streams_of_instances import Stream, in_pieces, interleave, played
 
 N_VALUES = (0, 0, 4, 0)
 ONE = {"n_windows": 1, "every": 1, "max_depth": 8, "ridge": 0.0}  # the paper's
@@ -27,15 +28,6 @@ def stream(n, task, seed=3, missing=0.05):
         y[n // 2] = 1e5  # a wrong one
         return x, y
     return x, np.digitize(signal + 0.2 * rng.normal(size=n), [-0.5, 0.7]).astype(float)
-
-
-def test_then_train(learner, x, y, w):
-    n = len(x)
-    rows, labels, weights = np.repeat(np.arange(n, dtype=np.int32), 2), np.full(2 * n, np.nan), np.ones(2 * n)
-    labels[1::2], weights[1::2] = y, w
-    out = np.zeros((n, learner.schema.n_outputs))
-    learner.run(Program(np.tile(np.array([PREDICT, LEARN], np.int8), n), rows, labels, weights), x, out)
-    return out
 
 
 @pytest.mark.parametrize(
@@ -59,22 +51,17 @@ def test_equal_to_the_twin(task, parameters):
     weights = np.random.default_rng(1).integers(1, 4, n).astype(float)
     classes = task == "classification"
     parameters = ONE | parameters
-    learner = create("shrub-ensemble", Schema(N_VALUES, 3 if classes else 1, task), seed=5, **parameters)
-    del parameters["n_windows"]
-    naive = NaiveShrubs(N_VALUES, 3 if classes else 1, seed=5, classes=classes, **parameters)
-    ours = test_then_train(learner, x, y, weights)
-    theirs = np.zeros_like(ours)
-    for i in range(n):
-        theirs[i] = naive.predict(x[i])
-        naive.learn(x[i], y[i], weights[i])
-    np.testing.assert_allclose(ours, theirs, atol=1e-8)
+    schema = Schema(N_VALUES, 3 if classes else 1, task)
+    program = interleave(Stream(schema, x, y, weights))
+    learner, ours = in_pieces(lambda: create("shrub-ensemble", schema, seed=5, **parameters), program, x)
+    naive = NaiveShrubs(
+        N_VALUES, schema.n_outputs, seed=5, classes=classes, **{k: v for k, v in parameters.items() if k != "n_windows"}
+    )
+    np.testing.assert_allclose(ours, played(naive, program, x, schema.n_outputs), atol=1e-8)
     state = learner.state()
     assert state.n_nodes.tolist() == [len(tree.nodes()) for tree, _, _ in naive.members]
     np.testing.assert_allclose(state.weights, [weight for _, weight, _ in naive.members], atol=1e-8)
     np.testing.assert_allclose(state.weights.sum(), 1.0)
-
-
-test_then_train.__test__ = False
 
 
 def test_sums_are_those_of_the_window_after_it_has_slid_for_long():
@@ -95,21 +82,6 @@ def test_sums_are_those_of_the_window_after_it_has_slid_for_long():
     gram = np.einsum("jic,kic->jk", said, said)
     np.testing.assert_allclose(state.gram, gram[np.tril_indices(len(said))], atol=1e-10)
     np.testing.assert_allclose(state.labels, said[:, np.arange(64), state.y.astype(int)].sum(axis=1), atol=1e-10)
-
-
-@pytest.mark.parametrize("more", [{"splits": "best"}, {"train_share": 0.5}, {"loss": "cross-entropy"}])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_room_for_classes_that_never_come_changes_no_bit(more, n_classes):
-    """Capacity grows when a batch is taken up, so it would let cuts between batches decide what is predicted."""
-    x, y = stream(300, "classification")
-    y = np.minimum(y, n_classes - 1.0)
-    weights = np.random.default_rng(1).choice([0.3, 1.0, 1.7], 300)
-    told = []
-    for capacity in (n_classes, 8):
-        schema = Schema(N_VALUES, capacity, "classification")
-        learner = create("shrub-ensemble", schema, seed=5, n_windows=2, every=4, window=48, max_depth=3, **more)
-        told.append(test_then_train(learner, x, y, weights)[:, :n_classes])
-    assert told[0].tobytes() == told[1].tobytes()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -143,14 +115,11 @@ def test_windows_of_several_lengths_are_blended_as_the_twin_does(task, parameter
     x, y = stream(n, task, seed=3 if task == "classification" else 4)
     classes = task == "classification"
     weights = np.random.default_rng(1).integers(1, 3, n).astype(float)
-    learner = create("shrub-ensemble", Schema(N_VALUES, 3 if classes else 1, task), seed=5, **parameters)
-    naive = NaiveShrubEnsemble(N_VALUES, 3 if classes else 1, seed=5, classes=classes, **parameters)
-    ours = np.concatenate([test_then_train(learner, x[a:b], y[a:b], weights[a:b]) for a, b in ((0, 50), (50, n))])
-    theirs = np.zeros_like(ours)
-    for i in range(n):
-        theirs[i] = naive.predict(x[i])
-        naive.learn(x[i], y[i], weights[i])
-    np.testing.assert_allclose(ours, theirs, atol=1e-8)
+    schema = Schema(N_VALUES, 3 if classes else 1, task)
+    program = interleave(Stream(schema, x, y, weights))
+    learner, ours = in_pieces(lambda: create("shrub-ensemble", schema, seed=5, **parameters), program, x)
+    naive = NaiveShrubEnsemble(N_VALUES, schema.n_outputs, seed=5, classes=classes, **parameters)
+    np.testing.assert_allclose(ours, played(naive, program, x, schema.n_outputs), atol=1e-8)
     np.testing.assert_allclose(learner.state().blend, naive.shares, atol=1e-8)
 
 
@@ -191,13 +160,3 @@ def test_the_trees_that_are_shown_are_those_that_vote():
 
     shown = [sum(tree["share"] * said(tree, row) for tree in trees) for row in x[380:]]
     np.testing.assert_allclose(learner.predict_many(x[380:]), shown, atol=1e-12)
-
-
-def test_threads_change_no_bit():
-    x, y = stream(600, "classification")
-    states = []
-    for threads in (1, 3):
-        learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), window=64, every=2, threads=threads)
-        out = test_then_train(learner, x, y, np.ones(600))
-        states.append([out.tobytes(), *(array.tobytes() for array in learner.state())])
-    assert states[0] == states[1]

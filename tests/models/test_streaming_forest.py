@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.contract import Schema
 from riparian.models.registry import create
-from riparian.models.streaming_forest import forest as streaming
 from riparian.models.streaming_forest.false_roots import NODES, Window, sort_in
 from riparian.models.streaming_forest.node_tests import sort_values
 from tests.models.naive_streaming_forest import NaiveForest
+from tests.models.streams_of_instances import Stream, in_pieces, interleave, played
 
 N_VALUES = (0, 0, 4, 0, 3)
 SCHEMA = Schema(N_VALUES, 3, "classification")
@@ -26,18 +26,6 @@ def stream(n, seed=3, missing=0.05):
     turn = np.where(np.arange(n) < n // 2, 1.0, -1.0)
     signal = np.nan_to_num(x[:, 0]) + (x[:, 2] == 1) - turn * np.nan_to_num(x[:, 3])
     return x, np.digitize(signal + 0.2 * rng.normal(size=n), [-0.5, 0.7]).astype(float)
-
-
-def test_then_train(learner, x, y, w):
-    n = len(x)
-    rows, labels, weights = np.repeat(np.arange(n, dtype=np.int32), 2), np.full(2 * n, np.nan), np.ones(2 * n)
-    labels[1::2], weights[1::2] = y, w
-    out = np.zeros((n, 3))
-    learner.run(Program(np.tile(np.array([PREDICT, LEARN], np.int8), n), rows, labels, weights), x, out)
-    return out
-
-
-test_then_train.__test__ = False
 
 
 @pytest.mark.parametrize(
@@ -59,15 +47,11 @@ def test_equal_to_the_twin(model, parameters):
     n = 260
     x, y = stream(n)
     weights = np.random.default_rng(1).integers(1, 4, n).astype(float)
-    learner = create(model, SCHEMA, seed=5, **parameters)
+    program = interleave(Stream(SCHEMA, x, y, weights))
+    learner, ours = in_pieces(lambda: create(model, SCHEMA, seed=5, **parameters), program, x)
     shown = learner.parameters() | ({"vote": "average", "max_features": "all"} if model == TREE else {})
     naive = NaiveForest(N_VALUES, 3, 5, **{name: value for name, value in shown.items() if name != "threads"})
-    ours = test_then_train(learner, x, y, weights)
-    theirs = np.zeros_like(ours)
-    for i in range(n):
-        theirs[i] = naive.predict(x[i])
-        naive.learn(x[i], y[i], weights[i])
-    np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    np.testing.assert_allclose(ours, played(naive, program, x, 3), atol=1e-12)
     state = learner.state()
     assert state.sizes[:, NODES].tolist() == [len(tree.root.nodes()) for tree in naive.trees]
     assert state.serials.tolist() == [tree.serial for tree in naive.trees]
@@ -110,18 +94,6 @@ def test_what_waits_in_the_buffer_says_nothing():
     assert learner.predict_many(x).tobytes() == before
     learner.learn_many(x[279:280], y[279:280])
     assert learner.predict_many(x).tobytes() != before
-
-
-def test_threads_do_not_matter(monkeypatch):
-    monkeypatch.setattr(streaming, "WORTH_A_THREAD", 1)
-    x, y = stream(700)
-    more = {"n_trees": 27, "batch_size": 50, "window": 150, "n_replaced": 2}
-    found = []
-    for threads in (1, 3):
-        learner = create(FOREST, SCHEMA, vote="average", threads=threads, **more)
-        out = test_then_train(learner, x, y, np.ones(700)).tobytes()
-        found.append((out, learner.predict_many(x).tobytes(), [array.tobytes() for array in learner.state()]))
-    assert found[0] == found[1]
 
 
 def test_trees_are_added_and_dropped():
