@@ -38,7 +38,7 @@ from riparian.app.errors import RiparianError
 from riparian.models.auto import resolve
 from riparian.models.contract import LEARN, PREDICT, Floats, Program
 from riparian.models.opinion_pool.entries import MEMBERS
-from riparian.models.registry import adapted, create
+from riparian.models.registry import create
 from riparian.models.streams.registry import REGISTRY as SYNTHETIC
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -190,7 +190,7 @@ def second_half(table: Table, program: Program, member: str, how: str, seed: int
         members = rest if more is None else {**rest, member: {**every[member], **more}}
         made = create("opinion-pool", table.schema, seed=seed, members=members)
         if pool is not None:
-            made.restore(adapted(made, pool.parameters(), pool.state()._asdict()))
+            made.restore(made.adapted(pool.parameters(), pool.state()._asdict()))
         pool, kept = made, {name: kept.get(name, np.full_like(out, np.nan)) for name in members}
         pool.run_with(part, table.x, out, list(kept.values()))
     rows = np.arange(len(table.y) // 2, len(table.y))

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from riparian.models.entry import VALUES, Entry, signature
-from riparian.models.registry import REGISTRY
 
 PREDICT = 0
 LEARN = 1
@@ -106,10 +105,10 @@ class Program(NamedTuple):
 class Learner(ABC):
     """Base class of all learners.
 
-    A subclass has the `name` of its entry in `models.registry`, where its tasks and its parameters with their types,
-    ranges and defaults are declared. They are checked here, whether a stream file or a caller gives them, and stand in
-    `self._parameters`; a subclass that prepares something from them does it in its own `__init__(schema, *, seed,
-    **parameters)`, after this one.
+    A subclass has an `entry`, where its name, its tasks and its parameters with their types, ranges and defaults are
+    declared. They are checked here, whether a stream file or a caller gives them, and stand in `self._parameters`; a
+    subclass that prepares something from them does it in its own `__init__(schema, *, seed, **parameters)`, after this
+    one.
 
     Parameters
     ----------
@@ -125,8 +124,8 @@ class Learner(ABC):
         One sentence that names the parameter or the task, what was given, and what would do.
     """
 
-    name: ClassVar[str]  # the stream file's name, e.g. "hoeffding-tree"
-    entry: ClassVar[Entry]  # of the registry; a class that is a part of others only has one of its own
+    entry: ClassVar[Entry]
+    name: ClassVar[str]  # the entry's, by which stream files call it: "hoeffding-tree"
     repeats: ClassVar[bool] = False  # whether it predicts the last label again
     incomparable: ClassVar[tuple[str, ...]] = ()  # fields of the state whose bytes equal folds may differ in
     # Times that `run` waited for another process, and how long; None where it never does. For metrics, no state.
@@ -135,9 +134,8 @@ class Learner(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "name" in vars(cls):
-            if "entry" not in vars(cls):
-                cls.entry = REGISTRY[cls.name]
+        if "entry" in vars(cls):
+            cls.name = cls.entry.name
             cls.__signature__ = signature(cls.entry.parameters)  # type: ignore[attr-defined]
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
@@ -150,6 +148,11 @@ class Learner(ABC):
         """Execute `program`. slab : (capacity, d) float64, or Bags. out : (capacity, schema.n_outputs); PREDICT r
         writes out[r, :]: class probabilities that sum to 1 (all 0 when nothing is known yet), or the predicted value
         or score in column 0 (NaN when nothing is known yet)."""
+
+    @property
+    def frozen_parts(self) -> list[str]:
+        """Names of what it is made of that predicts and does not learn."""
+        return []
 
     @property
     def n_kept(self) -> int:
@@ -176,6 +179,11 @@ class Learner(ABC):
     @abstractmethod
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of the arrays of an earlier `state()._asdict()` of the same schema and parameters."""
+
+    def adapted(self, was: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """A state of a model of parameters `was`, as `restore` of this one, which has learned nothing, takes it: it may
+        have other parts. ValueError where it is none of these."""
+        return state
 
     @abstractmethod
     def describe(self) -> list[dict[str, Any]]:

@@ -11,10 +11,7 @@ from collections.abc import Mapping, Sequence
 from inspect import Parameter as Argument
 from inspect import Signature
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from riparian.models.contract import Learner
+from typing import Any, NamedTuple
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
@@ -67,6 +64,8 @@ class Entry(NamedTuple):
     free : parameters that may change while a state goes on: the class restores a state that was made with others.
     check : "module:function" of what checks the parameters together, called with the task and all of them once each is
         valid, or "". Its module imports no numba either.
+    parts : of a model that is made of models, the module that knows which: its functions are those of the registry that
+        look there. "" of others.
     slow : not made for a stream, so no champion unless it is told to.
     """
 
@@ -77,14 +76,14 @@ class Entry(NamedTuple):
     paper: str
     text: str
     check: str = ""
+    parts: str = ""
     bags: str = ""
     slow: bool = False
     free: tuple[str, ...] = ()
 
-    def load(self, task: str = CLASSIFICATION) -> "type[Learner]":
+    def load(self, task: str = CLASSIFICATION) -> Any:
         """Import the class for a task (and numba)."""
-        loaded: type[Learner] = named(self.bags if self.bags and task == MULTI_INSTANCE else self.cls)
-        return loaded
+        return named(self.bags if self.bags and task == MULTI_INSTANCE else self.cls)
 
     def valid(self, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Every parameter, as given or defaulted. ValueError with one sentence where the task, a parameter, or what

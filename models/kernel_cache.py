@@ -45,8 +45,6 @@ from riparian.models.kernel_compiler import Library, compiling, depth, without_w
 PATIENCE_SECONDS = 120.0  # how long a process waits for another one's kernel: that one may have been stopped
 MOST_CALLS = 50  # of a kernel that does nothing: whoever calls it until it has done something waits in vain
 ROOT = Path(__file__).absolute().parents[2]  # what holds `riparian`
-# It names every learner; no kernel is made of it, and it would tie each to all the others.
-NAMES_ALL = b"riparian.models.registry"
 MODULE = pattern(rb"riparian(?:\.\w+)+")
 WORD = pattern(rb"\w+")
 NAMES = pattern(rb" import (\w+(?:, \w+)*|\([^)]*\))")
@@ -76,11 +74,11 @@ def _files(module: bytes, names: tuple[bytes, ...]) -> frozenset[str]:
 
 @cache
 def _imports(source: str) -> frozenset[str]:
-    """The files of ours that one file imports, the registry apart."""
+    """The files of ours that one file imports."""
     content, _ = _content(source)
     found = set[str]()
     for module in MODULE.finditer(content):
-        if module.group() != NAMES_ALL and content.endswith((b"from ", b"import "), 0, module.start()):
+        if content.endswith((b"from ", b"import "), 0, module.start()):
             names = NAMES.match(content, module.end())
             found |= _files(module.group(), () if names is None else tuple(WORD.findall(names[1])))
     return frozenset(found)

@@ -6,6 +6,7 @@ not wait for numba. A test compares what an entry says about parameters with the
 drift apart.
 """
 
+import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,6 @@ from riparian.models.gradient import entries as gradient
 from riparian.models.hoeffding import entries as hoeffding
 from riparian.models.mondrian import entries as mondrian
 from riparian.models.opinion_pool import entries as opinion_pool
-from riparian.models.opinion_pool.members import exchanged as members_exchanged
-from riparian.models.opinion_pool.members import frozen as frozen_members
-from riparian.models.opinion_pool.members import going_on
-from riparian.models.opinion_pool.members import members as opinion_members
 from riparian.models.regression import entries as regression
 from riparian.models.shrubs import entries as shrubs
 from riparian.models.soft import entries as soft
@@ -98,39 +95,30 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
 
 def kept(name: str, task: str, parameters: Mapping[str, Any]) -> list[str]:
     """Names of the arrays that a learner of these parameters keeps beside instances (`Learner.n_kept`), in order."""
-    if name != "opinion-pool":
-        return []
-    return [f"member-{member}" for member in opinion_members(task, parameters.get("members"))]
+    parts = _parts(name)
+    return parts.kept(task, parameters) if parts else []
 
 
 def exchanged(name: str, task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Where a state that a model of parameters `was` made goes on in parts with parameters `now`: which parts, in
     words. ValueError where `was` are no parameters."""
-    return members_exchanged(task, was, now) if name == "opinion-pool" else None
+    parts = _parts(name)
+    return parts.exchanged(task, was, now) if parts else None
 
 
 def kept_on(name: str, task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int | None]:
     """For each of `kept` by `now`, its place among those by `was`, of a state that goes on; None where it is new."""
-    places = going_on(task, was, now) if name == "opinion-pool" else {}
-    return {f"member-{member}": at for member, at in places.items()}
+    parts = _parts(name)
+    return parts.kept_on(task, was, now) if parts else {}
 
 
-def frozen_parts(name: str, parameters: Mapping[str, Any]) -> list[str]:
-    """Parts of a model that predict and do not learn."""
-    return frozen_members(parameters.get("members")) if name == "opinion-pool" else []
-
-
-def adapted(fresh: "Learner", was: Mapping[str, Any], state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A state of a model of parameters `was` as `fresh` takes it, which may have other parts. ValueError where it is
-    none of these."""
-    if fresh.name != "opinion-pool":
-        return state
-    from riparian.models.opinion_pool.learner import adapted
-
-    return adapted(fresh, was, state)
+def _parts(name: str) -> Any:
+    place = REGISTRY[name].parts
+    return importlib.import_module(place) if place else None
 
 
 def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":
     """A new learner. Raises ValueError as `validate` does."""
     validate(name, schema.task, parameters)
-    return REGISTRY[name].load(schema.task)(schema, seed=seed, **parameters)
+    learner: Learner = REGISTRY[name].load(schema.task)(schema, seed=seed, **parameters)
+    return learner

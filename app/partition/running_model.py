@@ -24,7 +24,7 @@ from riparian.app.stream_file.lineup import place_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
 from riparian.models.kernel_cache import one_part
-from riparian.models.registry import adapted, create, kept, kept_on
+from riparian.models.registry import create, kept, kept_on
 from riparian.models.restoring import restore
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE
 
@@ -245,7 +245,7 @@ class RunningModel:
         if self._follows:  # it is there with what it knows, and comes from there
             return made
         state = {name: array.copy() for name, array in model.state()._asdict().items()}
-        restore(made, adapted(made, model.parameters(), state), self.name)
+        restore(made, made.adapted(model.parameters(), state), self.name)
         return made
 
     def _go_on_with(self, parameters: dict[str, Any], model: Learner) -> None:
@@ -285,6 +285,6 @@ class RunningModel:
 
     def _restored(self, state: Mapping[str, NDArray[Any]], schema: Schema) -> Learner:
         model = self._made(schema)
-        restore(model, state if self._had is None else adapted(model, self._had, state), self.name)
+        restore(model, state if self._had is None else model.adapted(self._had, state), self.name)
         model.resize(self._known(self.schema))
         return model

@@ -33,7 +33,6 @@ from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.record_spec import FeatureSpec
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats, Schema
-from riparian.models.registry import frozen_parts
 from riparian.topics import commands
 from riparian.topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError
 from riparian.topics.names import CHAMPION, FEATURES, LABELS
@@ -291,7 +290,7 @@ class Steering:
     def reset(self, name: str) -> str:
         """Put a new model in the place of one."""
         role = self._role(name)
-        still = frozen_parts(role.learner_name, role.model.parameters())
+        still = role.model.frozen_parts
         if role.columns is not None and still:
             raise RefusedError(
                 f"{name} has frozen members ({', '.join(still)}), which know only the features of before: let them "

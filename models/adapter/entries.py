@@ -2,21 +2,22 @@
 
 from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
-ENTRIES = (
-    Entry(
-        name="external",
-        cls="riparian.models.adapter.external:External",
-        tasks=(CLASSIFICATION, REGRESSION),
-        parameters=(
-            Parameter(
-                "import_path", str, None, text="class or function that makes the model; none: River's Hoeffding tree"
-            ),
-            Parameter("arguments", dict, None, text="what it is called with, by name"),
-            Parameter("as_champion", bool, False, text="whether it may be the champion"),
+EXTERNAL = Entry(
+    name="external",
+    cls="riparian.models.adapter.external:External",
+    tasks=(CLASSIFICATION, REGRESSION),
+    parameters=(
+        Parameter(
+            "import_path", str, None, text="class or function that makes the model; none: River's Hoeffding tree"
         ),
-        paper="What the library says of the model.",
-        text="Any model of River or with scikit-learn's partial_fit. Slow: Python, an instance at a time.",
-        check="riparian.models.adapter.imported:check",
-        slow=True,
+        Parameter("arguments", dict, None, text="what it is called with, by name"),
+        Parameter("as_champion", bool, False, text="whether it may be the champion"),
     ),
+    paper="What the library says of the model.",
+    text="Any model of River or with scikit-learn's partial_fit. Slow: Python, an instance at a time.",
+    check="riparian.models.adapter.imported:check",
+    slow=True,
 )
+
+
+ENTRIES = (EXTERNAL,)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.adapter import signature
+from riparian.models.adapter.entries import EXTERNAL
 from riparian.models.adapter.imported import make, path_of, version_of
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.entry import CLASSIFICATION
@@ -71,7 +72,7 @@ class External(Learner):
         Not used: a stream file is checked for it.
     """
 
-    name = "external"
+    entry = EXTERNAL
     layout: ClassVar[Layout] = Layout(rows={"pickled about signature known totals": "*"})
     incomparable: ClassVar[tuple[str, ...]] = ("pickled", "signature")
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.anomaly.entries import HALF_SPACE_TREES
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.draws import key, uniform_at
 from riparian.models.joined import copied
@@ -87,7 +88,7 @@ class HalfSpaceTrees(Learner):
     True
     """
 
-    name = "half-space-trees"
+    entry = HALF_SPACE_TREES
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

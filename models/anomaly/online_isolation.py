@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.anomaly.entries import ONLINE_ISOLATION_FOREST
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.draws import key, uniform_at
 from riparian.models.joined import copied
@@ -92,7 +93,7 @@ class OnlineIsolationForest(Learner):
     True
     """
 
-    name = "online-isolation-forest"
+    entry = ONLINE_ISOLATION_FOREST
     layout: ClassVar[Layout] = Layout(places={"features": "features"})
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.bags.entries import QUICK_DIVERSE_DENSITY
 from riparian.models.bags.likelihood import bag_loss, distance, loss_of
 from riparian.models.bags.optimise import optimise_scale
 from riparian.models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
@@ -83,7 +84,7 @@ class QuickDiverseDensity(WindowLearner):
     array([1, 0])
     """
 
-    name = "quick-diverse-density"
+    entry = QUICK_DIVERSE_DENSITY
     state_type = QuickDiverseDensityState
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:

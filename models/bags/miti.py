@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.bags import entries
 from riparian.models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
 from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
 from riparian.models.joined import joined, prefixed
@@ -99,7 +100,7 @@ class MITI(WindowLearner):
     array([1, 0])
     """
 
-    name = "miti"
+    entry = entries.MITI
     state_type = MITIState
     layout: ClassVar[Layout] = WindowLearner.layout._replace(
         rows={**WindowLearner.layout.rows, "feature threshold left right parent value weight": "nodes"},

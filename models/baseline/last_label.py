@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.baseline.entries import LAST_LABEL
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.kernel import kernel
 
@@ -50,7 +51,7 @@ class LastLabel(Learner):
     [[0.0, 1.0]]
     """
 
-    name = "last-label"
+    entry = LAST_LABEL
     repeats = True
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.baseline.entries import MAJORITY_CLASS
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.kernel import kernel
 
@@ -48,7 +49,7 @@ class MajorityClass(Learner):
     [[0.25, 0.75]]
     """
 
-    name = "majority-class"
+    entry = MAJORITY_CLASS
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

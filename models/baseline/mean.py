@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.baseline.entries import MEAN
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.kernel import kernel
 
@@ -45,7 +46,7 @@ class Mean(Learner):
     [[3.0]]
     """
 
-    name = "mean"
+    entry = MEAN
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

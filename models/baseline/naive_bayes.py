@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.baseline.entries import NAIVE_BAYES
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.kernel import kernel
 from riparian.models.likelihood import score_leaf, scratch_of
@@ -68,7 +69,7 @@ class NaiveBayes(Learner):
     np.int64(0)
     """
 
-    name = "naive-bayes"
+    entry = NAIVE_BAYES
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

@@ -1,5 +1,6 @@
 """The batch learners by name. What each takes stands in models/batch/entries.py, how it is fitted in fit.py."""
 
+from riparian.models.batch import entries
 from riparian.models.batch.learner import WindowLearner
 
 
@@ -20,37 +21,37 @@ class CART(WindowLearner):
     array([0, 1])
     """
 
-    name = "cart"
+    entry = entries.CART
 
 
 class Bagging(WindowLearner):
     """Trees on bootstrap samples, whose class shares (or means) are averaged. Breiman 1996."""
 
-    name = "bagging"
+    entry = entries.BAGGING
 
 
 class RandomForest(WindowLearner):
     """Bagging of trees that try features drawn at each node. max_features "auto": the root of their number, for a
     regression a third. Breiman 2001."""
 
-    name = "random-forest"
+    entry = entries.RANDOM_FOREST
 
 
 class AdaBoost(WindowLearner):
     """Trees that look at what those before got wrong: SAMME, for a regression AdaBoost.R2."""
 
-    name = "adaboost"
+    entry = entries.ADABOOST
 
 
 class GradientBoosting(WindowLearner):
     """Trees on the gradients of the loss (logistic, or squared), a tree a class and round; with sample below 1 each on
     part of the rows: stochastic gradient boosting."""
 
-    name = "gradient-boosting"
+    entry = entries.GRADIENT_BOOSTING
 
 
 class XGBoost(WindowLearner):
     """Regularised gradient boosting with gradients and Hessians, by the library of that name; a tree a class and
     round. Missing values go where the loss is lower."""
 
-    name = "xgboost"
+    entry = entries.XGBOOST

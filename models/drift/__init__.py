@@ -26,4 +26,5 @@ def validate(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def create(name: str, *, seed: int = 0, **parameters: Any) -> "Detector":
     """A new detector; ValueError where the name, a parameter or its value is not valid."""
-    return find(name).load()(seed=seed, **parameters)
+    detector: Detector = find(name).load()(seed=seed, **parameters)
+    return detector

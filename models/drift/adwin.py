@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
+from riparian.models.drift.entries import ADWIN
 from riparian.models.kernel import kernel
 
 ROWS = 48  # 5 x 2^48 values: no stream fills it
@@ -48,7 +49,7 @@ class AdwinState(NamedTuple):
 class Adwin(Detector):
     """Level 2 where the window was cut, upwards or downwards; no warnings. Keeps the newer part of the window."""
 
-    name = "adwin"
+    entry = ADWIN
 
     def _fresh(self) -> AdwinState:
         shape = (ROWS, self._parameters["max_buckets"] + 1)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.drift.entries import DETECTORS, Entry
+from riparian.models.drift.entries import Entry
 
 STABLE = 0
 WARNING = 1
@@ -29,7 +29,7 @@ Levels = NDArray[np.int8]
 class Detector(ABC):
     """Base class of all detectors. Subclasses say what their state is and which kernel folds a value into it.
 
-    A subclass has the `name` of its entry in `models.drift.entries`, where its parameters are declared. They are
+    A subclass has an `entry` of `models.drift.entries`, where its name and its parameters are declared. They are
     checked here, whether a stream file or a caller gives them, and stand in `self._parameters`.
 
     Parameters
@@ -45,13 +45,13 @@ class Detector(ABC):
         One sentence that names the parameter, what was given, and what would do.
     """
 
-    name: ClassVar[str]
     entry: ClassVar[Entry]
+    name: ClassVar[str]  # the entry's
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "name" in vars(cls):
-            cls.entry = DETECTORS[cls.name]
+        if "entry" in vars(cls):
+            cls.name = cls.entry.name
 
     def __init__(self, *, seed: int = 0, **parameters: Any) -> None:
         self.seed = seed

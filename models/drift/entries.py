@@ -1,12 +1,9 @@
 """Every drift detector by name, with its parameters. Plain data: the stream file is checked without numba."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from riparian.models.entry import Parameter, checked, named
-
-if TYPE_CHECKING:
-    from riparian.models.drift.contract import Detector
 
 CONFIDENCES = (
     Parameter("drift_confidence", float, 0.001, 1e-300, 1.0, text="error probability of a drift"),
@@ -32,10 +29,9 @@ class Entry(NamedTuple):
     errors_only: bool = False
     check: Callable[[Mapping[str, Any]], None] | None = None
 
-    def load(self) -> "type[Detector]":
+    def load(self) -> Any:
         """Import the class (and numba)."""
-        loaded: type[Detector] = named(self.cls)
-        return loaded
+        return named(self.cls)
 
     def valid(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Every parameter, as given or defaulted; ValueError where one, or what they are together, is not valid."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
+from riparian.models.drift.entries import DDM, EDDM
 from riparian.models.kernel import kernel
 
 ERRORS, BEST_RATE, BEST_DEVIATION = 0, 1, 2
@@ -34,7 +35,7 @@ class Ddm(Detector):
     error after a perfect beginning still does, as in the paper, since the least deviation is then 0.
     """
 
-    name = "ddm"
+    entry = DDM
 
     def _fresh(self) -> DdmState:
         return DdmState(np.zeros(1, np.int64), np.array([0.0, np.inf, np.inf]))
@@ -84,7 +85,7 @@ class Eddm(Detector):
     greatest; then starts anew. The level stays until the next mistake. The greatest is kept from value `min_values` on
     (MOA's convention: the deviation of the first few distances means nothing)."""
 
-    name = "eddm"
+    entry = EDDM
 
     def _fresh(self) -> EddmState:
         return EddmState(np.zeros(4, np.int64), np.zeros(3))

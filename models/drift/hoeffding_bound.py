@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
+from riparian.models.drift.entries import HDDM_A, HDDM_W
 from riparian.models.kernel import kernel
 
 ALL, LOW, HIGH = 0, 1, 2
@@ -33,7 +34,7 @@ class HddmAState(NamedTuple):
 class HddmA(Detector):
     """Level 2 where the mean rose since the best cut; then starts anew."""
 
-    name = "hddm-a"
+    entry = HDDM_A
 
     def _fresh(self) -> HddmAState:
         return HddmAState(np.zeros(3, np.int64), np.zeros(3))
@@ -96,7 +97,7 @@ class HddmWState(NamedTuple):
 class HddmW(Detector):
     """Level 2 where the moving average since the best cut exceeds the one at the cut; then starts anew."""
 
-    name = "hddm-w"
+    entry = HDDM_W
 
     def _fresh(self) -> HddmWState:
         return HddmWState(np.zeros(1, np.int64), np.zeros(5), np.zeros(5))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
+from riparian.models.drift.entries import KSWIN
 from riparian.models.kernel import kernel
 from riparian.models.randomness import below, seeded
 
@@ -38,7 +39,7 @@ class KswinState(NamedTuple):
 class Kswin(Detector):
     """Level 2 where the newest values are distributed otherwise; keeps these. Any value, any change; no warnings."""
 
-    name = "kswin"
+    entry = KSWIN
 
     def _fresh(self) -> KswinState:
         return KswinState(np.zeros(2, np.int64), np.zeros(self._parameters["window_size"]), seeded(self.seed))

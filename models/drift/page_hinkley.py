@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
+from riparian.models.drift.entries import PAGE_HINKLEY
 from riparian.models.kernel import kernel
 
 MEAN, UP, LEAST, DOWN, GREATEST = 0, 1, 2, 3, 4
@@ -31,7 +32,7 @@ class PageHinkley(Detector):
     """Level 2 where the cumulated deviation is more than `threshold` above its least (`two_sided`: or below its
     greatest); no warnings. Then starts anew. The threshold is in units of the values."""
 
-    name = "page-hinkley"
+    entry = PAGE_HINKLEY
 
     def _fresh(self) -> PageHinkleyState:
         return PageHinkleyState(np.zeros(1, np.int64), np.array([0.0, 0.0, np.inf, 0.0, -np.inf]))

@@ -11,6 +11,7 @@ import numpy as np
 from riparian.models.contract import Floats, Program
 from riparian.models.draws import key, poisson_table
 from riparian.models.ensemble.chunks import Chunk, draw_weights
+from riparian.models.ensemble.entries import ONLINE_BAGGING
 from riparian.models.ensemble.members import Ensemble
 from riparian.models.ensemble.regression import regression_tree
 from riparian.models.hoeffding.tree import HoeffdingTree
@@ -59,7 +60,7 @@ class OnlineBagging(Ensemble):
     [[0.0, 1.0]]
     """
 
-    name = "online-bagging"
+    entry = ONLINE_BAGGING
 
     def _set_up(self) -> None:
         self._table = poisson_table(self._parameters.get("rate", 1.0))

@@ -18,6 +18,7 @@ import numpy as np
 from riparian.models.contract import PREDICT, Floats, Program, Schema
 from riparian.models.draws import key, poisson, uniform_at
 from riparian.models.ensemble.chunks import AVERAGE, N_QUALITY, Gatherer, combine, count_labels, length_of_chunks, weigh
+from riparian.models.ensemble.entries import ONLINE_BOOSTING, SMOOTH_BOOST
 from riparian.models.ensemble.members import LEARNED, Ensemble
 from riparian.models.hoeffding.tree import HoeffdingTree
 from riparian.models.kernel import kernel
@@ -152,7 +153,7 @@ class SmoothBoost(Boosting):
     S.-T. Chen, H.-T. Lin and C.-J. Lu: An online boosting algorithm with theoretical justifications. ICML 2012.
     """
 
-    name = "smooth-boost"
+    entry = SMOOTH_BOOST
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -205,7 +206,7 @@ class OnlineBoosting(Boosting):
     N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.
     """
 
-    name = "online-boosting"
+    entry = ONLINE_BOOSTING
     N_QUALITY = WRONG + 1
 
     def _first(self, flight: _Flight, n: int) -> None:

@@ -41,93 +41,99 @@ def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any
     )
 
 
+ONLINE_BAGGING = Entry(
+    name="online-bagging",
+    cls="riparian.models.ensemble.bagging:OnlineBagging",
+    tasks=(CLASSIFICATION, REGRESSION),
+    parameters=(N_MODELS, THREADS, VOTE, *TREE),
+    free=FREE,
+    paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
+    text="Hoeffding trees, each over an online bootstrap sample; the mean of their predictions.",
+)
+ADAPTIVE_RANDOM_FOREST = Entry(
+    name="adaptive-random-forest",
+    cls="riparian.models.ensemble.random_forest:AdaptiveRandomForest",
+    tasks=(CLASSIFICATION, REGRESSION),
+    parameters=_watched(
+        0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
+    ),
+    free=FREE,
+    paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
+    "106, 2017; for data stream regression: ESANN 2018.",
+    text="Bootstrapped Hoeffding trees whose leaves look at random features; after a drift the better of two.",
+)
+STREAMING_RANDOM_PATCHES = Entry(
+    name="streaming-random-patches",
+    cls="riparian.models.ensemble.random_patches:StreamingRandomPatches",
+    tasks=(CLASSIFICATION, REGRESSION),
+    parameters=(
+        Parameter(
+            "training_method",
+            str,
+            "patches",
+            choices=("patches", "subspaces", "resampling"),
+            text="random features and a bootstrap, or one of them",
+        ),
+        *_watched(1e-4, 1e-5, 0.7, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000),
+    ),
+    free=FREE,
+    paper="H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. "
+    "ICDM 2019.",
+    text="Hoeffding trees, each over its own random features and bootstrap; after a drift the better of two.",
+)
+LEVERAGING_BAGGING = Entry(
+    name="leveraging-bagging",
+    cls="riparian.models.ensemble.leveraging:LeveragingBagging",
+    tasks=(CLASSIFICATION,),
+    parameters=(
+        N_MODELS,
+        THREADS,
+        VOTE,
+        RATE,
+        Parameter("drift_delta", float, 0.002, 1e-300, 1.0, text="confidence of ADWIN that errors have risen"),
+        *TREE,
+    ),
+    free=FREE,
+    paper="A. Bifet, G. Holmes and B. Pfahringer: Leveraging bagging for evolving data streams. ECML PKDD 2010.",
+    text="Online bagging with heavier weights; where ADWIN finds that errors rise, the worst tree begins anew.",
+)
+SMOOTH_BOOST = Entry(
+    name="smooth-boost",
+    cls="riparian.models.ensemble.boosting:SmoothBoost",
+    tasks=(CLASSIFICATION,),
+    parameters=(
+        N_MODELS,
+        THREADS,
+        VOTE,
+        Parameter("gamma", float, 0.1, 0.0, 0.999, text="advantage over guessing that a tree is trusted to have"),
+        *TREE,
+    ),
+    free=FREE,
+    paper="R. A. Servedio: Smooth boosting and learning with malicious noise. Journal of Machine Learning Research "
+    "4, 2003.",
+    text="Hoeffding trees in a chain; a tree learns with less weight what those before it got right.",
+)
+ONLINE_BOOSTING = Entry(
+    name="online-boosting",
+    cls="riparian.models.ensemble.boosting:OnlineBoosting",
+    tasks=(CLASSIFICATION,),
+    parameters=(
+        N_MODELS,
+        THREADS,
+        Parameter("poisson", bool, True, text="a tree learns a label as often as a draw says, not with its weight"),
+        *TREE,
+    ),
+    free=FREE,
+    paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
+    text="AdaBoost on a stream: a tree learns more of what those before it got wrong.",
+)
+
+
 ENTRIES = (
-    Entry(
-        name="online-bagging",
-        cls="riparian.models.ensemble.bagging:OnlineBagging",
-        tasks=(CLASSIFICATION, REGRESSION),
-        parameters=(N_MODELS, THREADS, VOTE, *TREE),
-        free=FREE,
-        paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
-        text="Hoeffding trees, each over an online bootstrap sample; the mean of their predictions.",
-    ),
-    Entry(
-        name="adaptive-random-forest",
-        cls="riparian.models.ensemble.random_forest:AdaptiveRandomForest",
-        tasks=(CLASSIFICATION, REGRESSION),
-        parameters=_watched(
-            0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
-        ),
-        free=FREE,
-        paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
-        "106, 2017; for data stream regression: ESANN 2018.",
-        text="Bootstrapped Hoeffding trees whose leaves look at random features; after a drift the better of two.",
-    ),
-    Entry(
-        name="streaming-random-patches",
-        cls="riparian.models.ensemble.random_patches:StreamingRandomPatches",
-        tasks=(CLASSIFICATION, REGRESSION),
-        parameters=(
-            Parameter(
-                "training_method",
-                str,
-                "patches",
-                choices=("patches", "subspaces", "resampling"),
-                text="random features and a bootstrap, or one of them",
-            ),
-            *_watched(
-                1e-4, 1e-5, 0.7, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
-            ),
-        ),
-        free=FREE,
-        paper="H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. "
-        "ICDM 2019.",
-        text="Hoeffding trees, each over its own random features and bootstrap; after a drift the better of two.",
-    ),
-    Entry(
-        name="leveraging-bagging",
-        cls="riparian.models.ensemble.leveraging:LeveragingBagging",
-        tasks=(CLASSIFICATION,),
-        parameters=(
-            N_MODELS,
-            THREADS,
-            VOTE,
-            RATE,
-            Parameter("drift_delta", float, 0.002, 1e-300, 1.0, text="confidence of ADWIN that errors have risen"),
-            *TREE,
-        ),
-        free=FREE,
-        paper="A. Bifet, G. Holmes and B. Pfahringer: Leveraging bagging for evolving data streams. ECML PKDD 2010.",
-        text="Online bagging with heavier weights; where ADWIN finds that errors rise, the worst tree begins anew.",
-    ),
-    Entry(
-        name="smooth-boost",
-        cls="riparian.models.ensemble.boosting:SmoothBoost",
-        tasks=(CLASSIFICATION,),
-        parameters=(
-            N_MODELS,
-            THREADS,
-            VOTE,
-            Parameter("gamma", float, 0.1, 0.0, 0.999, text="advantage over guessing that a tree is trusted to have"),
-            *TREE,
-        ),
-        free=FREE,
-        paper="R. A. Servedio: Smooth boosting and learning with malicious noise. Journal of Machine Learning Research "
-        "4, 2003.",
-        text="Hoeffding trees in a chain; a tree learns with less weight what those before it got right.",
-    ),
-    Entry(
-        name="online-boosting",
-        cls="riparian.models.ensemble.boosting:OnlineBoosting",
-        tasks=(CLASSIFICATION,),
-        parameters=(
-            N_MODELS,
-            THREADS,
-            Parameter("poisson", bool, True, text="a tree learns a label as often as a draw says, not with its weight"),
-            *TREE,
-        ),
-        free=FREE,
-        paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
-        text="AdaBoost on a stream: a tree learns more of what those before it got wrong.",
-    ),
+    ONLINE_BAGGING,
+    ADAPTIVE_RANDOM_FOREST,
+    STREAMING_RANDOM_PATCHES,
+    LEVERAGING_BAGGING,
+    SMOOTH_BOOST,
+    ONLINE_BOOSTING,
 )

@@ -14,6 +14,7 @@ from riparian.models.contract import Floats
 from riparian.models.draws import key
 from riparian.models.ensemble.bagging import BOOTSTRAP, OnlineBagging
 from riparian.models.ensemble.chunks import Chunk
+from riparian.models.ensemble.entries import LEVERAGING_BAGGING
 from riparian.models.hoeffding.error_window import ROW, add_error, cut, error_rate
 from riparian.models.kernel import kernel
 
@@ -55,7 +56,7 @@ class LeveragingBagging(OnlineBagging):
     A. Bifet, G. Holmes and B. Pfahringer: Leveraging bagging for evolving data streams. ECML PKDD 2010.
     """
 
-    name = "leveraging-bagging"
+    entry = LEVERAGING_BAGGING
     PER_SLOT = (*OnlineBagging.PER_SLOT, "windows")
     SHORTER = 2  # at a change a member runs again what is left of the chunk
 

@@ -7,6 +7,7 @@ models.ensemble.adaptation.
 """
 
 from riparian.models.ensemble.adaptation import WatchedForest, n_chosen
+from riparian.models.ensemble.entries import ADAPTIVE_RANDOM_FOREST
 from riparian.models.ensemble.regression import regression_tree
 from riparian.models.hoeffding.subspace_tree import SubspaceTree
 from riparian.models.regression.subspace_tree import SubspaceRegressionTree
@@ -72,7 +73,7 @@ class AdaptiveRandomForest(WatchedForest):
     np.int64(0)
     """
 
-    name = "adaptive-random-forest"
+    entry = ADAPTIVE_RANDOM_FOREST
 
     def _new_tree(self, seed: int) -> SubspaceTree | SubspaceRegressionTree:
         s = n_chosen(self._parameters, self.schema.n_features)

@@ -6,6 +6,7 @@ Warnings and drifts: models.ensemble.adaptation.
 
 from riparian.models.ensemble.adaptation import WatchedForest, n_chosen
 from riparian.models.ensemble.chunks import Chunk
+from riparian.models.ensemble.entries import STREAMING_RANDOM_PATCHES
 from riparian.models.ensemble.regression import Patch
 from riparian.models.hoeffding.subspace_tree import SubspaceTree
 
@@ -51,7 +52,7 @@ class StreamingRandomPatches(WatchedForest):
     np.int64(0)
     """
 
-    name = "streaming-random-patches"
+    entry = STREAMING_RANDOM_PATCHES
 
     def _draw(self, first: int, last: int, chunk: Chunk) -> None:
         if self._parameters["training_method"] == "subspaces":

@@ -65,15 +65,16 @@ PARAMETERS = (
     _preset("epochs", int, 1, 100_000, text="passes over a training set that is there as a whole"),
 )
 
-ENTRIES = (
-    Entry(
-        name="stochastic-gradient-tree",
-        cls="riparian.models.gradient.learner:StochasticGradientTree",
-        bags="riparian.models.gradient.bag_learner:BagGradientTree",
-        tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
-        parameters=PARAMETERS,
-        free=("max_nodes", "max_bytes", "max_depth"),
-        paper="H. Gouk, B. Pfahringer and E. Frank: Stochastic gradient trees. ACML 2019.",
-        text="Trees that change where a t test says that the gradients of a loss allow it; also boosted.",
-    ),
+STOCHASTIC_GRADIENT_TREE = Entry(
+    name="stochastic-gradient-tree",
+    cls="riparian.models.gradient.learner:StochasticGradientTree",
+    bags="riparian.models.gradient.bag_learner:BagGradientTree",
+    tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
+    parameters=PARAMETERS,
+    free=("max_nodes", "max_bytes", "max_depth"),
+    paper="H. Gouk, B. Pfahringer and E. Frank: Stochastic gradient trees. ACML 2019.",
+    text="Trees that change where a t test says that the gradients of a loss allow it; also boosted.",
 )
+
+
+ENTRIES = (STOCHASTIC_GRADIENT_TREE,)

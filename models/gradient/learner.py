@@ -13,6 +13,7 @@ from riparian.models.gradient import committee
 from riparian.models.gradient.bins import MOMENTS, Bins, lay_out, no_bins, refit, transfer
 from riparian.models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
 from riparian.models.gradient.description import describe_bins, describe_trees
+from riparian.models.gradient.entries import STOCHASTIC_GRADIENT_TREE
 from riparian.models.gradient.learner_state import (
     BUFFERED,
     CENTRE,
@@ -171,7 +172,7 @@ class StochasticGradientTree(Learner):
     [[0.0, 1.0]]
     """
 
-    name = "stochastic-gradient-tree"
+    entry = STOCHASTIC_GRADIENT_TREE
     layout: ClassVar[Layout] = Layout(
         rows={
             "links test meta value slope curvature totals": "nodes", "stats": "blocks", "edges": "= =edges",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program, Schema
 from riparian.models.hoeffding.alternates import REPLACED, Watch, decide, draw_weight, errs_less, plant, try_split
+from riparian.models.hoeffding.entries import HOEFFDING_ADAPTIVE_TREE
 from riparian.models.hoeffding.error_window import ERRORS, ROW, WIDTH, add_error, cut, error_rate
 from riparian.models.hoeffding.mutable_tree import (
     ALTERNATE,
@@ -141,7 +142,7 @@ class HoeffdingAdaptiveTree(MutableTree):
     [[1.0, 0.0]]
     """
 
-    name = "hoeffding-adaptive-tree"
+    entry = HOEFFDING_ADAPTIVE_TREE
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         self._windows = np.zeros((1, ROW), np.int32)

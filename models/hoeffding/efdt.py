@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from riparian.models.blocks import observe_bins, score_bins
 from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.hoeffding.entries import EXTREMELY_FAST_DECISION_TREE
 from riparian.models.hoeffding.mutable_tree import (
     DEFAULT,
     DEPTH,
@@ -105,7 +106,7 @@ class ExtremelyFastDecisionTree(MutableTree):
     [[0.0, 1.0]]
     """
 
-    name = "extremely-fast-decision-tree"
+    entry = EXTREMELY_FAST_DECISION_TREE
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         progress = np.zeros(4, np.int64)

@@ -50,35 +50,35 @@ SUBSPACE_TREE = HOEFFDING_TREE._replace(
     text="Hoeffding tree over random subsets of the features.",
 )
 
-ENTRIES = (
-    HOEFFDING_TREE,
-    Entry(
-        name="hoeffding-adaptive-tree",
-        cls="riparian.models.hoeffding.adaptive:HoeffdingAdaptiveTree",
-        tasks=(CLASSIFICATION,),
-        parameters=(
-            _GRACE_PERIOD,
-            Parameter("alternate_trees", bool, True, text="alternate trees where errors rise; without: Hoeffding tree"),
-            Parameter("drift_delta", float, 0.002, 1e-300, 1.0, text="confidence of ADWIN that errors have risen"),
-            Parameter("switch_delta", float, 0.05, 1e-300, 1.0, text="probability that a comparison of trees is wrong"),
-            Parameter("least_window", int, 300, 1, 100_000_000, text="errors of both trees before they are compared"),
-            Parameter("early_prediction", bool, True, text="an alternate tree predicts once it errs less"),
-            Parameter("bootstrap", bool, False, text="weights drawn from Poisson(1), at least 1"),
-            *(parameter for parameter in _HOEFFDING if parameter.name not in ("observer", "n_bins")),
-        ),
-        paper="A. Bifet and R. Gavaldà: Adaptive learning from evolving data streams. IDA 2009.",
-        text="Hoeffding tree whose parts are grown anew beside themselves where ADWIN finds that errors rise.",
+HOEFFDING_ADAPTIVE_TREE = Entry(
+    name="hoeffding-adaptive-tree",
+    cls="riparian.models.hoeffding.adaptive:HoeffdingAdaptiveTree",
+    tasks=(CLASSIFICATION,),
+    parameters=(
+        _GRACE_PERIOD,
+        Parameter("alternate_trees", bool, True, text="alternate trees where errors rise; without: Hoeffding tree"),
+        Parameter("drift_delta", float, 0.002, 1e-300, 1.0, text="confidence of ADWIN that errors have risen"),
+        Parameter("switch_delta", float, 0.05, 1e-300, 1.0, text="probability that a comparison of trees is wrong"),
+        Parameter("least_window", int, 300, 1, 100_000_000, text="errors of both trees before they are compared"),
+        Parameter("early_prediction", bool, True, text="an alternate tree predicts once it errs less"),
+        Parameter("bootstrap", bool, False, text="weights drawn from Poisson(1), at least 1"),
+        *(parameter for parameter in _HOEFFDING if parameter.name not in ("observer", "n_bins")),
     ),
-    Entry(
-        name="extremely-fast-decision-tree",
-        cls="riparian.models.hoeffding.efdt:ExtremelyFastDecisionTree",
-        tasks=(CLASSIFICATION,),
-        parameters=(
-            _GRACE_PERIOD,
-            Parameter("reevaluation_period", int, 2000, 1, 1e9, text="weight a test sees until it is evaluated again"),
-            *_HOEFFDING,
-        ),
-        paper="C. Manapragada, G. I. Webb and M. Salehi: Extremely fast decision tree. KDD 2018.",
-        text="Splits as soon as a test is better than none, and replaces a test by a better one later.",
-    ),
+    paper="A. Bifet and R. Gavaldà: Adaptive learning from evolving data streams. IDA 2009.",
+    text="Hoeffding tree whose parts are grown anew beside themselves where ADWIN finds that errors rise.",
 )
+EXTREMELY_FAST_DECISION_TREE = Entry(
+    name="extremely-fast-decision-tree",
+    cls="riparian.models.hoeffding.efdt:ExtremelyFastDecisionTree",
+    tasks=(CLASSIFICATION,),
+    parameters=(
+        _GRACE_PERIOD,
+        Parameter("reevaluation_period", int, 2000, 1, 1e9, text="weight a test sees until it is evaluated again"),
+        *_HOEFFDING,
+    ),
+    paper="C. Manapragada, G. I. Webb and M. Salehi: Extremely fast decision tree. KDD 2018.",
+    text="Splits as soon as a test is better than none, and replaces a test by a better one later.",
+)
+
+
+ENTRIES = (HOEFFDING_TREE, HOEFFDING_ADAPTIVE_TREE, EXTREMELY_FAST_DECISION_TREE)

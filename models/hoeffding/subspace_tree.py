@@ -34,7 +34,6 @@ class SubspaceTree(HoeffdingTree):
         A subset for each leaf, as the trees of adaptive random forests have it, or one for the whole tree.
     """
 
-    name = "subspace-tree"
     entry = SUBSPACE_TREE
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from riparian.models.contract import Floats, Program, Schema
 from riparian.models.frames import Frame
 from riparian.models.hoeffding.base import ClassificationTree
+from riparian.models.hoeffding.entries import HOEFFDING_TREE
 from riparian.models.hoeffding.feature_subsets import NO_SUBSETS, FeatureSubsets
 from riparian.models.hoeffding.loop import TreeValues, new_frame, run_binned, run_gaussian, watch_binned, watch_gaussian
 from riparian.models.hoeffding.nodes import (
@@ -130,7 +131,7 @@ class HoeffdingTree(ClassificationTree):
     [[0.0, 1.0]]
     """
 
-    name = "hoeffding-tree"
+    entry = HOEFFDING_TREE
     layout: ClassVar[Layout] = Layout(
         rows={"links test weights leaf": "nodes", "stats": "blocks", "child_of_value": "mapped"},
         counts={("counts", N_NODES): "nodes", ("counts", N_BLOCKS): "blocks", ("counts", N_MAPPED): "mapped"},

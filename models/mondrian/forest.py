@@ -18,6 +18,7 @@ from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Learner, P
 from riparian.models.kernel import kernel
 from riparian.models.layout import Layout
 from riparian.models.mondrian.description import describe
+from riparian.models.mondrian.entries import MONDRIAN_FOREST
 from riparian.models.mondrian.nodes import (
     FEATURE,
     LEFT,
@@ -118,7 +119,7 @@ class MondrianForest(Learner):
     1
     """
 
-    name = "mondrian-forest"
+    entry = MONDRIAN_FOREST
     layout: ClassVar[Layout] = Layout(
         rows={"tests boxes seen": "= room", "nodes": "= room *", "pairs": "= *"},
         places={lambda state: _links(state)[..., FEATURE]: "features"},

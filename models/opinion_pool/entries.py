@@ -28,43 +28,45 @@ MEMBERS: dict[str, dict[str, Any]] = {
     },
 }
 
-ENTRIES = (
-    Entry(
-        name="opinion-pool",
-        cls="riparian.models.opinion_pool.learner:OpinionPool",
-        tasks=(CLASSIFICATION, REGRESSION),
-        parameters=(
-            Parameter(
-                "members",
-                dict,
-                None,
-                text="name: model, or name: {model: ..., its parameters, frozen: true, max_values, target_means}; "
-                "none: five, or seven",
-            ),
-            Parameter(
-                "pool",
-                str,
-                AUTO,
-                choices=(AUTO, LOGARITHMIC, LINEAR, LEADER),
-                text="weights of log probabilities, of predictions, or the best member alone; auto: the first that the "
-                "task has",
-            ),
-            Parameter("rate", float, 0.002, 0.0, 1.0, text="how fast the weights move, or the leader's score forgets"),
-            Parameter("floor", float, 0.01, 1e-12, 0.5, text="least probability taken to be given to a usual class"),
-            Parameter(
-                "rest_below",
-                float,
-                0.0,
-                0.0,
-                0.1,
-                text="a member with less than this share of all weight rests, but for trials; 0: none does",
-            ),
-            Parameter("threads", int, 1, 1, 64, text="threads that run members; same results"),
+OPINION_POOL = Entry(
+    name="opinion-pool",
+    cls="riparian.models.opinion_pool.learner:OpinionPool",
+    tasks=(CLASSIFICATION, REGRESSION),
+    parameters=(
+        Parameter(
+            "members",
+            dict,
+            None,
+            text="name: model, or name: {model: ..., its parameters, frozen: true, max_values, target_means}; "
+            "none: five, or seven",
         ),
-        free=("threads",),
-        check="riparian.models.opinion_pool.members:check",
-        paper="R. L. Winkler: The consensus of subjective probability distributions. Management Science 15, 1968; M. "
-        "Herbster and M. Warmuth: Tracking the best expert. Machine Learning 32, 1998 (linear).",
-        text="Learners of several kinds; weights learn from their predictions whom to believe.",
+        Parameter(
+            "pool",
+            str,
+            AUTO,
+            choices=(AUTO, LOGARITHMIC, LINEAR, LEADER),
+            text="weights of log probabilities, of predictions, or the best member alone; auto: the first that the "
+            "task has",
+        ),
+        Parameter("rate", float, 0.002, 0.0, 1.0, text="how fast the weights move, or the leader's score forgets"),
+        Parameter("floor", float, 0.01, 1e-12, 0.5, text="least probability taken to be given to a usual class"),
+        Parameter(
+            "rest_below",
+            float,
+            0.0,
+            0.0,
+            0.1,
+            text="a member with less than this share of all weight rests, but for trials; 0: none does",
+        ),
+        Parameter("threads", int, 1, 1, 64, text="threads that run members; same results"),
     ),
+    free=("threads",),
+    check="riparian.models.opinion_pool.members:check",
+    parts="riparian.models.opinion_pool.members",
+    paper="R. L. Winkler: The consensus of subjective probability distributions. Management Science 15, 1968; M. "
+    "Herbster and M. Warmuth: Tracking the best expert. Machine Learning 32, 1998 (linear).",
+    text="Learners of several kinds; weights learn from their predictions whom to believe.",
 )
+
+
+ENTRIES = (OPINION_POOL,)

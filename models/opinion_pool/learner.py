@@ -87,7 +87,7 @@ class OpinionPool(Learner):
     np.int64(0)
     """
 
-    name = "opinion-pool"
+    entry = entries.OPINION_POOL
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
@@ -102,7 +102,7 @@ class OpinionPool(Learner):
             )
         }
         self.layout = Layout(parts=tuple(place(name) for name in self._members))
-        self._frozen = set(frozen(self._parameters["members"]))
+        self._frozen = set(self.frozen_parts)
         m = len(self._members)
         self._weights = np.full(m, 1.0 / m)
         self._sizes = np.zeros(m)
@@ -146,6 +146,10 @@ class OpinionPool(Learner):
         return self._rule == LOGARITHMIC
 
     # Running
+
+    @property
+    def frozen_parts(self) -> list[str]:
+        return frozen(self._parameters["members"])
 
     @property
     def n_kept(self) -> int:
@@ -285,6 +289,49 @@ class OpinionPool(Learner):
         for name, member in self._members.items():
             restore(member, of_member(state, name), f"member {name}")
 
+    def adapted(self, was: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """The arrays of a pool of parameters `was`, with the members of this one and in their order.
+
+        Members that are new begin with nothing: with the weight that they have in a pool that begins, and with the mean
+        error and the mean size of derivatives of those that stay. Weights that are shares make room for them.
+        ValueError where `state` is none of such a pool.
+        """
+        parameters = self.parameters()
+        places = going_on(self.schema.task, was, parameters)
+        n, m = len(members(self.schema.task, was.get("members"))), len(places)
+        if list(places.values()) == list(range(n)):
+            return state
+        fields = {"weights": (n,), "sizes": (n,), "quality": (n, 2)}
+        own = self.state()._asdict()
+        fields |= {"rests": (n, 2), "labels": (1,)} if "rests" in own else {}
+        for field, shape in fields.items():
+            if field not in state or state[field].shape != shape:
+                raise ValueError(f"opinion-pool: {field} are not those of {n} members")
+        there = np.array([at is not None for at in places.values()])
+        at = np.array([at for at in places.values() if at is not None], np.int64)
+        found: dict[str, NDArray[Any]] = {**own, "counts": state["counts"]}
+        if "class_counts" in own:
+            found["class_counts"] = state.get("class_counts", own["class_counts"])
+        if "hessian" in own and "hessian" in state:  # which older states lack
+            found["hessian"] = np.zeros((m, m))
+            found["hessian"][np.ix_(there, there)] = state["hessian"][np.ix_(at, at)]
+        if "labels" in own:
+            found["labels"] = state["labels"]
+        found |= {field: state.get(field, own[field]) for field in own if field.startswith(TARGET)}
+        for field in fields.keys() - {"labels"}:
+            found[field] = np.array(found[field])
+            found[field][there] = state[field][at]
+            if len(at) and field in ("sizes", "quality"):
+                found[field][~there] = state[field][at].mean(axis=0)
+        if rule(self.schema.task, parameters["pool"]) != entries.LOGARITHMIC:
+            weights, total = found["weights"], state["weights"][at].sum()
+            weights[there] = weights[there] / total * len(at) / m if total > 0.0 else 1.0 / m
+        for name, before in places.items():
+            if before is not None:
+                found = {field: array for field, array in found.items() if not field.startswith(place(name))}
+                found |= {place(name) + field: array for field, array in of_member(state, name).items()}
+        return found
+
     @property
     def incomparable(self) -> tuple[str, ...]:  # type: ignore[override]
         """As Learner.incomparable, of all members."""
@@ -331,50 +378,6 @@ def of_member(state: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray
     """The arrays of a member."""
     start = place(name)
     return {field.removeprefix(start): array for field, array in state.items() if field.startswith(start)}
-
-
-def adapted(fresh: Learner, was: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-    """The arrays of a pool of parameters `was`, with the members of `fresh` and in their order.
-
-    Members that are new begin with nothing: with the weight that they have in a pool that begins, and with the mean
-    error and the mean size of derivatives of those that stay. Weights that are shares make room for them. ValueError
-    where `state` is none of such a pool.
-    """
-    parameters = fresh.parameters()
-    places = going_on(fresh.schema.task, was, parameters)
-    n, m = len(members(fresh.schema.task, was.get("members"))), len(places)
-    if list(places.values()) == list(range(n)):
-        return state
-    fields = {"weights": (n,), "sizes": (n,), "quality": (n, 2)}
-    own = fresh.state()._asdict()
-    fields |= {"rests": (n, 2), "labels": (1,)} if "rests" in own else {}
-    for field, shape in fields.items():
-        if field not in state or state[field].shape != shape:
-            raise ValueError(f"opinion-pool: {field} are not those of {n} members")
-    there = np.array([at is not None for at in places.values()])
-    at = np.array([at for at in places.values() if at is not None], np.int64)
-    found: dict[str, NDArray[Any]] = {**own, "counts": state["counts"]}
-    if "class_counts" in own:
-        found["class_counts"] = state.get("class_counts", own["class_counts"])
-    if "hessian" in own and "hessian" in state:  # which older states lack
-        found["hessian"] = np.zeros((m, m))
-        found["hessian"][np.ix_(there, there)] = state["hessian"][np.ix_(at, at)]
-    if "labels" in own:
-        found["labels"] = state["labels"]
-    found |= {field: state.get(field, own[field]) for field in own if field.startswith(TARGET)}
-    for field in fields.keys() - {"labels"}:
-        found[field] = np.array(found[field])
-        found[field][there] = state[field][at]
-        if len(at) and field in ("sizes", "quality"):
-            found[field][~there] = state[field][at].mean(axis=0)
-    if rule(fresh.schema.task, parameters["pool"]) != entries.LOGARITHMIC:
-        weights, total = found["weights"], state["weights"][at].sum()
-        weights[there] = weights[there] / total * len(at) / m if total > 0.0 else 1.0 / m
-    for name, before in places.items():
-        if before is not None:
-            found = {field: array for field, array in found.items() if not field.startswith(place(name))}
-            found |= {place(name) + field: array for field, array in of_member(state, name).items()}
-    return found
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import Any
 
 from riparian.models.entry import REGRESSION
 from riparian.models.opinion_pool.entries import AUTO, LINEAR, LOGARITHMIC, MEMBERS
+from riparian.models.registry import FOREIGN, REGISTRY, validate
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")  # of a member: it begins the names of its arrays in a state
 MOST = 64  # members
@@ -22,8 +23,6 @@ def members(task: str, given: Mapping[str, Any] | None) -> dict[str, tuple[str, 
     ValueError
         One sentence that names the member, what is wrong with it, and what would do.
     """
-    from riparian.models.registry import FOREIGN, validate  # which lists the pool itself
-
     found = {}
     for name, said in (given or MEMBERS[task]).items():
         where = f"member {name!r} of model 'opinion-pool'"
@@ -88,6 +87,11 @@ def check(task: str, parameters: Mapping[str, Any]) -> None:
     rule(task, parameters["pool"])
 
 
+def kept(task: str, parameters: Mapping[str, Any]) -> list[str]:
+    """As models.registry.kept: the votes of each member."""
+    return [f"member-{name}" for name in members(task, parameters.get("members"))]
+
+
 def frozen(given: Mapping[str, Any] | None) -> list[str]:
     """Members that predict and do not learn."""
     return [name for name, said in (given or {}).items() if isinstance(said, Mapping) and said.get("frozen")]
@@ -97,8 +101,6 @@ def going_on(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
     """Each member of a pool of parameters `now` -> its place among those of a pool of parameters `was` whose state it
     goes on with, or None: it has to have the same name, model and parameters, but for those that no array depends on.
     """
-    from riparian.models.registry import REGISTRY
-
     before, found = members(task, was.get("members")), dict[str, int | None]()
     saw, sees = seen(was.get("members")), seen(now.get("members"))
     for name, (model, own) in members(task, now.get("members")).items():
@@ -107,6 +109,11 @@ def going_on(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
         same = same and all(its.get(key) == own[key] for key in own if key not in REGISTRY[model].free)
         found[name] = list(before).index(name) if same else None
     return found
+
+
+def kept_on(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int | None]:
+    """As models.registry.kept_on."""
+    return {f"member-{name}": at for name, at in going_on(task, was, now).items()}
 
 
 def exchanged(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

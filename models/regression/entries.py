@@ -38,57 +38,54 @@ SUBSPACE_TREE = Entry(
     text="Hoeffding regression tree whose leaves observe random features.",
 )
 
-ENTRIES = (
-    Entry(
-        name="fimt-dd",
-        cls="riparian.models.regression.fimt:FimtDD",
-        tasks=(REGRESSION,),
-        free=_FREE,
-        parameters=(
-            *_REGRESSION_TREE,
-            Parameter("drift_detection", bool, True, text="grow alternate trees where errors rise"),
-            Parameter(
-                "drift_delta", float, 0.005, 0.0, None, text="rise of the error that is no drift, in 3 deviations"
-            ),
-            Parameter(
-                "drift_threshold", float, 50.0, 0.0, None, text="cumulated rise that is a drift, in 3 deviations"
-            ),
-        ),
-        paper="E. Ikonomovska, J. Gama and S. Džeroski: Learning model trees from evolving data streams. Data Mining "
-        "and Knowledge Discovery 23, 2011.",
-        text="Regression tree with linear leaves; a part that errs more than before is grown anew beside itself.",
+FIMT_DD = Entry(
+    name="fimt-dd",
+    cls="riparian.models.regression.fimt:FimtDD",
+    tasks=(REGRESSION,),
+    free=_FREE,
+    parameters=(
+        *_REGRESSION_TREE,
+        Parameter("drift_detection", bool, True, text="grow alternate trees where errors rise"),
+        Parameter("drift_delta", float, 0.005, 0.0, None, text="rise of the error that is no drift, in 3 deviations"),
+        Parameter("drift_threshold", float, 50.0, 0.0, None, text="cumulated rise that is a drift, in 3 deviations"),
     ),
-    Entry(
-        name="hoeffding-regression-tree",
-        cls="riparian.models.regression.hoeffding:HoeffdingRegressionTree",
-        tasks=(REGRESSION,),
-        free=_FREE,
-        parameters=_REGRESSION_TREE,
-        paper="E. Ikonomovska, J. Gama and S. Džeroski: Learning model trees from evolving data streams. Data Mining "
-        "and Knowledge Discovery 23, 2011.",
-        text="Regression tree with linear leaves for a target that does not drift: FIMT-DD without alternate trees.",
-    ),
-    Entry(
-        name="orto",
-        cls="riparian.models.regression.orto:Orto",
-        tasks=(REGRESSION,),
-        free=_FREE,
-        parameters=(
-            Parameter(
-                "prediction",
-                str,
-                "weighted",
-                choices=("average", "weighted", "best-path"),
-                text="mean of the options, weighted by their errors or not, or the best option",
-            ),
-            Parameter("keep_leaf", bool, True, text="the leaf that gets options stays one of them"),
-            Parameter("max_options", int, 5, 1, 1_000, text="options of an option node at the root"),
-            Parameter("option_decay", float, 0.9, 0.0, 1.0, text="factor on max_options for each level below"),
-            Parameter("max_trees", int, 10, 1, 1_000, text="leaves that an instance reaches at most"),
-            *_REGRESSION_TREE,
-        ),
-        paper="E. Ikonomovska, J. Gama, B. Ženko and S. Džeroski: Speeding-up Hoeffding-based regression trees with "
-        "options. ICML 2011.",
-        text="Regression tree that follows several tests at once where it cannot tell which is best.",
-    ),
+    paper="E. Ikonomovska, J. Gama and S. Džeroski: Learning model trees from evolving data streams. Data Mining "
+    "and Knowledge Discovery 23, 2011.",
+    text="Regression tree with linear leaves; a part that errs more than before is grown anew beside itself.",
 )
+HOEFFDING_REGRESSION_TREE = Entry(
+    name="hoeffding-regression-tree",
+    cls="riparian.models.regression.hoeffding:HoeffdingRegressionTree",
+    tasks=(REGRESSION,),
+    free=_FREE,
+    parameters=_REGRESSION_TREE,
+    paper="E. Ikonomovska, J. Gama and S. Džeroski: Learning model trees from evolving data streams. Data Mining "
+    "and Knowledge Discovery 23, 2011.",
+    text="Regression tree with linear leaves for a target that does not drift: FIMT-DD without alternate trees.",
+)
+ORTO = Entry(
+    name="orto",
+    cls="riparian.models.regression.orto:Orto",
+    tasks=(REGRESSION,),
+    free=_FREE,
+    parameters=(
+        Parameter(
+            "prediction",
+            str,
+            "weighted",
+            choices=("average", "weighted", "best-path"),
+            text="mean of the options, weighted by their errors or not, or the best option",
+        ),
+        Parameter("keep_leaf", bool, True, text="the leaf that gets options stays one of them"),
+        Parameter("max_options", int, 5, 1, 1_000, text="options of an option node at the root"),
+        Parameter("option_decay", float, 0.9, 0.0, 1.0, text="factor on max_options for each level below"),
+        Parameter("max_trees", int, 10, 1, 1_000, text="leaves that an instance reaches at most"),
+        *_REGRESSION_TREE,
+    ),
+    paper="E. Ikonomovska, J. Gama, B. Ženko and S. Džeroski: Speeding-up Hoeffding-based regression trees with "
+    "options. ICML 2011.",
+    text="Regression tree that follows several tests at once where it cannot tell which is best.",
+)
+
+
+ENTRIES = (FIMT_DD, HOEFFDING_REGRESSION_TREE, ORTO)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import PREDICT, Floats, Program, Schema
 from riparian.models.kernel import DONE, GROW, kernel
 from riparian.models.regression.base import RegressionTree
+from riparian.models.regression.entries import FIMT_DD
 from riparian.models.regression.leaf import (
     EVALUATED,
     MEAN_LEAF,
@@ -150,7 +151,7 @@ class FimtDD(FramedTree):
     [[10.0]]
     """
 
-    name = "fimt-dd"
+    entry = FIMT_DD
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

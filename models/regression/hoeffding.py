@@ -4,6 +4,7 @@ Ikonomovska, Gama and Džeroski 2011 call it FIMT; River and MOA have it as a Ho
 are those of models.regression.fimt.
 """
 
+from riparian.models.regression.entries import HOEFFDING_REGRESSION_TREE
 from riparian.models.regression.fimt import FimtDD
 
 
@@ -18,4 +19,4 @@ class HoeffdingRegressionTree(FimtDD):
     Discovery 23, 2011, section 4 (FIMT).
     """
 
-    name = "hoeffding-regression-tree"
+    entry = HOEFFDING_REGRESSION_TREE

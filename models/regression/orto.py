@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import PREDICT, Floats, Program, Schema
 from riparian.models.kernel import DONE, GROW, kernel
 from riparian.models.regression.base import RegressionTree
+from riparian.models.regression.entries import ORTO
 from riparian.models.regression.leaf import (
     EVALUATED,
     MEAN_LEAF,
@@ -131,7 +132,7 @@ min_branch_fraction, max_nodes, max_depth
     [[10.0]]
     """
 
-    name = "orto"
+    entry = ORTO
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

@@ -53,7 +53,6 @@ min_branch_fraction, max_nodes, max_depth
     [[10.0]]
     """
 
-    name = "subspace-regression-tree"
     entry = SUBSPACE_TREE
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:

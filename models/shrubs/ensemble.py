@@ -19,6 +19,7 @@ from riparian.models.layout import Layout
 from riparian.models.observers import check_growth
 from riparian.models.shrubs.blend import Blend, blend_votes, even
 from riparian.models.shrubs.description import describe
+from riparian.models.shrubs.entries import SHRUB_ENSEMBLE
 from riparian.models.shrubs.members import CROSS_ENTROPY, MSE
 from riparian.models.shrubs.shrubs import PackedShrubs, Settings, Shrubs
 from riparian.models.shrubs.trees import Packed
@@ -119,7 +120,7 @@ class ShrubEnsemble(Learner):
     1
     """
 
-    name = "shrub-ensemble"
+    entry = SHRUB_ENSEMBLE
     layout: ClassVar[Layout] = Layout(
         rows={
             "x codes y": "items", "w gram together alone judged": "*", "features": "nodes", "tests": "*",

@@ -23,6 +23,7 @@ from riparian.models.restoring import restore
 from riparian.models.soft.base import Models, SoftModel, settings_of, size_of
 from riparian.models.soft.candidates import candidates as combined
 from riparian.models.soft.choice import BEST, LEARNED, account, choose, loss_of, pool_of
+from riparian.models.soft.entries import MODEL_POOL
 from riparian.models.soft.forest import used
 from riparian.models.soft.program import teachable
 from riparian.models.soft.transparency import described
@@ -72,7 +73,7 @@ class ModelPool(Learner):
     [3]
     """
 
-    name = "model-pool"
+    entry = MODEL_POOL
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

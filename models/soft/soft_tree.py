@@ -1,6 +1,7 @@
 """Soft trees of fixed depth: the tree ensemble layer (TEL)."""
 
 from riparian.models.soft.base import SoftModel
+from riparian.models.soft.entries import SOFT_TREE
 
 
 class SoftTree(SoftModel):
@@ -47,4 +48,4 @@ class SoftTree(SoftModel):
     [0, 1]
     """
 
-    name = "soft-tree"
+    entry = SOFT_TREE

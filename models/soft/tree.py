@@ -1,6 +1,7 @@
 """The soft Hoeffding tree (SoHoT)."""
 
 from riparian.models.soft.base import SoftModel
+from riparian.models.soft.entries import SOFT_HOEFFDING_TREE
 
 
 class SoftHoeffdingTree(SoftModel):
@@ -71,4 +72,4 @@ class SoftHoeffdingTree(SoftModel):
     [0, 1]
     """
 
-    name = "soft-hoeffding-tree"
+    entry = SOFT_HOEFFDING_TREE

@@ -18,52 +18,53 @@ SDF_PAPER = (
     "H. Xu, J. Dey, S. Panda and J. T. Vogelstein: Streaming decision trees and forests. arXiv:2110.08483, 2021."
 )
 
-ENTRIES = (
-    Entry(
-        name="streaming-decision-tree",
-        cls="riparian.models.streaming_forest.forest:StreamingDecisionTree",
-        tasks=(CLASSIFICATION,),
-        parameters=(
-            BATCH_SIZE._replace(default=100),
-            KEPT,
-            MIN_SPLIT,
-            LEAF_VALUES,
-            Parameter("max_nodes", int, 65535, 1, 100_000_000, text="at the bound leaves only count"),
-        ),
-        paper=SDF_PAPER,
-        text="CART that grows further with each mini-batch of labels.",
+STREAMING_DECISION_TREE = Entry(
+    name="streaming-decision-tree",
+    cls="riparian.models.streaming_forest.forest:StreamingDecisionTree",
+    tasks=(CLASSIFICATION,),
+    parameters=(
+        BATCH_SIZE._replace(default=100),
+        KEPT,
+        MIN_SPLIT,
+        LEAF_VALUES,
+        Parameter("max_nodes", int, 65535, 1, 100_000_000, text="at the bound leaves only count"),
     ),
-    Entry(
-        name="streaming-decision-forest",
-        cls="riparian.models.streaming_forest.forest:StreamingDecisionForest",
-        tasks=(CLASSIFICATION,),
-        parameters=(
-            Parameter("n_trees", int, 30, 1, 10_000, text="trees that vote; the paper has 100"),
-            BATCH_SIZE,
-            KEPT,
-            Parameter("max_features", str, "sqrt", choices=("sqrt", "all"), text="features tried a node"),
-            MIN_SPLIT,
-            LEAF_VALUES,
-            Parameter("bootstrap", bool, False, text="each tree learns a label Poisson(1) times"),
-            Parameter(
-                "replaced",
-                str,
-                "always",
-                choices=("never", "fading", "always"),
-                text="begin the weakest trees anew with each batch, or ever more rarely",
-            ),
-            Parameter("n_replaced", int, 1, 1, 10_000, text="how many at once"),
-            Parameter(
-                "vote",
-                str,
-                "majority",
-                choices=("majority", "average"),
-                text="one vote a tree, or the mean of their class shares",
-            ),
-            Parameter("max_nodes", int, 4095, 1, 100_000_000, text="of a tree; at the bound its leaves only count"),
-            Parameter("threads", int, 1, 1, 64, text="threads that run trees; same results"),
-        ),
-        paper=SDF_PAPER,
-        text="Streaming decision trees on random features, the weakest begun anew; a vote.",
-    ),
+    paper=SDF_PAPER,
+    text="CART that grows further with each mini-batch of labels.",
 )
+STREAMING_DECISION_FOREST = Entry(
+    name="streaming-decision-forest",
+    cls="riparian.models.streaming_forest.forest:StreamingDecisionForest",
+    tasks=(CLASSIFICATION,),
+    parameters=(
+        Parameter("n_trees", int, 30, 1, 10_000, text="trees that vote; the paper has 100"),
+        BATCH_SIZE,
+        KEPT,
+        Parameter("max_features", str, "sqrt", choices=("sqrt", "all"), text="features tried a node"),
+        MIN_SPLIT,
+        LEAF_VALUES,
+        Parameter("bootstrap", bool, False, text="each tree learns a label Poisson(1) times"),
+        Parameter(
+            "replaced",
+            str,
+            "always",
+            choices=("never", "fading", "always"),
+            text="begin the weakest trees anew with each batch, or ever more rarely",
+        ),
+        Parameter("n_replaced", int, 1, 1, 10_000, text="how many at once"),
+        Parameter(
+            "vote",
+            str,
+            "majority",
+            choices=("majority", "average"),
+            text="one vote a tree, or the mean of their class shares",
+        ),
+        Parameter("max_nodes", int, 4095, 1, 100_000_000, text="of a tree; at the bound its leaves only count"),
+        Parameter("threads", int, 1, 1, 64, text="threads that run trees; same results"),
+    ),
+    paper=SDF_PAPER,
+    text="Streaming decision trees on random features, the weakest begun anew; a vote.",
+)
+
+
+ENTRIES = (STREAMING_DECISION_TREE, STREAMING_DECISION_FOREST)

@@ -23,6 +23,7 @@ from riparian.models.draws import key
 from riparian.models.layout import Layout, Paths
 from riparian.models.observers import check_growth
 from riparian.models.streaming_forest.description import depth_of, describe_tree
+from riparian.models.streaming_forest.entries import STREAMING_DECISION_FOREST, STREAMING_DECISION_TREE
 from riparian.models.streaming_forest.false_roots import (
     LEAVES,
     NODES,
@@ -151,7 +152,7 @@ class StreamingDecisionForest(Learner):
     1
     """
 
-    name = "streaming-decision-forest"
+    entry = STREAMING_DECISION_FOREST
     layout: ClassVar[Layout] = Layout(
         rows={"feature left value": "trees room", "counts": "trees leaves", "sizes serials quality": "trees"},
         places={"feature": "features", "y": "outputs"},
@@ -449,7 +450,7 @@ class StreamingDecisionTree(StreamingDecisionForest):
     [[0.0, 1.0]]
     """
 
-    name = "streaming-decision-tree"
+    entry = STREAMING_DECISION_TREE
 
 
 def _parts(n_trees: int, begun: list[int], threads: int) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from riparian.models.contract import LEARN, PREDICT, Program, Schema
 from riparian.models.opinion_pool import resting
 from riparian.models.opinion_pool.entries import MEMBERS
 from riparian.models.opinion_pool.members import members
-from riparian.models.registry import adapted, create, exchanged, kept, validate
+from riparian.models.registry import create, exchanged, kept, validate
 from riparian.models.shapley import contributions
 from tests.models.naive_opinion_pool import NaivePool
 
@@ -158,7 +158,7 @@ def test_what_members_see_is_part_of_what_they_are():
         exchanged("opinion-pool", "classification", {"members": was}, {"members": now})
     )
     other = create("opinion-pool", schema, members=now)
-    other.restore(adapted(other, pool.parameters(), pool.state()._asdict()))
+    other.restore(other.adapted(pool.parameters(), pool.state()._asdict()))
     assert other.state().target_2.tobytes() == pool.state().target_2.tobytes()
     assert other.members["tree"].size()["n_nodes"] == 1
 
@@ -216,7 +216,7 @@ def test_who_rests_goes_on_resting_from_a_state_and_among_other_members(monkeypa
     twice = create("opinion-pool", schema, members=CLASSES, **given)
     twice.restore(pool.state()._asdict())
     more = create("opinion-pool", schema, members={"new": "mondrian-forest", **CLASSES}, **given)
-    more.restore(adapted(more, pool.parameters(), pool.state()._asdict()))
+    more.restore(more.adapted(pool.parameters(), pool.state()._asdict()))
     for other in (twice, more):
         assert {root["member"] for root in other.describe() if root.get("resting")} == resting_now
     pool.run(program, x, out)
@@ -225,7 +225,7 @@ def test_who_rests_goes_on_resting_from_a_state_and_among_other_members(monkeypa
     assert found.tobytes() == out.tobytes()
     assert [a.tobytes() for a in twice.state()] == [a.tobytes() for a in pool.state()]
     with pytest.raises(ValueError, match="rests are not those of 4 members"):
-        adapted(more, pool.parameters(), {**pool.state()._asdict(), "rests": np.zeros((3, 2), np.int64)})
+        more.adapted(pool.parameters(), {**pool.state()._asdict(), "rests": np.zeros((3, 2), np.int64)})
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_members_are_exchanged_while_votes_wait(task, rule, n_stay, late, wider)
     results = []
     for cuts in ([half, grown], range(half, len(program.op))):
         pool = create("opinion-pool", narrow, seed=3, members=now, **given)
-        pool.restore(adapted(pool, before.parameters(), before.state()._asdict()))
+        pool.restore(pool.adapted(before.parameters(), before.state()._asdict()))
         held = dict(zip(some, notes, strict=True))
         planes = [held[name].copy() if name in held else np.full_like(out, np.nan) for name in now]
         found = out.copy()
@@ -303,7 +303,7 @@ def test_a_state_that_is_of_other_members_is_a_sentence():
     for field in ("weights", "sizes", "quality"):
         wrong = {**state, field: state[field][1:]}
         with pytest.raises(ValueError, match=f"opinion-pool: {field} are not those of 4 members"):
-            adapted(pool, before.parameters(), wrong)
+            pool.adapted(before.parameters(), wrong)
 
 
 def test_notes_that_were_taken_away_are_asked_for_anew():
