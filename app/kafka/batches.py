@@ -31,7 +31,6 @@ _CODEC, _LOG_APPEND_TIME = 0x07, 0x08
 _DECOMPRESS = {1: decompression.gzip, 2: decompression.snappy, 3: decompression.lz4, 4: decompression.zstd}
 _INT, _LONG = 32, 64  # bits of numbers
 _COPIED = 1 << 20  # bytes that are rather copied than looked into
-_SHORT = [*((byte >> 1) ^ -(byte & 1) for byte in range(128)), *[None] * 128]  # what a byte says as a number of its own
 
 Headers = list[tuple[str, bytes | None]]
 Row = tuple[int, int, bytes | None, bytes | None, Headers]  # offset, timestamp, key, value, headers
@@ -97,6 +96,8 @@ class _DamagedError(Exception):
 def _number(data: Any, p: int, bits: int = _INT) -> tuple[int, int]:
     """The number at p, and the place behind it."""
     byte = data[p]
+    if byte < 128:  # as most
+        return (byte >> 1) ^ -(byte & 1), p + 1
     found = shift = 0
     while byte > 127:
         found |= (byte & 127) << shift
@@ -108,6 +109,12 @@ def _number(data: Any, p: int, bits: int = _INT) -> tuple[int, int]:
     return (found >> 1) ^ -(found & 1), p + 1
 
 
+def _bytes(data: Any, p: int) -> tuple[bytes | None, int]:
+    """The bytes whose length stands at p, None where that is below zero, and the place behind them."""
+    size, p = _number(data, p)
+    return (None, p) if size < 0 else (bytes(data[p : p + size]), p + size)
+
+
 def _headers(data: Any, p: int, stop: int) -> tuple[Headers, int]:
     """The headers whose number stands at p, and the place behind them."""
     count, p = _number(data, p)
@@ -115,58 +122,30 @@ def _headers(data: Any, p: int, stop: int) -> tuple[Headers, int]:
         raise _DamagedError
     found: Headers = []
     for _ in range(count):
-        size, p = _number(data, p)
-        behind = p + size
-        if size < 0 or behind > stop:
+        name, p = _bytes(data, p)
+        if name is None or p > stop:
             raise _DamagedError
-        name = str(data[p:behind], "utf-8", "replace")
-        size, p = _number(data, behind)
-        behind = p + max(size, 0)
-        if behind > stop:
+        value, p = _bytes(data, p)
+        if p > stop:
             raise _DamagedError
-        found.append((name, bytes(data[p:behind]) if size >= 0 else None))
-        p = behind
+        found.append((str(name, "utf-8", "replace"), value))
     return found, p
 
 
 def rows(said: Head, data: Any) -> Iterator[Row]:
     """The records of a batch. data : its body."""
     base, last, stamp, own, count = said
-    whole, end, p, at, short = said.whole, len(data), 0, base - 1, _SHORT
+    whole, end, p, at = said.whole, len(data), 0, base - 1
     data = bytes(data) if end < _COPIED else data
     try:
         for left in range(count - 1, -1, -1):  # how many follow
-            # A number is mostly one byte: what `_number` would take is looked up here.
-            if (size := short[data[p]]) is None:
-                size, p = _number(data, p)
-            else:
-                p += 1
+            size, p = _number(data, p)
             stop = p + size
-            if (delta := short[data[p + 1]]) is None:
-                delta, p = _number(data, p + 1, _LONG)
-            else:
-                p += 2
-            if (ahead := short[data[p]]) is None:
-                ahead, p = _number(data, p)
-            else:
-                p += 1
-            if (size := short[data[p]]) is None:
-                size, p = _number(data, p)
-            else:
-                p += 1
-            key = bytes(data[p : p + size]) if size >= 0 else None
-            p += max(size, 0)
-            if (size := short[data[p]]) is None:
-                size, p = _number(data, p)
-            else:
-                p += 1
-            value = bytes(data[p : p + size]) if size >= 0 else None
-            p += max(size, 0)
-            headers: Headers = []
-            if data[p]:
-                headers, p = _headers(data, p, stop)
-            else:
-                p += 1
+            delta, p = _number(data, p + 1, _LONG)
+            ahead, p = _number(data, p)
+            key, p = _bytes(data, p)
+            value, p = _bytes(data, p)
+            headers, p = _headers(data, p, stop) if data[p] else ([], p + 1)
             offset = at + 1 if whole else base + ahead
             if p != stop or stop > end or not at < offset <= last - left or (p < end and not left):
                 raise _DamagedError

@@ -17,7 +17,6 @@ its values. Consumers that give none are given records.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,9 +25,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka import batches, decompression
-from riparian.app.kafka.batches import Head, Headers, Row
+from riparian.app.kafka.batches import Head, Row
 from riparian.app.kafka.decompression import UnreadableBatchError
-from riparian.topics.records import RawBatch, Unread
+from riparian.topics.records import Headers, RawBatch, Unread
 from riparian.topics.slices import Slices
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ LARGE = 64 * 1024  # bytes of an answer of one partition that take a fraction of
 LARGE_PACKED = 1024  # likewise, compressed
 CODEC_AT, CODEC_BITS = 22, 7  # the byte of a batch that names its compression
 LOG_OVERHEAD = 12  # bytes of a batch before those whose number they say
-FEW = 16  # records that are taken of a fetch before it is known how large they are
 LEAST = 32  # records that together are sooner read by the kernel
 SHARED_BYTES = 2 * PIECE_BYTES  # of batches, decompressed, up to which their records share one buffer
 HEADER_BYTES = 150  # that a header takes besides its name and value: three objects, and a place in a list
@@ -64,19 +62,12 @@ class Record(NamedTuple):
 
 def size_of(raw: RawBatch) -> int:
     """Bytes that records take in memory."""
-    size = sum(_lengths(raw.keys)) + sum(_lengths(raw.values)) + RECORD_BYTES * len(raw)
-    if raw.headers is not None:
-        size += sum(HEADER_BYTES + len(name) + len(value or b"") for one in raw.headers for name, value in one)
-    return size
+    headers = 0 if raw.headers is None else sum(map(_header_bytes, raw.headers))
+    return sum(_lengths(raw.keys)) + sum(_lengths(raw.values)) + headers + RECORD_BYTES * len(raw)
 
 
-def _few(n_bytes: int, mean: int) -> int:
-    """How many records of `mean` bytes complete a piece that has n_bytes."""
-    return min(PIECE_RECORDS, (PIECE_BYTES - n_bytes) // mean + 1)
-
-
-def _nothing(with_headers: bool) -> tuple[list[Any], ...]:
-    return tuple([] for _ in range(5 if with_headers else 4))
+def _header_bytes(headers: Headers) -> int:
+    return sum(HEADER_BYTES + len(name) + len(value or b"") for name, value in headers)
 
 
 def _lengths(column: Sequence[bytes | None]) -> Iterable[int]:
@@ -95,6 +86,10 @@ def _older(batch: Any) -> Iterator[Row]:
     except Exception as error:  # whatever a sound batch holds
         if at < last:
             yield last, -1, None, Unread.batch(last if at < 0 else at + 1, last, str(error) or repr(error)), []
+
+
+def _unread(said: Head, error: UnreadableBatchError) -> Rows:
+    return said.last + 1, iter((said.unread(said.base, str(error)),))
 
 
 class Answer:
@@ -207,7 +202,8 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         if self._asked is not None:
             yield from self._pieces()
             return
-        for end, rows in self._visible():
+        for batch, raw, visible in self._batches():
+            end, rows = self._rows(batch, raw, batches.head(raw)) if visible else (batch.next_offset, iter(()))
             first = self._at
             for row in rows:
                 if row[0] >= first:
@@ -229,14 +225,6 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
                 raise aiokafka_fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
             yield batch, records.raw, not (self._aborted(batch) or batch.is_control_batch)
 
-    def _visible(self) -> Iterator[Rows]:
-        """Batches that may hold records; `next_fetch_offset` is moved over the others."""
-        for batch, raw, visible in self._batches():
-            if visible:
-                yield self._rows(batch, raw)
-            else:
-                self._pass(batch.next_offset)
-
     def _aborted(self, batch: Any) -> bool:
         """Whether a batch is of a transaction that was aborted: as the client finds out where it unpacks records."""
         if self._isolation_level != aiokafka_fetcher.READ_COMMITTED or batch.producer_id is None:
@@ -247,52 +235,40 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         return batch.is_transactional and batch.producer_id in self._aborted_producers
 
     @staticmethod
-    def _rows(batch: Any, raw: memoryview) -> Rows:
+    def _rows(batch: Any, raw: memoryview, said: Head | None) -> Rows:
         """The records of a batch one by one."""
-        said = batches.head(raw)
         if said is None:
             return batch.next_offset, _older(batch)
         try:
             return said.last + 1, batches.rows(said, batches.body(raw))
         except UnreadableBatchError as error:
-            return said.last + 1, iter((said.unread(said.base, str(error)),))
+            return _unread(said, error)
 
     def _pieces(self) -> Iterator[RawBatch]:
         for group in self._groups():
             if sum(said.n_records for _, _, said in group if said is not None) < LEAST:
-                yield from self._listed(self._rows(batch, raw) for batch, raw, _ in group)
+                yield from self._listed(self._rows(*one) for one in group)
             else:
                 yield from self._sliced(group)
 
     def _listed(self, of_batches: Iterable[Rows]) -> Iterator[RawBatch]:
         """The records of batches one by one, in pieces."""
-        tp, mean = self._tp, PIECE_BYTES // FEW
-        with_headers = tp.topic in self._asked.header_topics
-        piece, n_bytes = _nothing(with_headers), 0
+        n_columns = 5 if self._tp.topic in self._asked.header_topics else 4
+        piece, n_bytes = list[Row](), 0
         for end, rows in of_batches:
             first = self._at
-            # A pass at a time, of as many records as make a piece if they are as large as the last ones.
-            while few := list(islice(rows, n := _few(n_bytes, mean))):
-                ended = len(few) < n
-                few = [row for row in few if row[0] >= first] if few[0][0] < first else few
-                if few:
-                    part = RawBatch(*map(list, islice(zip(*few, strict=True), len(piece))))
-                    size = size_of(part)
-                    n_bytes += size
-                    for i, column in enumerate(piece):
-                        column.extend(part[i])  # type: ignore[arg-type]
-                    self._at = part.offsets[-1] + 1
-                    mean = size // len(few)
-                if ended:
-                    self._pass(end)
-                if n_bytes >= PIECE_BYTES or len(piece[0]) >= PIECE_RECORDS:
-                    yield RawBatch(*piece)
-                    piece, n_bytes = _nothing(with_headers), 0
-                if ended:
-                    break
+            for row in rows:
+                if row[0] < first:
+                    continue
+                piece.append(row)
+                n_bytes += RECORD_BYTES + len(row[2] or b"") + len(row[3] or b"") + _header_bytes(row[4])
+                self._at = row[0] + 1
+                if n_bytes >= PIECE_BYTES or len(piece) >= PIECE_RECORDS:
+                    yield RawBatch(*map(list, islice(zip(*piece, strict=True), n_columns)))
+                    piece, n_bytes = [], 0
             self._pass(end)
-        if piece[0]:
-            yield RawBatch(*piece)
+        if piece:
+            yield RawBatch(*map(list, islice(zip(*piece, strict=True), n_columns)))
 
     def _groups(self) -> Iterator[list[Fetched]]:
         """Batches that may hold records: about as many at a time as make a piece."""
@@ -322,14 +298,18 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         ready: list[Body] = []
         for batch, raw, said in group:
             body = None
-            if said is not None and said.n_records > 0:
-                with suppress(UnreadableBatchError):
+            if said is None or said.n_records <= 0:
+                rows = self._rows(batch, raw, said)
+            else:
+                try:
                     body = self._asked.kernel.Body(said, batches.body(raw))
+                except UnreadableBatchError as error:
+                    rows = _unread(said, error)
             if ready and (body is None or sum(len(one.data) for one in ready) + len(body.data) > SHARED_BYTES):
                 yield from self._parsed(ready)
                 ready = []
             if body is None:
-                yield from self._listed([self._rows(batch, raw)])
+                yield from self._listed([rows])
             else:
                 ready.append(body)
         if ready:

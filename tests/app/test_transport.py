@@ -233,7 +233,7 @@ def test_what_is_made_ahead_is_taken_later():
     asked.positions[tp] = 3
 
     def fetch(begin: int) -> unpacking.BatchRecords:
-        large = bytes(unpacking.PIECE_BYTES)
+        large = bytes(unpacking.PIECE_BYTES // 2)
         data = [made(begin, 2, value=large), made(begin + 2, 1, control=True), made(begin + 3, 2, value=large)]
         return _records(tp, data, begin, asked)
 
