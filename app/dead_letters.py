@@ -25,7 +25,7 @@ from riparian.app.kafka.admin import check_topics
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.limits import largest_batches
 from riparian.app.kafka.outputs import ask_in_vain, close
-from riparian.app.kafka.reading import EVERYTHING, Bounds, read_to_end, reading
+from riparian.app.kafka.reading import EVERYTHING, Bounds, bounds_of, read_to_end, reading
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import names
 from riparian.topics.places import offset_of
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 CHUNK = 500  # letters of a transaction, at most
 CHUNK_BYTES = 8_000_000
-NOWHERE = 2**62  # beyond every partition's end
 MOST_REASON = 100  # characters
 MOST_MARK = CHUNK * 38  # bytes of what a mark says: as many ranges as a transaction has letters, of 18 digits each
 TRANSACTION_MS = 30_000  # after which the broker aborts what a killed retry has begun; workers wait for that long
@@ -258,7 +257,7 @@ async def read(
     told: Told | None = None,
 ) -> dict[TopicPartition, Bounds]:
     """Every letter to `take`, every mark to the overview; where the partitions begin and end."""
-    bounds = await read_to_end(connection, dict.fromkeys(tps, NOWHERE), _nothing)
+    bounds = await bounds_of(connection, tps)
     begin = {tp: b.first for tp, b in bounds.items()}
     position = dict(begin)
     total = sum(b.end - b.first for b in bounds.values())
@@ -278,10 +277,6 @@ async def read(
 
     await read_to_end(connection, begin, each, {tp: b.end for tp, b in bounds.items()})
     return bounds
-
-
-def _nothing(_: TopicPartition, __: list[Any]) -> None:
-    """Nothing is read: for where partitions begin and end."""
 
 
 async def retry(
@@ -306,7 +301,7 @@ async def retry(
     tps = await partitions(spec, connection)
     inputs = [topic for topic in (spec.topics.features, spec.topics.labels, *spec.sources) if topic is not None]
     work = _Retry(spec, connection, wanted, await largest_batches(connection, inputs), told, dry_run)
-    bounds = await read_to_end(connection, dict.fromkeys(tps, NOWHERE), _nothing, isolation=EVERYTHING)
+    bounds = await bounds_of(connection, tps, EVERYTHING)
     try:
         await work.run({tp: b for tp, b in bounds.items() if b.end > b.first})
     except ProducerFenced as error:

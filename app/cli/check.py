@@ -215,7 +215,7 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
 async def _ask(
     spec: "Spec", connection: Connection
 ) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]], Ids | None, list[str]]":
-    from riparian.app.kafka import admin, compaction, keys, replicas, timestamps
+    from riparian.app.kafka import admin, keys, topic_warnings
     from riparian.app.state import loading
 
     report = await admin.check_topics(spec, connection)
@@ -225,12 +225,11 @@ async def _ask(
     copies = {getattr(spec.topics, role) for role in spec.copied}
     inputs = [name for name in (spec.topics.features, spec.topics.labels) if name in report.partitions.keys() - copies]
     inputs += report.sources
-    warnings = await timestamps.warnings(connection, inputs) if inputs else []
     admin.check_sources(spec, report)
+    warnings = await topic_warnings.warnings(spec, connection, inputs)
     ids = None if found is None else found.ids
     if found is not None:
         warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.absent]
-    warnings += await replicas.warnings(spec, connection) + await compaction.warnings(spec, connection)
     return report, await loading.prospects(spec, connection), ids, warnings
 
 

@@ -192,7 +192,7 @@ def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:
 async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Callable[[str], None]) -> list[str]:
     """Make the topics that a stream lacks, and see that the others fit; what to warn of. Waits `wait` seconds for the
     broker."""
-    from riparian.app.kafka import compaction, replicas, rights
+    from riparian.app.kafka import rights, topic_warnings
     from riparian.app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
     from riparian.app.state.changelog import ensure_changelog
     from riparian.app.state.loading import check_kind
@@ -206,7 +206,7 @@ async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Ca
             await ensure_topics(spec, connection)
             await ensure_changelog(spec, connection)
             await ensure_coordinator(spec, connection)
-            return [*await replicas.warnings(spec, connection), *await compaction.warnings(spec, connection)]
+            return await topic_warnings.warnings(spec, connection)
         except BrokerError as error:  # it went away again
             if isinstance(error, AccessError) or time.monotonic() >= until:
                 raise

@@ -8,9 +8,10 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     GroupCoordinatorNotAvailableError,
     GroupIdNotFound,
@@ -193,60 +194,75 @@ async def ensure_topics(spec: "Spec", connection: Connection) -> TopicsReport:
         return report
     if spec.create_topics == "never":
         raise not_ours(spec, report.missing, str(connection), changelog_topic(spec.name))
-    wanted = {one.name: one.new() for one in planned(spec) if one.name in report.missing}
+    names = stream_topics(spec)
     async with admin_client(connection) as client:
-        answers = (
-            await client.create_topics(list(wanted.values()), timeout_ms=int(1000 * REQUEST_SECONDS))
-        ).topic_errors
-        again = [wanted[name] for name, code, *_ in answers if for_code(code) is InvalidConfigurationError]
-        again = [new for new in again if new.topic_configs.pop(TIMESTAMP_AFTER, None)]  # unknown before Kafka 3.6
-        if again:
-            repeated = (await client.create_topics(again, timeout_ms=int(1000 * REQUEST_SECONDS))).topic_errors
-            answers = [*(one for one in answers if one[0] not in {new.name for new in again}), *repeated]
-        for name, code, *detail in answers:
-            error = for_code(code)
-            if code == 0 or error is TopicAlreadyExistsError:  # another worker was quicker
-                continue
-            said = (detail[0] if detail else None) or error.description or error.__name__
-            raise TopicError(
-                f'Kafka refuses to create the topic "{name}" with {_count(spec.partitions)} and '
-                f"{'its default replication' if spec.replication is None else f'replication {spec.replication}'} "
-                f"({said.rstrip('.')}): change partitions, replication, "
-                "min_insync_replicas or retention in the stream file, or create it yourself."
-            )
-        present = await _wait_for_leaders(client, set(stream_topics(spec).values()), spec.partitions)
-    _check_partitions(spec, stream_topics(spec), present)
+        await create_topics(client, spec, report.missing)
+        present = await led_partitions(client, {*names.values()})
+    _check_partitions(spec, names, present)
     return TopicsReport(present, report.missing, (), report.sources, report.state)
 
 
-async def partition_counts(client: Any, names: set[str]) -> dict[str, int]:
-    """Topic -> number of partitions, for those that are there.
+async def create_topics(client: Any, spec: "Spec", names: Collection[str]) -> None:
+    """Create topics of a stream as they are planned, unless another worker is quicker. TopicError where the broker
+    refuses that."""
+    wanted = {one.name: one.new() for one in planned(spec) if one.name in names}
+    refused = await _create(client, wanted.values())
+    again = [wanted[name] for name, (error, _) in refused.items() if error is InvalidConfigurationError]
+    again = [new for new in again if new.topic_configs.pop(TIMESTAMP_AFTER, None)]  # unknown before Kafka 3.6
+    if again:
+        refused = {name: why for name, why in refused.items() if wanted[name] not in again}
+        refused |= await _create(client, again)
+    for name, (_, said) in refused.items():
+        raise TopicError(
+            f'Kafka refuses to create the topic "{name}" with {_count(spec.partitions)} and '
+            f"{'its default replication' if spec.replication is None else f'replication {spec.replication}'} "
+            f"({said.rstrip('.')}): change partitions, replication, "
+            "min_insync_replicas or retention in the stream file, or create it yourself."
+        )
 
-    All topics are asked for: a request that names a topic would create it on a broker that creates topics by itself.
-    """
-    found = await client.describe_topics()
+
+async def _create(client: Any, topics: Iterable[Any]) -> dict[str, tuple[type[KafkaError], str]]:
+    """Topic -> why it was not created, and in words, of those that were not."""
+    answer = await client.create_topics(list(topics), timeout_ms=int(1000 * REQUEST_SECONDS))
+    refused = {}
+    for name, code, *detail in answer.topic_errors:
+        error = for_code(code)
+        if code and error is not TopicAlreadyExistsError:
+            refused[name] = error, (detail[0] if detail else None) or error.description or error.__name__
+    return refused
+
+
+async def described(client: Any, names: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Topic -> what Kafka says of it, of those that are there."""
+    return {one["topic"]: one for one in await client.describe_topics(list(names)) if one["error_code"] == 0}
+
+
+async def partition_counts(client: Any, names: Collection[str]) -> dict[str, int]:
+    """Topic -> number of partitions, for those that are there."""
+    return {topic: len(one["partitions"]) for topic, one in (await described(client, names)).items()}
+
+
+async def configs_of(client: Any, topics: Sequence[str]) -> dict[str, dict[str, str | None]]:
+    """Topic -> its settings by their names; none where these are not ours to read."""
+    answers = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in topics])
     return {
-        topic["topic"]: len(topic["partitions"])
-        for topic in found
-        if topic["topic"] in names and topic["error_code"] == 0
+        topic: {entry[0]: entry[1] for entry in entries}
+        for answer in answers
+        for _, _, _, topic, entries in answer.resources
     }
 
 
-async def _wait_for_leaders(client: Any, names: set[str], n_partitions: int) -> dict[str, int]:
-    """Topics become known a moment after they are created: wait until each partition has a leader."""
+async def led_partitions(client: Any, names: Collection[str]) -> dict[str, int]:
+    """Topic -> number of partitions, once each partition has a leader: a moment after the topics are created."""
     deadline = time.monotonic() + LEADER_SECONDS
     while True:
-        found = {topic["topic"]: topic for topic in await client.describe_topics() if topic["topic"] in names}
-        led = {
-            name
-            for name, topic in found.items()
-            if topic["partitions"] and all(part["leader"] >= 0 for part in topic["partitions"])
-        }
-        if led == names:
-            return {name: len(topic["partitions"]) for name, topic in found.items()}
+        found = {topic: one["partitions"] for topic, one in (await described(client, names)).items()}
+        led = {topic for topic, parts in found.items() if parts and all(part["leader"] >= 0 for part in parts)}
+        if led == {*names}:
+            return {topic: len(parts) for topic, parts in found.items()}
         if time.monotonic() > deadline:
             raise BrokerError(
-                f"Expected a leader for every partition of {listing(sorted(names - led))} within "
+                f"Expected a leader for every partition of {listing(sorted({*names} - led))} within "
                 f"{LEADER_SECONDS:.0f} s, found none: see the broker's log."
             )
         await asyncio.sleep(0.05)
@@ -346,15 +362,11 @@ async def ensure_coordinator(spec: "Spec", connection: Connection) -> None:
 
 async def coordinator(client: Any, group: str) -> int:
     """The node that coordinates a group; a KafkaError where none does after `COORDINATOR_SECONDS`."""
-    deadline = time.monotonic() + COORDINATOR_SECONDS
-    while True:
-        try:
-            found: int = await client.find_coordinator(group)
-            return found
-        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):
-            if time.monotonic() > deadline:
-                raise
-            await asyncio.sleep(0.1)
+
+    async def itself(node: int) -> int:
+        return node
+
+    return await _of_group(client, group, itself)
 
 
 async def group_offsets(
@@ -413,7 +425,7 @@ async def _of_group(client: Any, group: str, ask: Callable[[int], Awaitable[Answ
     deadline = time.monotonic() + COORDINATOR_SECONDS
     while True:
         try:
-            return await ask(await coordinator(client, group))
+            return await ask(await client.find_coordinator(group))
         except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError):
             if time.monotonic() > deadline:
                 raise

@@ -6,7 +6,7 @@ of four partitions are written in these two ways, three labels in four never mee
 sign of it. Ids that are written in two ways, and times that lie further apart than the horizon, are as quiet.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from riparian.app.kafka.admin import rekey_lines
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.partitioner import partitions_of
-from riparian.app.kafka.reading import read_to_end
+from riparian.app.kafka.reading import read_ends
 from riparian.app.partition import meeting
 from riparian.app.partition.meeting import shown
 from riparian.app.registry.client import Registry
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
 
 SAMPLE = 4000  # records of a topic, at most: half of them the first of its partitions, half the last
-NOWHERE = 2**62
 INSTANCES = 500  # of a record that holds several
 ENOUGH = 30  # records of a topic, or ids in both, to judge by
 OPENED = 200  # records whose fields are looked at
@@ -168,7 +167,6 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Sa
     """Look at the last records of the features and labels, and at the first ones if wanted. Both topics must exist."""
     topics = (spec.topics.features, *([spec.topics.labels] if spec.topics.labels is not None else []))
     parts = [TopicPartition(topic, k) for topic in topics for k in range(spec.partitions)]
-    bounds = await read_to_end(connection, dict.fromkeys(parts, NOWHERE), lambda tp, records: None)
     n = max(1, SAMPLE // (2 * spec.partitions))
     if any(spec.make_codec().index_bits):
         n = max(1, n // INSTANCES)  # a record holds so many, say
@@ -184,17 +182,11 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Sa
         known = found[tp]
         known.update(_seen(spec, tp.topic, [record for record in records if (record.offset, 0) not in known]))
 
-    async def read(take: Callable[[TopicPartition, list[Any]], None]) -> None:
-        if first:
-            starts, stops = ({tp: b.first + at for tp, b in bounds.items()} for at in (0, n))
-            await read_to_end(connection, starts, take, stops)
-        await read_to_end(connection, {tp: max(b.first, b.end - n) for tp, b in bounds.items()}, take)
-
     registry = Registry.of(spec)
     if registry is not None:
-        await read(look)
+        await read_ends(connection, parts, n, look, first=first)
         await tell(registry, spec, unknown)
-    await read(take)
+    await read_ends(connection, parts, n, take, first=first)
     absent = _absent(spec, [seen for tp, by in found.items() if tp.topic == topics[0] for seen in by.values()])
     if len(topics) == 1:
         return Sampled(None, absent)

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-
+from riparian.app.kafka.admin import configs_of
 from riparian.app.kafka.connection import Connection
 
 BY_DEFAULT = 1_048_588
@@ -21,12 +20,7 @@ async def largest_batches(connection: Connection, topics: Sequence[str]) -> dict
     client = connection.admin()
     try:
         await client.start()
-        answers = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in topics])
+        found = await configs_of(client, topics)
     finally:
         await client.close()
-    found = dict.fromkeys(topics, BY_DEFAULT)
-    for _, _, _, topic, entries in (resource for answer in answers for resource in answer.resources):
-        for entry in entries:
-            if entry[0] == MAX_MESSAGE_BYTES and entry[1] is not None:
-                found[topic] = int(entry[1])
-    return found
+    return {topic: int(found.get(topic, {}).get(MAX_MESSAGE_BYTES) or BY_DEFAULT) for topic in topics}

@@ -1,7 +1,7 @@
 """Reads partitions from an offset to their present end, with a consumer of its own: all at once, or in pieces."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +21,8 @@ EVERYTHING = "read_uncommitted"
 FETCH_BYTES = 8 * 1024 * 1024
 POLL_MS = 10  # the end may be control records: they come, but as nothing, and the client waits for more
 PIECE = 4096  # records
+NOWHERE = 2**62  # beyond every partition's end
+Take = Callable[[TopicPartition, list[Any]], None]
 PIECE_BYTES = 4 * 1024 * 1024
 
 
@@ -49,7 +51,7 @@ async def close(consumer: "Consumer") -> None:
 async def read_to_end(
     connection: Connection,
     starts: Mapping[TopicPartition, int],
-    take: Callable[[TopicPartition, list[Any]], None],
+    take: Take,
     stops: Mapping[TopicPartition, int] | None = None,
     isolation: str = COMMITTED,
 ) -> dict[TopicPartition, Bounds]:
@@ -106,6 +108,24 @@ async def read_to_end(
         return {tp: Bounds(firsts[tp], ends[tp]) for tp in tps}
     finally:
         await close(consumer)
+
+
+async def bounds_of(
+    connection: Connection, tps: Iterable[TopicPartition], isolation: str = COMMITTED
+) -> dict[TopicPartition, Bounds]:
+    """Where partitions begin and end."""
+    return await read_to_end(connection, dict.fromkeys(tps, NOWHERE), lambda tp, records: None, isolation=isolation)
+
+
+async def read_ends(
+    connection: Connection, tps: Sequence[TopicPartition], n: int, take: Take, *, first: bool = True
+) -> None:
+    """Read the last n records of each partition, after its first n (if `first`)."""
+    bounds = await bounds_of(connection, tps)
+    if first:
+        starts, stops = ({tp: b.first + at for tp, b in bounds.items()} for at in (0, n))
+        await read_to_end(connection, starts, take, stops)
+    await read_to_end(connection, {tp: max(b.first, b.end - n) for tp, b in bounds.items()}, take)
 
 
 class Reader:

@@ -11,15 +11,23 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import TopicAlreadyExistsError, for_code
+from aiokafka.errors import for_code
 from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import SpecError, StateError, TopicError
-from riparian.app.kafka.admin import admin_client, check_state, stream_topics
+from riparian.app.kafka.admin import (
+    admin_client,
+    check_state,
+    create_topics,
+    described,
+    led_partitions,
+    partition_counts,
+    stream_topics,
+)
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.creating import CHANGELOG, not_ours, planned
+from riparian.app.kafka.creating import CHANGELOG, not_ours
 from riparian.app.kafka.outputs import Outputs, fenced_producer
-from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.kafka.reading import EVERYTHING, bounds_of, read_to_end
 from riparian.app.state import checkpoint
 from riparian.app.state.integrity import Findings, examine
 from riparian.app.state.log import StateLog
@@ -29,7 +37,6 @@ from riparian.topics.names import changelog_topic
 OF_TOPIC = 1  # the source of a setting that was made for this topic
 ATTEMPTS = 8  # at reading a state that a worker is writing
 PAUSE_SECONDS = 0.2
-LEADER_SECONDS = 15.0
 
 DELETES = {"cleanup.policy", "retention.ms", "retention.bytes"}  # of these, what makes Kafka delete records by itself
 
@@ -50,14 +57,9 @@ class Changelog(NamedTuple):
 
 
 async def n_partitions(connection: Connection, topic: str) -> int:
-    """Partitions of a topic, 0 where it is absent. All topics are asked for: naming one may create it."""
-    admin = connection.admin()
-    await admin.start()
-    try:
-        found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
-    finally:
-        await admin.close()
-    return sum(len(entry["partitions"]) for entry in found)
+    """Partitions of a topic, 0 where it is absent."""
+    async with admin_client(connection) as client:
+        return (await partition_counts(client, [topic])).get(topic, 0)
 
 
 async def bounds(connection: Connection, topic: str, partition: int) -> tuple[int, int]:
@@ -65,12 +67,7 @@ async def bounds(connection: Connection, topic: str, partition: int) -> tuple[in
     if partition >= await n_partitions(connection, topic):
         return 0, 0
     tp = TopicPartition(topic, partition)
-    consumer = connection.consumer()
-    await consumer.start()
-    try:
-        return (await consumer.beginning_offsets([tp]))[tp], (await consumer.end_offsets([tp]))[tp]
-    finally:
-        await consumer.stop()
+    return (await bounds_of(connection, [tp], EVERYTHING))[tp]
 
 
 async def read(connection: Connection, topic: str, partition: int) -> Changelog:
@@ -150,25 +147,15 @@ async def ensure_changelog(spec: Spec, connection: Connection) -> None:
         It has other partitions than the stream file says, is missing and not for us to create, or Kafka refuses that.
     """
     topic = changelog_topic(spec.name)
-    async with admin_client(connection) as admin:
-        found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
-        if not found:
-            if spec.create_topics == "never":
-                raise not_ours(spec, [topic], str(connection))
-            answer = await admin.create_topics([one.new() for one in planned(spec) if one.name == topic])
-            for _, code, *_ in answer.topic_errors:
-                if code and for_code(code) is not TopicAlreadyExistsError:
-                    raise TopicError(
-                        f"Kafka refuses to create the topic {topic} ({for_code(code).__name__}): change partitions, "
-                        "replication or min_insync_replicas in the stream file"
-                    )
+    async with admin_client(connection) as client:
+        if await described(client, [topic]):
+            await _keep_configs(client, topic)
+        elif spec.create_topics == "never":
+            raise not_ours(spec, [topic], str(connection))
         else:
-            await _keep_configs(admin, topic)
-        async with asyncio.timeout(LEADER_SECONDS):
-            while not (found and found[0]["partitions"] and all(p["leader"] >= 0 for p in found[0]["partitions"])):
-                await asyncio.sleep(0.05)
-                found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
-    check_state(spec, stream_topics(spec), {}, len(found[0]["partitions"]))
+            await create_topics(client, spec, [topic])
+        counts = await led_partitions(client, [topic])
+    check_state(spec, stream_topics(spec), {}, counts[topic])
 
 
 async def _keep_configs(admin: Any, topic: str) -> None:

@@ -102,7 +102,7 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
 
 
 def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from riparian.app.kafka import admin, compaction, keys, replicas, rights, timestamps
+    from riparian.app.kafka import admin, keys, rights, topic_warnings
     from riparian.app.state import loading
 
     async def there(*arguments: Any, **options: Any) -> None: ...
@@ -121,8 +121,7 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path
     async def no_warnings(*arguments: Any) -> list[str]:
         return []
 
-    for module in (timestamps, replicas, compaction):
-        monkeypatch.setattr(module, "warnings", no_warnings)
+    monkeypatch.setattr(topic_warnings, "warnings", no_warnings)
 
     async def sampled(*arguments: Any) -> keys.Sampled:
         return keys.Sampled(None, ["amount is in none of the 400 records looked at: it is learned as missing"])

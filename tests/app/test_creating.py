@@ -8,9 +8,10 @@ from click.testing import CliRunner
 
 from riparian.app.cli import cli
 from riparian.app.errors import SpecError, TopicError
-from riparian.app.kafka import replicas, strimzi
+from riparian.app.kafka import strimzi
 from riparian.app.kafka.acls import CREATE, needed
 from riparian.app.kafka.creating import planned
+from riparian.app.kafka.topic_warnings import fewer_replicas
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import stream_file
 
@@ -45,25 +46,22 @@ def test_more_replicas_than_there_are_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="min_insync_replicas: expected at most replication, 1, found 2"):
         stream_file(tmp_path, "orders", min_insync_replicas=2, replication=1)
     _, spec = stream_file(tmp_path, "orders", min_insync_replicas=2)
-    there = {name: replicas.Replicas(name, [[1]]) for name in ("orders.features", "orders.predictions")}
+    there = {"orders.features": [[1]], "orders.predictions": [[1]]}
     with pytest.raises(TopicError, match=r"expected at most the replicas of orders\.predictions, found 2"):
-        replicas.judged(spec, there, [1], "k:1")
+        fewer_replicas(spec, there, [1], "k:1")
 
 
 def test_topics_with_fewer_replicas_than_the_features_are_told_with_what_gives_them_more(tmp_path: Path) -> None:
     _, spec = stream_file(tmp_path, "orders", partitions=2)
     state = changelog_topic("orders")
     there = {
-        name: replicas.Replicas(name, parts)
-        for name, parts in {
-            "orders.features": [[1, 2, 3], [2, 3, 1]],
-            "orders.labels": [[1], [2]],  # not ours
-            "orders.predictions": [[3], [1]],
-            "orders.metrics": [[1, 2, 3], [3, 1, 2]],
-            state: [[2, 1, 3], [2, 3]],
-        }.items()
+        "orders.features": [[1, 2, 3], [2, 3, 1]],
+        "orders.labels": [[1], [2]],  # not ours
+        "orders.predictions": [[3], [1]],
+        "orders.metrics": [[1, 2, 3], [3, 1, 2]],
+        state: [[2, 1, 3], [2, 3]],
     }
-    (said,) = replicas.judged(spec, there, [1, 2, 3], "k:1")
+    (said,) = fewer_replicas(spec, there, [1, 2, 3], "k:1")
     assert f"fewer replicas than the features have (3): orders.predictions 1, {state} 2;" in said
     assert "kafka-reassign-partitions.sh --bootstrap-server k:1 --reassignment-json-file FILE --execute" in said
     plan = json.loads(said[said.index("{") : said.rindex("}") + 1])["partitions"]
@@ -77,10 +75,9 @@ def test_topics_with_fewer_replicas_than_the_features_are_told_with_what_gives_t
     _, copied = stream_file(
         tmp_path, "orders", rekey={"features": "orders.raw"}, topics={"features": "orders.features"}
     )
-    few = replicas.Replicas("orders.features", [[1], [2]])
-    there = {"orders.raw": there["orders.features"], "orders.features": few}
-    assert "orders.features 1;" in replicas.judged(copied, there, [1, 2, 3], "k:1")[0]
-    assert replicas.judged(copied, {"orders.raw": there["orders.raw"]}, [1, 2, 3], "k:1") == []
+    there = {"orders.raw": there["orders.features"], "orders.features": [[1], [2]]}
+    assert "orders.features 1;" in fewer_replicas(copied, there, [1, 2, 3], "k:1")[0]
+    assert fewer_replicas(copied, {"orders.raw": there["orders.raw"]}, [1, 2, 3], "k:1") == []
 
 
 def test_who_creates_no_topics_needs_no_right_to(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 from aiokafka import errors
 
 from riparian.app.errors import AccessError, BrokerError
-from riparian.app.kafka import compaction, error_codes, outputs
+from riparian.app.kafka import error_codes, outputs
 from riparian.app.kafka.outputs import Outputs, broker_error, close
+from riparian.app.kafka.topic_warnings import compacted
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,8 @@ def test_a_code_that_the_client_does_not_know_is_named():
 
 def test_topics_that_kafka_compacts_are_named():
     policies = {"s.predictions": "compact,delete", "s.metrics": "compact", "s.drift": "delete", "s.deadletters": None}
-    predictions, metrics = compaction.judged(policies, "h:1")
+    configs = {topic: {} if policy is None else {"cleanup.policy": policy} for topic, policy in policies.items()}
+    predictions, metrics = compacted(configs, "h:1")
     assert predictions.startswith("s.predictions has cleanup.policy=compact,delete: records of one key replace each")
     assert metrics.endswith("--entity-type topics --entity-name s.metrics --add-config cleanup.policy=delete")
 

@@ -18,7 +18,7 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import BrokerError, TopicError
-from riparian.app.kafka import admin, creating, timestamps
+from riparian.app.kafka import admin, creating, topic_warnings
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.lag import lag
 from riparian.app.state.changelog import ensure_changelog
@@ -92,7 +92,7 @@ def test_missing_topics_are_made_as_the_stream_file_says(broker: str, topic_name
     assert of_features["message.timestamp.type"] == "CreateTime"
     inputs = [spec.topics.features, spec.topics.labels]
     assert [configs(broker, name)[TIMESTAMP_AFTER] for name in inputs] == ["60000"] * 2
-    assert asyncio.run(timestamps.warnings(Connection(broker), inputs)) == []
+    assert asyncio.run(topic_warnings.warnings(spec, Connection(broker), inputs)) == []
     # A worker's clock must not keep it from writing.
     assert configs(broker, spec.topics.predictions)[TIMESTAMP_AFTER] != "60000"
     of_dead = configs(broker, spec.topics.deadletters)
