@@ -41,9 +41,10 @@ def command(
             "with an export from before (riparian import --models-only)"
         )
 
-    from riparian.app.state.transfer import Version, rollback, versions
+    from riparian.app.state.checkpoint import Stored
+    from riparian.app.state.transfer import rollback, versions
 
-    async def run() -> tuple[int | None, list[Version]]:
+    async def run() -> tuple[int | None, list[Stored]]:
         await rights.enter(spec, connection, "state" if to is None else "rollback")
         if to is None:
             return None, (await versions(spec, connection, partition))[1]

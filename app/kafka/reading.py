@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.errors import OffsetOutOfRangeError
@@ -175,11 +175,8 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(connection: Connection, topic: str | None, partition: int) -> AsyncIterator[Reader | None]:
-    """A reader of a topic's partition; None for no topic."""
-    if topic is None:
-        yield None
-        return
+async def reading(connection: Connection, topic: str, partition: int) -> AsyncIterator[Reader]:
+    """A reader of a topic's partition."""
     tp = TopicPartition(topic, partition)
     consumer = connection.consumer(
         auto_offset_reset="none",
@@ -197,3 +194,12 @@ async def reading(connection: Connection, topic: str | None, partition: int) -> 
         yield reader
     finally:
         await close(consumer)
+
+
+@asynccontextmanager
+async def reading_logs(
+    connection: Connection, logs: Iterable[tuple[str, str, int]]
+) -> AsyncIterator[dict[str, Reader]]:
+    """A reader of each log, by role. logs : role, topic and partition."""
+    async with AsyncExitStack() as stack:
+        yield {role: await stack.enter_async_context(reading(connection, topic, k)) for role, topic, k in logs}

@@ -8,7 +8,7 @@ worker may run meanwhile.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import nullcontext
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from aiokafka.structs import ConsumerRecord
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import Reader, reading
+from riparian.app.kafka.reading import Reader, reading, reading_logs
 from riparian.app.partition.changes import Changes, next_origin
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
@@ -24,12 +24,13 @@ from riparian.app.partition.outcome import Outcome
 from riparian.app.registry.asking import Asking, readied
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import predictions
-from riparian.app.state import checkpoint
 from riparian.app.state.changelog import ATTEMPTS, PAUSE_SECONDS, check_partition
+from riparian.app.state.checkpoint import Stored
 from riparian.app.state.loading import compare_with_stream_file
+from riparian.app.state.portable import restore
 from riparian.app.state.proof import Difference, Proof, SentRecords, differing_parts
 from riparian.app.state.proof_of_drift import DriftProof
-from riparian.app.state.transfer import Version, versions
+from riparian.app.state.transfer import versions
 from riparian.app.stream_file.columns import digest_of
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.commands import read_event
@@ -130,7 +131,7 @@ def _events(proof: DriftProof) -> dict[str, Any]:
     }
 
 
-async def checkpoints(spec: Spec, connection: Connection, partition: int) -> list[Version]:
+async def checkpoints(spec: Spec, connection: Connection, partition: int) -> list[Stored]:
     """The checkpoints that a changelog holds, in the order of their offsets (offsets go back at a rollback)."""
     for _ in range(ATTEMPTS):
         last, found = await versions(spec, connection, partition)
@@ -142,7 +143,7 @@ async def checkpoints(spec: Spec, connection: Connection, partition: int) -> lis
             f"the last checkpoint of partition {partition} is incomplete: riparian state verify says what is missing"
         )
 
-    def place(version: Version) -> tuple[int, ...]:
+    def place(version: Stored) -> tuple[int, ...]:
         meta = version.manifest.meta
         fields = ("feature_offset", "feature_index", "label_offset", "label_index")
         return (*(meta.get(field, 0) for field in fields), version.manifest.sequence)
@@ -168,7 +169,7 @@ class _Audit:
 
     async def run(
         self,
-        left: list[Version],
+        left: list[Stored],
         stop: int | None,
         on_progress: Callable[[int, int], None],
     ) -> list[Compared]:
@@ -235,26 +236,19 @@ class _Audit:
                 self._begun[role] = records[-1:]
         return bool(found) or buffer.next_offset > before
 
-    async def _compare(self, version: Version) -> Compared:
+    async def _compare(self, version: Stored) -> Compared:
         meta = version.manifest.meta
         places = {role: self.proof.learner.place_in(meta, role) for role in self.inputs}
         await self._fold(places)
         self.proof.settle(places[FEATURES])
         return await asyncio.to_thread(self._compare_states, version)
 
-    def _compare_states(self, version: Version) -> Compared:
+    def _compare_states(self, version: Stored) -> Compared:
         fold, meta = self.proof.learner, version.manifest.meta
-        stored = _restored(fold.spec, version)
+        stored = restore(fold.spec, version)
         one, two = stored.digest(), fold.digest()
         parts = [] if one == two else differing_parts(stored, fold)
         return Compared(version.manifest.sequence, meta["feature_offset"], meta["label_offset"], one, two, parts)
-
-
-def _restored(spec: Spec, version: Version) -> PartitionLearner:
-    """The learner of a checkpoint."""
-    learner = PartitionLearner(spec, version.manifest.partition)
-    learner.restore(checkpoint.decode(version.manifest, version.chunks))
-    return learner
 
 
 def _quiet(done: int, total: int) -> None:
@@ -292,17 +286,10 @@ async def audit(
     topics = spec.topics
     async with (
         reading(connection, topics.drift, partition) as told,
-        reading(connection, topics.events, partition) as answered,
+        nullcontext() if topics.events is None else reading(connection, topics.events, partition) as answered,
         reading(connection, topics.predictions, partition) as sent,
-        AsyncExitStack() as stack,
+        reading_logs(connection, spec.logs(partition)) as inputs,
     ):
-        assert told is not None
-        assert sent is not None
-        inputs: dict[str, Reader] = {}
-        for role, topic, its_partition in spec.logs(partition):
-            reader = await stack.enter_async_context(reading(connection, topic, its_partition))
-            assert reader is not None
-            inputs[role] = reader
         if not kept and sent.first == sent.end:
             return None
         last = None if until is None else _named(spec, partition, kept, until)
@@ -316,7 +303,7 @@ async def audit(
         if begin is None:
             learner = PartitionLearner(spec, partition)
         else:
-            learner = await asyncio.to_thread(_restored, spec, begin)
+            learner = await asyncio.to_thread(restore, spec, begin)
             sent.seek(begin.manifest.outputs.get(PREDICTIONS, 0))
             told.seek(max(told.first, begin.manifest.outputs.get(DRIFT, 0)))
             if answered is not None:
@@ -381,7 +368,7 @@ async def _asking(
     roles = {topic: role for role, topic, _ in spec.inputs}
     refused: dict[str, list[int]] = {role: [] for role in inputs}
     async with reading(connection, spec.topics.deadletters, partition) as letters:
-        while letters is not None and (records := await letters.read(letters.end)):
+        while records := await letters.read(letters.end):
             for headers in (dict(record.headers) for record in records):
                 if headers.get(HEADER_REASON) == UNKNOWN_SCHEMA.encode():
                     role = roles.get(headers[HEADER_TOPIC].decode())
@@ -400,12 +387,12 @@ async def _all(reader: Reader) -> SentRecords:
     return found
 
 
-def sent_before(one: Version | None) -> int:
+def sent_before(one: Stored | None) -> int:
     """The offset of the first prediction after a checkpoint; None: after the beginning."""
     return 0 if one is None else int(one.manifest.outputs.get(PREDICTIONS, 0))
 
 
-def reach(inputs: Mapping[str, Reader], one: Version | None) -> bool:
+def reach(inputs: Mapping[str, Reader], one: Stored | None) -> bool:
     """Whether input topics, by role, still hold all records after a checkpoint; None: after the beginning."""
     meta = {} if one is None else one.manifest.meta
     return all(reader.first <= meta.get(state_field(role, "offset"), 0) for role, reader in inputs.items())
@@ -414,18 +401,18 @@ def reach(inputs: Mapping[str, Reader], one: Version | None) -> bool:
 def _begin(
     spec: Spec,
     partition: int,
-    kept: Sequence[Version],
+    kept: Sequence[Stored],
     start: int | None,
-    last: Version | None,
+    last: Stored | None,
     sent: Reader,
     inputs: Mapping[str, Reader],
-) -> Version | None:
+) -> Stored | None:
     """The checkpoint to begin at, None for the beginning; StateError where a fold from there cannot lead to `last`."""
 
-    def reached(one: Version | None) -> bool:
+    def reached(one: Stored | None) -> bool:
         return sent.first <= sent_before(one) and reach(inputs, one)
 
-    def leads(one: Version | None) -> bool:
+    def leads(one: Stored | None) -> bool:
         return (None if one is None else _start(spec, one)[0]) == origin and (one is not None or first)
 
     origin, first = None, True  # whether the stream began with this file
@@ -467,14 +454,14 @@ def _begin(
     raise StateError(f"the topics of partition {partition} do not reach back to {beginning} ({where}): {cure}")
 
 
-def _start(spec: Spec, version: Version) -> tuple[list[int] | None, Changes]:
+def _start(spec: Spec, version: Stored) -> tuple[list[int] | None, Changes]:
     """The origin of a state that goes on from a checkpoint with this stream file, and what this changes."""
     changes = compare_with_stream_file(spec, version.manifest, version.chunks)
     meta = version.manifest.meta
     return next_origin(meta) if changes.found else meta.get("origin"), changes
 
 
-def _named(spec: Spec, partition: int, kept: Sequence[Version], sequence: int) -> Version:
+def _named(spec: Spec, partition: int, kept: Sequence[Stored], sequence: int) -> Stored:
     for one in kept:
         if one.manifest.sequence == sequence:
             return one

@@ -6,12 +6,12 @@ and where the topics have lost what the predictions tell of, timestamps decide, 
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import Reader, reading
+from riparian.app.kafka.reading import Reader, reading, reading_logs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge, Script
 from riparian.app.partition.outcome import Figures
@@ -97,13 +97,10 @@ async def backtest(
     check_partition(spec, partition)
     given = of_models(spec, models)
     learner = PartitionLearner(given, partition)
-    told = spec.topics.predictions if recorded else None
-    async with reading(connection, told, partition) as sent, AsyncExitStack() as stack:
-        inputs: dict[str, Reader] = {}
-        for role, topic, _ in given.inputs:
-            reader = await stack.enter_async_context(reading(connection, topic, partition))
-            assert reader is not None
-            inputs[role] = reader
+    async with (
+        reading(connection, spec.topics.predictions, partition) if recorded else nullcontext() as sent,
+        reading_logs(connection, given.logs(partition)) as inputs,
+    ):
         if limit is not None:
             inputs[FEATURES].end = min(inputs[FEATURES].end, inputs[FEATURES].first + limit)
         script = Script() if sent is None else await _recorded(spec, sent, list(learner.rules), inputs[FEATURES].end)

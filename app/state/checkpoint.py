@@ -119,6 +119,13 @@ class _Manifest1(msgspec.Struct):
     features: list[tuple[str, str]] = []
 
 
+class Stored(NamedTuple):
+    """A complete checkpoint. chunks : those that it needs, by hash, as stored."""
+
+    manifest: Manifest
+    chunks: Mapping[bytes, bytes]
+
+
 class Encoded(NamedTuple):
     """A checkpoint ready to be written.
 

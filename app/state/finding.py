@@ -102,7 +102,6 @@ async def find(
     n_read = 0
     for partition in sorted(range(spec.partitions), key=lambda k: k != likely):
         async with reading(connection, spec.topics.predictions, partition) as sent:
-            assert sent is not None
             before, total = n_read, n_read + sent.end - sent.first
             stop = sent.end
             while stop > sent.first:
@@ -153,9 +152,9 @@ async def label_of(
     learner : of the same stream, whose classes may be added to.
     """
     registry, bits, n_read = Registry.of(spec), learner.bits[LABELS], 0
+    if spec.topics.labels is None:
+        return None, 0
     async with reading(connection, spec.topics.labels, found.partition) as labels:
-        if labels is None:
-            return None, 0
         labels.seek(max(labels.first, offset_of(found.places[1], bits)))
         while n_read < MOST_LABELS and (records := await labels.read(labels.end)):
             batch = learner.codec.unpack(LABELS, RawBatch.of(records))

@@ -14,7 +14,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.partition.changes import LEARNING, Changes, reconcile
 from riparian.app.partition.inputs import check_log
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.state import checkpoint
+from riparian.app.state import checkpoint, portable
 from riparian.app.state.changelog import bounds, check_partition, n_partitions, no_state, read_whole
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import LEARNED, changelog_topic, state_field
@@ -45,8 +45,7 @@ def restore(spec: Spec, partition: int, items: dict[bytes, bytes]) -> State:
     if data is None:
         raise no_state(spec, partition)
     manifest = checkpoint.decode_manifest(data)
-    learner = PartitionLearner(spec, partition)
-    learner.restore(checkpoint.decode(manifest, checkpoint.chunks_of(items, manifest.partition)))
+    learner = portable.restore(spec, checkpoint.Stored(manifest, checkpoint.chunks_of(items, partition)))
     chunks = (items[checkpoint.chunk_key(partition, digest)] for digest in manifest.chunks())
     return State(manifest, learner, len(data) + sum(map(len, chunks)))
 

@@ -3,17 +3,17 @@ the order that the predictions recorded (`app.state.audit`)."""
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import Reader, reading
+from riparian.app.kafka.reading import Reader, reading, reading_logs
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.state.audit import _asking, _Audit, _quiet, _restored, checkpoints, reach, sent_before
+from riparian.app.state.audit import _asking, _Audit, _quiet, checkpoints, reach, sent_before
+from riparian.app.state.checkpoint import Stored
 from riparian.app.state.finding import Found
+from riparian.app.state.portable import restore
 from riparian.app.state.proof import Proof, SentRecords
-from riparian.app.state.transfer import Version
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import FEATURES, PREDICTIONS
 from riparian.topics.places import offset_of
@@ -55,18 +55,15 @@ async def moment_of(
         No checkpoint before it is kept whose records are there, or it is too far away.
     """
     kept = await checkpoints(spec, connection, found.partition)
-    async with reading(connection, spec.topics.predictions, found.partition) as sent, AsyncExitStack() as stack:
-        assert sent is not None
-        inputs: dict[str, Reader] = {}
-        for role, topic, its_partition in spec.logs(found.partition):
-            reader = await stack.enter_async_context(reading(connection, topic, its_partition))
-            assert reader is not None
-            inputs[role] = reader
+    async with (
+        reading(connection, spec.topics.predictions, found.partition) as sent,
+        reading_logs(connection, spec.logs(found.partition)) as inputs,
+    ):
         learner = PartitionLearner(spec, found.partition)
         begin = _nearest(learner, kept, found, sent, inputs)
         start = sent.first
         if begin is not None:
-            learner = await asyncio.to_thread(_restored, spec, begin)
+            learner = await asyncio.to_thread(restore, spec, begin)
             start = begin.manifest.outputs.get(PREDICTIONS, 0)
         if found.position - start > MOST_FOLDED:
             raise StateError(
@@ -97,11 +94,11 @@ async def moment_of(
 
 
 def _nearest(
-    learner: PartitionLearner, kept: list[Version], found: Found, sent: Reader, inputs: Mapping[str, Reader]
-) -> Version | None:
+    learner: PartitionLearner, kept: list[Stored], found: Found, sent: Reader, inputs: Mapping[str, Reader]
+) -> Stored | None:
     """The last checkpoint before a prediction from which one can fold; None for the beginning of the topics."""
 
-    def reached(one: Version | None) -> bool:
+    def reached(one: Stored | None) -> bool:
         return sent.first <= sent_before(one) <= found.position and reach(inputs, one)
 
     before = [one for one in kept if learner.place_in(one.manifest.meta, FEATURES) <= found.places[0] and reached(one)]
@@ -120,7 +117,6 @@ async def _record(learner: PartitionLearner, connection: Connection, spec: Spec,
     bits = learner.bits[FEATURES]
     offset = offset_of(found.places[0], bits)
     async with reading(connection, spec.topics.features, found.partition) as features:
-        assert features is not None
         features.seek(offset)
         batch = learner.codec.unpack(FEATURES, RawBatch.of(await features.read(offset + 1)))
     i = list(batch.offsets).index(found.places[0])

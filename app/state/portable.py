@@ -7,7 +7,6 @@ before, so a file that was truncated or altered is refused. Manifest and chunks 
 import hashlib
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -15,6 +14,7 @@ from riparian.app.errors import StateError
 from riparian.app.partition.changes import next_origin
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state import checkpoint
+from riparian.app.state.checkpoint import Stored
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import INPUTS
 
@@ -31,13 +31,6 @@ class Content(msgspec.Struct):
     chunks: dict[bytes, bytes]
 
 
-class Exported(NamedTuple):
-    """A state read from a file: whole, every chunk checked."""
-
-    manifest: checkpoint.Manifest
-    chunks: dict[bytes, bytes]
-
-
 def pack(items: Mapping[bytes, bytes], partition: int) -> bytes:
     """The file of a changelog's items, which must be sound and have a manifest (`integrity.examine`)."""
     data = items[checkpoint.manifest_key(partition)]
@@ -47,8 +40,8 @@ def pack(items: Mapping[bytes, bytes], partition: int) -> bytes:
     return packed + _digest(packed)
 
 
-def unpack(data: bytes, where: str) -> Exported:
-    """Read a file's bytes; `where` names it in errors.
+def unpack(data: bytes, where: str) -> Stored:
+    """Read a file's bytes, and check each chunk; `where` names it in errors.
 
     Raises
     ------
@@ -79,24 +72,24 @@ def unpack(data: bytes, where: str) -> Exported:
     for digest in manifest.chunks():
         if digest not in content.chunks or checkpoint.unpack(digest, content.chunks[digest]) is None:
             raise StateError(f"{where} is damaged (chunk {digest.hex()}): export the state again")
-    return Exported(manifest, content.chunks)
+    return Stored(manifest, content.chunks)
 
 
-def restore(spec: Spec, exported: Exported) -> PartitionLearner:
-    """The learner of an exported state; StateError where it does not fit the stream file."""
-    learner = PartitionLearner(spec, exported.manifest.partition)
-    learner.restore(checkpoint.decode(exported.manifest, exported.chunks))
+def restore(spec: Spec, stored: Stored) -> PartitionLearner:
+    """The learner of a checkpoint; StateError where it does not fit the stream file."""
+    learner = PartitionLearner(spec, stored.manifest.partition)
+    learner.restore(checkpoint.decode(*stored))
     return learner
 
 
-def begun(spec: Spec, exported: Exported, partition: int, where: str) -> tuple[PartitionLearner, list[str]]:
+def begun(spec: Spec, exported: Stored, partition: int, where: str) -> tuple[PartitionLearner, list[str]]:
     """A partition that begins with the models of an exported state, and the roles of models that it does not have.
 
     It begins where its topics do; where the state has learned them, it goes on there. StateError where the models do
     not fit the stream file.
     """
     manifest, learner = exported.manifest, PartitionLearner(spec, partition)
-    snapshot = checkpoint.decode(manifest, exported.chunks)
+    snapshot = checkpoint.decode(*exported)
     try:
         anew = learner.begin_with(snapshot, manifest.partition)
     except StateError as error:
@@ -119,7 +112,7 @@ def encoded(spec: Spec, learner: PartitionLearner, sequence: int) -> checkpoint.
     return encoder.encode(sequence=sequence, created_ms=int(time.time() * 1000), outputs={})
 
 
-def addressed(exported: Exported, spec: Spec, sequence: int, outputs: Mapping[str, int]) -> bytes:
+def addressed(exported: Stored, spec: Spec, sequence: int, outputs: Mapping[str, int]) -> bytes:
     """The manifest for a stream's changelog: same offsets, same state, encoded."""
     manifest = exported.manifest
     meta = manifest.meta

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from aiokafka.structs import TopicPartition
@@ -24,17 +24,11 @@ from riparian.app.partition.changes import next_origin
 from riparian.app.partition.sharing import STATE as SHARED
 from riparian.app.state import checkpoint, portable
 from riparian.app.state.changelog import bounds, check_partition, n_partitions, no_state, read, read_whole, write
+from riparian.app.state.checkpoint import Stored
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.lineup import place_of
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import PREDICTIONS, changelog_topic, state_field
-
-
-class Version(NamedTuple):
-    """A complete checkpoint. chunks : those that it needs, by hash, as stored."""
-
-    manifest: checkpoint.Manifest
-    chunks: dict[bytes, bytes]
 
 
 async def export_state(spec: Spec, connection: Connection, partition: int, file: Path) -> checkpoint.Manifest:
@@ -70,7 +64,7 @@ async def export_state(spec: Spec, connection: Connection, partition: int, file:
     return findings.manifest
 
 
-def read_file(file: Path) -> portable.Exported:
+def read_file(file: Path) -> Stored:
     """The state in `file`; DataError where it cannot be read, StateError where it cannot be used."""
     try:
         data = file.read_bytes()
@@ -83,7 +77,7 @@ async def import_state(
     spec: Spec,
     connection: Connection,
     partition: int,
-    exported: portable.Exported,
+    exported: Stored,
     where: str,
     *,
     replace: bool = False,
@@ -130,7 +124,7 @@ async def import_state(
 async def import_models(
     spec: Spec,
     connection: Connection,
-    exported: portable.Exported,
+    exported: Stored,
     where: str,
     *,
     partition: int | None = None,
@@ -222,7 +216,7 @@ def _next_sequence(items: Mapping[bytes, bytes], partition: int, least: int) -> 
 
 async def versions(
     spec: Spec, connection: Connection, partition: int
-) -> tuple[checkpoint.Manifest | None, list[Version]]:
+) -> tuple[checkpoint.Manifest | None, list[Stored]]:
     """The last checkpoint of a partition and all those that the changelog still holds, the newest first.
 
     Every manifest that was read is tried, and those that it names, so an older one may be found complete though the
@@ -244,7 +238,7 @@ async def versions(
     if partition < await n_partitions(connection, topic):
         await read_to_end(connection, {TopicPartition(topic, partition): 0}, take, isolation=EVERYTHING)
     whole = {digest for digest, packed in log.chunks.items() if checkpoint.unpack(digest, packed) is not None}
-    found: dict[int, Version] = {}
+    found: dict[int, Stored] = {}
     last = None
     for data in reversed(manifests.values()):
         with contextlib.suppress(StateError):
@@ -252,7 +246,7 @@ async def versions(
             last = last or manifest
             for one in [manifest, *map(log.past_manifest, manifest.past)]:
                 if one is not None and one.sequence not in found and one.chunks() <= whole:
-                    found[one.sequence] = Version(one, {digest: log.chunks[digest] for digest in one.chunks()})
+                    found[one.sequence] = Stored(one, {digest: log.chunks[digest] for digest in one.chunks()})
     return last, [found[sequence] for sequence in sorted(found, reverse=True)]
 
 
@@ -306,7 +300,7 @@ async def rollback(spec: Spec, connection: Connection, partition: int, to: int, 
         manifest = msgspec.structs.replace(last, arrays={**rest, **older}, meta=meta)
         chunks = {**newest.chunks, **chunks}
     where = f"checkpoint {to:,}"
-    portable.restore(spec, portable.Exported(manifest, chunks))
+    portable.restore(spec, Stored(manifest, chunks))
     await _check_stream(spec, connection, {partition: manifest.meta}, where)
     # The newest checkpoint stays available for a later rollback.
     past, more = [], dict[bytes, bytes]()

@@ -20,8 +20,8 @@ from riparian.app.partition.merge import EVERYTHING, Ends, Merge
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint
 from riparian.app.state.audit import Compared, _Audit, _begin
+from riparian.app.state.checkpoint import Stored
 from riparian.app.state.proof import Proof, longest_ascent
-from riparian.app.state.transfer import Version
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.names import INPUTS
 from riparian.topics.records import RawBatch
@@ -86,7 +86,7 @@ class Run(NamedTuple):
     features: list[Row]
     labels: list[Row]
     sent: list[Row]
-    checkpoints: list[Version]
+    checkpoints: list[Stored]
 
 
 def regression_records(seed: int, n: int) -> tuple[RawBatch, RawBatch]:
@@ -106,11 +106,11 @@ def spread(raw: RawBatch, rng: np.random.Generator) -> list[Row]:
     return [Row(*row) for row in zip(offsets.tolist(), raw.timestamps, raw.keys, raw.values, strict=True)]
 
 
-def version(cut: Snapshot, sequence: int, outputs: int) -> Version:
+def version(cut: Snapshot, sequence: int, outputs: int) -> Stored:
     encoder = checkpoint.Encoder("s", 0)
     encoder.take(cut)
     encoded = encoder.encode(sequence=sequence, created_ms=0, outputs={"predictions": outputs})
-    return Version(encoded.manifest, encoded.new)
+    return Stored(encoded.manifest, encoded.new)
 
 
 def run(seed: int = 1, spec: Spec = SPEC, n: int = N) -> Run:
@@ -121,7 +121,7 @@ def run(seed: int = 1, spec: Spec = SPEC, n: int = N) -> Run:
     learner = PartitionLearner(spec)
     merge = Merge()
     values: list[Row] = []
-    kept: list[Version] = []
+    kept: list[Stored] = []
     at = [0, 0]
     while at != [n, n] or merge.n_waiting:
         for i, (buffer, rows) in enumerate(((merge.buffers["features"], features), (merge.buffers["labels"], labels))):

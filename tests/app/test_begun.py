@@ -13,7 +13,8 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import Merge
 from riparian.app.partition.sharing import STATE
 from riparian.app.state import checkpoint, portable
-from riparian.app.state.portable import Exported, begun, encoded, learned_from
+from riparian.app.state.checkpoint import Stored
+from riparian.app.state.portable import begun, encoded, learned_from
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import FEATURES, LABELS
 from tests.app.shared_world import World, lived, rows, stream
@@ -28,7 +29,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 MODELS = list(FIELDS)
 
 
-def exported(learner: PartitionLearner) -> Exported:
+def exported(learner: PartitionLearner) -> Stored:
     """What `riparian export` writes of a partition, and `riparian import` reads."""
     made = encoded(learner.spec, learner, 7)
     items = {checkpoint.manifest_key(learner.partition): made.data}
@@ -36,7 +37,7 @@ def exported(learner: PartitionLearner) -> Exported:
     return portable.unpack(portable.pack(items, learner.partition), "f.state")
 
 
-def restarted(spec: Spec, file: Exported) -> list[PartitionLearner]:
+def restarted(spec: Spec, file: Stored) -> list[PartitionLearner]:
     """All partitions as workers load what the import has written."""
     found = []
     for p in range(spec.partitions):

@@ -23,9 +23,9 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release
 from riparian.app.state import checkpoint
 from riparian.app.state.audit import _Audit
+from riparian.app.state.checkpoint import Stored
 from riparian.app.state.loading import Loaded
 from riparian.app.state.proof import Proof
-from riparian.app.state.transfer import Version
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker import continuity, tail
 from riparian.app.worker.tail import Tail
@@ -129,25 +129,25 @@ class Lived(NamedTuple):
     commands, and offsets of records that are none."""
 
     sent: list[bytes]
-    checkpoints: list[Version]
+    checkpoints: list[Stored]
     learner: PartitionLearner
     events: list[EventRecord]
     letters: list[int]
 
 
-def stored(learner: PartitionLearner, sequence: int, n_sent: int) -> Version:
+def stored(learner: PartitionLearner, sequence: int, n_sent: int) -> Stored:
     """A checkpoint, by way of the bytes of its manifest."""
     columns = [(name, feature.type) for name, feature in learner.spec.features.items()]
     encoder = checkpoint.Encoder("s", 0, columns, SPEC.input_topics.values())
     encoder.take(learner.snapshot())
     encoded = encoder.encode(sequence=sequence, created_ms=0, outputs={"predictions": n_sent})
-    return Version(checkpoint.decode_manifest(encoded.data), encoded.new)
+    return Stored(checkpoint.decode_manifest(encoded.data), encoded.new)
 
 
 def live(made: World, seed: int) -> Lived:
     """Pieces come in any order and size, now and then a checkpoint is made, and the logs end at the end."""
     rng = np.random.default_rng([seed, 1])
-    learner, sent, kept = PartitionLearner(SPEC), list[bytes](), list[Version]()
+    learner, sent, kept = PartitionLearner(SPEC), list[bytes](), list[Stored]()
     events, letters = list[EventRecord](), list[int]()
     merge = Merge(learner.buffers(), limit=int(rng.integers(1, 30)))
     n = {role: len(batch.offsets) for role, batch in made.records.items()}
@@ -206,7 +206,7 @@ def one_by_one(made: World, order: list[tuple[str, int]]) -> Lived:
     return Lived(sent, [], learner, events, letters)
 
 
-def restored(version: Version) -> PartitionLearner:
+def restored(version: Stored) -> PartitionLearner:
     learner = PartitionLearner(SPEC)
     learner.restore(checkpoint.decode(version.manifest, version.chunks), SPEC.input_topics)
     return learner
@@ -259,7 +259,7 @@ def test_a_reset_before_anything_waits_repeats_from_a_checkpoint() -> None:
     repeat(made, lived, lived.checkpoints[0], 0)
 
 
-def repeat(made: World, lived: Lived, version: Version | None, other: int, limit: int = 30) -> None:
+def repeat(made: World, lived: Lived, version: Stored | None, other: int, limit: int = 30) -> None:
     """Fold again from a checkpoint, or from the beginning, and compare."""
     learner, n_sent, manifest = PartitionLearner(SPEC), 0, None
     if version is not None:
