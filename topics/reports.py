@@ -7,6 +7,8 @@ import msgspec
 
 from riparian.topics.records import Count, DriftRecord, MetricsRecord, PartitionRecord, Place
 
+STILL_SECONDS = 10.0  # longest time between two records of a partition at rest
+
 
 class _Metrics(msgspec.Struct):
     """Of either kind: a partition's has no model."""

@@ -38,7 +38,7 @@ BUCKETS, MOST_BUCKETS = 400, 2000
 TELL_SECONDS = 1.0
 FILE_SECONDS = 5.0  # between two looks at the stream files
 MOST_ID = 1024  # characters, as records may have
-STILL_SECONDS = 5.0  # between two messages while nothing comes
+AGAIN_SECONDS = 5.0  # between two messages while nothing comes
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -132,9 +132,8 @@ class Page:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            host = request.url.host or ""
-        except ValueError:
+        host = front.host_of(request)
+        if host is None:
             return web.Response(status=400, text="Host: expected a name or an address.", headers=HEADERS)
         if self._loopback and not front.is_loopback(host):
             return web.Response(status=421, text="This page answers on 127.0.0.1 and localhost alone.", headers=HEADERS)
@@ -361,7 +360,7 @@ class Page:
         loop = asyncio.get_running_loop()
         version, told = -1, 0.0
         while not self._closing.is_set():
-            if self.watch.version != version or loop.time() - told >= STILL_SECONDS:
+            if self.watch.version != version or loop.time() - told >= AGAIN_SECONDS:
                 version, told = self.watch.version, loop.time()
                 yield self._told(view, partition)
             with contextlib.suppress(TimeoutError):

@@ -17,7 +17,6 @@ from riparian.app.dead_letters import Ranges, letter_of
 from riparian.app.evaluation.measures import quality
 from riparian.app.page.history import Range, Series, together
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.telling import STILL_SECONDS
 from riparian.topics import reports
 from riparian.topics.commands import APPLIED, PAUSE, PROPOSED, REFUSED, RESUME, read_event
 from riparian.topics.names import CHAMPION, DEADLETTERS, DRIFT, FEATURES, LABELS, METRICS
@@ -189,7 +188,7 @@ class StreamView:
     @property
     def silent_ms(self) -> int:
         """A partition whose worker says nothing for so long has none."""
-        return int(2500 * max(STILL_SECONDS, self.spec.metrics.every))
+        return int(2500 * max(reports.STILL_SECONDS, self.spec.metrics.every))
 
     def _add(self, name: str, partition: int, time: int, value: float | None) -> None:
         if value is None:

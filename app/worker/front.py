@@ -159,15 +159,19 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def host_of(request: web.Request) -> str | None:
+    """The host that a request names, without its port; None where that is none."""
+    try:
+        return URL(f"http://{request.headers.get('Host', '')}").host
+    except ValueError:
+        return None
+
+
 @web.middleware
 async def of_this_machine(request: web.Request, handler: Any) -> Any:
     """Of a server that listens on this machine alone: another host's name is that of a page in somebody's browser,
     which leads here."""
-    try:
-        host = URL(f"http://{request.headers.get('Host', '')}").host
-    except ValueError:
-        host = None
-    if not is_loopback(host or ""):
+    if not is_loopback(host_of(request) or ""):
         return web.Response(status=421, text="These pages answer on 127.0.0.1 and localhost alone: see --web-host.")
     return await handler(request)
 

@@ -19,10 +19,9 @@ from riparian.topics.commands import EventRecord
 from riparian.topics.names import EVENTS, FEATURES
 from riparian.topics.places import place_of
 from riparian.topics.records import DriftRecord, MetricsRecord, PartitionRecord
+from riparian.topics.reports import STILL_SECONDS
 
 log = logging.getLogger(__name__)
-
-STILL_SECONDS = 10.0  # between two records of a partition that rests
 
 
 class TellingHost(Protocol):

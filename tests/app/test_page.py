@@ -1,5 +1,6 @@
 """The live page without Kafka and browser: what is said, of which models, and by which requests."""
 
+import graphlib
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.ports import listen
 from riparian.app.page import models, telling
 from riparian.app.page.actions import Actions
-from riparian.app.page.server import Page, follow
+from riparian.app.page.server import STATIC, Page, follow
 from riparian.app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, OTHER, OTHERS, StreamView, as_json
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import loads
@@ -453,6 +454,20 @@ def test_a_tree_for_the_browser_has_the_sums_of_its_leaves():
     assert (left["if"], right["if"]) == ("a ≤ 0.5", "a > 0.5")
     assert root["children"] == [1, 2]
     assert models.trees_of([nodes[1] | {"parent": None}]) == []
+
+
+# -- what the browser runs ---------------------------------------------------------------------------------------------
+
+
+def test_the_page_s_modules_import_each_other_in_one_direction():
+    imported = {
+        path.name: re.findall(r'^import .* from "\./(.+)";$', path.read_text(encoding="utf-8"), re.MULTILINE)
+        for path in STATIC.glob("*.js")
+    }
+    assert {"format.js", "pages.js"} <= {*imported["main.js"]}
+    assert (
+        tuple(graphlib.TopologicalSorter(imported).static_order())[-1] == "main.js"
+    )  # CycleError where one is a circle
 
 
 # -- the server's requests ---------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // Buttons that give commands to a stream, where the server allows them. The token is kept by this page alone, until it is closed.
 
-import { card, table } from "./pages.js";
+import { card, dialogOf, field, table } from "./widgets.js";
 import { lines } from "./lines.js";
 import { count, h } from "./format.js";
 
@@ -15,11 +15,6 @@ const WORDS = {
 };
 let token = "", by = "";
 
-export function field(label, attributes) {
-  const input = h("input", attributes);
-  return [h("label", { class: "field" }, label, input), input];
-}
-
 export const tokenField = () => field("Token, printed when riparian ui started", { type: "password", required: true, autocomplete: "off", value: token });
 
 // Sends what needs the token, and yields the lines of the answer; an error becomes one of ours.
@@ -33,13 +28,6 @@ export async function* send(app, path, given, body) {
     if (line.error) throw new Error(line.error);
     yield line;
   }
-}
-
-export function dialogOf(title, ...content) {
-  const dialog = h("dialog", { "aria-labelledby": "asked", onclose: () => dialog.remove() }, h("h2", { id: "asked" }, title), ...content);
-  document.body.append(dialog);
-  dialog.showModal();
-  return dialog;
 }
 
 // A dialog that asks for what a command needs, gives it, and shows the answers.

@@ -1,7 +1,7 @@
 // Challengers beside the champion: what `riparian compare` says, the rule that promotes, and what it has proposed.
 
 import { ask } from "./actions.js";
-import { card, table } from "./pages.js";
+import { card, table } from "./widgets.js";
 import { ago, count, dash, h, moment, number, percent } from "./format.js";
 
 const MOST_PARTITIONS = 8, EVERY_MS = 5_000, WIDTH = 110, HEIGHT = 18;

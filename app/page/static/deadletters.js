@@ -1,7 +1,7 @@
 // Records that could not be read, why, and another try. Their contents are text of strangers: text nodes alone.
 
-import { dialogOf, send, tokenField } from "./actions.js";
-import { card, table } from "./pages.js";
+import { send, tokenField } from "./actions.js";
+import { card, dialogOf, table } from "./widgets.js";
 import { bytes, count, h, moment, percent } from "./format.js";
 
 const MEANINGS = {

@@ -1,7 +1,7 @@
 // How a feature, or what a model predicts, was distributed before a drift and after it: shares of its values, bin by bin.
 
-import { table } from "./pages.js";
-import { SIGNS, colour, dash, h, moment, number, percent } from "./format.js";
+import { table } from "./widgets.js";
+import { SIGNS, colour, dash, h, moment, number, percent, signalOf } from "./format.js";
 
 const WIDTH = 360, HEIGHT = 130, BOTTOM = 22, LEFT = 38, MOST = 6, MOST_BARS = 24, MOST_ROWS = 30, LETTERS = 8;
 const KINDS = { values: "its values", missing: "missing values", unseen: "values that were not there before", range: "values beyond the range of before" };
@@ -43,7 +43,7 @@ export function histogram(event) {
 
 // What differs most, in a sentence.
 export function told(event) {
-  const { shift } = event, name = event.model ? `predictions of ${event.model}` : event.signal;
+  const { shift } = event, name = signalOf(event);
   const what = shift.at === undefined || shift.at === null ? KINDS[shift.kind] ?? shift.kind : shift.edges ? `values up to ${number(shift.at)}` : String(shift.at);
   return `${name}: ${what} went from ${percent(event.before)} to ${percent(event.after)}.`;
 }
@@ -53,7 +53,7 @@ export function shifts(events) {
   const last = new Map();
   for (const event of events) if (event.shift) last.set(`${event.model} ${event.signal} ${event.partition}`, event);
   return [...last.values()].sort((a, b) => b.time - a.time).slice(0, MOST).map((event) => h("figure", {},
-    h("figcaption", {}, h("strong", {}, event.model ? `predictions of ${event.model}` : event.signal), h("span", { class: "note" }, ` partition ${event.partition}, ${moment(event.time)}`)),
+    h("figcaption", {}, h("strong", {}, signalOf(event)), h("span", { class: "note" }, ` partition ${event.partition}, ${moment(event.time)}`)),
     histogram(event), h("p", { class: "note" }, h("span", { class: "drift", "aria-hidden": "true" }, `${SIGNS.drift[0]} `), told(event), ` Hellinger distance ${number(event.shift.hellinger)}, stability index ${number(event.shift.psi)}.`)));
 }
 
@@ -61,5 +61,5 @@ export function shifts(events) {
 export function distances(rows) {
   const share = (value) => (value === undefined || value === null ? dash : percent(value));
   return table([["Signal"], ["Partition", "r"], ["Hellinger distance", "r"], ["Stability index", "r"], ["Missing", "r"], ["Unseen", "r"], ["Out of range", "r"]],
-    rows.slice(0, MOST_ROWS).map((one) => [one.model ? `predictions of ${one.model}` : one.signal, String(one.partition), number(one.hellinger), number(one.psi), share(one.missing), share(one.unseen), share(one.outside)]), "Distances from the reference");
+    rows.slice(0, MOST_ROWS).map((one) => [signalOf(one), String(one.partition), number(one.hellinger), number(one.psi), share(one.missing), share(one.unseen), share(one.outside)]), "Distances from the reference");
 }

@@ -1,14 +1,13 @@
 // What changed, and when: a row of marks for each signal that is watched, and every event as a row of a table.
 
 import { Shared } from "./chart.js";
-import { card, charts, marksOf, ranges, signs, table, together } from "./pages.js";
+import { charts, marksOf, signs, together } from "./pages.js";
+import { card, table, timed } from "./widgets.js";
 import { distances, shifts } from "./distributions.js";
-import { SIGNS, count, dash, h, moment, number, percent } from "./format.js";
+import { SIGNS, count, h, measured, moment, signalOf } from "./format.js";
 
 const FIRST_EVENTS = 25, OTHERS = ["assigned", "applied", "refused", "proposed"];
 const ROW = 24, NAMES = 210, NARROW = 130, NEAR = 7, MOST_ROWS = 40;
-
-const signalOf = (event) => (event.model ? `${event.signal === "prediction" ? "predictions" : "errors"} of ${event.model}` : event.signal);
 
 // Rows: errors of the champion, those of challengers, then features, the one that changed most often first.
 export function rowsOf(events) {
@@ -50,10 +49,8 @@ function watched({ detectors, features, distributions = [], on_drift: reaction }
 
 export function drift(app) {
   const shared = new Shared(), events = [];
-  const over = card("Over time", null, signs(app, shared, events, app.status.tiles.metric), ...charts(app, shared, ["score", "delay"]));
-  over.querySelector(".head").append(ranges(app));
+  const over = timed(app, "Over time", null, signs(app, shared, events, app.status.tiles.metric), ...charts(app, shared, ["score", "delay"]));
   const body = h("div"), lanes = h("div"), figures = h("div", { class: "figures" }), metric = app.status.tiles.metric;
-  const value = (event, it) => (it === undefined ? dash : event.shift || (event.signal === "error" && metric === "accuracy") ? percent(it) : number(it));
   const keys = h("span", { class: "legend" }, h("span", {}, h("span", { class: "key before" }), "before"), h("span", {}, h("span", { class: "key after" }), "after"));
   const both = card("Before and after", "shares of the values, of the newest shift of each", figures);
   both.querySelector(".head").append(keys);
@@ -73,7 +70,7 @@ export function drift(app) {
       kept.map((event) => {
         const [sign, kind, name] = SIGNS[event.kind] ?? ["●", "slate", event.kind];
         return [[h("span", { class: kind, "aria-hidden": "true" }, `${sign} `), event.times > 1 ? `${name}, in ${event.times} steps` : name], moment(event.time), String(event.partition), signalOf(event), event.detector,
-          value(event, event.before), value(event, event.after), count(event.n), count(event.offset)];
+          measured(event, event.before, metric), measured(event, event.after, metric), count(event.n), count(event.offset)];
       }), "Events of drift"));
     if (kept.length < shown.length) body.append(h("button", { type: "button", onclick: () => { whole = true; list(shown); } }, `Show all ${count(shown.length)}`));
     body.append(h("p", { class: "note" }, "Before: the mean since the drift before. After: the mean of the last 100 values. A trial's end: mean errors of the fresh and of the old model."));

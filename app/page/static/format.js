@@ -116,11 +116,16 @@ export const SIGNS = {
   proposed: ["☆", "change", "promotion proposed"],
 };
 
+export const signalOf = (event) => (event.model ? `${event.signal === "prediction" ? "predictions" : "errors"} of ${event.model}` : event.signal);
+
+// A value of what an event is about: of shares and of the errors of classes a percentage.
+export const measured = (event, value, metric, digits = 1) => (event.shift || (event.signal === "error" && metric === "accuracy") ? percent(value, digits) : number(value));
+
 export function worded(event, metric) {
   const near = percent(event.before ?? 0, 0) === percent(event.after ?? 0, 0) ? 1 : 0; // "7 % → 7 %" says nothing
-  const show = (value) => (value === undefined || value === null ? dash : event.shift || (event.signal === "error" && metric === "accuracy") ? percent(value, near) : number(value));
+  const show = (value) => measured(event, value, metric, near);
   const values = event.before !== undefined && event.after !== undefined ? `, ${show(event.before)} → ${show(event.after)}` : "";
-  const of = event.model ? `${event.signal === "prediction" ? "predictions" : "errors"} of ${event.model}` : event.signal;
+  const of = signalOf(event);
   if (event.shift) return `${event.detector}: ${of} are distributed otherwise${values}`;
   switch (event.kind) {
     case "assigned": return `partition ${event.partition} given to ${event.worker}`;

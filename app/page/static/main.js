@@ -4,7 +4,8 @@ import { ago, count, h, moment, percent, pieces, score } from "./format.js";
 import { predictions } from "./predictions.js";
 import { deadletters } from "./deadletters.js";
 import { drift } from "./drift.js";
-import { happened, models, overview, partitions, rangeOf } from "./pages.js";
+import { happened, models, overview, partitions } from "./pages.js";
+import { rangeOf } from "./widgets.js";
 
 const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["predictions", "Predictions", predictions], ["timeline", "Timeline", happened]];
 const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, STEPS = 150, AGAIN_MS = 4_000, LEAST_MS = 60_000;

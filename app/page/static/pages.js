@@ -4,27 +4,14 @@ import { Chart, Shared } from "./chart.js";
 import { steering } from "./actions.js";
 import { comparison } from "./comparison.js";
 import { River } from "./tree.js";
+import { card, table, timed } from "./widgets.js";
 import { SIGNS, ago, bytes, colour, count, dash, h, moment, number, percent, pieces, score, span, style, ticked, worded } from "./format.js";
 
-const RANGES = [["15m", 900e3, "15 m"], ["1h", 3600e3, "1 h"], ["6h", 6 * 3600e3, "6 h"], ["24h", 86400e3, "24 h"], ["7d", 7 * 86400e3, "7 d"]];
-export const rangeOf = (name) => (RANGES.find(([each]) => each === name) ?? RANGES[1])[1];
 const MARKED = { drift: ["--bad"], reset: ["--bad"], "replace-started": ["--bad"], replaced: ["--news", [4, 3]] };
 
 const AGAIN = ["improvement", "warning"], AGAIN_MS = 60_000;
 
-export const card = (title, note, ...content) => h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, title), note ? h("span", { class: "note" }, note) : null), ...content);
 const metricName = (metric) => ({ accuracy: "Accuracy", auroc: "AUROC" }[metric] ?? "Mean absolute error");
-
-export function table(heads, rows, caption) {
-  const cell = (content, i) => {
-    const attributes = { class: heads[i][1] ?? null };
-    return i === 0 ? h("th", { scope: "row" }, content) : h("td", attributes, content);
-  };
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { class: "unseen" }, caption),
-      h("thead", {}, h("tr", {}, heads.map(([name, kind]) => h("th", { scope: "col", class: kind ?? null }, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell))))));
-}
 
 function modelKey(roles, role) {
   const { colour: shown, dash: dashes } = style(Math.max(0, roles.indexOf(role)));
@@ -57,11 +44,6 @@ function timeline(events, now, metric, n) {
       h("span", {}, worded(event, metric), event.times > 1 ? `, in ${event.times} steps` : "", event.kind === "assigned" ? null : h("span", { class: "note" }, ` · partition ${event.partition}`)),
       h("span", { class: "when", title: moment(event.time, 0) }, ago(event.time, now)));
   }));
-}
-
-export function ranges(app) {
-  return h("div", { class: "choice", role: "group", "aria-label": "Range of time" }, RANGES.map(([name, , label]) =>
-    h("button", { type: "button", "aria-pressed": String(app.range === name), onclick: () => app.go({ range: name, to: null }) }, label)));
 }
 
 // Challengers and what got better have their place in the timeline: lines in the charts are what got worse.
@@ -209,8 +191,7 @@ export function overview(app) {
   const [said, sayIt] = verdict(app), [figures, setFigures] = tiles(app);
   const [models, setModels] = modelTable(app, true), [parts, setParts] = partitionTable(app, true);
   const newest = h("div"), events = [];
-  const over = card("Over time", null, signs(app, shared, events, app.status.tiles.metric), ...charts(app, shared, ["score", "rate", "lag", "latency"]));
-  over.querySelector(".head").append(ranges(app));
+  const over = timed(app, "Over time", null, signs(app, shared, events, app.status.tiles.metric), ...charts(app, shared, ["score", "rate", "lag", "latency"]));
   const link = (title, tab) => h("a", { href: app.link({ tab }), onclick: (event) => app.follow(event) }, title);
   const halves = [card("", null, models), card("", null, parts)];
   halves[0].querySelector("h2").append(link("Models", "models"));
@@ -238,8 +219,7 @@ export function overview(app) {
 export function models(app) {
   const shared = new Shared();
   const [rows, setRows] = modelTable(app, false);
-  const over = card("Over time", null, ...charts(app, shared, ["score", ...(app.status.tiles.metric === "accuracy" ? ["doubt"] : []), "nodes"]));
-  over.querySelector(".head").append(ranges(app));
+  const over = timed(app, "Over time", null, ...charts(app, shared, ["score", ...(app.status.tiles.metric === "accuracy" ? ["doubt"] : []), "nodes"]));
   const body = h("div"), note = h("span", { class: "note" }), steer = steering(app), beside = comparison(app);
   const role = h("select", { "aria-label": "Model", onchange: () => app.go({ model: role.value }) });
   role.append(...app.status.models.map((model) => h("option", { value: model.role, selected: model.role === app.model }, model.role)));
@@ -306,14 +286,12 @@ export function models(app) {
 export function partitions(app) {
   const shared = new Shared();
   const [rows, setRows] = partitionTable(app, false);
-  const over = card("Over time", app.partition === null ? "all partitions together" : `partition ${app.partition}`, ...charts(app, shared, ["rate", "lag", "waiting", "delay", "latency"]));
-  over.querySelector(".head").append(ranges(app));
+  const over = timed(app, "Over time", app.partition === null ? "all partitions together" : `partition ${app.partition}`, ...charts(app, shared, ["rate", "lag", "waiting", "delay", "latency"]));
   return { elements: [card("Partitions", null, rows), over], update: setRows, history: (found, all) => shared.set(found, marksOf(all)) };
 }
 
 export function happened(app) {
   const body = h("div");
-  const whole = card("Timeline", null, body);
-  whole.querySelector(".head").append(ranges(app));
+  const whole = timed(app, "Timeline", null, body);
   return { elements: [whole], update() {}, history: (_, all) => body.replaceChildren(timeline(all, Date.now(), app.status.tiles.metric, 500)) };
 }

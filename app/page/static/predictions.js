@@ -1,6 +1,6 @@
 // Looks a prediction up by its id. Everything here is text of strangers, and becomes text nodes alone.
 
-import { card, table } from "./pages.js";
+import { card, table } from "./widgets.js";
 import { lines } from "./lines.js";
 import { ago, count, dash, h, moment, number, percent } from "./format.js";
 

@@ -1,0 +1,43 @@
+// What pages are made of: cards, tables, fields, dialogs, and the range of time that charts show.
+
+import { h } from "./format.js";
+
+const RANGES = [["15m", 900e3, "15 m"], ["1h", 3600e3, "1 h"], ["6h", 6 * 3600e3, "6 h"], ["24h", 86400e3, "24 h"], ["7d", 7 * 86400e3, "7 d"]];
+export const rangeOf = (name) => (RANGES.find(([each]) => each === name) ?? RANGES[1])[1];
+
+export const card = (title, note, ...content) => h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, title), note ? h("span", { class: "note" }, note) : null), ...content);
+
+// A card whose content is of the range of time that is chosen in its head.
+export function timed(app, title, note, ...content) {
+  const whole = card(title, note, ...content);
+  whole.querySelector(".head").append(ranges(app));
+  return whole;
+}
+
+function ranges(app) {
+  return h("div", { class: "choice", role: "group", "aria-label": "Range of time" }, RANGES.map(([name, , label]) =>
+    h("button", { type: "button", "aria-pressed": String(app.range === name), onclick: () => app.go({ range: name, to: null }) }, label)));
+}
+
+export function table(heads, rows, caption) {
+  const cell = (content, i) => {
+    const attributes = { class: heads[i][1] ?? null };
+    return i === 0 ? h("th", { scope: "row" }, content) : h("td", attributes, content);
+  };
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    h("table", {}, h("caption", { class: "unseen" }, caption),
+      h("thead", {}, h("tr", {}, heads.map(([name, kind]) => h("th", { scope: "col", class: kind ?? null }, name)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell))))));
+}
+
+export function field(label, attributes) {
+  const input = h("input", attributes);
+  return [h("label", { class: "field" }, label, input), input];
+}
+
+export function dialogOf(title, ...content) {
+  const dialog = h("dialog", { "aria-labelledby": "asked", onclose: () => dialog.remove() }, h("h2", { id: "asked" }, title), ...content);
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
