@@ -96,7 +96,7 @@ def test_predictions_are_joined_and_split(task, challengers):
 
 
 @given(st.integers(0, 10**6), st.integers(0, 6), st.booleans(), st.sampled_from([None, ["one"], ["one", "two"]]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilities, challengers):
     rng = np.random.default_rng(seed)
     spec = build({**STREAM, "codec": "arrow"}, "s")

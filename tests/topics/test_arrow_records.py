@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from riparian.app.errors import SpecError
 from riparian.app.stream_file.spec import build
 from riparian.topics.formats import arrow_messages
-from riparian.topics.formats.arrow import ArrowCodec, Table
+from riparian.topics.formats.arrow import ArrowCodec
 from riparian.topics.formats.arrow_messages import _Table, sound_batch, weigh
 from riparian.topics.formats.json import JsonCodec
 from riparian.topics.places import BITS, place_of
@@ -26,7 +26,7 @@ from riparian.topics.records import RawBatch, Unread
 from tests.topics.arrow_records import MARKED, SPEC, STREAM, big_endian, decoded, raw, rows, stream, table
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 60),
@@ -377,56 +377,11 @@ def test_words_that_are_added_again_and_again_are_bounded(monkeypatch):
         weigh(value)
 
 
-def mutated(value, rng):
-    """Bytes changed, cut, repeated or put elsewhere; most often numbers in the metadata."""
-    data = bytearray(value)
-    for _ in range(int(rng.integers(1, 6))):
-        at = int(rng.integers(len(data))) if rng.random() < 0.6 else int(rng.integers(min(900, len(data))))
-        kind = rng.integers(5)
-        if kind == 0:
-            data[at] = int(rng.integers(256))
-        elif kind == 1:
-            data[at] ^= 1 << int(rng.integers(8))
-        elif kind == 2:
-            width = [1, 2, 4, 8][rng.integers(4)]
-            number = int(rng.choice([0, 1, 255, 2**15, 2**31 - 1, 2**31, 2**63 - 1, 2**64 - 1, 2**40]))
-            data[at : at + width] = (number % (1 << 8 * width)).to_bytes(width, "little")
-        elif kind == 3:
-            del data[at : at + int(rng.integers(1, 20))]
-        else:
-            data[at:at] = data[max(0, at - 16) : at]
-        if not data:
-            return b"\0"
-    return bytes(data)
-
-
 def test_names_that_are_no_text_are_one_dead_letter():
     value = stream(table(rows(3, 1)).append_column("unmapped", pa.array([1.0, 2.0, 3.0])))
     reason, detail = said(value.replace(b"unmapped", b"unm\xb7pped"))
     assert reason == "malformed"
     assert "utf-8" in detail
-
-
-def test_mutated_batches_never_raise_and_give_one_answer():
-    rng = np.random.default_rng(7)
-    codec = ArrowCodec(SPEC.mapping())
-    values = [stream(table(rows(n, n)), batches) for n, batches in ((1, 1), (9, 2), (40, 3))]
-    read = refused = 0
-    for _ in range(1500):
-        value = mutated(values[rng.integers(3)], rng)
-        batch = raw([value], codec)
-        known, classes = SPEC.vocabularies(), SPEC.class_vocabulary()
-        found = codec.decode_features(batch, known, classes)
-        read += isinstance(batch.values[0], Table) and batch.values[0].refused is None
-        refused += len(batch) == len(found.rejected) == 1
-        again = raw([value], codec)
-        assert decoded(codec, again, cuts=range(1, len(again))) == decoded(codec, raw([value], codec))
-        for one in found.rejected:
-            made = batch.values[one.position]
-            if isinstance(made, Table):
-                assert made.one(batch.offsets[one.position])
-    assert read > 40
-    assert refused > 300
 
 
 @pytest.mark.parametrize(
