@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2, json_format
 from riparian.topics import records as r
 from riparian.topics.codecs import CODECS, JsonCodec
 from riparian.topics.formats.avro_types import whole
-from riparian.topics.formats.protobuf_predictions import PREDICTION
+from riparian.topics.formats.protobuf_predictions import schemas_of
 from riparian.topics.formats.protobuf_types import Messages, class_of, head_of
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.schemas import PROTOBUF, Schema, Schemas, UnusableError, Written
@@ -394,7 +394,7 @@ def test_half_a_character_in_a_text_is_no_schema() -> None:
 def test_the_bytes_of_a_prediction() -> None:
     """Other programs read these bytes, and nothing of the schema may change."""
     schemas = Schemas()
-    schemas.written["predictions"] = Written(77, PREDICTION)
+    schemas.written["predictions"] = Written(77, schemas_of()[0])
     spec = spec_of()
     codec, classes = CODECS["protobuf"](spec.mapping(), schemas), spec.class_vocabulary()
     assert classes is not None

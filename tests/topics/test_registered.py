@@ -130,16 +130,16 @@ def read_protobuf(value: bytes, more: int = 0, further: tuple[str, ...] = ()) ->
 KITS = {
     "avro": Kit(
         Schema(AVRO, json.dumps(ROW)), as_avro, Schema(JSON, "{}"), [b"\xff" * 4, b"\2"], r.MALFORMED,
-        avro_predictions.PREDICTION, read_avro,
+        avro_predictions.schemas_of()[0], read_avro,
     ),
     "json-schema": Kit(
         Schema(JSON, json.dumps(DRAFT_ROW)), plain, Schema(AVRO, '"string"'), [b"{", b"", b"[]x"], r.NOT_JSON,
-        json_schema.PREDICTION, read_json,
+        json_schema.schemas_of()[0], read_json,
     ),
     "protobuf": Kit(
         Schema(PROTOBUF, PROTO_ROW), as_protobuf, Schema(AVRO, '"string"'),
         [b"", b"\0\xff", b"\0\x0a\5ab", b"\2\2\x0a\0", b"\4\0", b"\xff" * 30, b"\1", b"\0\x0b"], r.MALFORMED,
-        protobuf_predictions.PREDICTION, read_protobuf,
+        protobuf_predictions.schemas_of()[0], read_protobuf,
     ),
 }  # fmt: skip
 

@@ -34,7 +34,7 @@ class AvroCodec(RegisteredCodec):
         self._readers = features, LabelReader(values, schemas, way)
         super().__init__(mapping, schemas, *self._readers)
         self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
-        self.encode_predictions = PredictionWriter(schemas, mapping.further).write
+        self.encode_predictions = PredictionWriter(schemas).write
         predictions = PredictionReader(schemas, mapping.further)
         self.read_place, self.read_prediction = predictions.place, predictions.read
 

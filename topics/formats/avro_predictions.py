@@ -10,15 +10,15 @@ regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from struct import Struct
-from typing import Any
+from typing import Any, ClassVar
 
 from riparian.topics.formats import avro_types
 from riparian.topics.formats.avro_types import MalformedError, whole
-from riparian.topics.formats.binary_predictions import BinaryWriter, Shares
-from riparian.topics.formats.framing import ID_BYTES, head_of
+from riparian.topics.formats.binary_predictions import BESIDES, BinaryWriter, Encode, Shares, shares_between
+from riparian.topics.formats.framing import head_of
 from riparian.topics.formats.registered import FURTHER, Predictions
 from riparian.topics.records import place_type
 from riparian.topics.schemas import AVRO, Key, Schema, Schemas
@@ -85,8 +85,6 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     return one, two, three, four
 
 
-PREDICTION, SAYING_MORE, SAYING_WHY, SAYING_ALERTS = schemas_of()
-BESIDES = ("lower", "upper", "set", "reasons", "alert")
 _NULL = b"\0"
 _double = Struct("<d").pack
 
@@ -107,53 +105,36 @@ def scalar(value: Scalar | None) -> bytes:
     return _NULL if value is None else b"\x08" + text(value)
 
 
+def _end(value: float | None) -> bytes:
+    """Of an interval."""
+    return _NULL if value is None or math.isnan(value) else b"\2" + _double(value)
+
+
+def _listed(items: Sequence[bytes]) -> bytes:
+    """A list or a map that is there; null where it would be empty."""
+    return b"".join((b"\2", whole(len(items)), *items, _NULL)) if items else _NULL
+
+
 class PredictionWriter(BinaryWriter):
     """Writes predictions as Avro."""
 
     nothing = _NULL
-    unsaid = _NULL * 3
-    answer = staticmethod(scalar)
-
-    def id(self, text: str) -> bytes:
-        return self.model(text)
-
-    def model(self, name: str) -> bytes:
-        return text(name)
-
-    def place(self, offset: int, label_offset: int) -> bytes:
-        return whole(offset) + whole(label_offset)
-
-    def further_place(self, name: str, offset: int) -> bytes:
-        return whole(offset)
+    encode: ClassVar[dict[str, Encode]] = {
+        **dict.fromkeys(("offset", "label_offset", *FURTHER), whole),
+        **dict.fromkeys(("id", "model"), text),
+        **dict.fromkeys(("y", "alert"), scalar),
+        **dict.fromkeys(("lower", "upper"), _end),
+        "set": lambda classes: _listed(list(map(scalar, classes or ()))),
+        "reasons": lambda found: _listed([text(name) + _double(value) for name, value in (found or {}).items()]),
+    }
 
     def shares(self, names: Sequence[str]) -> Shares:
         before = list(map(text, names))
         before[0] = b"\2" + whole(len(names)) + before[0]
-        return Shares(before, _NULL)
+        return shares_between(before, _NULL)
 
-    def challengers(self, names: Sequence[str], said: Sequence[tuple[bytes, bytes]]) -> bytes:
-        parts = [text(name) + y + p for name, (y, p) in zip(names, said, strict=True)]
-        return b"".join((b"\2", whole(len(names)), *parts, _NULL))
-
-    def challenger_alert(self, said: bool | None) -> bytes:
-        return scalar(said)
-
-    def interval(self, lower: float, upper: float) -> bytes:
-        ends = (_NULL if math.isnan(end) else b"\2" + _double(end) for end in (lower, upper))
-        return b"".join((*ends, _NULL))
-
-    def set(self, answers: Sequence[bytes]) -> bytes:
-        listed = b"".join((b"\2", whole(len(answers)), *answers, _NULL)) if answers else _NULL
-        return _NULL + _NULL + listed
-
-    def reasons(self, found: Mapping[str, float] | None) -> bytes:
-        if not found:
-            return _NULL
-        parts = (text(name) + _double(value) for name, value in found.items())
-        return b"".join((b"\2", whole(len(found)), *parts, _NULL))
-
-    def alert(self, said: bool | None) -> bytes:
-        return _NULL * 4 + scalar(said)  # no interval, no set and no reasons
+    def challengers(self, names: Sequence[str], opinions: Sequence[bytes]) -> bytes:
+        return _listed([text(name) + said for name, said in zip(names, opinions, strict=True)])
 
 
 class PredictionReader:
@@ -165,20 +146,8 @@ class PredictionReader:
 
     def place(self, value: bytes | None) -> Any:
         """Where a prediction record stands."""
-        value = value or b""
-        found, written = head_of(value), self._schemas.written.get("predictions")
-        if found is None or written is None or found.key != written.id:
-            self.read(value)  # of another schema, or no prediction at all
-        try:
-            offset, p = avro_types.long(value, ID_BYTES if found is None else found.start)
-            label_offset, p = avro_types.long(value, p)
-            more = []
-            for _ in self._further:
-                one, p = avro_types.long(value, p)
-                more.append(one)
-        except IndexError:
-            raise ValueError("it ends too early") from None
-        return self._place(offset, label_offset, 0, 0, *more)
+        record = self.read(value)
+        return self._place(record["offset"], record["label_offset"], 0, 0, *[record[name] for name in self._further])
 
     def read(self, value: bytes | None) -> dict[str, Any]:
         """All fields of a prediction record."""

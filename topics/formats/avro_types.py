@@ -63,7 +63,11 @@ def long(v: bytes, p: int) -> tuple[int, int]:
 
 def whole(n: int) -> bytes:
     """A whole number of 64 bits as Avro writes it."""
-    n = (n << 1) ^ (n >> 63)
+    return varint((n << 1) ^ (n >> 63))
+
+
+def varint(n: int) -> bytes:
+    """A number that is not below 0, seven bits a byte, the lowest first."""
     if n < 128:
         return n.to_bytes(1, "big")
     made = bytearray()

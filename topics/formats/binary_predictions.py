@@ -1,13 +1,14 @@
 """Writes predictions in a binary format, by the schema of the registry that they have.
 
-A format says how a text, an answer and a map of probabilities look (`BinaryWriter`'s methods). Which rows have which,
-and what is left out of a record that Kafka might refuse, is the same for all.
+A format says how the value of each field looks (`BinaryWriter.encode`). Which rows have which fields, and what is left
+out of a record that Kafka might refuse, is the same for all.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from struct import Struct
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,145 +19,112 @@ from riparian.topics.names import CHAMPION
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Floats
 from riparian.topics.schemas import Schemas
-from riparian.topics.vocabulary import Scalar, Vocabulary
+
+BESIDES = ("lower", "upper", "set", "reasons", "alert")  # fields that are there where they are asked for
+
+Encode = Callable[[Any], bytes]
+Shares = Callable[[Floats], list[bytes]]
 
 
-class Shares:
-    """Writes the probabilities of classes. before : what stands before each number. after : behind the last one."""
+def shares_between(before: Sequence[bytes], after: bytes = b"") -> Shares:
+    """Writes the probabilities of classes, (n, k) p -> a record's bytes each. before : what stands before each number.
+    after : behind the last one."""
+    form = "".join(f"{len(one)}sd" for one in before)
+    pack = Struct(f"<{form}{len(after)}s").pack
 
-    def __init__(self, before: Sequence[bytes], after: bytes = b"") -> None:
-        self._before, self._after = before, after
-        form = "".join(f"{len(one)}sd" for one in before)
-        self._pack = Struct(f"<{form}{len(after)}s").pack
-
-    def write(self, p: Floats) -> list[bytes]:
-        """(n, k) p -> a record's bytes each."""
+    def write(p: Floats) -> list[bytes]:
         columns: list[Iterable[Any]] = []
-        for one, column in zip(self._before, p.T.tolist(), strict=True):
+        for one, column in zip(before, p.T.tolist(), strict=True):
             columns += [repeat(one), column]
-        return list(map(self._pack, *columns, repeat(self._after)))
+        return list(map(pack, *columns, repeat(after)))
+
+    return write
 
 
 class BinaryWriter:
-    """Writes predictions by the schema that `schemas.written` names. further : `Mapping.further`, of whose logs the
-    schema has a place each.
+    """Writes predictions by the schema that `schemas.written` names.
 
-    A format has `nothing`, which stands for no answer, no probabilities and no challengers, and the methods that raise
-    NotImplementedError here.
+    A format has what stands behind the id of the schema (`head`), and for no answer, no probabilities and no
+    challengers (`nothing`); and what writes the value of each field by its name in JSON (`encode`), None where nothing
+    is said: of y, of each class in "set", and of each pair of a feature and a number in "reasons", too.
     """
 
+    head = b""
     nothing = b""
-    unsaid = b""  # stands for no interval and no set, before reasons
+    encode: ClassVar[Mapping[str, Encode]]
 
-    def __init__(self, schemas: Schemas, further: tuple[str, ...] = ()) -> None:
-        self._schemas, self.further = schemas, further
+    def __init__(self, schemas: Schemas) -> None:
+        self._schemas = schemas
         self._shares: tuple[tuple[str, ...], Shares] | None = None
-
-    def place(self, offset: int, label_offset: int) -> bytes:
-        raise NotImplementedError
-
-    def further_place(self, name: str, offset: int) -> bytes:
-        """The next offset of a further log, behind `place`."""
-        raise NotImplementedError
-
-    def id(self, text: str) -> bytes:
-        raise NotImplementedError
-
-    def model(self, name: str) -> bytes:
-        raise NotImplementedError
-
-    def answer(self, value: Scalar | None) -> bytes:
-        """y."""
-        raise NotImplementedError
 
     def shares(self, names: Sequence[str]) -> Shares:
         """What writes p, of classes with these names."""
         raise NotImplementedError
 
-    def challengers(self, names: Sequence[str], said: Sequence[tuple[bytes, bytes]]) -> bytes:
-        """Of one record. said : y and p of each of them."""
+    def challengers(self, names: Sequence[str], opinions: Sequence[bytes]) -> bytes:
+        """Of one record. opinions : what each of them says: y, p, and whether its score is an alert."""
         raise NotImplementedError
 
-    def challenger_alert(self, said: bool | None) -> bytes:
-        """Whether a challenger's score is an alert, behind its p."""
-        raise NotImplementedError
-
-    def interval(self, lower: float, upper: float) -> bytes:
-        """NaN where nothing is said."""
-        raise NotImplementedError
-
-    def set(self, answers: Sequence[bytes]) -> bytes:
-        """Of classes as `answer` writes them; none where nothing is said."""
-        raise NotImplementedError
-
-    def reasons(self, found: Mapping[str, float] | None) -> bytes:
-        """Name of a feature -> what it added."""
-        raise NotImplementedError
-
-    def alert(self, said: bool | None) -> bytes:
-        """Whether a score is an alert, behind what else may be said; None where nothing is decided."""
-        raise NotImplementedError
-
-    def write(self, columns: PredictionColumns) -> list[bytes]:
-        """One record an id, as in `Codec`. columns.further : of the logs of `self.further`, no others."""
-        p, classes, probabilities, challengers = columns.p, columns.classes, columns.probabilities, columns.challengers
-        further, told = columns.further or {}, columns.decided or {}
-        assert tuple(further) == self.further
-        before, name = written_by(self._schemas, "predictions")[0], self.model(columns.model)
-        says_alerts = classes is None and CHAMPION in told
-        y, shares = self._outputs(p, classes, probabilities, told.get(CHAMPION))
-        others: Iterable[bytes] = repeat(self.nothing)
-        if challengers:
-            each = []
-            for role, out in challengers.items():
-                own, part = self._outputs(out, classes, probabilities, told.get(role))
-                if says_alerts:
-                    part = map(bytes.__add__, part, map(self.challenger_alert, alerts(out, told.get(role))))
-                each.append(zip(own, part, strict=False))
-            names = tuple(challengers)
-            others = [self.challengers(names, said) for _, *said in zip(columns.ids, *each, strict=False)]
-        places = map(self.place, map(int, columns.offsets), map(int, columns.label_offsets))
-        for role, found in further.items():
-            places = map(bytes.__add__, places, map(self.further_place, repeat(role), map(int, found)))
-        more = self._more(columns.said, classes, columns.reasons)
-        if says_alerts:
-            more = map(self.alert, alerts(p, told[CHAMPION]))
-        rows = zip(places, columns.ids, y, shares, others, more, strict=False)
-        made = [
-            b"".join((before, at, self.id(one), name, answer, share, other, more))
-            for at, one, answer, share, other, more in rows
+    def write(self, given: PredictionColumns) -> list[bytes]:
+        """One record an id, as in `Codec`. Fields come in the order of the schema."""
+        encode, decided = self.encode, given.decided or {}
+        has_alerts = given.classes is None and CHAMPION in decided
+        opinion = partial(self._opinion, given)
+        before = written_by(self._schemas, "predictions")[0] + self.head
+        places = {"offset": given.offsets, "label_offset": given.label_offsets, **(given.further or {})}
+        columns: list[Iterable[bytes]] = [
+            repeat(before),
+            *(map(encode[name], map(int, found)) for name, found in places.items()),
+            map(encode["id"], given.ids),
+            repeat(encode["model"](given.model)),
+            *opinion(given.p, decided.get(CHAMPION)),
         ]
-        long = probabilities or (columns.said is not None and columns.said.any())
-        if long and classes is not None and max(map(len, made), default=0) > MAX_BYTES:
+        if given.challengers:
+            each = []
+            for role, out in given.challengers.items():
+                parts = opinion(out, decided.get(role))
+                marks = (map(encode["alert"], alerts(out, decided.get(role))),) if has_alerts else ()
+                each.append(map(b"".join, zip(*parts, *marks, strict=False)))
+            columns.append(map(partial(self.challengers, tuple(given.challengers)), zip(*each, strict=False)))
+        else:
+            columns.append(repeat(self.nothing))
+        columns += (map(encode[name], found) for name, found in _besides(given, has_alerts).items())
+        made = list(map(b"".join, zip(*columns, strict=False)))
+        long = given.probabilities or (given.said is not None and given.said.any())
+        if long and given.classes is not None and max(map(len, made), default=0) > MAX_BYTES:
             large = [i for i, value in enumerate(made) if len(value) > MAX_BYTES]
-            few = columns.take(large)
+            few = given.take(large)
             silent = None if few.said is None else np.zeros_like(few.said)
             for i, value in zip(large, self.write(few._replace(probabilities=False, said=silent)), strict=True):
                 made[i] = value
         return made
 
-    def _outputs(
-        self, out: Floats, classes: Vocabulary | None, probabilities: bool, decided: Floats | None = None
+    def _opinion(
+        self, given: PredictionColumns, out: Floats, decided: Floats | None
     ) -> tuple[Iterable[bytes], Iterable[bytes]]:
         """The y and the p of each row."""
+        classes, answer = given.classes, self.encode["y"]
         if classes is None:
-            return list(map(self.answer, out[:, 0].tolist())), repeat(self.nothing)
-        k = min(out.shape[1], len(classes))
-        shares = self._named(tuple(classes.texts[:k])).write if probabilities and k else None
-        return opinions(out, list(map(self.answer, classes.values[:k])), shares, self.nothing, self.nothing, decided)
+            return map(answer, out[:, 0].tolist()), repeat(self.nothing)
+        names = tuple(classes.texts[: out.shape[1]])
+        shares = None
+        if given.probabilities and names:
+            if self._shares is None or self._shares[0] != names:
+                self._shares = names, self.shares(names)
+            shares = self._shares[1]
+        return opinions(out, list(map(answer, classes.values)), shares, self.nothing, self.nothing, decided)
 
-    def _more(self, said: Floats | None, classes: Vocabulary | None, reasons: Sequence[Any] | None) -> Iterable[bytes]:
-        """The interval or the set of each row, and its reasons."""
-        if reasons is not None:
-            before = repeat(self.unsaid) if said is None else self._more(said, classes, None)
-            return map(bytes.__add__, before, map(self.reasons, reasons))
-        if said is None:
-            return repeat(b"")
-        if classes is None:
-            return map(self.interval, *said.T.tolist())
-        return map(self.set, members(said, list(map(self.answer, classes.values))))
 
-    def _named(self, names: tuple[str, ...]) -> Shares:
-        if self._shares is None or self._shares[0] != names:
-            self._shares = names, self.shares(names)
-        return self._shares[1]
+def _besides(given: PredictionColumns, has_alerts: bool) -> dict[str, Iterable[Any]]:
+    """What is said besides, by field: all that stands before the last field that is asked for, as in the schemas."""
+    found: dict[str, Iterable[Any]] = {}
+    if given.said is not None and given.classes is None:
+        found = dict(zip(("lower", "upper"), given.said.T.tolist(), strict=True))
+    elif given.said is not None and given.classes is not None:
+        found = {"set": members(given.said, given.classes.values)}
+    if given.reasons is not None:
+        found["reasons"] = given.reasons
+    if has_alerts:
+        found["alert"] = alerts(given.p, (given.decided or {})[CHAMPION])
+    n = 5 if has_alerts else 4 if given.reasons is not None else 3 if found else 0
+    return {name: found.get(name, repeat(None)) for name in BESIDES[:n]}

@@ -69,8 +69,6 @@ def _schema(properties: dict[str, Any]) -> Schema:
     return Schema(JSON, json.dumps(content))
 
 
-PREDICTION, SAYING_MORE, SAYING_WHY, SAYING_ALERTS = schemas_of()
-
 _OF_FEATURES = ("missing", "numbers", "feature")
 
 

@@ -37,7 +37,7 @@ class ProtobufCodec(RegisteredCodec):
             LabelReader(values, schemas, labels),
         )
         self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
-        self.encode_predictions = PredictionWriter(schemas, mapping.further).write
+        self.encode_predictions = PredictionWriter(schemas).write
         predictions = PredictionReader(mapping.further)
         self.read_place, self.read_prediction = predictions.place, predictions.read
 

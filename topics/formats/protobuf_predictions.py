@@ -7,15 +7,15 @@ are; protobuf reads them back.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from struct import Struct
-from typing import Any
+from typing import Any, ClassVar
 
 from google.protobuf.message import DecodeError
 
-from riparian.topics.formats.avro_types import MalformedError
-from riparian.topics.formats.binary_predictions import BinaryWriter, Shares
+from riparian.topics.formats.avro_types import MalformedError, varint
+from riparian.topics.formats.binary_predictions import BinaryWriter, Encode, Shares, shares_between
 from riparian.topics.formats.framing import body_of
 from riparian.topics.formats.protobuf_types import Messages, class_of, indexes_at
 from riparian.topics.formats.registered import FURTHER, Predictions
@@ -97,21 +97,12 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     return one, two, three, four
 
 
-PREDICTION, SAYING_MORE, SAYING_WHY, SAYING_ALERTS = schemas_of()
-_double = Struct("<d").pack
+_pack = Struct("<d").pack
 
 
 def _whole(n: int) -> bytes:
     """A whole number of 64 bits as Protobuf writes it."""
-    n &= 2**64 - 1
-    if n < 128:
-        return n.to_bytes(1, "big")
-    made = bytearray()
-    while n > 127:
-        made.append(n & 127 | 128)
-        n >>= 7
-    made.append(n)
-    return bytes(made)
+    return varint(n & 2**64 - 1)
 
 
 def _field(number: int, data: bytes) -> bytes:
@@ -119,53 +110,56 @@ def _field(number: int, data: bytes) -> bytes:
     return bytes((number << 3 | 2,)) + _whole(len(data)) + data
 
 
+def _number(number: int) -> Encode:
+    """Writes a whole number into a field."""
+    tag = _whole(number << 3)
+    return lambda value: tag + _whole(value)
+
+
+def _double(number: int) -> Encode:
+    """Writes a float into a field, which is left out where it is none."""
+    tag = _whole(number << 3 | 1)
+    return lambda value: tag + _pack(value) if value is not None and math.isfinite(value) else b""
+
+
+def _text(number: int) -> Encode:
+    """Writes a text into a field."""
+    return lambda value: _field(number, value.encode())
+
+
+def _answer(value: Scalar | None) -> bytes:
+    """A member of y."""
+    if isinstance(value, bool):
+        return b"\x28\1" if value else b"\x28\0"
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return b"\x30" + _whole(value)
+    if isinstance(value, float):
+        return _ANSWER(value)
+    return b"" if value is None else _field(8, str(value).encode())
+
+
+_ANSWER, _name, _value = _double(7), _text(1), _double(2)
+
+
 class PredictionWriter(BinaryWriter):
     """Writes predictions as Protobuf."""
 
-    def place(self, offset: int, label_offset: int) -> bytes:
-        return b"\0\x08" + _whole(offset) + b"\x10" + _whole(label_offset)
-
-    def further_place(self, name: str, offset: int) -> bytes:
-        return bytes((_NUMBERS[name] << 3,)) + _whole(offset)
-
-    def id(self, text: str) -> bytes:
-        return _field(3, text.encode())
-
-    def model(self, name: str) -> bytes:
-        return _field(4, name.encode())
-
-    def answer(self, value: Scalar | None) -> bytes:
-        if isinstance(value, bool):
-            return b"\x28\1" if value else b"\x28\0"
-        if isinstance(value, int) and -(2**63) <= value < 2**63:
-            return b"\x30" + _whole(value)
-        if isinstance(value, float):
-            return b"\x39" + _double(value) if math.isfinite(value) else self.nothing
-        return self.nothing if value is None else _field(8, str(value).encode())
+    head = b"\0"  # the first message of the schema
+    encode: ClassVar[dict[str, Encode]] = {
+        "offset": _number(1), "label_offset": _number(2), **{name: _number(i) for name, i in _NUMBERS.items()},
+        "id": _text(3), "model": _text(4), "y": _answer, "lower": _double(11), "upper": _double(12),
+        "set": lambda classes: b"".join(_field(13, _answer(one)) for one in classes or ()),
+        "reasons": lambda found: b"".join(_field(14, _name(one) + _value(x)) for one, x in (found or {}).items()),
+        "alert": lambda alert: b"" if alert is None else _number(16)(alert),
+    }  # fmt: skip
 
     def shares(self, names: Sequence[str]) -> Shares:
-        entries = [_field(9, _field(1, name.encode()) + b"\x11" + bytes(8)) for name in names]
-        return Shares([entry[:-8] for entry in entries])
+        entries = [_field(9, _name(name) + _value(0.0)) for name in names]
+        return shares_between([entry[:-8] for entry in entries])
 
-    def challengers(self, names: Sequence[str], said: Sequence[tuple[bytes, bytes]]) -> bytes:
-        parts = zip(names, said, strict=True)
-        return b"".join(_field(10, _field(1, name.encode()) + _field(2, y + p)) for name, (y, p) in parts)
-
-    def challenger_alert(self, said: bool | None) -> bytes:
-        return self.alert(said)
-
-    def interval(self, lower: float, upper: float) -> bytes:
-        return self.nothing if math.isnan(lower) else b"\x59" + _double(lower) + b"\x61" + _double(upper)
-
-    def set(self, answers: Sequence[bytes]) -> bytes:
-        return b"".join(_field(13, answer) for answer in answers)
-
-    def reasons(self, found: Mapping[str, float] | None) -> bytes:
-        parts = (_field(1, name.encode()) + b"\x11" + _double(value) for name, value in (found or {}).items())
-        return b"".join(_field(14, part) for part in parts)
-
-    def alert(self, said: bool | None) -> bytes:
-        return self.nothing if said is None else b"\x80\1\1" if said else b"\x80\1\0"
+    def challengers(self, names: Sequence[str], opinions: Sequence[bytes]) -> bytes:
+        parts = zip(names, opinions, strict=True)
+        return b"".join(_field(10, _name(name) + _field(2, said)) for name, said in parts)
 
 
 class PredictionReader:
@@ -189,7 +183,7 @@ class PredictionReader:
             read["challengers"] = {name: _challenger(one) for name, one in found.challengers.items()}
         read |= {name: getattr(found, name) for name in ("lower", "upper", "alert") if found.HasField(name)}
         if found.set:
-            read["set"] = [_answer(one) for one in found.set]
+            read["set"] = [_said(one) for one in found.set]
         if found.reasons:
             read["reasons"] = {one.feature: one.value for one in found.reasons}
         return read
@@ -209,13 +203,13 @@ class PredictionReader:
 
 
 def _opinion(message: Any) -> dict[str, Any]:
-    return {"y": _answer(message), "p": dict(message.p) or None}
+    return {"y": _said(message), "p": dict(message.p) or None}
 
 
 def _challenger(message: Any) -> dict[str, Any]:
     return _opinion(message) | ({"alert": message.alert} if message.HasField("alert") else {})
 
 
-def _answer(message: Any) -> Any:
+def _said(message: Any) -> Any:
     member = message.WhichOneof("y")
     return None if member is None else getattr(message, member)
