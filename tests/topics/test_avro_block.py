@@ -12,7 +12,7 @@ from riparian.topics.formats import avro_kernel
 from riparian.topics.formats.avro import AvroCodec
 from riparian.topics.formats.avro_block import BlockReader
 from riparian.topics.formats.avro_predictions import whole
-from riparian.topics.formats.tuples import Block, Parsed
+from riparian.topics.formats.tuples import Block
 from tests.conftest import jit
 from tests.topics.test_avro import batch, codec_of, encode, record, spec_of
 
@@ -29,8 +29,8 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block | None]:
     found: list[Block | None] = []
     read = BlockReader.read
 
-    def watched(self: BlockReader, values: Any, max_bytes: int, schema_of: Parsed) -> Block | None:
-        found.append(read(self, values, max_bytes, schema_of))
+    def watched(self: BlockReader, values: Any, max_bytes: int) -> Block | None:
+        found.append(read(self, values, max_bytes))
         return found[-1]
 
     monkeypatch.setattr(BlockReader, "read", watched)

@@ -13,16 +13,16 @@ from riparian.topics.formats.avro_predictions import PredictionReader, Predictio
 from riparian.topics.formats.avro_reader import READING, problems, reader, why
 from riparian.topics.formats.avro_types import parse
 from riparian.topics.formats.registered import Encode, RegisteredCodec, Writer, prediction_of
-from riparian.topics.formats.tuples import Blocks, FeatureReader, LabelReader, Shape, Way
+from riparian.topics.formats.tuples import Blocks, FeatureReader, LabelReader, Parsed, Shape, Way
 from riparian.topics.headers import inside
 from riparian.topics.records import Mapping
 from riparian.topics.schemas import Schema, Schemas
 
 
-def _blocks(shape: Shape) -> Blocks:
+def _blocks(shape: Shape, parsed: Parsed) -> Blocks:
     from riparian.topics.formats.avro_block import BlockReader  # numba, which takes a while to import
 
-    return BlockReader(shape)
+    return BlockReader(shape, parsed)
 
 
 class AvroCodec(RegisteredCodec):

@@ -30,10 +30,12 @@ class BlockReader:
     ----------
     shape : Shape
         Without instances: bags are the reader's.
+    parsed : callable
+        Gives the type of a schema; None where no record can be read by it.
     """
 
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
+    def __init__(self, shape: Shape, parsed: Parsed) -> None:
+        self._shape, self._parsed = shape, parsed
         self._programs: dict[bytes, Program | None] = {}
         self._symbols: list[str] = []
 
@@ -41,10 +43,10 @@ class BlockReader:
         """Compile the kernel, or load it from the cache."""
         empty = Program(np.array([[k.END, 0, 0, 0]], np.int64), np.zeros(1, np.int64))
         self._programs[_NOBODY] = empty
-        self.read([_NOBODY + b"\0"], 2 * len(_NOBODY), lambda key: None)
+        self.read([_NOBODY + b"\0"], 2 * len(_NOBODY))
         del self._programs[_NOBODY]
 
-    def read(self, values: Sequence[Any], max_bytes: int, parsed: Parsed) -> Block | None:
+    def read(self, values: Sequence[Any], max_bytes: int) -> Block | None:
         """See `topics.formats.tuples.Blocks`."""
         if set(map(type, values)) != {bytes}:
             values = [value if type(value) is bytes else b"" for value in values]
@@ -66,7 +68,7 @@ class BlockReader:
         for _ in range(MOST_HEADS):
             if not rows.size:
                 break
-            head, made = self._program(values[rows[0]], parsed)
+            head, made = self._program(values[rows[0]])
             if made is None:
                 rows = rows[1:]
                 continue
@@ -83,13 +85,13 @@ class BlockReader:
         columns, damaged = cells.columns(bytes_, taken, self._symbols)
         return Block(numbers, columns, sorted(damaged.union(np.flatnonzero(~taken).tolist())))
 
-    def _program(self, value: bytes, parsed: Parsed) -> tuple[bytes, Program | None]:
+    def _program(self, value: bytes) -> tuple[bytes, Program | None]:
         """The head of a record, and the program of its schema."""
         found = head_of(value)
         if found is None:
             return b"", None
         head = value[: found.start]
         if head not in self._programs:
-            schema = parsed(found.key)
+            schema = self._parsed(found.key)
             self._programs[head] = None if schema is None else program(self._shape, schema, self._symbols)
         return head, self._programs[head]

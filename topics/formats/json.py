@@ -5,6 +5,7 @@ A bag's features are those of each object in the list at `mapping.x`; everything
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -20,11 +21,11 @@ from riparian.topics.formats.json_layout import Layout, Leaf
 from riparian.topics.formats.json_predictions import PredictionWriter, place_reader
 from riparian.topics.formats.json_rows import Renderer
 from riparian.topics.formats.json_text import SHALLOW_BYTES, is_utf8, read_object, too_deep, with_shorter_integers
-from riparian.topics.formats.slots import OBJECT, Slot, of_features, of_labels
-from riparian.topics.formats.tuples import Block, Shape
+from riparian.topics.formats.slots import of_features, of_labels
+from riparian.topics.formats.tuples import Blocks, ColumnReader, Shape
 from riparian.topics.headers import inside
 from riparian.topics.paths import dotted
-from riparian.topics.records import Floats, Mapping, Path, RawBatch
+from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
 from riparian.topics.vocabulary import UNTOLD
 
 _TYPES = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: BOOLEAN}
@@ -37,8 +38,9 @@ _NO_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,\]}]")
 _SKIP = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-class _Block(NamedTuple):
-    """Numeric and boolean features of one object. take : object -> tuple of their values (one: the value)."""
+class _Part(NamedTuple):
+    """Numeric and boolean features of one object. columns : among all of these. take : object -> tuple of their values
+    (one: the value)."""
 
     parent: Path
     columns: list[int]
@@ -64,21 +66,23 @@ def _decoded(value: bytes, decode: Callable[[bytes], Any]) -> Any:
     return decode(with_shorter_integers(value))
 
 
-class _Reader:
-    """What features and labels have in common: bytes to structs, and structs to columns."""
+class _Reader(ColumnReader):
+    """What features and labels have in common: bytes to structs."""
 
-    few = 24  # records; fewer are sooner read one by one than as a block
+    few = 24
+    layout: Layout
 
     def __init__(
         self,
         mapping: Mapping,
+        features: Sequence[Feature],
         leaves: list[Leaf],
-        id_path: Path | None,
-        time: Path | None,
-        y: Path | None,
+        paths: tuple[Path | None, Path | None, Path | None],
         envelope: str | None,
+        shape: Shape,
+        inside: Layout | None = None,
     ) -> None:
-        self.max_bytes = mapping.max_bytes
+        id_path, time, y = paths
         named = [
             *([Leaf(id_path, ID)] if id_path is not None else []),
             *([Leaf(time, TIME)] if time is not None else []),
@@ -89,9 +93,8 @@ class _Reader:
         asked = {DEBEZIUM: OP, CLOUDEVENTS: SPECVERSION}.get(envelope or "")
         if asked is not None and asked not in [leaf.path for leaf in leaves]:
             leaves.append(Leaf(asked, str | None))
-        self.layout = Layout(leaves)
-        self.shape: Shape | None = None  # of records that may be read as blocks
-        self._blocks: Any = None
+        blocks = None if envelope or inside else partial(self._make, shape)
+        super().__init__(mapping, features, shape, blocks, Layout(leaves), inside)
         self.reasons = {dotted(path): reason for path, reason in reasons.items()}
         self._ignores_tombstones = ignores_tombstones(envelope)
         self._envelope: Connect | CloudEvents | None = None
@@ -100,17 +103,10 @@ class _Reader:
         elif envelope is not None:
             self._envelope = Connect(envelope, leaves, self.layout, reasons)
 
-    def warm_up(self) -> None:
-        """Compile what reads blocks, or load it."""
-        if self.shape is not None:
-            self._block_reader(self.shape).warm_up()
+    def _make(self, shape: Shape) -> Blocks:
+        from riparian.topics.formats.json_block import BlockReader  # numba, which takes a while to import
 
-    def _block_reader(self, shape: Shape) -> Any:
-        if self._blocks is None:
-            from riparian.topics.formats.json_block import BlockReader  # numba, which takes a while to import
-
-            self._blocks = BlockReader(shape, self._is_good)
-        return self._blocks
+        return BlockReader(shape, self._is_good)
 
     def _is_good(self, value: bytes) -> bool:
         bad = Bad()
@@ -120,11 +116,8 @@ class _Reader:
     def decode(self, batch: RawBatch, bad: Bad) -> Any:
         """The struct of each record; an empty one, and an entry in `bad`, where there is none. Or a block of them."""
         if self._envelope is None:
-            if self.shape is not None and len(batch) >= self.few:
-                block = self._block_reader(self.shape).read(batch.values, self.max_bytes)
-                if block is not None:
-                    return self._completed(block, batch.values, bad)
-            return self._decode_all(batch.listed().values, self.layout.decode, self.layout.empty, bad)
+            block = self._block(batch.values, bad)
+            return self._read_left(batch.listed().values, bad) if block is None else block
         batch = batch.listed()
         records = self._envelope.decode(batch, self._decode_all, bad)
         if self._ignores_tombstones and None in batch.values:
@@ -133,27 +126,8 @@ class _Reader:
                     bad[i] = Ignored(*bad[i])
         return records
 
-    def _completed(self, block: Block, values: Sequence[Any], bad: Bad) -> Block:
-        """A block with the records that were left."""
-        if block.left and self.shape is not None:
-            found = Bad()
-            left = [values[i] for i in block.left]
-            records = self._decode_all(left, self.layout.decode, self.layout.empty, found)
-            for i, why in found.items():
-                bad[block.left[i]] = why
-            columns = [self._of_slot(records, self.shape.slots[i]) for i in self.shape.others]
-            block.put(list(zip(*columns, strict=True)), self._numbers(records))
-        return block
-
-    def _of_slot(self, records: list[Any], slot: Slot) -> list[Any]:
-        if slot.kind != OBJECT:
-            return self.layout.column(records, slot.path)
-        missing = set(self.layout.objects(records, slot.path)[1])
-        return [None if i in missing else True for i in range(len(records))]
-
-    def _numbers(self, records: list[Any]) -> Floats:
-        """Those of the shape."""
-        return np.zeros((len(records), 0))
+    def _read_left(self, values: list[Any], bad: Bad) -> list[Any]:
+        return self._decode_all(values, self.layout.decode, self.layout.empty, bad)
 
     def _decode_all(
         self, values: Sequence[bytes | None], decode: Callable[[bytes], Any], empty: Any, bad: Bad
@@ -218,11 +192,6 @@ class _Reader:
             return self.reasons[where], detail[:200]
         return (r.NOT_FINITE if message.startswith("Number out of range") else r.WRONG_TYPE), detail[:200]
 
-    def column(self, records: Any, path: Path) -> Any:
-        if isinstance(records, Block):
-            return records.columns[self.shape.places[path]]  # type: ignore[union-attr]
-        return self.layout.column(records, path)
-
 
 class _FeatureReader(_Reader):
     def __init__(self, mapping: Mapping) -> None:
@@ -231,73 +200,44 @@ class _FeatureReader(_Reader):
         instance = Layout(leaves) if mapping.task == r.MULTI_INSTANCE else None
         if instance is not None:
             leaves = [Leaf(mapping.x, list[instance.type] | None)]  # type: ignore[name-defined]
-        super().__init__(mapping, leaves, mapping.id, mapping.time, mapping.y, mapping.envelope)
-        self._inside = instance or self.layout
-        self._features = mapping.features
-        self._parts = self._numeric_blocks()
-        self._numeric = [i for i, feature in enumerate(mapping.features) if feature.type != r.NOMINAL]
-        if instance is None and mapping.envelope is None:
-            self.shape = Shape(of_features(mapping)[0])
+        paths, (slots, _) = (mapping.id, mapping.time, mapping.y), of_features(mapping)
+        super().__init__(mapping, mapping.features, leaves, paths, mapping.envelope, Shape(slots), instance)
+        self._parts = self._by_object([feature for feature in mapping.features if feature.type != r.NOMINAL])
 
-    def _numeric_blocks(self) -> list[_Block]:
-        layout = self._inside
+    def _by_object(self, features: Sequence[Feature]) -> list[_Part]:
         columns: dict[Path, list[int]] = {}
-        for i, feature in enumerate(self._features):
-            if feature.type != r.NOMINAL:
-                columns.setdefault(feature.path[:-1], []).append(i)
-        blocks = []
+        for i, feature in enumerate(features):
+            columns.setdefault(feature.path[:-1], []).append(i)
+        parts = []
         for parent, indices in columns.items():
-            names = [layout.attribute(self._features[i].path) for i in indices]
+            names = [self.inside.attribute(features[i].path) for i in indices]
             # The whole object as a tuple takes 0.12 µs for ten fields, picking them takes 0.27 µs.
-            whole = names == layout.attributes(parent) and len(names) > 1
-            blocks.append(_Block(parent, indices, msgspec.structs.astuple if whole else attrgetter(*names)))
-        return blocks
+            whole = names == self.inside.attributes(parent) and len(names) > 1
+            parts.append(_Part(parent, indices, msgspec.structs.astuple if whole else attrgetter(*names)))
+        return parts
 
-    def _numbers(self, records: list[Any]) -> Floats:
-        return self.numbers(records)[:, self._numeric]
-
-    def missing(self, records: Any, path: Path) -> list[int]:
-        if isinstance(records, Block):
-            there = self.column(records, path)
-            return [i for i, one in enumerate(there) if one is None] if None in there else []
-        return self.layout.objects(records, path)[1]
-
-    def feature(self, instances: Any, path: Path) -> Any:
-        if isinstance(instances, Block):
-            return self.column(instances, path)
-        return self._inside.column(instances, path)
-
-    def numbers(self, instances: Any) -> Floats:
-        layout, n, d = self._inside, len(instances), len(self._features)
-        if isinstance(instances, Block):
-            if len(self._numeric) == d:
-                return instances.numbers
-            x = np.full((n, d), np.nan)
-            x[:, self._numeric] = instances.numbers
-            return x
-        wide: Floats | None = None
-        for block in self._parts:
-            objects, _ = layout.objects(instances, block.parent)
-            width = len(block.columns)
-            values: Any = map(block.take, objects)
+    def _narrow(self, instances: list[Any]) -> Floats:
+        n, m = len(instances), len(self._in_x)
+        x: Floats | None = None
+        for part in self._parts:
+            objects, _ = self.inside.objects(instances, part.parent)
+            width = len(part.columns)
+            values: Any = map(part.take, objects)
             if width > 1:
                 values = chain.from_iterable(values)
             # None becomes NaN, true and false become 1 and 0.
-            part = np.fromiter(values, np.float64, count=n * width).reshape(n, width)
-            if width == d:
-                return part
-            if wide is None:
-                wide = np.full((n, d), np.nan)
-            wide[:, block.columns] = part
-        return np.full((n, d), np.nan) if wide is None else wide
+            found = np.fromiter(values, np.float64, count=n * width).reshape(n, width)
+            if width == m:
+                return found
+            x = np.empty((n, m)) if x is None else x
+            x[:, part.columns] = found
+        return np.zeros((n, 0)) if x is None else x
 
 
 class _LabelReader(_Reader):
     def __init__(self, mapping: Mapping) -> None:
         paths = mapping.label_id, mapping.label_time, mapping.label_y
-        super().__init__(mapping, [], *paths, mapping.label_envelope)
-        if mapping.label_envelope is None:
-            self.shape = Shape(of_labels(mapping))
+        super().__init__(mapping, (), [], paths, mapping.label_envelope, Shape(of_labels(mapping)))
 
 
 class JsonCodec(ColumnDecoder):

@@ -7,6 +7,7 @@ function remains the truth about each of them.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -18,7 +19,7 @@ from riparian.topics.columns import Bad, no_record
 from riparian.topics.envelopes import DEBEZIUM, OP, ROW, Ignored, judged
 from riparian.topics.formats.framing import ID_BYTES, head_of, inline, no_head
 from riparian.topics.formats.slots import FLAG, NUMBER, Problem, Slot, of_envelope, of_features, of_labels
-from riparian.topics.records import Floats, Mapping, Path, RawBatch
+from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
 from riparian.topics.schemas import Key, Schema, Schemas, UnusableError
 
 Read = Callable[[bytes, int], Any]  # value, where the record begins in it -> its tuple
@@ -50,6 +51,10 @@ class Shape:
         self.places = {slots[i].path: place for place, i in enumerate(self.others)}
         self.empty = (*(None for _ in self.others), (None,) * len(self.numbers))
 
+    def column(self, records: Sequence[Any], path: Path) -> list[Any]:
+        """The values of a slot in tuples."""
+        return list(map(itemgetter(self.places[path]), records))
+
 
 class Block:
     """Records as columns.
@@ -67,13 +72,13 @@ class Block:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def put(self, records: Sequence[Any], numbers: Floats) -> None:
-        """Fill in the records that were left: their tuples, and the numbers of them all."""
+    def put(self, columns: Sequence[Sequence[Any]], numbers: Floats) -> None:
+        """Fill in the records that were left: their columns, and their numbers."""
         self.numbers[self.left] = numbers
-        for place, column in enumerate(self.columns):
-            column = self.columns[place] = list(column)
-            for i, record in zip(self.left, records, strict=True):
-                column[i] = record[place]
+        for place, values in enumerate(columns):
+            column = self.columns[place] = list(self.columns[place])
+            for i, value in zip(self.left, values, strict=True):
+                column[i] = value
 
 
 class Blocks(Protocol):
@@ -82,8 +87,103 @@ class Blocks(Protocol):
     def warm_up(self) -> None:
         """Compile what there is to compile, or load it."""
 
-    def read(self, values: Sequence[Any], max_bytes: int, parsed: "Parsed") -> Block | None:
-        """The records as columns; None where none can be read so. max_bytes : larger records are left."""
+    def read(self, values: Sequence[Any], max_bytes: int) -> Block | None:
+        """The records as columns; None where it would be no gain. max_bytes : larger records are left."""
+
+
+class Records(list[Any]):
+    """Records as tuples, and the numbers of all of them: (n, m)."""
+
+    numbers: Floats
+
+
+class ColumnReader:
+    """Columns of records that are read one by one, or as a block: what is the same whatever a record is made into. See
+    `topics.columns.FeatureReader`.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    features : those of the mapping; none of label records.
+    shape, blocks : of what is mapped, and what makes a reader of blocks; None where there is none.
+    layout : has `column(records, path)`, for records that are no block. inside : likewise, for what features are found
+        in where that is not the record.
+    """
+
+    few = 3  # records; fewer are sooner read one by one than as a block
+
+    def __init__(
+        self,
+        mapping: Mapping,
+        features: Sequence[Feature],
+        shape: Shape,
+        blocks: Callable[[], Blocks] | None,
+        layout: Any,
+        inside: Any = None,
+    ) -> None:
+        self.max_bytes, self.shape, self.layout, self.inside = mapping.max_bytes, shape, layout, inside or layout
+        self._in_x = [j for j, feature in enumerate(features) if feature.type != r.NOMINAL]
+        self._width = len(features)
+        self._make_blocks = blocks
+        self._blocks: Blocks | None = None
+
+    def _read_left(self, values: list[Any], bad: Bad) -> Any:
+        """The records that a block leaves, one by one."""
+        raise NotImplementedError
+
+    def _narrow(self, instances: Any) -> Floats:
+        """(n, m) numbers and flags of features, of records or of the instances of bags."""
+        return np.zeros((len(instances), 0))
+
+    def warm_up(self) -> None:
+        """Compile what reads blocks, or load it."""
+        if (blocks := self._block_reader()) is not None:
+            blocks.warm_up()
+
+    def _block_reader(self) -> Blocks | None:
+        if self._blocks is None and self._make_blocks is not None:
+            self._blocks = self._make_blocks()
+        return self._blocks
+
+    def _block(self, values: Sequence[Any], bad: Bad) -> Block | None:
+        """The records as a block, those that it leaves filled in; None where they are not to be read so."""
+        blocks = self._block_reader() if len(values) >= self.few else None
+        block = None if blocks is None else blocks.read(values, self.max_bytes)
+        if block is not None and block.left:
+            found = Bad()
+            records = self._read_left([values[i] for i in block.left], found)
+            bad.update((block.left[k], why) for k, why in found.items())
+            slots = (self.shape.slots[i] for i in self.shape.others)
+            block.put([self.layout.column(records, slot.path) for slot in slots], self._numbers(records))
+        return block
+
+    def column(self, records: Any, path: Path) -> Any:
+        return self._of(self.layout, records, path)
+
+    def _of(self, layout: Any, records: Any, path: Path) -> Any:
+        if isinstance(records, Block):
+            return records.columns[self.shape.places[path]]
+        return layout.column(records, path)
+
+    # -- of features -------------------------------------------------------------------------------------------
+
+    def missing(self, records: Any, path: Path) -> list[int]:
+        there = self.column(records, path)
+        return [i for i, one in enumerate(there) if one is None] if None in there else []
+
+    def feature(self, instances: Any, path: Path) -> Any:
+        return self._of(self.inside, instances, path)
+
+    def numbers(self, instances: Any) -> Floats:
+        found = self._numbers(instances)
+        if len(self._in_x) == self._width:
+            return found
+        x = np.full((len(instances), self._width), np.nan)
+        x[:, self._in_x] = found
+        return x
+
+    def _numbers(self, instances: Any) -> Floats:
+        return instances.numbers if isinstance(instances, Block | Records) else self._narrow(instances)
 
 
 Parsed = Callable[[Key], Any]  # what `Way.parse` gave; None where no record can be read by it
@@ -94,8 +194,8 @@ class Way(NamedTuple):
 
     parse : a schema -> what the others want of it; UnusableError where it is none. reader : a shape and a schema ->
     what reads the records of this schema. problems : a shape, a schema and its name -> where it does not fit. errors :
-    what a reader may raise. why : one of these -> reason and detail. blocks : a shape without instances -> what reads
-    blocks.
+    what a reader may raise. why : one of these -> reason and detail. blocks : a shape without instances, and what gives
+    what `parse` gave -> what reads blocks.
     """
 
     parse: Callable[[Schema], Any]
@@ -103,42 +203,31 @@ class Way(NamedTuple):
     problems: Callable[[Shape, Any, str], list[Problem]]
     errors: tuple[type[Exception], ...]
     why: Callable[[Exception], tuple[str, str]]
-    blocks: Callable[[Shape], Blocks] | None = None
+    blocks: Callable[[Shape, Parsed], Blocks] | None = None
 
 
 _INFINITE = "a number that is not finite"
 
 
-class Records(list[Any]):
-    """Records as tuples, and the numbers of all of them: (n, m)."""
+class _Reader(ColumnReader):
+    """What features and labels have in common: bytes to tuples."""
 
-    numbers: Floats
-
-
-class _Reader:
-    """What features and labels have in common: bytes to tuples, and tuples to columns."""
-
-    few = 3  # records; fewer are sooner read one by one than as a block
-
-    def __init__(self, mapping: Mapping, shape: Shape, schemas: Schemas, way: Way, envelope: str | None) -> None:
-        self._envelope = envelope
-        self.max_bytes = mapping.max_bytes
-        self.shape = shape
-        self._way = way
+    def __init__(
+        self,
+        mapping: Mapping,
+        features: Sequence[Feature],
+        shape: Shape,
+        schemas: Schemas,
+        way: Way,
+        envelope: str | None,
+    ) -> None:
+        blocks = None if way.blocks is None or shape.instances else partial(way.blocks, shape, self._usable)
+        super().__init__(mapping, features, shape, blocks, shape, shape.instances)
+        self._schemas, self._way, self._envelope = schemas, way, envelope
         self._unusual: tuple[type[Exception], ...] = (TypeError, KeyError, *way.errors)
-        self._schemas = schemas
-        self._blocks: Blocks | None = None
 
-    def warm_up(self) -> None:
-        """Compile what reads blocks, or load it."""
-        blocks = self._block_reader()
-        if blocks is not None:
-            blocks.warm_up()
-
-    def _block_reader(self) -> Blocks | None:
-        if self._blocks is None and self._way.blocks is not None and self.shape.instances is None:
-            self._blocks = self._way.blocks(self.shape)
-        return self._blocks
+    def _usable(self, key: Key) -> Any:
+        return None if isinstance(self._reader(key), str) else self._parsed(key)
 
     def decode(self, batch: RawBatch, bad: Bad) -> Any:
         records = self._read(inline(batch.values, batch.headers), bad)
@@ -158,19 +247,16 @@ class _Reader:
                     bad[i] = why
 
     def _read(self, values: list[Any], bad: Bad) -> Any:
-        blocks = self._block_reader() if len(values) >= self.few else None
-        block = None if blocks is None else blocks.read(values, self.max_bytes, self._usable)
+        block = self._block(values, bad)
         if block is not None:
-            if block.left:
-                left = Records(self._decode_one(i, values[i], bad) for i in block.left)
-                left.numbers = self._array(left)
-                block.put(left, left.numbers)
-                self._refuse_infinite(left.numbers, block.left, bad)
             return block
         try:
-            return self._numbered(Records(self._decode(values)), bad)
+            return self._numbered(self._decode(values), bad)
         except self._unusual:
-            return self._numbered(Records(self._decode_one(i, value, bad) for i, value in enumerate(values)), bad)
+            return self._read_left(values, bad)
+
+    def _read_left(self, values: list[Any], bad: Bad) -> Records:
+        return self._numbered([self._decode_one(i, value, bad) for i, value in enumerate(values)], bad)
 
     def _decode(self, values: list[Any]) -> list[Any]:
         """All records, where nothing is unusual about any of them."""
@@ -234,41 +320,33 @@ class _Reader:
         """Parse a schema, which may take long."""
         self._parsed(key)
 
-    def _usable(self, key: Key) -> Any:
-        return None if isinstance(self._reader(key), str) else self._parsed(key)
-
-    def _numbered(self, records: Records, bad: Bad) -> Records:
-        records.numbers = self._array(records)
-        self._refuse_infinite(records.numbers, range(len(records)), bad)
-        return records
-
-    def _refuse_infinite(self, numbers: Floats, rows: Sequence[int], bad: Bad) -> None:
-        """rows : the record of each row of numbers."""
-        infinite = np.isinf(numbers)
+    def _numbered(self, tuples: list[Any], bad: Bad) -> Records:
+        records = Records(tuples)
+        records.numbers = _array(tuples, self.shape)
+        infinite = np.isinf(records.numbers)
         if infinite.any():
             for i in np.flatnonzero(infinite.any(axis=1)).tolist():
-                bad.setdefault(rows[i], (r.NOT_FINITE, _INFINITE))
+                bad.setdefault(i, (r.NOT_FINITE, _INFINITE))
+        return records
 
-    def _array(self, tuples: Sequence[Any]) -> Floats:
-        n, m = len(tuples), len(self.shape.numbers)
-        # None becomes NaN, true and false become 1 and 0.
-        values = chain.from_iterable(map(itemgetter(-1), tuples))
-        return np.fromiter(values, np.float64, count=n * m).reshape(n, m)
+    def _narrow(self, instances: Any) -> Floats:
+        return _array(instances, self.inside)
 
     def problems(self, schema: Schema, name: str) -> list[Problem]:
         """As in `topics.codecs.Codec`."""
         return self._way.problems(self.shape, self._way.parse(schema), name)
 
-    def column(self, records: Any, path: Path) -> Any:
-        if isinstance(records, Block):
-            return records.columns[self.shape.places[path]]
-        return list(map(itemgetter(self.shape.places[path]), records))
+
+def _array(tuples: Sequence[Any], shape: Shape) -> Floats:
+    """The numbers and flags of tuples. None becomes NaN, true and false become 1 and 0."""
+    n, m = len(tuples), len(shape.numbers)
+    return np.fromiter(chain.from_iterable(map(itemgetter(-1), tuples)), np.float64, count=n * m).reshape(n, m)
 
 
 class LabelReader(_Reader):
     def __init__(self, mapping: Mapping, schemas: Schemas, way: Way) -> None:
         slots, envelope = of_labels(mapping), mapping.label_envelope
-        super().__init__(mapping, Shape([*slots, *of_envelope("label", envelope, slots)]), schemas, way, envelope)
+        super().__init__(mapping, (), Shape([*slots, *of_envelope("label", envelope, slots)]), schemas, way, envelope)
 
 
 class FeatureReader(_Reader):
@@ -278,37 +356,14 @@ class FeatureReader(_Reader):
         slots, inside_bag = of_features(mapping)
         instances = None if inside_bag is None else Shape(inside_bag)
         slots += of_envelope("record", mapping.envelope, slots)
-        super().__init__(mapping, Shape(slots, instances, needs_one=needs_one), schemas, way, mapping.envelope)
-        self._inside = instances or self.shape
-        self._bag = self.shape.places.get(mapping.x) if instances is not None else None
-        self._columns = [i for i, f in enumerate(mapping.features) if f.type != r.NOMINAL]
-        self._width = len(mapping.features)
+        shape = Shape(slots, instances, needs_one=needs_one)
+        super().__init__(mapping, mapping.features, shape, schemas, way, mapping.envelope)
+        self._bag = shape.places.get(mapping.x) if instances is not None else None
 
-    def _numbered(self, records: Records, bad: Bad) -> Records:
+    def _numbered(self, tuples: list[Any], bad: Bad) -> Records:
         if self._bag is not None:
-            for i, record in enumerate(records):
+            for i, record in enumerate(tuples):
                 for instance in record[self._bag] or ():
                     if any(v is not None and v - v != 0 and v == v for v in instance[-1]):
                         bad.setdefault(i, (r.NOT_FINITE, _INFINITE))
-        return super()._numbered(records, bad)
-
-    def missing(self, records: Any, path: Path) -> list[int]:
-        return [i for i, there in enumerate(self.column(records, path)) if there is None]
-
-    def feature(self, instances: Any, path: Path) -> Any:
-        if isinstance(instances, Block):
-            return self.column(instances, path)
-        return list(map(itemgetter(self._inside.places[path]), instances))
-
-    def numbers(self, instances: Any) -> Floats:
-        if isinstance(instances, Records | Block):
-            found = instances.numbers
-        else:
-            n, m = len(instances), len(self._inside.numbers)
-            values = chain.from_iterable(map(itemgetter(-1), instances))
-            found = np.fromiter(values, np.float64, count=n * m).reshape(n, m)
-        if len(self._columns) == self._width:
-            return found
-        x = np.full((len(instances), self._width), np.nan)
-        x[:, self._columns] = found
-        return x
+        return super()._numbered(tuples, bad)
