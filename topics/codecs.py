@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from riparian.topics.formats.json import JsonCodec
 from riparian.topics.headers import Wanted
-from riparian.topics.names import FEATURES
+from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import IndexBits
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Features, Labels, Mapping, Place, RawBatch, Rows
@@ -49,12 +49,10 @@ class Codec(Protocol):
     def ids(self, kind: str, batch: RawBatch) -> list[str | None]:
         """The ids of records of "features" or "labels", as decoding gives them; None where there is none."""
 
-    def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
-        """The schemas of a registry that feature records need and that nobody has told us of, each with the positions
-        of the records that name it. Whoever decodes them asks for these first, or makes their values `Unknown`."""
-
-    def unknown_labels(self, batch: RawBatch) -> dict[Key, list[int]]:
-        """The same of label records."""
+    def unknown(self, kind: str, batch: RawBatch) -> dict[Key, list[int]]:
+        """The schemas of a registry that records of "features" or "labels" need and that are not known, each with the
+        positions of the records that name it. Whoever decodes them asks for these first, or makes their values
+        `Unknown`."""
 
     def named(self, kind: str, batch: RawBatch) -> set[Key]:
         """The schemas of a registry that records of "features" or "labels" name, known or not."""
@@ -166,55 +164,39 @@ class _StreamWriter:
         self.join_labels = getattr(labels, "join_labels", None)
 
 
+def _by_kind(method: str) -> Callable[..., Any]:
+    return lambda self, kind, *given: getattr(self.inputs[kind], method)(kind, *given)
+
+
 class _StreamCodec:
     """The codec of a stream whose records are of several formats."""
 
     def __init__(self, features: Codec, labels: Codec, predictions: Codec) -> None:
-        self._inputs, self._predictions = (features, labels), predictions
+        self.inputs, self._predictions = {FEATURES: features, LABELS: labels}, predictions
         self.headers = Wanted(features.headers.features, labels.headers.labels)
         self.index_bits = IndexBits(features.index_bits.features, labels.index_bits.labels)
-        self.decode_features = features.decode_features
-        self.decode_labels = labels.decode_labels
-        self.unknown_features = features.unknown_features
-        self.unknown_labels = labels.unknown_labels
-        self._problems = {"features": features.problems, "labels": labels.problems}
-        self._ids = {"features": features.ids, "labels": labels.ids}
-        self.prediction = predictions.prediction
-        self.encode_predictions = predictions.encode_predictions
-        self.join_predictions = predictions.join_predictions
-        self.pack_predictions = predictions.pack_predictions
-        self.split_predictions = predictions.split_predictions
-        self.read_place = predictions.read_place
-        self.read_prediction = predictions.read_prediction
+        self.decode_features, self.decode_labels = features.decode_features, labels.decode_labels
+
+    unpack, ids, unknown, named, problems = map(_by_kind, ("unpack", "ids", "unknown", "named", "problems"))
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is about predictions."""
+        return getattr(self._predictions, name)
 
     def warm_up(self) -> None:
-        for codec in dict.fromkeys((*self._inputs, self._predictions)):
+        for codec in dict.fromkeys((*self.inputs.values(), self._predictions)):
             codec.warm_up()
 
-    def unpack(self, role: str, batch: RawBatch) -> RawBatch:
-        features, labels = self._inputs
-        return (features if role == FEATURES else labels).unpack(role, batch)
-
-    def ids(self, kind: str, batch: RawBatch) -> list[str | None]:
-        return self._ids[kind](kind, batch)
-
-    def named(self, kind: str, batch: RawBatch) -> set[Key]:
-        features, labels = self._inputs
-        return (features if kind == FEATURES else labels).named(kind, batch)
-
     def prepare(self, keys: Collection[Key]) -> None:
-        for codec in dict.fromkeys(self._inputs):
+        for codec in dict.fromkeys(self.inputs.values()):
             codec.prepare(keys)
 
-    def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
-        return self._problems[kind](kind, schema, name)
-
     def writer(self, labels_inside: bool = False) -> RecordWriter:
-        features, labels = self._inputs
-        return _StreamWriter(features.writer(labels_inside), labels.writer())
+        return _StreamWriter(self.inputs[FEATURES].writer(labels_inside), self.inputs[LABELS].writer())
 
 
 def of_stream(formats: Formats, mapping: Mapping, schemas: Schemas) -> Codec:
     """The codec of a stream, each kind of record in its own format. schemas : what is known of its registry."""
     made = {name: CODECS[name](mapping, schemas) for name in dict.fromkeys(formats)}
-    return _StreamCodec(*(made[name] for name in formats)) if len(made) > 1 else made[formats.features]
+    several: Any = _StreamCodec
+    return several(*(made[name] for name in formats)) if len(made) > 1 else made[formats.features]

@@ -213,12 +213,8 @@ class ColumnDecoder:
         found = _ids(fields, self.mapping.id if features else self.mapping.label_id)
         return [None if i in bad else one for i, one in enumerate(found)]
 
-    def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
+    def unknown(self, kind: str, batch: RawBatch) -> dict[Key, list[int]]:
         """None: only the formats of a registry need schemas."""
-        return {}
-
-    def unknown_labels(self, batch: RawBatch) -> dict[Key, list[int]]:
-        """None."""
         return {}
 
     def named(self, kind: str, batch: RawBatch) -> set[Key]:

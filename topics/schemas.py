@@ -1,7 +1,7 @@
 """Schemas of a registry as codecs know them: filled from outside, before the records that need them are decoded.
 
 An id means the same schema for ever, so decoding stays a function of the records. Nothing here asks a registry:
-`Codec.unknown_schemas` says which ids a batch needs and nobody has told us of, and whoever folds the batch asks first
+`Codec.unknown` says which ids a batch needs and nobody has told us of, and whoever folds the batch asks first
 (`app.registry`). Whether a registry answers is therefore no part of the fold.
 """
 

@@ -176,7 +176,7 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Sa
 
     def look(tp: TopicPartition, records: list[Any]) -> None:
         batch = RawBatch.of(records)
-        unknown.update(codec.unknown_features(batch) if tp.topic == topics[0] else codec.unknown_labels(batch))
+        unknown.update(codec.unknown(FEATURES if tp.topic == topics[0] else LABELS, batch))
 
     def take(tp: TopicPartition, records: list[Any]) -> None:
         known = found[tp]
@@ -258,7 +258,7 @@ def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
     is_features = topic == spec.topics.features
     role, codec = FEATURES if is_features else LABELS, spec.make_codec()
     batch, bits = codec.unpack(role, RawBatch.of(records)), codec.index_bits.of(role)
-    for unknown in (codec.unknown_features(batch) if is_features else codec.unknown_labels(batch)).values():
+    for unknown in codec.unknown(role, batch).values():
         for i in unknown:
             batch.values[i] = Unknown(batch.values[i] or b"")
     if topic == spec.topics.features:

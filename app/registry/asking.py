@@ -20,7 +20,7 @@ from riparian.app.partition.merge import Piece, Release
 from riparian.app.registry.client import Registry
 from riparian.app.registry.questions import Questions
 from riparian.app.registry.telling import tell
-from riparian.topics.names import FEATURES, INPUTS, LABELS
+from riparian.topics.names import INPUTS
 from riparian.topics.records import Unknown
 from riparian.topics.schemas import Key
 
@@ -136,9 +136,8 @@ class Asking:
 
     def _missing(self, release: Release, named: Mapping[str, set[Key]]) -> Missing:
         """Where records are whose schemas are not known. named : the schemas of each kind."""
-        unknown = {FEATURES: self._codec.unknown_features, LABELS: self._codec.unknown_labels}
-        known = self._spec.schemas.known.keys()
-        return {kind: {} if keys <= known else unknown[kind](release.pieces[kind].raw) for kind, keys in named.items()}
+        known, codec, pieces = self._spec.schemas.known.keys(), self._codec, release.pieces
+        return {kind: {} if keys <= known else codec.unknown(kind, pieces[kind].raw) for kind, keys in named.items()}
 
     def _named(self, release: Release) -> dict[str, set[Key]]:
         """Of each kind of record that may name a schema: those of further logs name none."""

@@ -158,7 +158,7 @@ async def label_of(
         labels.seek(max(labels.first, offset_of(found.places[1], bits)))
         while n_read < MOST_LABELS and (records := await labels.read(labels.end)):
             batch = learner.codec.unpack(LABELS, RawBatch.of(records))
-            unknown = learner.codec.unknown_labels(batch)
+            unknown = learner.codec.unknown(LABELS, batch)
             if unknown and registry is not None:
                 for key in await tell(registry, spec, unknown):
                     for i in unknown[key]:

@@ -41,7 +41,7 @@ from riparian.app.worker import copy_claims, membership
 from riparian.app.worker.backpressure import POLL_PIECES, Backpressure
 from riparian.app.worker.copy_claims import Member
 from riparian.app.worker.copy_order import CopyOrder, Ordered
-from riparian.topics.names import FEATURES, HEADER_SOURCE, HEADER_UNREAD
+from riparian.topics.names import HEADER_SOURCE, HEADER_UNREAD
 from riparian.topics.records import RawBatch, Unknown, Unread
 from riparian.topics.schemas import Key
 
@@ -401,8 +401,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         return waits
 
     def _unknown(self, topic: str, raw: RawBatch) -> Mapping[Key, list[int]]:
-        codec, features = self._codec, self.spec.sources[topic] == FEATURES
-        return (codec.unknown_features if features else codec.unknown_labels)(raw)
+        return self._codec.unknown(self.spec.sources[topic], raw)
 
     def _missing(self, release: Ordered, late: set[Key]) -> list[Key]:
         """The schemas of a release that are neither known nor given up. Those that are stay known."""

@@ -411,11 +411,9 @@ class _Run:
 
     def ask(self, batch: RawBatch) -> None:
         """What a registry would be asked for before: whatever else a record names is a schema of another format."""
-        for codec in [self.codec]:
-            unknown = codec.unknown_features if self._topic == "features" else codec.unknown_labels
-            for positions in unknown(batch).values():
-                for i in positions:
-                    batch.values[i] = None
+        for positions in self.codec.unknown(self._topic, batch).values():
+            for i in positions:
+                batch.values[i] = None
 
     def _fresh(self) -> tuple[list[Vocabulary | None], Vocabulary | None]:
         return self._spec.vocabularies(), self._spec.class_vocabulary()

@@ -207,7 +207,7 @@ def test_a_schema_is_named_by_number_or_guid_in_the_value_or_in_a_header(name: s
     n = len(given)
     records = RawBatch(list(range(n)), [0] * n, [None] * n, values, headers)
     codec = codec_of(name, spec)
-    assert codec.unknown_features(records) == {}
+    assert codec.unknown("features", records) == {}
     found = codec.decode_features(records, spec.vocabularies(), spec.class_vocabulary())
     assert found.ids == [row["id"]] * n, found.rejected
 
@@ -237,7 +237,7 @@ def test_ids_of_eight_bytes_are_said_to_be_some(name: str, kit: Kit) -> None:
         codec_of(name, spec_of()),
         b"\0" + (5).to_bytes(8, "big") + kit.value(a_row(random.Random(2)))[5:],
     )
-    assert codec.unknown_features(batch([value])) == {}
+    assert codec.unknown("features", batch([value])) == {}
     found, _ = features(spec, codec, [value] * 5)
     assert {(x.reason, "io.apicurio.registry.serde.Legacy4ByteIdHandler" in x.detail) for x in found.rejected} == {
         (r.NO_SCHEMA_ID, True)
@@ -248,8 +248,8 @@ def test_ids_of_eight_bytes_are_said_to_be_some(name: str, kit: Kit) -> None:
 def test_a_schema_that_nobody_asked_for_is_a_mistake_of_the_program(name: str, kit: Kit) -> None:
     spec, row = spec_of(), a_row(random.Random(3))
     codec, good, other = codec_of(name, spec), kit.value(row), kit.value(row, 9)
-    assert codec.unknown_features(batch([good, None, b"", b"x", Unknown(other)])) == {}
-    assert codec.unknown_labels(batch([other, good, other, b"\1" + bytes(20)])) == {
+    assert codec.unknown("features", batch([good, None, b"", b"x", Unknown(other)])) == {}
+    assert codec.unknown("labels", batch([other, good, other, b"\1" + bytes(20)])) == {
         9: [0, 2], "00000000-0000-0000-0000-000000000000": [3],
     }  # fmt: skip
     with pytest.raises(NotToldError, match="schema 9"):

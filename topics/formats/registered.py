@@ -53,10 +53,8 @@ class RegisteredCodec(ColumnDecoder):
         self.headers = Wanted(True, True)  # the schema may be named there
         self._schemas = schemas
 
-    def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
+    def unknown(self, kind: str, batch: RawBatch) -> dict[Key, list[int]]:
         return unknown(inline(batch.values, batch.headers), self._schemas, self.mapping.max_bytes)
-
-    unknown_labels = unknown_features
 
     def named(self, kind: str, batch: RawBatch) -> set[Key]:
         return named(inline(batch.values, batch.headers))
