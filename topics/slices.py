@@ -5,17 +5,58 @@ they are a sequence of bytes and None, or of texts. Where few values stand for m
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+_T = TypeVar("_T")
 
 PADDING = bytes(16)  # behind the last slice: kernels read eight bytes at a time
 
 
-class Slices(Sequence[bytes | None]):
+class _Column(Sequence[_T]):
+    """A column that makes its items when they are asked for."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list | _Column) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} of {type(self).__name__}>"
+
+    def take(self, at: Sequence[int]) -> Self:
+        """Those at these places."""
+        return self[at]  # type: ignore[call-overload, no-any-return]
+
+
+class _Cut(_Column[_T]):
+    """Parts of a buffer: each begins at `starts` and ends at `stops`."""
+
+    __slots__ = ("data", "starts", "stops")
+
+    def __init__(self, data: bytes, starts: Ints, stops: Ints) -> None:
+        self.data, self.starts, self.stops = data, starts, stops
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def _item(self, start: int, stop: int) -> _T:
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, at: int) -> _T: ...
+    @overload
+    def __getitem__(self, at: slice) -> Self: ...
+    def __getitem__(self, at: Any) -> Any:
+        start, stop = self.starts[at], self.stops[at]
+        return type(self)(self.data, start, stop) if isinstance(start, np.ndarray) else self._item(start, stop)
+
+
+class Slices(_Cut[bytes | None]):
     """n slices of a buffer.
 
     Parameters
@@ -26,10 +67,7 @@ class Slices(Sequence[bytes | None]):
         Where each begins and ends in data; a stop before its start says None.
     """
 
-    __slots__ = ("data", "starts", "stops")
-
-    def __init__(self, data: bytes, starts: Ints, stops: Ints) -> None:
-        self.data, self.starts, self.stops = data, starts, stops
+    __slots__ = ()
 
     @classmethod
     def of(cls, values: Sequence[bytes | None]) -> "Slices":
@@ -42,17 +80,7 @@ class Slices(Sequence[bytes | None]):
         starts = room.cumsum() - room
         return cls(b"".join([*(value or b"" for value in values), PADDING]), starts, starts + lengths)
 
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @overload
-    def __getitem__(self, at: int) -> bytes | None: ...
-    @overload
-    def __getitem__(self, at: slice) -> "Slices": ...
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            return Slices(self.data, self.starts[at], self.stops[at])
-        start, stop = self.starts[at], self.stops[at]
+    def _item(self, start: int, stop: int) -> bytes | None:
         return None if stop < start else self.data[start:stop]
 
     def __iter__(self) -> Iterator[bytes | None]:
@@ -60,14 +88,6 @@ class Slices(Sequence[bytes | None]):
         if self.complete:
             return iter([data[start:stop] for start, stop in edges])
         return iter([None if stop < start else data[start:stop] for start, stop in edges])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, list | Slices) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} slices>"
 
     @property
     def complete(self) -> bool:
@@ -93,46 +113,22 @@ class Slices(Sequence[bytes | None]):
         return Slices(self.data[first:last] + PADDING, self.starts - first, self.stops - first)
 
 
-class Texts(Sequence[str]):
-    """n texts in ASCII, likewise. Each begins at `starts` and ends at `stops`: (n,) int64."""
+class Texts(_Cut[str]):
+    """n texts in ASCII, likewise."""
 
-    __slots__ = ("data", "starts", "stops")
+    __slots__ = ()
 
-    def __init__(self, data: bytes, starts: Ints, stops: Ints) -> None:
-        self.data, self.starts, self.stops = data, starts, stops
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> "Texts": ...
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            return Texts(self.data, self.starts[at], self.stops[at])
-        return self.data[self.starts[at] : self.stops[at]].decode("latin-1")
+    def _item(self, start: int, stop: int) -> str:
+        return self.data[start:stop].decode("latin-1")
 
     def __iter__(self) -> Iterator[str]:
         text, edges = self.data.decode("latin-1"), zip(self.starts.tolist(), self.stops.tolist(), strict=True)
         return iter([text[start:stop] for start, stop in edges])
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, list | Texts) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} texts>"
-
     @property
     def lengths(self) -> Ints:
         """(n,) int64, of each in characters."""
         return self.stops - self.starts
-
-    def take(self, at: Sequence[int]) -> "Texts":
-        """Those at these places."""
-        return Texts(self.data, self.starts[at], self.stops[at])  # type: ignore[index]
 
     @classmethod
     def chained(cls, parts: "Sequence[Texts]") -> "Texts":
@@ -149,7 +145,7 @@ class Texts(Sequence[str]):
         return cls(b"".join(pieces), np.concatenate(starts), np.concatenate(stops))
 
 
-class Coded(Sequence[Any]):
+class Coded(_Column[Any]):
     """n values of which few differ: `values`, and for each row the place of its own among them, `codes`: (n,) int64."""
 
     __slots__ = ("codes", "values")
@@ -161,24 +157,11 @@ class Coded(Sequence[Any]):
         return len(self.codes)
 
     def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            return Coded(self.values, self.codes[at])
-        return self.values[self.codes[at]]
+        codes = self.codes[at]
+        return Coded(self.values, codes) if isinstance(codes, np.ndarray) else self.values[codes]
 
     def __iter__(self) -> Iterator[Any]:
         return map(self.values.__getitem__, self.codes.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, list | Coded) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} of {len(self.values)} values>"
-
-    def take(self, at: Sequence[int]) -> "Coded":
-        """Those at these places."""
-        return Coded(self.values, self.codes[at])  # type: ignore[index]
 
     def used(self) -> list[int]:
         """The places of the values that any row has."""
