@@ -42,7 +42,7 @@ from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import read_to_end
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.formats.arrow_columns import written
+from riparian.topics.formats.arrow.columns import written
 
 JSON, ARROW = "json", "arrow"
 TEXTS, NUMBERS = "text ids", "int64 ids"

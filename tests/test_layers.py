@@ -27,19 +27,20 @@ EXTRAS = {
     "models/batch/fit.py": {"sklearn", "xgboost"},
     "riparian/estimators.py": {"sklearn"},
     **{
-        f"topics/formats/arrow{part}.py": {"pyarrow"} for part in ("", "_columns", "_messages", "_predictions", "_rows")
+        f"topics/formats/arrow/{name}.py": {"pyarrow"}
+        for name in ("codec", "columns", "messages", "predictions", "rows")
     },
-    "topics/formats/avro.py": {"fastavro"},
-    "topics/formats/avro_types.py": {"fastavro"},
+    "topics/formats/avro/codec.py": {"fastavro"},
+    "topics/formats/avro/types.py": {"fastavro"},
     **{
-        f"topics/formats/{name}.py": {"google"}
-        for name in ("proto_text", "protobuf", "protobuf_predictions", "protobuf_reader", "protobuf_types")
+        f"topics/formats/protobuf/{name}.py": {"google"}
+        for name in ("codec", "predictions", "proto_text", "reader", "types")
     },
     "topics/text_kernel.py": {"models"},
     # Walk blocks of records: imported when there is the first one.
     **{
         f"topics/formats/{name}.py": {"models"}
-        for name in ("avro_kernel", "json_kernel", "json_number", "json_shortest", "json_writing")
+        for name in ("avro/kernel", "json/kernel", "json/number", "json/shortest", "json/writing")
     },
 } | {path: {"llvmlite"} for path in CODE}
 # Fits go on in processes beside the stream, and a thread each waits for their pipes; trees may run in threads.
@@ -49,8 +50,8 @@ PURE = (
     *("partition", "dataset", "evaluation", "stream_file", "errors"),
     *("state/checkpoint", "state/proof", "state/log"),
 )
-# Floors of app, the lowest first: folders and modules. Each may import from those below it, and none from beside it.
-FLOORS = (
+# Floors, the lowest first: folders and modules. Each may import from those below it, and none from beside it.
+APP_FLOORS = (
     {"errors", "compiling", "references", "rules"},
     {"stream_file"},
     {"partition"},
@@ -63,6 +64,7 @@ FLOORS = (
     {"demo"},
     {"cli"},
 )
+FORMATS_FLOORS = ({"common"}, {"avro", "json", "protobuf"}, {"arrow", "json_schema"})
 KAFKA = {"faust", "aiokafka", "mode", "asyncio", "prometheus_client"}
 
 
@@ -114,14 +116,16 @@ def test_lower_layers_do_without_asyncio_and_threads(package):
         assert not found or str(path.relative_to(ROOT)) in THREADED, f"{path.relative_to(ROOT)} imports {sorted(found)}"
 
 
-def test_app_has_one_direction():
-    """No folder leads back to itself by way of others: what two of them share stands below both."""
-    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
-    for path in sources("app"):
-        here = path.relative_to(ROOT / "app").with_suffix("").parts[0]
-        assert here in floor or here == "__init__", f"app/{here} has no floor"
+@pytest.mark.parametrize(("folder", "floors"), [("app", APP_FLOORS), ("topics/formats", FORMATS_FLOORS)])
+def test_folders_have_one_direction(folder, floors):
+    """None leads back to itself by way of others: what two of them share stands below both."""
+    floor = {name: number for number, names in enumerate(floors) for name in names}
+    begin = f"riparian.{folder.replace('/', '.')}."
+    for path in sources(folder):
+        here = path.relative_to(ROOT / folder).with_suffix("").parts[0]
+        assert here in floor or here == "__init__", f"{folder}/{here} has no floor"
         for name in imports(path):
-            there = f"{ours(name)}.".split(".")[1] if name.startswith("riparian.app.") else here
+            there = name.removeprefix(begin).partition(".")[0] if name.startswith(begin) else here
             if there != here and there in floor:
                 assert floor[there] < floor[here], f"{path.relative_to(ROOT)} imports {name}, which is not below it"
 
@@ -189,7 +193,7 @@ def test_only_codecs_know_what_the_bytes_of_a_record_say():
         known = ("metrics.py", "web.py", "tokens.py")
         assert "json" not in identifiers(path) | top_level(path) or path.name in known, path
     for path in sources("topics"):
-        if path.parent.name != "formats":
+        if "formats" not in path.parts:
             # Numbers in headers are written as in JSON, whatever the format of the value.
             known = ("reports.py", "commands.py", "vocabulary.py", "headers.py")
             assert "json" not in identifiers(path) or path.name in known, path.name

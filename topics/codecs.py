@@ -11,7 +11,7 @@ Metrics and drift records are JSON in every stream (`topics.reports`).
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from riparian.topics.formats.json import JsonCodec
+from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.headers import Wanted
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import IndexBits
@@ -62,7 +62,7 @@ class Codec(Protocol):
 
     def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
         """Where a schema of the registry does not fit what the stream maps of "features" or "labels": sentences, each
-        with what it is about (`topics.formats.slots.Problem`). name : of the schema."""
+        with what it is about (`topics.formats.common.slots.Problem`). name : of the schema."""
 
     def writer(self, labels_inside: bool = False) -> "RecordWriter":
         """What writes the records that this codec reads. labels_inside : whether labels go into the feature records."""
@@ -106,25 +106,25 @@ def _json(mapping: Mapping, schemas: Schemas) -> Codec:
 
 
 def _json_schema(mapping: Mapping, schemas: Schemas) -> Codec:
-    from riparian.topics.formats.json_schema import JsonSchemaCodec
+    from riparian.topics.formats.json_schema.codec import JsonSchemaCodec
 
     return JsonSchemaCodec(mapping, schemas)
 
 
 def _protobuf(mapping: Mapping, schemas: Schemas) -> Codec:
-    from riparian.topics.formats.protobuf import ProtobufCodec  # protobuf is an extra
+    from riparian.topics.formats.protobuf.codec import ProtobufCodec  # protobuf is an extra
 
     return ProtobufCodec(mapping, schemas)
 
 
 def _avro(mapping: Mapping, schemas: Schemas) -> Codec:
-    from riparian.topics.formats.avro import AvroCodec  # fastavro is an extra
+    from riparian.topics.formats.avro.codec import AvroCodec  # fastavro is an extra
 
     return AvroCodec(mapping, schemas)
 
 
 def _arrow(mapping: Mapping, schemas: Schemas) -> Codec:
-    from riparian.topics.formats.arrow import ArrowCodec  # pyarrow is an extra
+    from riparian.topics.formats.arrow.codec import ArrowCodec  # pyarrow is an extra
 
     return ArrowCodec(mapping)
 

@@ -1,6 +1,6 @@
 """Keys, values or texts of many records as slices of one buffer: no object a record, until somebody asks for one.
 
-What works on all of them at once (`topics.formats.json_block`, say) takes the buffer and the edges; to everybody else
+What works on all of them at once (`topics.formats.json.block`, say) takes the buffer and the edges; to everybody else
 they are a sequence of bytes and None, or of texts. Where few values stand for many rows, the rows hold codes of these.
 """
 

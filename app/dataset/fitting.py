@@ -14,7 +14,7 @@ from riparian.app.dataset.instances import InstanceReader, Known, Rejections
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, Feature, most_values, write
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.formats.json import JsonCodec
+from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.records import (
     CLASSIFICATION,
     NOMINAL,

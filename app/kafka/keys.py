@@ -24,7 +24,7 @@ from riparian.app.partition.meeting import shown
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import tell
 from riparian.app.stream_file.durations import format_duration
-from riparian.topics.formats.json_text import read_object
+from riparian.topics.formats.common.json_text import read_object
 from riparian.topics.headers import header_of
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.paths import dotted

@@ -9,7 +9,7 @@ from riparian.app.errors import TopicError
 from riparian.app.kafka.admin import admin_client, described
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import read_ends
-from riparian.topics.formats.json_text import read_object
+from riparian.topics.formats.common.json_text import read_object
 
 RECORDS = 4000  # of a topic, at most: half of them the first of its partitions, half the last
 

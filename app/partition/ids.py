@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from riparian.models.kernel import kernel
 from riparian.models.words import SPARE
-from riparian.topics.formats.cells import view
+from riparian.topics.formats.common.cells import view
 from riparian.topics.slices import Texts
 
 Bytes = NDArray[np.uint8]

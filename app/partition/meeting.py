@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
 
-from riparian.topics.formats.json_text import plain
+from riparian.topics.formats.common.json_text import plain
 
 LEAST = 1000  # instances, and labels, to judge by
 SHARE = 0.75  # of two partitions, half meet by chance

@@ -16,7 +16,7 @@ from riparian.app.stream_file.spec import build
 from riparian.models.contract import Bags
 from riparian.models.registry import create
 from riparian.topics.codecs import CODECS
-from riparian.topics.formats.json_rows import Renderer
+from riparian.topics.formats.common.json_rows import Renderer
 from riparian.topics.records import RawBatch
 from riparian.topics.schemas import Schemas
 

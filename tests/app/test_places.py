@@ -22,8 +22,8 @@ from riparian.app.state.proof_of_drift import DriftProof, SentRecords
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.letters import letters
 from riparian.topics import codecs, reports
-from riparian.topics.formats.json import JsonCodec
-from riparian.topics.formats.json_predictions import place_reader
+from riparian.topics.formats.json.codec import JsonCodec
+from riparian.topics.formats.json.predictions import place_reader
 from riparian.topics.names import HEADER_INDEX, HEADER_OFFSET, INPUTS
 from riparian.topics.places import BITS, IndexBits, begun, index_of, next_places, offset_of, place_of
 from riparian.topics.records import Packed, Place, RawBatch

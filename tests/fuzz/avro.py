@@ -13,7 +13,7 @@ import fastavro
 import numpy as np
 
 from riparian.app.stream_file.spec import Spec, build
-from riparian.topics.formats.avro import AvroCodec
+from riparian.topics.formats.avro.codec import AvroCodec
 from riparian.topics.records import IGNORED, REASONS
 from riparian.topics.schemas import AVRO, Schema, Schemas
 from tests.fuzz import letters, mutate
@@ -314,7 +314,7 @@ class Avro(RecordTarget):
 
 
 def _named(records: Sequence[Record]) -> set[int | str]:
-    from riparian.topics.formats.framing import head_of
+    from riparian.topics.formats.common.framing import head_of
 
     return {found.key for _, value, _ in records if value and (found := head_of(value)) is not None}
 

@@ -316,7 +316,7 @@ class Batches(Damaged):
     def _written(self, rng: Random, schema: Any) -> bytes:
         import pyarrow as pa
 
-        from riparian.topics.formats.arrow_columns import written
+        from riparian.topics.formats.arrow.columns import written
 
         n = int(rng.integers(1, 20))
         nulls = 0.0 if rng.random() < 0.6 else 0.2

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from riparian.app.stream_file.spec import build
-from riparian.topics.formats.arrow_messages import _Table
+from riparian.topics.formats.arrow.messages import _Table
 from riparian.topics.records import RawBatch
 
 STREAM = {

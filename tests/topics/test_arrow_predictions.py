@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from riparian.app.errors import DataError
 from riparian.app.replay import Messages, together
 from riparian.app.stream_file.spec import build
-from riparian.topics.formats.arrow import ArrowCodec
-from riparian.topics.formats.arrow_columns import written
-from riparian.topics.formats.json import JsonCodec
+from riparian.topics.formats.arrow.codec import ArrowCodec
+from riparian.topics.formats.arrow.columns import written
+from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.places import BITS, place_of
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.slices import Texts

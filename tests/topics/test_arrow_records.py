@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from riparian.app.errors import SpecError
 from riparian.app.stream_file.spec import build
-from riparian.topics.formats import arrow_messages
-from riparian.topics.formats.arrow import ArrowCodec
-from riparian.topics.formats.arrow_messages import _Table, sound_batch, weigh
-from riparian.topics.formats.json import JsonCodec
+from riparian.topics.formats.arrow import messages as arrow_messages
+from riparian.topics.formats.arrow.codec import ArrowCodec
+from riparian.topics.formats.arrow.messages import _Table, sound_batch, weigh
+from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.places import BITS, place_of
 from riparian.topics.records import RawBatch, Unread
 from tests.topics.arrow_records import MARKED, SPEC, STREAM, big_endian, decoded, raw, rows, stream, table
@@ -287,7 +287,7 @@ def test_buffers_that_lie_over_one_another_are_refused():
 def repeated(value, where, message=0):
     """The bytes of a stream in which all items of a list are its first one, as a message may say.
 
-    where : (table, field) of the list, as `arrow_messages` reads the message, by its number in the stream.
+    where : (table, field) of the list, as `arrow.messages` reads the message, by its number in the stream.
     """
     at = 0
     for _ in range(message):

@@ -17,9 +17,9 @@ from riparian.app.errors import SpecError
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
-from riparian.topics.formats import avro_types
-from riparian.topics.formats.avro import AvroCodec
-from riparian.topics.formats.avro_types import whole
+from riparian.topics.formats.avro import types as avro_types
+from riparian.topics.formats.avro.codec import AvroCodec
+from riparian.topics.formats.common.varints import MalformedError, whole
 from riparian.topics.records import RawBatch
 from riparian.topics.schemas import AVRO, Schema, Schemas
 from riparian.topics.slices import Texts
@@ -613,7 +613,7 @@ def test_mutated_bytes_are_read_as_the_slow_reader_reads_them() -> None:
         try:
             read, p = kind.value(data, 5, 0)
             fits = p == len(data)
-        except (avro_types.MalformedError, avro_types.TooDeepError, IndexError, struct.error, UnicodeDecodeError):
+        except (MalformedError, avro_types.TooDeepError, IndexError, struct.error, UnicodeDecodeError):
             fits = False
         if found.ids:
             n += 1

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from riparian.topics import records as r
-from riparian.topics.formats import avro_kernel
-from riparian.topics.formats.avro import AvroCodec
-from riparian.topics.formats.avro_block import BlockReader
-from riparian.topics.formats.avro_predictions import whole
-from riparian.topics.formats.tuples import Block
+from riparian.topics.formats.avro import kernel as avro_kernel
+from riparian.topics.formats.avro.block import BlockReader
+from riparian.topics.formats.avro.codec import AvroCodec
+from riparian.topics.formats.avro.predictions import whole
+from riparian.topics.formats.common.blocks import Block
 from tests.conftest import jit
 from tests.topics.test_avro import batch, codec_of, encode, record, spec_of
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from riparian.topics import records as r
 from riparian.topics.codecs import CODECS, JsonCodec
-from riparian.topics.formats.avro import AvroCodec
-from riparian.topics.formats.json_text import with_shorter_integers
+from riparian.topics.formats.avro.codec import AvroCodec
+from riparian.topics.formats.common.json_text import with_shorter_integers
 from riparian.topics.records import Feature, Features, Labels, Mapping, RawBatch
 from riparian.topics.schemas import Schemas
 from riparian.topics.vocabulary import Vocabulary

@@ -12,11 +12,11 @@ import pytest
 from riparian.app.partition.ids import packed
 from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
-from riparian.topics.formats import json_block
-from riparian.topics.formats.json_block import BlockReader
-from riparian.topics.formats.json_number import LARGEST, SMALLEST, decimal
-from riparian.topics.formats.json_program import program
-from riparian.topics.formats.tuples import Block
+from riparian.topics.formats.common.blocks import Block
+from riparian.topics.formats.json import block as json_block
+from riparian.topics.formats.json.block import BlockReader
+from riparian.topics.formats.json.number import LARGEST, SMALLEST, decimal
+from riparian.topics.formats.json.program import program
 from riparian.topics.records import Feature, Mapping, RawBatch
 from riparian.topics.slices import Slices, Texts
 from riparian.topics.vocabulary import Vocabulary

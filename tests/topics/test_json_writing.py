@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from riparian.topics.formats.cells import view
-from riparian.topics.formats.json_predictions import PredictionWriter
-from riparian.topics.formats.json_shortest import LONGEST, real
+from riparian.topics.formats.common.cells import view
+from riparian.topics.formats.json.predictions import PredictionWriter
+from riparian.topics.formats.json.shortest import LONGEST, real
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.slices import Slices, Texts
 from riparian.topics.vocabulary import Vocabulary

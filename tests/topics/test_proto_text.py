@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
-from riparian.topics.formats.protobuf_types import Messages
+from riparian.topics.formats.protobuf.types import Messages
 from riparian.topics.schemas import PROTOBUF, Schema
 
 TEXTS = {

@@ -11,9 +11,9 @@ from google.protobuf import descriptor_pb2, json_format
 
 from riparian.topics import records as r
 from riparian.topics.codecs import CODECS, JsonCodec
-from riparian.topics.formats.avro_types import whole
-from riparian.topics.formats.protobuf_predictions import schemas_of
-from riparian.topics.formats.protobuf_types import Messages, class_of, head_of
+from riparian.topics.formats.common.varints import whole
+from riparian.topics.formats.protobuf.predictions import schemas_of
+from riparian.topics.formats.protobuf.types import Messages, class_of, head_of
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.schemas import PROTOBUF, Schema, Schemas, UnusableError, Written
 from tests.topics.test_avro import features, labels, plain, same, spec_of

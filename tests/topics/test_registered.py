@@ -18,9 +18,11 @@ from google.protobuf import json_format
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics import records as r
 from riparian.topics.codecs import CODECS, JsonCodec
-from riparian.topics.formats import avro_predictions, json_schema, protobuf_predictions
-from riparian.topics.formats.framing import HEADER
-from riparian.topics.formats.protobuf_types import Messages, class_of
+from riparian.topics.formats.avro import predictions as avro_predictions
+from riparian.topics.formats.common.framing import HEADER
+from riparian.topics.formats.json_schema import codec as json_schema
+from riparian.topics.formats.protobuf import predictions as protobuf_predictions
+from riparian.topics.formats.protobuf.types import Messages, class_of
 from riparian.topics.places import IndexBits
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import RawBatch, Unknown

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riparian.topics.formats.json_text import MAX_DEPTH, too_deep
+from riparian.topics.formats.common.json_text import MAX_DEPTH, too_deep
 from riparian.topics.times import many_milliseconds, milliseconds
 
 

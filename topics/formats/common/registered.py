@@ -1,0 +1,102 @@
+"""What all formats of a registry have in common: their records name a schema, and are written by one that it has."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, cast
+
+from riparian.topics.columns import ColumnDecoder, FeatureReader, Reader
+from riparian.topics.formats.common.framing import head, inline, named, unknown
+from riparian.topics.formats.common.json_rows import Renderer
+from riparian.topics.formats.common.slots import Problem
+from riparian.topics.headers import Wanted, inside
+from riparian.topics.names import LEARNED, place_field
+from riparian.topics.records import Mapping, RawBatch, Rows
+from riparian.topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
+
+Encode = Callable[[bytes], bytes]
+
+# Places of further input logs for which the schemas of predictions have a field -> what it says.
+FURTHER = {place_field(LEARNED): "Of the next record that all partitions learn, when it was made."}
+
+
+# Of predictions as of any stream, with what is said besides, with reasons, too, and with alerts.
+Predictions = tuple[Schema, Schema, Schema, Schema]
+
+
+def prediction_of(mapping: Mapping, schemas: Predictions) -> Schema:
+    """The schema of a stream's predictions. schemas : `schemas_of(mapping.further)` of a format."""
+    return schemas[3 if mapping.says_alerts else 2 if mapping.says_why else 1 if mapping.says_more else 0]
+
+
+def written_by(schemas: Schemas, kind: str) -> tuple[bytes, Schema]:
+    """The bytes before records of a kind, and the schema by which these are written."""
+    written = schemas.written.get(kind)
+    if written is None:
+        raise NotToldError(f"nobody has asked the registry for the schema of {kind}")
+    return head(written.id), written.schema
+
+
+class SchemaReader(Reader, Protocol):
+    """A reader of records that name a schema."""
+
+    def problems(self, schema: Schema, name: str) -> list[Problem]:
+        """Where a schema does not fit what the stream maps. name : of the schema. UnusableError where it is none."""
+
+    def prepare(self, key: Key) -> None:
+        """Make of a known schema what takes long."""
+
+
+class RegisteredCodec(ColumnDecoder):
+    """The half of a format of a registry that is the same for all of them: see `topics.codecs.Codec`."""
+
+    def __init__(self, mapping: Mapping, schemas: Schemas, features: FeatureReader, labels: Reader) -> None:
+        super().__init__(mapping, features, labels)
+        self.headers = Wanted(True, True)  # the schema may be named there
+        self._schemas = schemas
+
+    def unknown(self, kind: str, batch: RawBatch) -> dict[Key, list[int]]:
+        return unknown(inline(batch.values, batch.headers), self._schemas, self.mapping.max_bytes)
+
+    def named(self, kind: str, batch: RawBatch) -> set[Key]:
+        return named(inline(batch.values, batch.headers))
+
+    def prepare(self, keys: Collection[Key]) -> None:
+        for key in keys:
+            for reader in (self._features, self._labels):
+                cast(SchemaReader, reader).prepare(key)
+
+    def problems(self, kind: str, schema: Schema, name: str) -> list[Problem]:
+        reader = cast(SchemaReader, self._labels if kind == "labels" else self._features)
+        return reader.problems(schema, name)
+
+    def writer(self, labels_inside: bool = False) -> "Writer":
+        return Writer(self.mapping, self._schemas, labels_inside)
+
+
+class Writer:
+    """Feature and label records by the schemas of `schemas.written`, for replays: see `topics.codecs.RecordWriter`."""
+
+    def __init__(self, mapping: Mapping, schemas: Schemas, labels_inside: bool) -> None:
+        self._plain = Renderer(inside(mapping), labels_inside)
+        self._schemas = schemas
+
+    def features(self, rows: Rows, times: Sequence[int]) -> list[bytes]:
+        return self._write("features", self._plain.features(rows, times))
+
+    def labels(self, ids: Sequence[str], y: Sequence[str], times: Sequence[int]) -> list[bytes]:
+        return self._write("labels", self._plain.labels(ids, y, times))
+
+    def encoder(self, schema: Schema, kind: str) -> Encode:
+        """What makes a record of this kind of its JSON."""
+        return lambda value: value
+
+    def _write(self, kind: str, plain: list[bytes]) -> list[bytes]:
+        before, schema = written_by(self._schemas, kind)
+        encode, made = self.encoder(schema, kind), []
+        for value in plain:
+            try:
+                made.append(before + encode(value))
+            except Exception as error:  # ValueError, TypeError, KeyError, AttributeError: as the value fails to fit
+                raise UnusableError(
+                    f"the schema of {kind} has no place for {value.decode()[:200]} ({type(error).__name__}: {error})"
+                ) from None
+        return made
