@@ -19,6 +19,7 @@ OLDEST_VERSION = 4  # of an answer that tells of committed ends
 # Mean of the time between two fetches, but for a few. A steady stream could be fetched record by record, which takes
 # more of the processors of worker and broker: what comes meanwhile shall come together.
 FETCH_SECONDS, BURST = 0.002, 5
+PARTITION_SECONDS = 0.0001  # more for each partition that is asked for
 SMALL_BYTES = 1 << 20  # of an answer, beyond which there is a backlog, where all topics shall have their turn
 
 
@@ -60,7 +61,8 @@ class Answers:
                 return await send(node_id, request, **options)
             if node_id not in self._backlogs:
                 request.topics.sort(key=lambda topic: topic[0] not in self.first)
-                early = self._early(node_id, time.monotonic())
+                n = sum(len(partitions) for _, partitions in request.topics)
+                early = self._early(node_id, time.monotonic(), n)
                 if early > 0:
                     await asyncio.sleep(early)
             asked = self._n
@@ -71,9 +73,10 @@ class Answers:
 
         client.send = watched
 
-    def _early(self, node_id: int, now: float) -> float:
-        """A broker is to be asked: how many seconds too early."""
-        due = self._due[node_id] = max(self._due.get(node_id, 0.0) + FETCH_SECONDS, now - BURST * FETCH_SECONDS)
+    def _early(self, node_id: int, now: float, n_partitions: int) -> float:
+        """A broker is to be asked for so many partitions: how many seconds too early."""
+        seconds = FETCH_SECONDS + n_partitions * PARTITION_SECONDS
+        due = self._due[node_id] = max(self._due.get(node_id, 0.0) + seconds, now - BURST * FETCH_SECONDS)
         return due - now
 
     def add(self, asked: int, answer: Any) -> int:
@@ -91,20 +94,20 @@ class Answers:
                 place += 1
         return size
 
-    def ends(self, tp: TP, topics: Iterable[str]) -> dict[TP, int] | None:
-        """Where the same partition of the other topics ended after the last records of `tp` had been read; None where
-        that is not known of each."""
-        own = self._seen.get(tp)
+    def seen(self, tp: TP) -> Seen | None:
+        """What was told of a partition last."""
+        return self._seen.get(tp)
+
+    def ends(self, own: Seen, tps: Iterable[TP]) -> dict[TP, int] | None:
+        """Where partitions ended after records had been read, of which this was told with them; None where that is not
+        known of each."""
         found = {}
-        for topic in topics:
-            if topic == tp.topic:
-                continue
-            other = TP(topic, tp.partition)
-            seen = self._seen.get(other)
-            if own is None or seen is None:
+        for tp in tps:
+            seen = self._seen.get(tp)
+            if seen is None:
                 return None
             same_answer = seen.answered == own.answered and seen.place > own.place
             if not same_answer and seen.asked < own.answered:
                 return None
-            found[other] = seen.end
+            found[tp] = seen.end
         return found

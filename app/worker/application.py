@@ -14,7 +14,7 @@ from faust.utils import venusian
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.unpacking import Unpacking
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker import front, recovery, transport
+from riparian.app.worker import agent, front, recovery, transport
 from riparian.app.worker.access import Access
 from riparian.app.worker.backpressure import POLL_PIECES
 from riparian.app.worker.engine import Engine
@@ -99,13 +99,14 @@ def create_app(
     recovery.install(app)
     engine = Engine(spec, connection, observer, session_timeout)
     access = Access(connection)
-    engine.attach(app)
+    fetches = agent.install(app, engine)
+    engine.attach(app, fetches.bring)
     source_topics = [log.topic for log in spec.inputs]
     way = transport.Way(
         spec.name,
         Unpacking([*source_topics, *spec.sources], [*spec.header_topics(), *spec.sources]),
         engine.assign,
-        engine.add,
+        fetches.bring,
         engine.denied,
         engine.backpressure,
         connection.rack,

@@ -22,7 +22,6 @@ class _One:
         self.pieces: deque[tuple[int, int, int]] = deque()
         self.n_records = 0
         self.n_bytes = 0
-        self.paused = False
 
 
 class Backpressure:
@@ -42,6 +41,7 @@ class Backpressure:
         self.max_bytes = max_bytes
         self.n_bytes = 0
         self._of: dict[TP, _One] = {}
+        self._paused: set[TP] = set()
 
     def begin(self, tps: Iterable[TP]) -> None:
         """Partitions are read from some offset on: nothing is held of them, and they are not paused."""
@@ -57,6 +57,7 @@ class Backpressure:
     def _forget(self, tp: TP) -> None:
         if tp in self._of:
             self.n_bytes -= self._of.pop(tp).n_bytes
+            self._paused.discard(tp)
 
     def bytes_of(self, tp: TP) -> int:
         one = self._of.get(tp)
@@ -71,9 +72,9 @@ class Backpressure:
         one.n_records += n_records
         one.n_bytes += n_bytes
         self.n_bytes += n_bytes
-        if one.paused or not self._fuller(one, 1):
+        if tp in self._paused or not self._fuller(one, 1):
             return False
-        one.paused = True
+        self._paused.add(tp)
         return True
 
     def release(self, tp: TP, offset: int) -> list[TP]:
@@ -86,9 +87,10 @@ class Backpressure:
             one.n_records -= n_records
             one.n_bytes -= n_bytes
             self.n_bytes -= n_bytes
-        resumed = [tp for tp, one in self._of.items() if one.paused and not self._fuller(one, 2)]
-        for tp in resumed:
-            self._of[tp].paused = False
+        if not self._paused:
+            return []
+        resumed = [tp for tp, one in self._of.items() if tp in self._paused and not self._fuller(one, 2)]
+        self._paused.difference_update(resumed)
         return resumed
 
     def _fuller(self, one: _One, part: int) -> bool:

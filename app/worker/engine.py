@@ -13,8 +13,9 @@ the partition. A runner that is refused is dropped, and what it had in memory wi
 import asyncio
 import contextlib
 import logging
+import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from faust.types import TP
 
 from riparian.app.errors import RiparianError, TopicError
 from riparian.app.kafka import rights
+from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.limits import largest_batches
 from riparian.app.kafka.outputs import Outputs, close, fenced_producer
@@ -36,6 +38,7 @@ from riparian.app.registry.client import Registry
 from riparian.app.state.follower import Follower
 from riparian.app.state.loading import Loaded
 from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.answers import Seen
 from riparian.app.worker.backpressure import Backpressure
 from riparian.app.worker.continuity import check_inputs, check_topics
 from riparian.app.worker.copied import Copied
@@ -44,13 +47,13 @@ from riparian.app.worker.naming import STREAM
 from riparian.app.worker.releases import Found
 from riparian.app.worker.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.restoring import restore_all
-from riparian.app.worker.runner import Observer, Runner
+from riparian.app.worker.runner import Observer, Runner, Turn
 from riparian.app.worker.silence import Silence
 from riparian.app.worker.tail import Tail, read_tails
 from riparian.app.worker.topic_watch import TopicWatch
 from riparian.app.worker.transport import ConsumerThread, Fetched
 from riparian.models.threads import n_cores
-from riparian.topics.names import FEATURES, changelog_topic
+from riparian.topics.names import AS_IT_COMES, FEATURES, changelog_topic
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Admin, Consumer, Producer
@@ -103,8 +106,14 @@ class Engine:
         self.copier = Copier(spec, connection, self.in_thread, self.crash, session_timeout) if spec.copied else None
         self.follower = Follower(connection, self.changelog)
         self._app: Any = None
+        self._wake = _nothing
+        self._woken = False  # a round was asked for
+        self._timer: asyncio.TimerHandle | None = None  # of the next round, where nothing comes
+        self._questions = dict[int, asyncio.Future[Found | None]]()  # partition -> where its input logs end
+        self._asking: asyncio.Task[None] | None = None
         self._asker: Consumer | None = None
         self._admin: Admin | None = None
+        self._bundles = Bundles()
         self.limits: Mapping[str, int] = {}  # output topic or changelog -> how large a batch it takes
         self.n_fenced = self.n_loaded = 0
         self._generation = 0  # of the assignment: what was begun under an older one is dropped
@@ -117,9 +126,9 @@ class Engine:
         n = max(2, n_cores())
         self._pool = ThreadPoolExecutor(n, "learner", initializer=STREAM.set, initargs=(spec.name,))
 
-    def attach(self, app: Any) -> None:
-        """Give the engine the app whose consumer feeds it."""
-        self._app = app
+    def attach(self, app: Any, wake: Callable[[], None]) -> None:
+        """Give the engine the app whose consumer feeds it. wake : begins a round."""
+        self._app, self._wake = app, wake
 
     @property
     def recovering(self) -> bool:
@@ -240,28 +249,62 @@ class Engine:
         """Bytes of a topic that were fetched and are not learned yet."""
         return self.backpressure.bytes_of(tp)
 
+    def ends_beside(self, partition: int, role: str, seen: Seen) -> Mapping[str, int] | None:
+        """Role of each other input log -> where it ended once an answer had told this; None where that is not known."""
+        timed = [(one, topic) for one, topic, rule in self.spec.inputs if rule != AS_IT_COMES and one != role]
+        ends = self.thread.answers.ends(seen, [TP(topic, partition) for _, topic in timed])
+        return None if ends is None else {one: ends[TP(topic, partition)] for one, topic in timed}
+
     async def ends(self, partition: int) -> Found | None:
         """Where the input logs of a partition end; None where the broker does not say.
 
-        By a connection of its own: on the fetching one, the answer would come after the pending fetch's.
+        What several partitions ask for goes in one question.
         """
-        tps = {role: TopicPartition(*tp) for role, tp in self.input_tps(partition).items()}
+        answer = self._questions.get(partition)
+        if answer is None:
+            answer = self._questions[partition] = asyncio.get_running_loop().create_future()
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask(), name="ends")
+        return await asyncio.shield(answer)
+
+    async def _ask(self) -> None:
+        while self._questions:
+            asked, self._questions = self._questions, {}
+            found: Mapping[int, Found] = {}
+            try:
+                found = await self._ends_of(list(asked))
+            except KafkaError as error:
+                log.debug("no end offsets: %r", error)
+                await asyncio.sleep(0.1)
+            except asyncio.CancelledError:
+                if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                    raise
+                log.debug("no end offsets: the question was cancelled")
+            except Exception as error:
+                for answer in asked.values():
+                    answer.set_exception(error)
+                continue
+            for partition, answer in asked.items():
+                answer.set_result(found.get(partition))
+        self._asking = None
+
+    async def _ends_of(self, partitions: Sequence[int]) -> dict[int, Found]:
+        """By a connection of its own: on the fetching one, the answer would come after the pending fetch's."""
         asker = self._asker
         assert asker is not None
-        try:
-            if self.copied is not None:  # which says in `until` how far the others have to be read
-                found = await self.copied.ends(partition)
-                return Found(found, found)
-            ends = await asker.end_offsets(list(tps.values()))
-            below = {role: ends[tp] for role, tp in tps.items()}
-            # Brokers look at moments of their own. What is appended between these must not go by it.
-            if len({asker._client.cluster.leader_for_partition(tp) for tp in tps.values()}) > 1:
-                ends = await asker.end_offsets(list(tps.values()))
-            return Found(below, {role: ends[tp] for role, tp in tps.items()})
-        except KafkaError as error:
-            log.debug("no end offsets: %r", error)
-            await asyncio.sleep(0.1)
-            return None
+        if self.copied is not None:  # which says in `until` how far the others have to be read
+            copied = {partition: await self.copied.ends(partition) for partition in partitions}
+            return {partition: Found(found, found) for partition, found in copied.items()}
+        tps = {p: {r: TopicPartition(*tp) for r, tp in self.input_tps(p).items()} for p in partitions}
+        every = [tp for of_partition in tps.values() for tp in of_partition.values()]
+        below = until = await asker.end_offsets(every)
+        # Brokers look at moments of their own. What is appended between these must not go by it.
+        if len({asker._client.cluster.leader_for_partition(tp) for tp in every}) > 1:
+            until = await asker.end_offsets(every)
+        return {
+            p: Found({r: below[tp] for r, tp in of.items()}, {r: until[tp] for r, tp in of.items()})
+            for p, of in tps.items()
+        }
 
     async def delete_before(self, partition: int, offset: int) -> bool:
         """Delete the records of the changelog before `offset`; whether that was done: if not, a later call will."""
@@ -286,14 +329,48 @@ class Engine:
             raise
 
     def add(self, tp: TP, fetched: Fetched) -> None:
-        """Hand a fetched batch to its partition's runner."""
+        """Hand a fetched batch to its partition's runner, which an error ends."""
         runner = self.runners.get(tp.partition)
         if runner is None:
             return
-        n = runner.add(tp, fetched)
+        try:
+            n = runner.add(tp, fetched)
+        except Exception as error:
+            return runner.cannot(error)
         # Where a record holds several instances, each has a place in memory besides.
         if n and self.backpressure.add(tp, int(fetched.raw.offsets[-1]) + 1, 0, n * RECORD_BYTES):
             self.thread.pause(tp, True)
+
+    def wake(self, runner: Runner) -> None:
+        """A runner has something to do: it takes its turn in a round that begins soon."""
+        runner.awake = True
+        if not self._woken and not runner.busy:
+            self._woken = True
+            self._wake()
+
+    def wake_at(self, when: float) -> None:
+        """Something is due then (monotonic)."""
+        if self._timer is None or when < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._wake()
+
+    def round(self, turn: Turn) -> None:
+        """Have each partition that has something to do take its turn."""
+        now, due = time.monotonic(), math.inf
+        self._woken = False
+        for runner in self.runners.values():
+            if runner.running and not runner.busy:
+                if runner.awake or runner.due <= now:
+                    runner.begin(turn)
+                else:
+                    due = min(due, runner.due)
+        if due < math.inf:
+            self.wake_at(due)
 
     def learned(self, offsets: Mapping[TP, int]) -> None:
         """What stands before these offsets is not in memory any more: fetch on where that had stopped."""
@@ -423,7 +500,9 @@ class Engine:
 
     async def _fence(self, partition: int) -> "Producer":
         tps = [TopicPartition(topic, self._homes.get(topic, partition)) for topic in self.limits]
-        return await fenced_producer(self.connection, self.spec.name, tps, self.limits.values())
+        producer = await fenced_producer(self.connection, self.spec.name, tps, self.limits.values())
+        self._bundles.join(producer)
+        return producer
 
     def _runner(
         self,
@@ -513,6 +592,8 @@ class Engine:
         await self._drop(list(self.runners.values()))
         await asyncio.gather(*(replica.stop() for replica in self.replicas))
         await self.follower.stop()
+        if self._asking is not None:
+            self._asking.cancel()
         if self.copied is not None:
             await self.copied.stop()
         if self._asker is not None:

@@ -2,13 +2,14 @@
 
 The merge (app/partition/merge.py) lets go what comes before something that it has of the other topic. What comes last
 of all that was fetched needs more: the end of the other topic at a moment when it was there already, read up to there.
-An answer to a fetch tells such an end beside its records; otherwise the broker is asked.
+An answer to a fetch tells such an end beside its records, or the next one does; otherwise the broker is asked.
 
 What is stamped by the broker goes in the order of its stamps, however it was fetched
 (tests/app/test_releases.py draws fetches at random).
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
@@ -16,12 +17,14 @@ from typing import NamedTuple, Protocol
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from riparian.app.partition.merge import Ends, Merge, Release
+from riparian.app.partition.merge import EMPTY, Ends, Merge, Release, empty_piece
 from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.answers import Seen
 from riparian.topics.names import AS_IT_COMES, FEATURES
 from riparian.topics.places import place_of
 
 PATIENT_SECONDS = 0.02  # that labels wait for the next fetch before the broker is asked
+POLL_SECONDS = 0.005  # between two looks whether a topic was read to its end: markers of transactions wake nobody
 
 
 class Found(NamedTuple):
@@ -47,6 +50,9 @@ class ReleaseHost(Protocol):
     async def ends(self, partition: int) -> Found | None:
         """Where the input logs of a partition end now; None where the broker does not say."""
 
+    def ends_beside(self, partition: int, role: str, seen: Seen) -> Mapping[str, int] | None:
+        """Role of each other input log -> where it ended once an answer had told this; None where that is not known."""
+
     def reached(self, tp: TP, end: int, next_offset: int) -> bool:
         """Whether all records of a topic below `end` have been fetched. next_offset : after the last that came."""
 
@@ -71,6 +77,8 @@ class Releases:
     ----------
     n_forced : int
         How often records went although another topic was not read up to where they need it, after `join.max_wait`.
+    due : float
+        When to call `next` again although nothing has come.
     """
 
     def __init__(
@@ -82,19 +90,20 @@ class Releases:
         failed: Callable[[Exception], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.n_forced = 0
+        self.n_forced, self.due = 0, math.inf
         self._merge, self._buffers, self._tps, self._host = merge, merge.buffers, tps, host
-        self._roles = {tp: role for role, tp in tps.items()}
+        roles = list(merge.buffers)
+        self._nothing = Release(dict.fromkeys(roles, empty_piece()), dict.fromkeys(roles[1:], EMPTY))
         self._wake, self._failed, self._clock = wake, failed, clock
         self._ends: Found | None = None  # when we last learned that
         self._question: asyncio.Task[None] | None = None
-        self._beside: dict[str, Mapping[TP, int] | None] = {}  # role -> what came with its last records
+        self._seen: dict[str, Seen | None] = {}  # role -> the answer that brought its last records
         self._asked = 0.0
         self._alone = 0.0  # since when labels wait for the next fetch
 
-    def told(self, role: str, ends: Mapping[TP, int] | None) -> None:
-        """An answer has brought records of a topic. ends : where the others ended then, if it says so."""
-        self._beside[role] = ends
+    def fetched(self, role: str, seen: Seen | None) -> None:
+        """Records of a topic have come. seen : with which answer, where the ends of others are known by it."""
+        self._seen[role] = seen
 
     def stop(self) -> None:
         if self._question is not None:
@@ -102,23 +111,29 @@ class Releases:
 
     def next(self) -> Release:
         """Remove and return what may go now; where that depends on the broker, ask it. Call it on the event loop."""
+        self.due = math.inf
+        if not (self._merge.n_waiting or self._merge.follows):
+            return self._nothing
         merge, release = self._merge, self._merge.release()
         if release.n:
             self._alone = 0.0
         if release.n or not merge.n_waiting or merge.follows:
             return release
+        self.due = self._clock() + POLL_SECONDS
         # Labels alone keep nobody waiting, and what is fetched next mostly says that they may go.
         if len(self._buffers[FEATURES]):
             self._alone = 0.0
         elif self._ends is None:
             self._alone = self._alone or self._clock()
-            if self._clock() - self._alone < PATIENT_SECONDS:
+            self.due = self._alone + PATIENT_SECONDS
+            if self._clock() < self.due:
                 return release
         # Records wait, and nothing later has come from the other logs. See where all end now: once the others have been
         # read that far, whatever is missing there was appended after what waits here had arrived.
         if self._ends is None:
             self._ends, self._asked = self._known(), self._clock()
         if self._ends is None:
+            self.due = math.inf
             if self._question is None:
                 self._question = asyncio.create_task(self._ask(), name=f"ends-{self._tps[FEATURES].partition}")
             return release
@@ -146,15 +161,13 @@ class Releases:
     def _known(self) -> Found | None:
         """Where the logs end, if what has been fetched tells; None where the broker has to be asked.
 
-        An answer tells it for the records that it brings alone: of their own log there may be more, stamped earlier
-        than what waits of the others.
+        The answer that brought records tells it for these alone, or one to a later fetch: of their own log there may be
+        more, stamped earlier than what waits of the others.
         """
         waiting = [role for role, buffer in self._buffers.items() if len(buffer) and buffer.rule != AS_IT_COMES]
-        beside = self._beside.get(waiting[0]) if len(waiting) == 1 else None
-        if beside is None:
-            return None
-        below = {waiting[0]: self._buffers[waiting[0]].fetch_offset}
-        return Found(below, {self._roles[tp]: end for tp, end in beside.items()})
+        seen = self._seen.get(waiting[0]) if len(waiting) == 1 else None
+        until = None if seen is None else self._host.ends_beside(self._tps[FEATURES].partition, waiting[0], seen)
+        return None if until is None else Found({waiting[0]: self._buffers[waiting[0]].fetch_offset}, until)
 
     async def _ask(self) -> None:
         """Ask the broker, while the partition goes on with what comes meanwhile."""

@@ -1,8 +1,9 @@
 """The runner of a partition: merges, steps, sends and checkpoints, for as long as the partition is this worker's.
 
-A runner begins with what the manifest and the recorded order say. At a rebalance it writes a checkpoint and goes on;
-when its partition goes to another worker, and at a stop, it writes a last one, if the broker lets it, and is dropped.
-So a label is trained exactly once, whatever is killed when, and no prediction is sent twice.
+It takes turns (app/worker/agent.py), one at a time, whenever it has something to do. A runner begins with what the
+manifest and the recorded order say. At a rebalance it writes a checkpoint and goes on; when its partition goes to
+another worker, and at a stop, it writes a last one, if the broker lets it, and is dropped. So a label is trained
+exactly once, whatever is killed when, and no prediction is sent twice.
 
 The order within a step never changes: predict and learn in memory, send the outputs, and only when those are
 acknowledged write a manifest whose offsets lie behind them. What the owners before sent already (`Tail`) is predicted
@@ -10,10 +11,12 @@ and learned again, in the order that the predictions recorded, and not sent agai
 """
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from aiokafka.errors import KafkaError, ProducerFenced
@@ -27,7 +30,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import Merge, Release
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.partition.replica import LedLearner
-from riparian.app.registry.asking import Asking
+from riparian.app.registry.asking import NOTHING, Asking
 from riparian.app.registry.client import Registry
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
@@ -50,8 +53,8 @@ log = logging.getLogger(__name__)
 # interpreter's lock in turn: with 2 ms here all steps of a pool went that way, and answers took twice as long.
 BRIEF_SECONDS = 0.01
 FEW = 512  # records, at most, of a step on the event loop
-POLL_SECONDS = 0.005  # while records wait for the other topic
-IDLE_SECONDS = 0.5  # while none do
+POLL_SECONDS = 0.005  # between two looks for what the shared log's models, or a schema, wait for
+IDLE_SECONDS = 0.5  # between two turns, at most
 LAST_CHECKPOINT_SECONDS = 10.0  # how long the last one may wait for the broker
 STALLED_SECONDS = 10.0  # that partitions which recover together wait for one of them that does not go on
 SECURE_SECONDS = 1.0  # that a rebalance may wait for a checkpoint: without it more has to be read back, and that is all
@@ -101,8 +104,43 @@ class Host(CheckpointHost, ReleaseHost, Protocol):
     def commit(self, offsets: Mapping[TP, int]) -> None:
         """Tell lag monitors what is durable; nothing depends on it."""
 
+    def wake(self, runner: "Runner") -> None:
+        """The runner has something to do: it takes its turn in a round that begins soon."""
+
+    def wake_at(self, when: float) -> None:
+        """Something is due then (monotonic)."""
+
     async def ended(self, runner: "Runner", error: BaseException) -> None:
         """The runner could not go on."""
+
+
+class Life(Enum):
+    """Of a runner::
+
+    CREATED ── start ──> RUNNING ── stop ──> CLOSED    with a last checkpoint, if the broker lets it
+                            │  └── STOPPED ──┘         what was fetched shows that it cannot go on
+                            └───── LOST ──> CLOSED     an error: the last manifest stands
+    """
+
+    CREATED = auto()  # restored; its topics are being sought
+    RUNNING = auto()
+    STOPPED = auto()
+    LOST = auto()
+    CLOSED = auto()
+
+
+Turn = Callable[["Runner"], Awaitable[bool]]  # whether there is more
+
+
+class Step(NamedTuple):
+    """What a step gives: its outcome, batches of predictions and of dead letters, why each of these is one, and when it
+    began."""
+
+    outcome: Outcome
+    predictions: list[Any]
+    letters: list[Any]
+    reasons: list[str]
+    started: float
 
 
 class Runner:
@@ -125,6 +163,14 @@ class Runner:
         Role of an input topic -> what it has lost, and from where on to take records.
     replica : ReplicaOfWorker, optional
         Behind which the partition recovers, where all learn one model.
+
+    Attributes
+    ----------
+    life : Life
+    awake : bool
+        Whether there is something to do.
+    due : float
+        When to look although nothing came (monotonic).
     """
 
     def __init__(
@@ -153,15 +199,16 @@ class Runner:
             buffer = self.buffers[role]
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
         self.merge = Merge(self.buffers, tail.script)
-        self._releases = Releases(self.merge, self.tps, host, self._wake_up, self._cannot)
+        self._releases = Releases(self.merge, self.tps, host, self.wake, self.cannot)
         self.shared: SharedLog | None = None
         self._replays = replica is not None  # what was sent before us, and the replica waits for us
         self._stood, self._moved = (-1, -1), 0.0  # in the features and the shared log, and since when
         if learner.sharing is not None:
-            self.shared = SharedLog(host, learner, outputs, tail.joined, self._wake_up, self._cannot)
+            self.shared = SharedLog(host, learner, outputs, tail.joined, self.wake, self.cannot)
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
-        self.lost = False  # an error has ended it: there will be no last checkpoint
+        self.life = Life.CREATED
+        self.awake, self.due = False, 0.0
         self.n_skipped = 0
         self.started = time.time()
         self._tail = tail
@@ -178,13 +225,11 @@ class Runner:
         )
         told = self._is_durable, self._has_checkpoint, self.telling.hear
         self.checkpoints = Checkpoints(host, learner, state, encoder, outputs, *told)
-        self._wake = asyncio.Event()
         self._few = 0  # records whose step is brief
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if host.registry is None else self._ask(host.registry, tail)
-        self._task: asyncio.Task[None] | None = None
-        self._written = asyncio.Event()  # a checkpoint
-        self._stopping = False
+        self._turns: asyncio.Task[None] | None = None
+        self._written = asyncio.Event()  # a checkpoint, or none will be
         self._end: Exception | None = None  # what was fetched shows that we cannot go on; what was learned is sound
 
     def _ask(self, registry: Registry, tail: Tail) -> Asking:
@@ -197,13 +242,13 @@ class Runner:
     # -- records in --------------------------------------------------------------------------------------------
 
     def start(self, epochs: Mapping[TP, int]) -> None:
-        self.epochs = epochs
-        self._task = asyncio.create_task(self._run(), name=f"partition-{self.partition}")
+        self.epochs, self.life = epochs, Life.RUNNING
         if self.shared is not None:
             self.shared.start()
         early, self._early = self._early, []
         for tp, fetched in early:
             self.add(tp, fetched)
+        self.wake()
 
     @property
     def figures(self) -> Figures:
@@ -223,12 +268,17 @@ class Runner:
     @property
     def running(self) -> bool:
         """Whether it has begun, and nothing has ended it."""
-        return self._task is not None and not self._task.done() and not self._stopping
+        return self.life is Life.RUNNING
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is being taken."""
+        return self._turns is not None and not self._turns.done()
 
     def add(self, tp: TP, fetched: Fetched) -> int:
         """Take a fetched batch; one from before this assignment is dropped. How many instances it has beyond its
         records."""
-        if not self.epochs:
+        if self.life is Life.CREATED:
             self._early.append((tp, fetched))
             return 0
         if fetched.epoch != self.epochs.get(tp):
@@ -236,20 +286,21 @@ class Runner:
         if fetched.jump is not None and not self._jump(tp, *fetched.jump):
             return 0
         buffer = self.buffers[self._roles[tp]]
-        self._releases.told(self._roles[tp], fetched.ends)
+        self._releases.fetched(self._roles[tp], fetched.seen)
         before = len(buffer)
         skipped = buffer.add(fetched.raw)
         self.n_skipped += skipped
-        self._wake.set()
+        self.awake = True  # whoever adds begins a round
         return len(buffer) - before + skipped - len(fetched.raw)
 
-    def _wake_up(self) -> None:
-        self._wake.set()
+    def wake(self) -> None:
+        """There may be something to do."""
+        self.host.wake(self)
 
-    def _cannot(self, error: Exception) -> None:
-        """What does not come by the consumer cannot go on."""
+    def cannot(self, error: Exception) -> None:
+        """It cannot go on; what was learned is sound."""
         self._end = error
-        self._wake.set()
+        self.wake()
 
     def _jump(self, tp: TP, start: int, stop: int) -> bool:
         """The topic does not hold `start`, and the client went on at `stop`. Whether to do so, too."""
@@ -263,26 +314,26 @@ class Runner:
             if stop > start
             else KafkaError(f"{tp.topic} went back from offset {start} to {stop}")  # to be examined
         )
-        self._wake.set()
+        self.awake = True
         return False
 
-    # -- the loop ----------------------------------------------------------------------------------------------
+    # -- turns -------------------------------------------------------------------------------------------------
 
-    async def _run(self) -> None:
+    def begin(self, turn: "Turn") -> None:
+        """Take turns until there is nothing to do, or until one of them has to wait: then that goes on by itself."""
+        self._turns = asyncio.create_task(self._take(turn))
+
+    async def _take(self, turn: "Turn") -> None:
         try:
-            while not self._stopping:
+            while self.life is Life.RUNNING:
                 if self._end is not None:
                     raise self._end
-                self._wake.clear()
-                if not await self._follow():
-                    await self._wait(POLL_SECONDS)
-                    continue
-                release = self._rest or self._release()
-                if release is not None and release.n:
-                    await self._step_known(release)
-                else:
-                    await self._wait(POLL_SECONDS if self.merge.n_waiting else self._until_due())
-                await self._timers()
+                self.awake = False
+                more = await turn(self)
+                self.due = self._next_due()
+                if not (more or self.awake):
+                    return self.host.wake_at(self.due)
+                await asyncio.sleep(0)  # others have their turns
         except asyncio.CancelledError as error:
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 raise
@@ -290,7 +341,12 @@ class Runner:
         except Exception as error:
             await self._fail(error)
 
-    async def _follow(self) -> bool:
+    async def _fail(self, error: BaseException) -> None:
+        self.life = Life.STOPPED if error is self._end else Life.LOST
+        self._written.set()
+        await self.host.ended(self, error)
+
+    async def follows(self) -> bool:
         """Leave it to a replica to learn the shared log: to the one behind which we recover, and then to that of the
         worker, once both stand at one place. Returns whether steps may be taken."""
         learner, replica, last = self.learner, self.replica, self.host.replica
@@ -327,49 +383,43 @@ class Runner:
     def learned_more(self) -> None:
         """The worker's replica has."""
         self.checkpoints.dirty = True
-        self._wake.set()
+        self.wake()
 
-    async def _fail(self, error: BaseException) -> None:
-        self.lost = error is not self._end
-        await self.host.ended(self, error)
+    def has_more(self, release: Release) -> bool:
+        """After a turn that has taken this: whether there may be more that can go now."""
+        return self.waits_for_schema or bool(release.n and self.merge.n_waiting)
 
-    async def _step_known(self, release: Release) -> None:
-        """Fold what can be decoded; the rest waits until the registry has told its schemas, or that it has none."""
-        self._rest = None
+    @property
+    def waits_for_schema(self) -> bool:
+        """Whether a part of what was released waits until the registry has told its schemas, or that it has none."""
+        return self._rest is not None
+
+    async def schemas(self) -> None:
+        """Wait for the registry, or until it is to be asked again."""
         if self._asking is not None:
-            release, rest = self._asking.ready(release)
-            if rest.n:
-                self._rest = rest
-        if release.n:
-            await self._step(release)
-            if self._asking is not None:
-                self._asking.stepped()
-        elif self._asking is not None:
             await self._asking.wait(POLL_SECONDS)
-        if self._rest is None:
-            self.host.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
-    def _release(self) -> Release | None:
-        """What may be learned next; None where the models have to learn first."""
-        if self.shared is not None and self.shared.behind.holds_back(self.merge):
-            return None
-        return self._releases.next()
+    def release(self) -> Release:
+        """What may be learned next, with all its schemas known."""
+        if self._rest is not None:
+            release, self._rest = self._rest, None
+        elif self.shared is not None and self.shared.behind.holds_back(self.merge):
+            return NOTHING  # the models have to learn first
+        else:
+            release = self._releases.next()
+        if self._asking is not None and release.n:
+            release, rest = self._asking.ready(release)
+            self._rest = rest if rest.n else None
+        return release
 
-    async def _wait(self, seconds: float) -> None:
-        timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)  # `wait_for` would begin a task
-        try:
-            await self._wake.wait()
-        finally:
-            timer.cancel()
-
-    def _until_due(self) -> float:
-        """Seconds until there is something to do although nothing comes."""
-        due: float = self.telling.due
+    def _next_due(self) -> float:
+        """When there is something to do although nothing comes."""
+        due: float = min(self.telling.due, self._releases.due, time.monotonic() + IDLE_SECONDS)
         if self.shared is not None:
             due = min(due, self.shared.due)
         if self.checkpoints.wanted:
             due = min(due, self.checkpoints.due)
-        return min(IDLE_SECONDS, max(0.0, due - time.monotonic()))
+        return due
 
     def _output_positions(self) -> dict[str, int]:
         """Role of an output topic -> offset from which an owner that restores a checkpoint of now reads what was sent.
@@ -388,29 +438,51 @@ class Runner:
         positions = {**self.outputs.position, **self._tail.starts} if replaying else self.outputs.position
         return {role: positions[topic] for role, topic in self.host.spec.outputs.items()}
 
-    async def _step(self, release: Release) -> None:
+    async def step(self, release: Release) -> Step:
+        """Decode, join, predict, learn and encode: in memory. In another thread, where that may take long."""
         started = time.monotonic()
         if release.n <= self._few and self.learner.hold():
             try:
-                outcome, batches, letters, reasons = self._work(release)
+                made, seconds = self._timed(release)
             finally:
                 self.learner.let_go()
         else:
-            outcome, batches, letters, reasons = await self.host.in_thread(self._work, release)
-        self._judge(release.n, time.monotonic() - started)
+            made, seconds = await self.host.in_thread(self._timed, release)
+        self._judge(release.n, seconds)
         self.checkpoints.dirty = True
-        if UNKNOWN_SCHEMA in reasons:  # the next owner has to decide likewise: it reads this first
-            await self.outputs.send(self.host.spec.topics.deadletters, letters)
+        return Step(*made, started)
+
+    async def send_predictions(self, step: Step) -> None:
+        topics = self.host.spec.topics
+        if UNKNOWN_SCHEMA in step.reasons:  # the next owner has to decide likewise: it reads this first
+            await self.outputs.send(topics.deadletters, step.letters)
             await self.outputs.flush()
-            letters = []
-        await self.outputs.send(self.host.spec.topics.predictions, batches)
-        await self.outputs.send(self.host.spec.topics.deadletters, letters)
-        if outcome.joint and self.shared is not None:
-            await self.shared.keep(outcome.joint, self.merge.limit)
-        for reason in reasons:
+            step.letters.clear()
+        await self.outputs.send(topics.predictions, step.predictions)
+
+    async def send_dead_letters(self, step: Step) -> None:
+        await self.outputs.send(self.host.spec.topics.deadletters, step.letters)
+        for reason in step.reasons:
             self.host.observer.rejected(self, reason)
-        await self.telling.stepped(outcome)
-        self.host.observer.stepped(self, outcome, time.monotonic() - started)
+
+    async def append_joined(self, step: Step) -> None:
+        """To the log that all partitions learn, where they learn one model."""
+        if step.outcome.joint and self.shared is not None:
+            await self.shared.keep(step.outcome.joint, self.merge.limit)
+
+    async def report(self, step: Step) -> None:
+        """Drift events, answers to commands, and what the step was."""
+        await self.telling.stepped(step.outcome)
+        self.host.observer.stepped(self, step.outcome, time.monotonic() - step.started)
+        if self._asking is not None:
+            self._asking.stepped()
+        if self._rest is None:
+            self.host.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
+
+    def _timed(self, release: Release) -> tuple[tuple[Outcome, list[Any], list[Any], list[str]], float]:
+        """And CPU seconds: those of the clock are longer on a busy machine, wherever the step is taken."""
+        began = time.thread_time()
+        return self._work(release), time.thread_time() - began
 
     def _judge(self, n: int, seconds: float) -> None:
         """A step of n records took so long: how many the next may have, to be taken on the event loop."""
@@ -458,7 +530,8 @@ class Runner:
 
     # -- now and then ------------------------------------------------------------------------------------------
 
-    async def _timers(self) -> None:
+    async def punctuate(self) -> None:
+        """Do what is due."""
         now = time.monotonic()
         if now >= self.telling.due:
             await self.telling.send_metrics()
@@ -489,31 +562,32 @@ class Runner:
     def _has_checkpoint(self, seconds: float, n_bytes: int) -> None:
         self.host.observer.checkpointed(self, seconds, n_bytes)
         self._written.set()
-        self._wake.set()  # the next one may be due already
+        self.wake()  # the next one may be due already
 
     async def secure(self) -> None:
         """Go on, and return when a checkpoint has been written: whoever takes the partition over then has little to
         read back. Returns without one where there is nothing to write, or where it takes long."""
-        if self._task is None or not self.running or not (self.checkpoints.dirty or self.checkpoints.writing):
+        if not self.running or not (self.checkpoints.dirty or self.checkpoints.writing):
             return
         self.checkpoints.due = 0.0
         self._written.clear()
-        self._wake.set()
-        written = asyncio.create_task(self._written.wait())
-        either: set[asyncio.Task[Any]] = {written, self._task}
-        await asyncio.wait(either, timeout=SECURE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        written.cancel()
+        self.wake()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SECURE_SECONDS):
+                await self._written.wait()
 
     async def stop(self) -> None:
         """Finish the step in hand, write a last checkpoint if the broker lets us, and end."""
-        self._stopping = True
-        self._wake.set()
+        self.life = self.life if self.life is Life.LOST else Life.CLOSED
+        turns = None if self._turns is asyncio.current_task() else self._turns
         try:
             async with asyncio.timeout(LAST_CHECKPOINT_SECONDS):
-                if self._task is not None and self._task is not asyncio.current_task():
-                    await asyncio.wait([self._task])
-                    if self._task.cancelled() or self._task.exception() is not None or self.lost:
-                        return  # the last manifest stands
+                if turns is not None:
+                    await asyncio.wait([turns])
+                    if turns.cancelled() or turns.exception() is not None:
+                        return
+                if self.life is Life.LOST:
+                    return  # the last manifest stands
                 await self.checkpoints.settle()
                 if self.shared is not None:
                     await self.shared.append()
@@ -528,9 +602,9 @@ class Runner:
         except Exception as error:
             log.warning("partition %d: no last checkpoint (%r); the one before stands", self.partition, error)
         finally:
-            if self._task is not None and self._task is not asyncio.current_task():
-                self._task.cancel()
-                await asyncio.gather(self._task, return_exceptions=True)
+            if turns is not None:
+                turns.cancel()
+                await asyncio.gather(turns, return_exceptions=True)
             if self._asking is not None:
                 self._asking.stop()
             self._releases.stop()

@@ -1,8 +1,8 @@
-"""Whole-batch delivery: Faust's transport, with the records of the source topics going straight to the engine.
+"""Whole-batch delivery: Faust's transport, with the records of the source topics going straight to the agent.
 
 Faust spends about 75 µs on every delivered message, and about 1 ms on every delivered event when an event is a whole
-batch. The fetched records of a source partition are therefore handed to the engine, one batch per fetch, without
-passing Faust's streams. Changelog topics are delivered one message at a time, as Faust does it; what
+batch. What a fetch brought of the source topics is therefore handed to the agent as one value (app/worker/agent.py),
+without passing Faust's consumer. Changelog topics are delivered one message at a time, as Faust does it; what
 a recovery reads of them is in recovery.py.
 
 A worker whose broker goes away while Faust starts would end with a traceback; here what needs a broker to start waits.
@@ -34,7 +34,7 @@ they are still there with the same signatures.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import faust
@@ -49,7 +49,7 @@ from riparian.app.kafka.unpacking import BatchRecords, Unpacking, size_of
 from riparian.app.partition.merge import concatenate
 from riparian.app.worker import membership
 from riparian.app.worker.access import out_of_group
-from riparian.app.worker.answers import Answers
+from riparian.app.worker.answers import Answers, Seen
 from riparian.app.worker.backpressure import Backpressure
 from riparian.app.worker.naming import STREAM
 from riparian.topics.names import CHECKPOINT
@@ -62,21 +62,21 @@ FETCH_BYTES = 16 * 1024 * 1024  # of an answer, compressed; the client asks a br
 START_PAUSE_SECONDS = 0.5
 
 Seeks = Callable[[set[TP]], Awaitable[Collection[TP]]]
-Deliver = Callable[[TP, "Fetched"], None]
+Deliver = Callable[[Sequence[tuple[TP, "Fetched"]]], None]
 
 
 class Fetched(NamedTuple):
     """The records of one partition that arrived together.
 
     epoch : number of the seek that they follow. jump : the offset that was asked for and the one where the client went
-    on, where these differ: the records between were deleted, or (backwards) the topic is not what it was. ends : where
-    the same partition of the other inputs ended once these had been read; None where that is not known of each.
+    on, where these differ: the records between were deleted, or (backwards) the topic is not what it was. seen : the
+    answer that brought them, where it may tell the ends of others.
     """
 
     raw: RawBatch
     epoch: int
     jump: tuple[int, int] | None = None
-    ends: Mapping[TP, int] | None = None
+    seen: Seen | None = None
 
 
 class Way(NamedTuple):
@@ -91,7 +91,7 @@ class Way(NamedTuple):
     seeks : callable
         Told all that is assigned; returns what of it may be fetched, once that is sought.
     deliver : callable
-        Given what was fetched of a partition.
+        Given what a fetch brought, by partition.
     refused : callable
         Told why the client may not go on.
     backpressure : Backpressure
@@ -262,7 +262,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     async def _fetch_records(
         self, consumer: Any, active_partitions: set[TP], timeout: float | None = None, max_records: int | None = None
     ) -> Any:
-        """Hand source records to the engine as they come; return the others, when there are any, to Faust."""
+        """Hand source records to the agent as they come; return the others, when there are any, to Faust."""
         deadline = time.monotonic() + (timeout or 0.0)
         fetcher, way = consumer._fetcher, self.way
         while True:
@@ -280,6 +280,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 await asyncio.sleep(START_PAUSE_SECONDS)  # until the worker ends
                 return {}
             others: dict[TP, Any] = {}
+            fetch = list[tuple[TP, Fetched]]()
             for tp, items in found.items():
                 if tp.topic in way.unpacking.topics:
                     raw = concatenate(items)
@@ -287,11 +288,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                     if way.backpressure.add(tp, end, len(raw), size_of(raw)):
                         self.pause(tp, True)
                     jump = way.unpacking.jumps.pop(TopicPartition(tp.topic, tp.partition), None)
-                    ends = self.answers.ends(tp, way.inputs) if tp.topic in way.inputs else None
-                    fetched = Fetched(raw, self.epochs.get(tp, 0), jump, ends)
-                    way.deliver(tp, fetched)
+                    seen = self.answers.seen(tp) if tp.topic in way.inputs else None
+                    fetch.append((tp, Fetched(raw, self.epochs.get(tp, 0), jump, seen)))
                 else:
                     others[tp] = items
+            if fetch:
+                way.deliver(fetch)
             if others or not active_partitions or self.app.should_stop or time.monotonic() >= deadline:
                 return others
             await asyncio.sleep(0)  # heartbeats go on while a large batch comes piece by piece

@@ -91,11 +91,12 @@ def test_a_runner_that_waits_for_the_broker_can_be_stopped(monkeypatch, spec):
 
     async def stop() -> bool:
         waiting.outputs.stop = close_outputs
-        waiting._run = lambda: asyncio.sleep(60)
         waiting.start({})
-        waiting._dirty = True  # a step was begun, and is not complete: this state must not be written
+        waiting.begin(lambda _: asyncio.sleep(60))
+        await asyncio.sleep(0)
+        waiting.checkpoints.dirty = True  # a step was begun, and is not complete: this state must not be written
         await waiting.stop()
-        return waiting._task.cancelled()
+        return waiting._turns.cancelled()
 
     assert asyncio.run(stop())
     assert closed == [True]

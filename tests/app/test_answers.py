@@ -7,7 +7,7 @@ import pytest
 from aiokafka.protocol.fetch import FetchRequest
 from faust.types import TP
 
-from riparian.app.worker.answers import BURST, FETCH_SECONDS, SMALL_BYTES, Answers
+from riparian.app.worker.answers import BURST, FETCH_SECONDS, PARTITION_SECONDS, SMALL_BYTES, Answers
 
 F, L = TP("f", 0), TP("l", 0)
 
@@ -21,34 +21,43 @@ def answer(*partitions, version=11):
     return types.SimpleNamespace(API_VERSION=version, topics=topics)
 
 
+def ends(answers, tp, *others):
+    """Where others ended, as is known of what came with the last answer for a partition."""
+    seen = answers.seen(tp)
+    return None if seen is None else answers.ends(seen, others)
+
+
 def test_an_end_counts_that_was_read_behind_the_records():
     answers = Answers()
     answers.add(0, answer(("f", 10), ("l", 7)))
-    assert answers.ends(F, ["f", "l"]) == {L: 7}
-    assert answers.ends(L, ["f", "l"]) is None  # it was read before: what came to `f` meanwhile would be missed
-    assert answers.ends(F, ["f", "l", "other"]) is None
-    assert answers.ends(F, ["f"]) == {}
+    assert ends(answers, F, L) == {L: 7}
+    assert ends(answers, L, F) is None  # it was read before: what came to `f` meanwhile would be missed
+    assert ends(answers, F, L, TP("other", 0)) is None
+    assert ends(answers, F) == {}
+    before = answers.seen(L)
+    answers.add(1, answer(("f", 12), ("l", 7)))  # of the next fetch
+    assert answers.ends(before, [F]) == {F: 12}
 
 
 def test_an_end_counts_that_was_asked_for_after_the_records_had_come():
     answers = Answers()
     answers.add(0, answer(("f", 10)))
     answers.add(0, answer(("l", 7)))  # of another broker, asked at the same time
-    assert answers.ends(F, ["f", "l"]) is None
+    assert ends(answers, F, L) is None
     answers.add(1, answer(("l", 8)))  # asked when the first answer had come, and before the second
-    assert answers.ends(F, ["f", "l"]) == {L: 8}
+    assert ends(answers, F, L) == {L: 8}
     answers.add(3, answer(("f", 11)))
-    assert answers.ends(F, ["f", "l"]) is None
-    assert answers.ends(L, ["f", "l"]) == {F: 11}
+    assert ends(answers, F, L) is None
+    assert ends(answers, L, F) == {F: 11}
 
 
 def test_a_partition_with_an_error_and_an_old_broker_tell_nothing():
     answers = Answers()
     answers.add(0, answer(("f", 10), ("l", 7)))
     answers.add(1, answer(("f", 10), ("l", 7, [6])))
-    assert answers.ends(F, ["f", "l"]) is None
+    assert ends(answers, F, L) is None
     answers.add(2, answer(("f", 10), ("l", 7), version=3))
-    assert answers.ends(F, ["f", "l"]) is None
+    assert ends(answers, F, L) is None
 
 
 def test_fetches_name_the_features_first_but_in_a_backlog():
@@ -71,18 +80,19 @@ def test_fetches_name_the_features_first_but_in_a_backlog():
     fetch()
     fetch()
     assert asked == ["another request", ["f", "l"], ["f", "l"], ["l", "f"]]
-    assert answers.ends(F, ["f", "l"]) == {L: 7}
+    assert ends(answers, F, L) == {L: 7}
 
 
-def test_a_broker_is_asked_five_hundred_times_a_second_at_most_but_for_a_few():
-    answers, now, waited = Answers(), 100.0, []
+@pytest.mark.parametrize("n", [2, 128])
+def test_a_broker_is_asked_five_hundred_times_a_second_at_most_but_for_a_few_and_less_for_many_partitions(n):
+    answers, now, waited, seconds = Answers(), 100.0, [], FETCH_SECONDS + n * PARTITION_SECONDS
     for _ in range(1000):  # each is answered at once
-        early = max(0.0, answers._early(0, now))
+        early = max(0.0, answers._early(0, now, n))
         waited.append(early)
         now += early
-    assert waited[: BURST + 1] == [0.0] * (BURST + 1)
-    assert now - 100.0 == pytest.approx((1000 - BURST - 1) * FETCH_SECONDS)
-    assert answers._early(1, now) < 0  # another broker
-    assert answers._early(0, now + 1.0) < 0  # after a pause
+    assert waited.count(0.0) == 1 + int(BURST * FETCH_SECONDS / seconds)
+    assert now - 100.0 == pytest.approx((1000 - 1) * seconds - BURST * FETCH_SECONDS)
+    assert answers._early(1, now, n) < 0  # another broker
+    assert answers._early(0, now + 1.0, n) < 0  # after a pause
     slow = Answers()
-    assert all(slow._early(0, 50.0 + n / 450) <= 0 for n in range(1000))  # what waits for records is not held up
+    assert all(slow._early(0, 50.0 + i / 450, 2) <= 0 for i in range(1000))  # what waits for records is not held up

@@ -52,6 +52,7 @@ class World:
         self.spec = types.SimpleNamespace(join=types.SimpleNamespace(max_wait=MAX_WAIT))
         self.copying = 0.0
         self.tells = draw.choice([0.0, 0.7])  # how often an answer says where the other log ends
+        self.n_answers, self.told = 0, dict[str, tuple[int, int]]()  # role -> answer that told its end last, and that
         self.asked_first = draw.sample(INPUTS, 2)
         self.asked: asyncio.Future[Found | None] | None = None
         self.ends_seen = list[int]()  # of the logs, by one broker after the other, once to go by and once to read to
@@ -73,14 +74,20 @@ class World:
 
     def fetch(self) -> None:
         """One answer: of one topic or of both, which tells the ends of all, or of none."""
-        tells = self.draw.random() < self.tells
-        ends = {role: log.end for role, log in self.logs.items()}
+        self.n_answers += 1
+        if self.draw.random() < self.tells:
+            self.told |= {role: (self.n_answers, log.end) for role, log in self.logs.items()}
         for role in self.draw.sample(INPUTS, self.draw.choice([1, 1, 2])):
             raw = self.logs[role].fetch(self.draw.choice([1, 3, 100]))
             if len(raw.offsets):
-                others: Mapping[TP, int] = {TPS[one]: end for one, end in ends.items() if one != role}
                 self.merge.buffers[role].add(raw)
-                self.releases.told(role, others if tells else None)
+                self.releases.fetched(role, self.n_answers)  # type: ignore[arg-type]
+
+    def ends_beside(self, _: int, role: str, seen: int) -> Mapping[str, int] | None:
+        """Of this answer, or a later one."""
+        others = [one for one in INPUTS if one != role]
+        known = all(one in self.told and self.told[one][0] >= seen for one in others)
+        return {one: self.told[one][1] for one in others} if known else None
 
     async def broker(self) -> None:
         """Brokers look at their logs at moments of their own, and the answer comes at another."""

@@ -21,7 +21,7 @@ from riparian.app.worker.backpressure import MAX_RECORDS
 from riparian.app.worker.checkpoints import Beside, Checkpoints
 from riparian.app.worker.releases import PATIENT_SECONDS, Found
 from riparian.app.worker.replica import AloneError
-from riparian.app.worker.runner import STALLED_SECONDS, Runner
+from riparian.app.worker.runner import STALLED_SECONDS, Life, Runner
 from riparian.app.worker.tail import Tail
 from riparian.app.worker.transport import Fetched
 from riparian.topics.names import INPUTS, OUTPUTS
@@ -38,7 +38,8 @@ def spec():
 
 
 def runner_of(spec, sent: Tail | None = None, lost: dict[str, Lost] | None = None, **positions: int) -> Runner:
-    host = types.SimpleNamespace(spec=spec, registry=None, replica=None, copying=0.0)
+    host = types.SimpleNamespace(spec=spec, registry=None, replica=None, copying=0.0, wake=lambda _: None)
+    host.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
     async def make() -> Runner:
@@ -46,7 +47,7 @@ def runner_of(spec, sent: Tail | None = None, lost: dict[str, Lost] | None = Non
         return Runner(host, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT, lost)
 
     runner = asyncio.run(make())
-    runner.epochs = {FEATURES: 2, LABELS: 2}
+    runner.epochs, runner.life = {FEATURES: 2, LABELS: 2}, Life.RUNNING
     return runner
 
 
@@ -82,16 +83,11 @@ def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
 def test_a_batch_that_comes_before_the_runner_knows_its_epochs_is_kept(spec):
     """What is fetched right after a seek can arrive before the answer to the seek does."""
     runner = runner_of(spec)
-    runner.epochs = {}
+    runner.epochs, runner.life = {}, Life.CREATED
     runner.add(FEATURES, Fetched(batch(90, 10), epoch=1))  # from before the seek
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
     assert len(runner.buffers["features"]) == 0
-
-    async def start() -> None:
-        runner._run = lambda: asyncio.sleep(0)  # the loop itself needs Kafka
-        runner.start({FEATURES: 2, LABELS: 2})
-
-    asyncio.run(start())
+    runner.start({FEATURES: 2, LABELS: 2})
     assert runner.buffers["features"].offsets().tolist() == list(range(10))
 
 
@@ -119,13 +115,13 @@ def at(ends: dict[str, int]) -> Found:
 
 async def release_of(runner):
     """What is released, once the broker has said where the topics end, and patience is over."""
-    release, releases = runner._release(), runner._releases
+    release, releases = runner.release(), runner._releases
     if releases._alone:
         releases._alone -= PATIENT_SECONDS
-        release = runner._release()
+        release = runner.release()
     if releases._question is not None:
         await releases._question
-        release = runner._release() if runner._end is None else release
+        release = runner.release() if runner._end is None else release
     return release
 
 
@@ -174,14 +170,14 @@ def test_a_fetch_that_told_where_the_other_topic_ends_saves_the_question(spec):
         return at({"features": 10, "labels": 3})
 
     runner.host.ends = ends
-    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, ends={LABELS: 0}))
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, seen={"labels": 0}))
     assert len(asyncio.run(release_of(runner)).pieces["features"].offsets) == 10
     assert asked == []
     runner.add(LABELS, Fetched(batch(0, 3, 2000), epoch=2))
     assert len(asyncio.run(release_of(runner)).pieces["labels"].offsets) == 3
     assert asked == [{"features": 10, "labels": 3}]
     # The other topic holds more than has been read of it: what is there may come first.
-    runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2, ends={LABELS: 4}))
+    runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2, seen={"labels": 4}))
     assert asyncio.run(release_of(runner)).n == 0
     runner.add(LABELS, Fetched(batch(3, 1, 2500), epoch=2))
     assert [asyncio.run(release_of(runner)).n for _ in range(2)] == [1, 5]
@@ -192,7 +188,7 @@ def test_a_fetch_of_features_lets_no_labels_go_ahead_of_features_that_are_fetche
     """In a backlog: the labels' end that came beside ten features lies behind labels of features to come."""
     runner = runner_of(spec)
     runner.host.reached = lambda tp, end, next_offset: next_offset >= end
-    runner.add(FEATURES, Fetched(batch(0, 10, 1000), epoch=2, ends={LABELS: 8}))
+    runner.add(FEATURES, Fetched(batch(0, 10, 1000), epoch=2, seen={"labels": 8}))
     assert asyncio.run(release_of(runner)).n == 0
     runner.add(LABELS, Fetched(batch(0, 4, 1500), epoch=2))
     runner.add(LABELS, Fetched(batch(4, 4, 3500), epoch=2))
@@ -213,15 +209,15 @@ def test_labels_alone_wait_for_the_next_fetch_before_the_broker_is_asked(spec):
         raise AssertionError
 
     runner.host.ends = nobody
-    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, ends={LABELS: 0}))
-    assert runner._release().n == 10
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, seen={"labels": 0}))
+    assert runner.release().n == 10
     runner.add(LABELS, Fetched(batch(0, 3, 2000), epoch=2))
-    assert runner._release().n == 0
+    assert runner.release().n == 0
     assert runner._releases._question is None
-    runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2, ends={LABELS: 3}))
-    release = runner._release()
+    runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2, seen={"labels": 3}))
+    release = runner.release()
     assert {role: len(piece.offsets) for role, piece in release.pieces.items()} == {"features": 0, "labels": 3}
-    assert runner._release().n == 5
+    assert runner.release().n == 5
     assert runner._releases._question is None
 
 
@@ -297,6 +293,7 @@ def stepping(spec, sent: Tail | None = None):
     runner = runner_of(spec, sent)
     runner.outputs = runner.telling._outputs = outputs = Sending()
     runner.host.observer = types.SimpleNamespace(stepped=lambda *_: None)
+    runner.host.learned = lambda _: None
 
     def step(predicted: bool, drifts: list[DriftRecord], n_settled: int) -> list[object]:
         outputs.log.clear()
@@ -306,10 +303,15 @@ def stepping(spec, sent: Tail | None = None):
         )
 
         async def in_thread(*_: object) -> object:
-            return outcome, [], [], []
+            return (outcome, [], [], []), 0.0
+
+        async def stepped() -> None:
+            step = await runner.step(types.SimpleNamespace(n=1000))
+            for send in (runner.send_predictions, runner.send_dead_letters, runner.append_joined, runner.report):
+                await send(step)
 
         runner.host.in_thread = in_thread
-        asyncio.run(runner._step(types.SimpleNamespace(n=1000)))
+        asyncio.run(stepped())
         return list(outputs.log)
 
     return runner, step

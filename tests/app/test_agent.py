@@ -1,0 +1,174 @@
+"""Rounds: which partitions take their turn, and what becomes of those that wait or fail."""
+
+import asyncio
+import time
+import types
+
+import faust
+import pytest
+from aiokafka.errors import KafkaError
+from faust.types import TP
+
+from riparian.app.kafka.connection import Connection
+from riparian.app.worker import agent
+from riparian.app.worker.engine import Engine
+from riparian.app.worker.metrics import Metrics
+from riparian.app.worker.runner import IDLE_SECONDS, Life, Runner
+from tests.broker.harness import stream_file
+
+
+def runner(host, partition):
+    """A runner that has nothing but turns to take."""
+    one = Runner.__new__(Runner)
+    one.host, one.partition, one.life = host, partition, Life.RUNNING
+    one.awake, one.due, one._turns, one._end = False, float("inf"), None, None
+    one._written = asyncio.Event()
+    one._next_due = lambda: time.monotonic() + IDLE_SECONDS
+    return one
+
+
+class Rounds:
+    """An engine with two partitions; `wakes` counts the rounds that were asked for."""
+
+    def __init__(self, tmp_path):
+        _, spec = stream_file(tmp_path, "rounds")
+        self.engine = Engine(spec, Connection("127.0.0.1:9092"), Metrics(spec))
+        self.wakes, self.ended = 0, []
+        self.engine.attach(None, self.wake)
+        self.engine.ended = self.end
+        self.runners = [runner(self.engine, p) for p in range(2)]
+        self.engine.runners.update(enumerate(self.runners))
+
+    def wake(self):
+        self.wakes += 1
+
+    async def end(self, runner, error):
+        self.ended.append((runner.partition, error))
+
+
+async def settle():
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_a_partition_takes_its_turn_when_it_has_something_to_do_or_something_is_due(tmp_path):
+    async def run():
+        rounds, taken = Rounds(tmp_path), []
+
+        async def turn(task):
+            taken.append(task.partition)
+            return False
+
+        first, second = rounds.runners
+        rounds.engine.wake(first)
+        rounds.engine.wake(first)
+        assert rounds.wakes == 1  # one round does for both
+        rounds.engine.round(turn)
+        await settle()
+        second.due = time.monotonic()
+        rounds.engine.round(turn)
+        await settle()
+        rounds.engine.round(turn)
+        await settle()
+        assert taken == [0, 1]
+        rounds.engine.wake_at(time.monotonic() + 0.01)
+        await asyncio.sleep(0.2)
+        assert rounds.wakes == 2
+
+    asyncio.run(run())
+
+
+def test_a_partition_that_waits_is_passed_over_and_misses_nothing_that_came_meanwhile(tmp_path):
+    async def run():
+        rounds, taken, answered = Rounds(tmp_path), [], asyncio.Event()
+
+        async def turn(task):
+            taken.append(task.partition)
+            if taken == [0]:
+                await answered.wait()
+            return False
+
+        first, second = rounds.runners
+        rounds.engine.wake(first)
+        rounds.engine.round(turn)
+        await settle()
+        assert first.busy
+        rounds.engine.wake(second)
+        rounds.engine.wake(first)
+        rounds.engine.round(turn)
+        await settle()
+        assert taken == [0, 1]
+        answered.set()
+        await settle()
+        assert taken == [0, 1, 0]
+        assert not first.busy
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_an_error_ends_its_own_partition_alone(tmp_path, sound):
+    """Where what was fetched shows that it cannot go on, what it has learned may be written still."""
+
+    async def run():
+        rounds, error = Rounds(tmp_path), KafkaError("refused")
+
+        async def turn(task):
+            if task.partition == 0:
+                raise error
+            return False
+
+        first, second = rounds.runners
+        for one in rounds.runners:
+            rounds.engine.wake(one)
+        if sound:
+            first.cannot(error)
+        rounds.engine.round(turn)
+        await settle()
+        assert rounds.ended == [(0, error)]
+        assert [first.life, second.life] == [Life.STOPPED if sound else Life.LOST, Life.RUNNING]
+        rounds.engine.wake(first)
+        rounds.engine.round(turn)
+        await settle()
+        assert len(rounds.ended) == 1
+
+    asyncio.run(run())
+
+
+def test_what_was_fetched_and_not_added_yet_outlives_a_rebalance():
+    """Faust clears the queues of its streams when a rebalance ends."""
+    app = faust.App("rounds", broker="kafka://127.0.0.1:1", autodiscover=False)
+
+    async def run():
+        added = []
+        fetches = agent.install(app, types.SimpleNamespace(add=lambda *one: added.append(one), round=added.append))
+        events = fetches.clone(is_iterator=True)
+        fetch = [(TP("s.features", 0), "fetched")]
+        fetches.bring(fetch)
+        app.flow_control.suspend()
+        app.flow_control.resume()
+        fetches.bring()
+        assert [events.queue.get_nowait() for _ in range(2)] == [fetch, ()]
+
+    asyncio.run(run())
+
+
+def test_what_several_partitions_ask_for_is_one_question(tmp_path):
+    async def run():
+        engine, asked = Rounds(tmp_path).engine, []
+        answer = asyncio.get_running_loop().create_future()
+
+        async def ends_of(partitions):
+            asked.append(partitions)
+            return await answer if len(asked) == 1 else dict.fromkeys(partitions, "then")
+
+        engine._ends_of = ends_of
+        tasks = [asyncio.create_task(engine.ends(partition)) for partition in (0, 1)]
+        await settle()
+        tasks += [asyncio.create_task(engine.ends(partition)) for partition in (0, 2)]
+        await settle()
+        answer.set_result({0: "now"})
+        assert await asyncio.gather(*tasks) == ["now", None, "then", "then"]
+        assert asked == [[0, 1], [0, 2]]
+
+    asyncio.run(run())
