@@ -9,13 +9,13 @@ import re
 import stat
 from collections.abc import Mapping
 
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+VARIABLE = re.compile(r"\$\{(\w+)\}")
 _FILE = "file:"
 MOST_BYTES = 1 << 20  # of a secret in a file
 
 
 def is_reference(value: str) -> bool:
-    return _VARIABLE.fullmatch(value) is not None or value.startswith(_FILE)
+    return VARIABLE.fullmatch(value) is not None or value.startswith(_FILE)
 
 
 def resolved(value: str, environment: Mapping[str, str]) -> str:
@@ -26,7 +26,7 @@ def resolved(value: str, environment: Mapping[str, str]) -> str:
     ValueError
         The reference leads nowhere. The sentence reads on after the name of the setting.
     """
-    if found := _VARIABLE.fullmatch(value):
+    if found := VARIABLE.fullmatch(value):
         if not environment.get(found[1]):
             raise ValueError(f"refers to the environment variable {found[1]}, which is not set.")
         return environment[found[1]]

@@ -16,6 +16,7 @@ from riparian.topics import records as r
 from riparian.topics.envelopes import CLOUDEVENTS
 from riparian.topics.names import HEADER_TRACE, HEADER_TRACE_STATE
 from riparian.topics.records import HEADER, Headers, Mapping, Path, RawBatch, Rows
+from riparian.topics.vocabulary import JSON_NUMBER
 
 # position in the batch -> (reason, detail); the first reason found stays.
 Bad = dict[int, tuple[str, str]]
@@ -23,7 +24,7 @@ Bad = dict[int, tuple[str, str]]
 # Version, trace, parent and flags; later versions may have more.
 _TRACE = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[ -~]*)?")
 MOST_TRACE_BYTES = 512  # of each of its two headers
-_JSON_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_JSON_NUMBER = re.compile(JSON_NUMBER.encode())
 _BLANKS = b" \t\r\n"  # as JSON has them
 _TRUTHS = (b"true", b"false", b"null")
 _float = msgspec.json.Decoder(float).decode

@@ -12,6 +12,8 @@ import msgspec
 
 Scalar = str | int | float | bool
 
+JSON_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"  # a pattern
+
 UNKNOWN = -1
 # What Debezium writes for a value that the database has not told it, in texts and (in base64) in bytes.
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -100,10 +102,6 @@ class Vocabulary:
         """The code of `value`, or -1 where it is unknown. Learns nothing."""
         known = self.codes.get(canonical(value), UNKNOWN)
         return UNKNOWN if known != known else int(known)
-
-    def admits(self, value: Scalar) -> bool:
-        """Whether `value` has a code or can get one."""
-        return canonical(value) in self.codes or (not self.closed and len(self.values) < self.limit)
 
     def code(self, value: Scalar) -> int:
         """The code of `value`, a new one at first sight; -1 where the vocabulary is closed or at its bound."""

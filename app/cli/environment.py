@@ -6,13 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from riparian.app.kafka.sources import BROKER, PREFIX
+from riparian.app.references import VARIABLE
 from riparian.models.adapter.signature import KEY
 
 OURS = "RIPARIAN_"
 KNOWN = (BROKER, KEY)  # besides PREFIX, whose names are checked where a connection is read
 # As Kubernetes and Docker name variables after a service that is called like us.
 _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?$")
-_REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
 def unknown(environment: Mapping[str, str], files: Iterable[Path]) -> str | None:
@@ -21,7 +21,7 @@ def unknown(environment: Mapping[str, str], files: Iterable[Path]) -> str | None
     named = {*KNOWN}
     for file in files:
         with suppress(OSError, UnicodeDecodeError):  # whoever reads it says so
-            named.update(_REFERENCE.findall(file.read_text()))
+            named.update(VARIABLE.findall(file.read_text()))
     found = [
         name
         for name in sorted(environment)

@@ -9,7 +9,7 @@ from datetime import datetime
 import numpy as np
 
 from riparian.topics.records import CLASSIFICATION, REGRESSION
-from riparian.topics.vocabulary import canonical
+from riparian.topics.vocabulary import JSON_NUMBER, canonical
 
 MISSING = ("", "?")
 # In lower case: what R, pandas, Python and SQL write where a number is missing. In a column of texts they are values:
@@ -21,7 +21,7 @@ MOST_TEXTS = 50  # a column of so many texts, nearly all of them different, name
 # Distinct values kept while types are inferred; a column that has looked numeric so far needs few.
 MOST_VALUES = 1_000_000
 MOST_NUMBERS = 2_000
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_JSON_NUMBER = re.compile(JSON_NUMBER)
 # Of a column of numbers that never fall: rows that show it, and how many of them each greater than the one before.
 ENOUGH_ROWS, MOSTLY_RISING = 100, 0.5
 
@@ -29,13 +29,17 @@ ENOUGH_ROWS, MOSTLY_RISING = 100, 0.5
 class Column:
     """What is known of a column from the values seen so far.
 
-    numeric, time : whether all are numbers, or moments. fractional : whether a number has a fraction. first : the first
-    value; example : the first that is no number. n : values; those of NO_NUMBER are none of a numeric column. `len()` :
-    distinct values, `MOST_VALUES` once they were too many to keep.
+    numeric, time : whether all are numbers, or moments. as_json : whether all are numbers as JSON writes them, also of
+    a nominal column. fractional : whether a number has a fraction. first : the first value; example : the first that is
+    no number. n : values; those of NO_NUMBER are none of a numeric column. `len()` : distinct values, `MOST_VALUES` if
+    they were too many to keep.
+
+    texts : whether texts are texts, whatever they look like
     """
 
-    def __init__(self, nominal: bool) -> None:
+    def __init__(self, nominal: bool, texts: bool = False) -> None:
         self.numeric = self.time = not nominal
+        self.as_json = not texts
         self.fractional = False
         self.n, self.first = 0, ""
         self.example: str | None = None
@@ -90,18 +94,13 @@ class Column:
 
     def _counts(self) -> dict[str, int]:
         if self._by_value is None:
-            self._by_value = self._counted()
+            self._by_value = self._known or {}
+            if self.as_json:
+                found = Counter[str]()
+                for text, n in self._by_value.items():
+                    found[text if text.lower() in NO_NUMBER else value_text(text)] += n
+                self._by_value = found
         return self._by_value
-
-    def _counted(self) -> dict[str, int]:
-        known = self._known or {}
-        if not all(is_json_number(text) or text.lower() in NO_NUMBER for text in known):
-            return known
-        found: dict[str, int] = {}
-        for text, n in known.items():
-            value = value_text(text) if is_json_number(text) else text
-            found[value] = found.get(value, 0) + n
-        return found
 
     @property
     def instead(self) -> list[str]:
@@ -134,6 +133,7 @@ class Column:
                 self.fractional |= any(v != int(v) for v in found if v is not None)
                 numbers = dict(zip(known, found, strict=True))
                 self._follow([numbers[text] for text in map(str.strip, cells) if text in numbers])
+        self.as_json = self.as_json and all(is_json_number(text) or text.lower() in NO_NUMBER for text in known)
         self.n += known.total()
         self.first = self.first or next(iter(known))
         self.time &= not self.numeric and all(iso_time(text) or text.lower() in NO_NUMBER for text in known)
@@ -174,8 +174,8 @@ def number_of(text: str) -> float | None:
 
 
 def is_json_number(text: str) -> bool:
-    """Whether `text` is a number as JSON writes them; 007 is none."""
-    return _JSON_NUMBER.fullmatch(text) is not None
+    """Whether `text` is a finite number as JSON writes them; 007 is none."""
+    return _JSON_NUMBER.fullmatch(text) is not None and number_of(text) is not None
 
 
 def value_text(text: str) -> str:

@@ -106,12 +106,15 @@ class Types(NamedTuple):
             f"later row; --ignore {quote(name)} leaves it out"
             for name in self.growing
         ]
-        naming = [
-            f"column {name!r} has another text in nearly each row, such as {text[:40]!r}, and is left out; "
-            f"{NUMBERS_ALONE}; --nominal {quote(name)} takes it, --ignore {quote(name)} silences this"
-            for name, text in self.naming.items()
-        ]
+        naming = [_about_naming(name, text) for name, text in self.naming.items()]
         return [*self.spellings, *times, *naming, *stray, *growing]
+
+
+def _about_naming(name: str, text: str) -> str:
+    return (
+        f"column {name!r} has another text in nearly each row, such as {text[:40]!r}, and is left out; "
+        f"{NUMBERS_ALONE}; --nominal {quote(name)} takes it, --ignore {quote(name)} silences this"
+    )
 
 
 class DataFile:
@@ -355,7 +358,7 @@ class DataFile:
         target, _ = self.target(kept[-1] if target is None and kept else target)
         if target in ignore:
             raise DataError(f"column {target!r} of {self.path} would be the target and ignored: name another --target")
-        columns = {name: Column(name in nominal or name in self.dictionaries) for name in kept}
+        columns = {name: Column(name in nominal or name in self.dictionaries, self.typed) for name in kept}
         if self.separator != COMMA:
             self.survey(kept, limit)
         n = 0
@@ -366,6 +369,7 @@ class DataFile:
         if n == 0:
             raise DataError(f"{self.path} has a header and no rows: expected at least one")
         self._header_remarks = self._header_is_a_row(columns)
+        self._spellings = {name: Spelling(column.as_json) for name, column in columns.items()} | {**self._spellings}
         return columns, n
 
     def _header_is_a_row(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
@@ -430,7 +434,7 @@ class DataFile:
             raise DataError(
                 f"{self.path} has no feature left beside the target {target!r}: expected at least one, so ignore fewer "
                 "columns, or make features of a column of times by --date-parts"
-                + "".join(f" ({said})" for said in Types({}, {}, "", "", 0, 0, naming=naming).remarks()[:1])
+                + "".join(f" ({_about_naming(*one)})" for one in [*naming.items()][:1])
             )
         large = [name for name, column in features.items() if not column.numeric and len(column) > max_values]
         if large:

@@ -12,7 +12,6 @@ from typing import Any
 
 from riparian.app.dataset.column import MISSING, is_missing, iso_time
 from riparian.app.dataset.data import BLOCK, Block, DataFile, Types
-from riparian.app.dataset.spelling import Spelling
 from riparian.app.errors import DataError
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -40,6 +39,7 @@ class DatedFile(DataFile):
     def __init__(self, file: DataFile, columns: Sequence[str]) -> None:
         self.file, self.path, self.columns = file, file.path, tuple(dict.fromkeys(columns))
         self.dictionaries, self.separator, self.index = file.dictionaries, file.separator, file.index
+        self.typed = file.typed
         for name in self.columns:
             file.position(name, "--date-parts")
         # Of each column: where its text stands in the file, and which part of it is taken, if not all.
@@ -84,16 +84,6 @@ class DatedFile(DataFile):
                 f"line {line} of {self.path} has {text[:40]!r} in column {self.file.names[source]!r}: expected a time "
                 "such as 2026-11-21T12:00:00Z, or seconds since 1970, or nothing where it is missing"
             ) from None
-
-    def survey(self, names: Sequence[str], limit: int | None = None) -> None:
-        self.file.survey([name for name in names if name in self.file.names], limit)
-
-    def spelling(self, name: str) -> Spelling:
-        """As of the file; parts are plain."""
-        return self.file.spelling(name) if name in self.file.names else Spelling()
-
-    def spelling_remarks(self, names: Sequence[str]) -> tuple[str, ...]:
-        return self.file.spelling_remarks(names)
 
     def position(self, name: str, role: str) -> int:
         """As for any file; if the column is a part that was not requested, the DataError says how to request it."""

@@ -1,7 +1,6 @@
 """A draft that takes the records it was made from: they are decoded by the draft itself, and what it rejects is changed
 or left out, with the reason."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -49,16 +48,13 @@ def of_rows(draft: Draft, file: DataFile) -> Draft:
     """A draft for a file, with room for records of its rows. What else of the first rows it rejects is noted."""
     for _ in range(2):
         spec = write(draft)[1]
-        rejections = Rejections()
-        for rows in InstanceReader(file, spec, draft.label, Known(spec)).read(BLOCK, BLOCK):
+        rejections, reader = Rejections(), InstanceReader(file, spec, draft.label, Known(spec))
+        for rows in reader.read(BLOCK, BLOCK):
             rejections.add(rows)
-        found = rejections.result().get("rejections", ())
-        sizes = [
-            int(size[0]) for one in found if one["reason"] == TOO_LARGE and (size := re.match(r"\d+", one["detail"]))
-        ]
-        if not sizes:
+        if reader.form.largest <= spec.record.max_bytes:
             break
-        draft = draft._replace(record={**draft.record, "max_bytes": room(max(sizes))})
+        draft = draft._replace(record={**draft.record, "max_bytes": room(reader.form.largest)})
+    found = rejections.result().get("rejections", ())
     notes = [f"{one['n']:,} {one['of']} would be rejected: {one['reason']} ({one['detail']})" for one in found]
     return draft._replace(hints=[*draft.hints, *notes])
 
@@ -90,7 +86,7 @@ def fitted(draft: Draft, features: Sampled, labels: Sampled | None) -> Draft:
 
 def _mended(draft: Draft, spec: Spec, batch: RawBatch, rejected: Sequence[Rejected], topic: str) -> Draft:
     mapping = spec.mapping()
-    sizes = [int(size[0]) for one in rejected if (size := re.match(r"\d+", one.detail)) and one.reason == TOO_LARGE]
+    sizes = [len(batch.values[one.position] or b"") for one in rejected if one.reason == TOO_LARGE]
     if sizes:
         return draft._replace(record={**draft.record, "max_bytes": room(max(sizes))})
     base = _rejected(replace(mapping, features=()), spec, batch)

@@ -102,15 +102,16 @@ class _Records:
 class _Format:
     """Reads these as `topics.columns` asks for it.
 
-    max_bytes : largest record
+    max_bytes : largest record that is taken; largest : that came, of those that were written
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
+        self.max_bytes, self.largest = max_bytes, 0
 
     def decode(self, batch: RawBatch, bad: Bad) -> Any:
         records: _Records = batch.values
         for i, value in enumerate(records.written or ()):
+            self.largest = max(self.largest, len(value))
             if (refused := no_record(value, self.max_bytes)) is not None:
                 bad[i] = refused
         return records
@@ -155,7 +156,7 @@ class InstanceReader:
             self.columns.append(file.position(clock, "the time of a row"))
         self._origin: int | None = None
         self._now = 0
-        mapping, form = spec.mapping(), _Format(spec.record.max_bytes)
+        mapping, self.form = spec.mapping(), _Format(spec.record.max_bytes)
         self._inside = goal is not None and spec.topics.labels is None
         self._y: Path = (goal or "",)
         self._decoder = ColumnDecoder(
@@ -167,12 +168,11 @@ class InstanceReader:
                 y=self._y if self._inside else None,
                 label_id=ID,
                 label_y=self._y,
-                max_bytes=form.max_bytes,
+                max_bytes=self.form.max_bytes,
             ),
-            form,
-            form,
+            self.form,
+            self.form,
         )
-        self._max_bytes = form.max_bytes
         self._writer = spec.make_codec().writer(self._inside) if spec.codec.features == JSON else None
         self._headers = HeaderWriter(mapping, self._inside)
         self._label_writer = spec.make_codec().writer() if spec.codec.labels == JSON else None
@@ -233,7 +233,7 @@ class InstanceReader:
         written = None
         if self._label_writer is not None and not isinstance(given, np.ndarray):
             longest = max(map(len, given), default=0) * LONGEST_ESCAPE
-            if longest + self._empty_record() > self._max_bytes:
+            if longest + self._empty_record() > self.form.max_bytes:
                 written = self._label_writer.labels(ids, json_texts(given), [_NOW] * len(ids))
         records = _Records(len(there), np.zeros((len(there), 0)), {ID: ids, self._y: given}, written)
         found = self._decoder.decode_labels(_batch(records), self.learner.classes)
@@ -243,14 +243,14 @@ class InstanceReader:
 
     def _written(self, block: Block, first: int, labels: Any) -> Sequence[bytes] | None:
         """The rows as a replay would send them, where one may be too large."""
-        if self._writer is None:
-            return None
-        d = len(self.features)
-        inside = block.columns[: d + self._inside]
+        n, inside = len(block), block.columns[: len(self.features) + self._inside]
         longest = sum(max(map(len, column), default=0) for column in inside) * LONGEST_ESCAPE
-        if longest + self._empty_record() <= self._max_bytes:
+        if self._writer is None or longest + self._empty_record() <= self.form.max_bytes:
             return None
-        return self._records(block, first, labels)
+        features = [cells_as_json(self.file, block, j, name, kind) for j, (name, kind) in enumerate(self.features)]
+        y = ["null"] * n if labels is None or not self._inside else json_texts(labels)
+        rows = Rows(first, [str(first + i) for i in range(n)], features, list(y))
+        return self._writer.features(self._headers.inside(rows), [_NOW] * n)
 
     def _empty_record(self) -> int:
         """Bytes that a record has besides its values, at most."""
@@ -258,14 +258,6 @@ class InstanceReader:
             rows = Rows(0, ["9" * 20], [["null"] for _ in self.features], ["null"])
             self._empty = len(self._writer.features(self._headers.inside(rows), [_NOW])[0])
         return self._empty
-
-    def _records(self, block: Block, first: int, labels: Any) -> Sequence[bytes]:
-        assert self._writer is not None
-        n = len(block)
-        features = [cells_as_json(self.file, block, j, name, kind) for j, (name, kind) in enumerate(self.features)]
-        y = ["null"] * n if labels is None or not self._inside else json_texts(labels)
-        rows = Rows(first, [str(first + i) for i in range(n)], features, list(y))
-        return self._writer.features(self._headers.inside(rows), [_NOW] * n)
 
 
 _NOW = 1_700_000_000_000

@@ -24,15 +24,16 @@ class Lateness:
     Parameters
     ----------
     learner : PartitionLearner
-    delay : int
-        Rows, or milliseconds.
+    delay : float
+        Rows, or seconds.
     timed : bool
         Whether moments are times: then instances expire as the stream's horizon says. A number of rows is no time,
         and nothing expires.
     """
 
-    def __init__(self, learner: PartitionLearner, delay: int, timed: bool = False) -> None:
-        self.learner, self.delay, self.timed = learner, delay, timed
+    def __init__(self, learner: PartitionLearner, delay: float, timed: bool = False) -> None:
+        self.learner, self.timed = learner, timed
+        self.delay = round(delay * 1000) if timed else int(delay)  # rows, or milliseconds
         # Waiting rows, in order: their numbers, their labels, and when these are due.
         self.rows, self.y, self.due = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
         self.next_label = 0  # offset in the labels topic that there would be

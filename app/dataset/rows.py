@@ -13,9 +13,10 @@ import msgspec
 from riparian.app.dataset.data import BLOCK, Block, DataFile, Floats
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, VALUES, Rows
+from riparian.topics.vocabulary import JSON_NUMBER
 
 # Numbers one per line, each as JSON writes them.
-_JSON_NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\n)*")
+_JSON_NUMBERS = re.compile(rf"(?:{JSON_NUMBER}\n)*")
 
 
 def numbers(values: Floats) -> list[str]:

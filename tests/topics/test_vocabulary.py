@@ -49,7 +49,6 @@ def test_codes_come_in_order_of_first_sight() -> None:
 def test_finding_learns_nothing() -> None:
     vocabulary = Vocabulary(3)
     assert vocabulary.find("red") == UNKNOWN
-    assert vocabulary.admits("red")
     assert len(vocabulary) == 0
     vocabulary.code("red")
     assert vocabulary.find("red") == 0
@@ -59,8 +58,6 @@ def test_declared_values_come_first_and_close_it() -> None:
     vocabulary = Vocabulary(1, ["b", "a"])
     assert (vocabulary.find("b"), vocabulary.find("a")) == (0, 1)
     assert vocabulary.code("c") == UNKNOWN
-    assert not vocabulary.admits("c")
-    assert vocabulary.admits("a")
 
 
 def test_capacity_is_a_power_of_two_within_the_limit() -> None:
