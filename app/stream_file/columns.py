@@ -12,7 +12,7 @@ import msgspec
 from pydantic import ValidationError
 
 from riparian.app.stream_file.lineup import digest
-from riparian.app.stream_file.record_spec import FeatureSpec, feature_form, name_keys
+from riparian.app.stream_file.record_spec import FeatureSpec, name_keys
 from riparian.app.stream_file.spec_errors import sentence
 from riparian.topics import records
 
@@ -47,7 +47,7 @@ def read(given: Mapping[str, Any]) -> dict[str, FeatureSpec]:
     found = {}
     for name, one in given.items():
         try:
-            found[name] = FeatureSpec.model_validate(feature_form(one))
+            found[name] = FeatureSpec.model_validate(one)
         except ValidationError as error:
             raise ValueError(f"features.{name}: {sentence(error, FeatureSpec)}") from None
     if not 1 <= len(found) <= MOST_COLUMNS:

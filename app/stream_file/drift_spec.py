@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from riparian.app.stream_file.spec_errors import found
-from riparian.app.stream_file.spec_parts import OnDrift, Part
+from riparian.app.stream_file.spec_parts import OnDrift, Part, as_list, check_once
 from riparian.topics.records import MULTI_INSTANCE, NUMERIC
 
 
@@ -15,14 +15,13 @@ def drift_form(value: Any) -> Any:
 
 def _detectors_form(value: Any) -> Any:
     """One name or a list of names as a mapping to parameters."""
-    names = [value] if isinstance(value, str) else value
+    names = as_list(value)
     if not isinstance(names, list):
         return {k: {} if v is None else v for k, v in value.items()} if isinstance(value, dict) else value
     for name in names:
         if not isinstance(name, str):
             raise ValueError(f"expected the name of a detector, found {found(name)}; write it as adwin or [adwin, ddm]")
-        if names.count(name) > 1:
-            raise ValueError(f'expected every detector once, found "{name}" twice; remove one')
+    check_once(names, "detector")
     return {name: {} for name in names}
 
 
@@ -37,9 +36,7 @@ def _check_watched(value: Any) -> Any:
         return value
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"expected none, all or a list of features, found {found(value)}; write it as [age, income]")
-    for name in value:
-        if value.count(name) > 1:
-            raise ValueError(f'expected every feature once, found "{name}" twice; remove one')
+    check_once(value, "feature")
     return value
 
 
@@ -59,18 +56,13 @@ def _check_distributed(value: Any) -> Any:
     return _check_watched(value)
 
 
-def _check_tenths(value: int) -> int:
-    if value % 10:
-        raise ValueError(f"expected a multiple of 10, found {value}; give {value - value % 10}")
-    return value
-
-
 class DistributionsSpec(Part):
     """Tests of how features and predictions are distributed, without labels. `distributions: true` for the
     defaults."""
 
-    window: Annotated[int, AfterValidator(_check_tenths)] = Field(
+    window: int = Field(
         default=1000,
+        multiple_of=10,
         ge=100,
         le=100_000,
         description="Instances of the reference, and of the newest ones that are compared with it; a multiple of 10.",

@@ -14,16 +14,8 @@ from riparian.app.stream_file.decision_spec import DecisionSpec, Weights
 from riparian.app.stream_file.drift_spec import DriftSpec, drift_form
 from riparian.app.stream_file.durations import duration
 from riparian.app.stream_file.kafka_spec import KafkaSpec
-from riparian.app.stream_file.learning_spec import LearningSpec, learning_form
-from riparian.app.stream_file.record_spec import (
-    FeatureSpec,
-    LabelSpec,
-    RecordSpec,
-    TopicsSpec,
-    Values,
-    feature_form,
-    name_keys,
-)
+from riparian.app.stream_file.learning_spec import LearningSpec
+from riparian.app.stream_file.record_spec import FeatureSpec, LabelSpec, RecordSpec, TopicsSpec, Values, name_keys
 from riparian.app.stream_file.rekey_spec import RekeySpec
 from riparian.app.stream_file.spec_parts import (
     AUTO,
@@ -35,10 +27,8 @@ from riparian.app.stream_file.spec_parts import (
     Part,
     PredictionsSpec,
     PromotionSpec,
+    as_list,
     check_name,
-    model_form,
-    promotion_form,
-    trust_form,
 )
 
 
@@ -59,7 +49,7 @@ class Fields(Part):
         le=100_000,
         description="Partitions of every topic.",
     )
-    learning: Annotated[LearningSpec, BeforeValidator(learning_form)] = Field(
+    learning: LearningSpec = Field(
         default=LearningSpec(kind="partition"),
         description="What learns: `shared`, all partitions learn one model ([scaling](shared-learning.md)), "
         "`partition`, each has models of its own that see its records only, or `{max_behind: N}`, shared learning with "
@@ -114,9 +104,7 @@ class Fields(Part):
     )
     record: RecordSpec = Field(default_factory=RecordSpec, description="Where the fields of a feature record are.")
     label: LabelSpec = Field(default_factory=LabelSpec, description="Where the fields of a label record are.")
-    features: Annotated[
-        dict[str, Annotated[FeatureSpec, BeforeValidator(feature_form)]], BeforeValidator(name_keys)
-    ] = Field(
+    features: Annotated[dict[str, FeatureSpec], BeforeValidator(name_keys)] = Field(
         min_length=1, description="Features by name, each with its type. Their order is the order of the columns."
     )
     classes: Values | None = Field(
@@ -149,14 +137,14 @@ class Fields(Part):
         "is kept at a target ([costs](costs.md)). Of the task `anomaly`: `{alert_rate: 0.01}`, for which share of the "
         "predictions `alert` is true ([alerts](anomaly.md#alerts)).",
     )
-    champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
+    champion: ModelSpec = Field(
         default=ModelSpec(model=AUTO),
         description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name. Default: "
         "`auto`, a pool of learners that fits `max_bytes` (64,000,000) and `max_microseconds` an instance (100), and "
         "if challengers are left out, some to compare it with.",
     )
-    challengers: Annotated[dict[str, Annotated[ModelSpec, BeforeValidator(model_form)]], BeforeValidator(name_keys)] = (
-        Field(default_factory=dict, description="Models that run beside it on the same records, by a name of yours.")
+    challengers: Annotated[dict[str, ModelSpec], BeforeValidator(name_keys)] = Field(
+        default_factory=dict, description="Models that run beside it on the same records, by a name of yours."
     )
     join: JoinSpec = Field(default_factory=JoinSpec, description="How features wait for their labels.")
     checkpoint: CheckpointSpec = Field(
@@ -165,7 +153,7 @@ class Fields(Part):
     drift: Annotated[DriftSpec, BeforeValidator(drift_form)] = Field(
         default_factory=DriftSpec, description="What watches for concept drift; `none` for nothing."
     )
-    promotion: Annotated[PromotionSpec | None, BeforeValidator(promotion_form)] = Field(
+    promotion: PromotionSpec | None = Field(
         default=None,
         description="Whether a challenger that is better becomes the champion: `automatic`, `propose`, or more "
         "([promotion](promotion.md)). It needs `control: true`.",
@@ -184,7 +172,7 @@ class Fields(Part):
         default=None,
         description="Schema registry of the formats whose records name a schema (`avro`, `json-schema`, `protobuf`).",
     )
-    trust: Annotated[list[Literal["code", "pickles"]], BeforeValidator(trust_form)] = Field(
+    trust: Annotated[list[Literal["code", "pickles"]], BeforeValidator(as_list)] = Field(
         default_factory=list,
         description="What workers may run besides Riparian: `code` that this file names (a model's `import_path`), and "
         "`pickles` of such models in the state, which have to be signed. A file with `trust` is a program: "

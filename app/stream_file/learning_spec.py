@@ -5,17 +5,18 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from riparian.app.stream_file.spec_errors import found
-from riparian.app.stream_file.spec_parts import Part
+from riparian.app.stream_file.spec_parts import Brief
 from riparian.topics.records import CLASSIFICATION, REGRESSION
 
 PARTITION, SHARED = "partition", "shared"
 SINGLE = (CLASSIFICATION, REGRESSION)  # tasks of instances that are each on their own, which partitions can share
 
 
-class LearningSpec(Part):
+class LearningSpec(Brief):
     """What learns. `learning: shared` for the kind alone, `learning: {max_behind: 1000}` for shared learning with a
     bound."""
+
+    brief = ("kind", (str,))
 
     kind: Literal["partition", "shared"] = Field(
         default="shared",
@@ -38,15 +39,6 @@ class LearningSpec(Part):
                 f"once, found kind {self.kind}; remove max_behind"
             )
         return self
-
-
-def learning_form(value: Any) -> Any:
-    if isinstance(value, str) and value in (PARTITION, SHARED):
-        return {"kind": value}
-    if not isinstance(value, Mapping | LearningSpec):
-        said = f'expected "{PARTITION}", "{SHARED}" or {{max_behind: N}}, found {found(value)}'
-        raise ValueError(f"{said}; write one of them")
-    return value
 
 
 def usual_learning(data: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from riparian.app.stream_file.spec_errors import found
-from riparian.app.stream_file.spec_parts import Part
+from riparian.app.stream_file.spec_parts import Brief, Part
 from riparian.topics import records
 from riparian.topics.headers import header_of
 from riparian.topics.names import check_topic_name
@@ -76,10 +76,6 @@ def _check_topic(name: str) -> str:
 def name_keys(value: Any) -> Any:
     """Feature names that are numbers in YAML are texts in JSON."""
     return {str(k) if type(k) is int else k: v for k, v in value.items()} if isinstance(value, dict) else value
-
-
-def feature_form(value: Any) -> Any:
-    return {"type": value} if isinstance(value, str) else value
 
 
 _PATH_SCHEMA = {
@@ -172,8 +168,10 @@ class LabelSpec(Part):
     time: _FieldPath | None = Field(default=None, description="Path of the event time, as in `record.time`.")
 
 
-class FeatureSpec(Part):
+class FeatureSpec(Brief):
     """One feature. `age: numeric` is short for `age: {type: numeric}`."""
+
+    brief = ("type", (str,))
 
     type: Literal["numeric", "nominal", "boolean"] = Field(
         description="Type of the value: `numeric` (a JSON number), `nominal` (a text, number or boolean that is one of "

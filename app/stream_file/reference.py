@@ -14,7 +14,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from riparian.app.stream_file.spec import Spec
-from riparian.app.stream_file.spec_parts import AUTO, CoverageSpec, ReasonsSpec
+from riparian.app.stream_file.spec_parts import AUTO
 from riparian.models import auto
 from riparian.models.drift import DETECTORS
 from riparian.models.entry import Parameter
@@ -42,23 +42,11 @@ def json_schema() -> dict[str, Any]:
     properties = {"model": {"const": AUTO}, "on_drift": True, **of_auto}
     chosen = {"type": "object", "properties": properties, "required": ["model"], "additionalProperties": False}
     champion["anyOf"] = [{"const": AUTO}, chosen, {"$ref": champion.pop("$ref")}]
-    definitions["FeatureSpec"] = {
-        "anyOf": [{"enum": definitions["FeatureSpec"]["properties"]["type"]["enum"]}, definitions["FeatureSpec"]],
-        "description": definitions["FeatureSpec"].pop("description"),
-    }
     formats = definitions["CodecSpec"]["properties"]["features"]["enum"]
     definitions["CodecSpec"] = {
         "anyOf": [{"enum": formats}, definitions["CodecSpec"]],
         "description": definitions["CodecSpec"].pop("description"),
     }
-    for name, field in (("PromotionSpec", "mode"), ("LearningSpec", "kind")):
-        definitions[name] = {
-            "anyOf": [{"enum": definitions[name]["properties"][field]["enum"]}, definitions[name]],
-            "description": definitions[name].pop("description"),
-        }
-    for name, part in (("reasons", ReasonsSpec), ("coverage", CoverageSpec)):
-        field = definitions["PredictionsSpec"]["properties"][name]
-        field["anyOf"].append(definitions[part.__name__]["properties"][part.brief[0]])
     trust = schema["properties"]["trust"]
     trust["anyOf"] = [trust["items"], {"type": trust.pop("type"), "items": trust.pop("items")}]
     definitions["DriftSpec"] = _drift_schema(definitions["DriftSpec"])
@@ -92,8 +80,8 @@ def _drift_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _model_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """A learner's name, or its name and parameters: which these are depends on the name."""
-    names = list(REGISTRY)
-    properties = {**schema["properties"], "model": {**schema["properties"]["model"], "enum": names}}
+    names, whole = list(REGISTRY), schema["anyOf"][-1]["properties"]
+    properties = {**whole, "model": {**whole["model"], "enum": names}}
     common = dict.fromkeys(properties, True)
     choices = [
         {
@@ -159,7 +147,8 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str]]:
-    properties = model.model_json_schema(by_alias=True)["properties"]
+    schema = model.model_json_schema(by_alias=True)
+    properties = schema.get("anyOf", [schema])[-1]["properties"]  # the last: of a Brief, all fields
     for name, field in model.model_fields.items():
         shown = field.alias or name
         text = (field.description or "").replace("|", "\\|")

@@ -1,28 +1,21 @@
 """The stream file's `rekey` section: topics that are copied by the ids of their records."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from riparian.app.stream_file.record_spec import Topic
-from riparian.app.stream_file.spec_parts import Part
-
-
-def _topics_form(value: Any) -> Any:
-    """One topic as a list of one."""
-    return [value] if isinstance(value, str) else value
+from riparian.app.stream_file.spec_parts import Part, as_list, check_once
 
 
 def _check_topics(value: list[str]) -> list[str]:
     if not value:
         raise ValueError("expected at least one topic, found an empty list; name one, or remove the line")
-    for name in value:
-        if value.count(name) > 1:
-            raise ValueError(f'expected topics that differ, found "{name}" twice; remove one')
+    check_once(value, "topic")
     return value
 
 
-_Topics = Annotated[list[Topic], BeforeValidator(_topics_form), AfterValidator(_check_topics)]
+_Topics = Annotated[list[Topic], BeforeValidator(as_list), AfterValidator(_check_topics)]
 
 
 class RekeySpec(Part):

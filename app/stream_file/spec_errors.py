@@ -27,6 +27,7 @@ _EXPECTED = {
     "greater_than_equal": "a number of at least {ge}",
     "less_than": "a number below {lt}",
     "less_than_equal": "a number of at most {le}",
+    "multiple_of": "a multiple of {multiple_of}",
     "too_short": "at least {min_length} of them",
     "literal_error": "{expected}",
 }

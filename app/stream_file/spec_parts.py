@@ -3,9 +3,11 @@ all parts are. The fields of the file itself are in fields.py.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_serializer, model_validator
+from pydantic_core import CoreSchema
 
 from riparian.app.stream_file.durations import duration
 from riparian.topics.names import MAX_TOPIC_LENGTH, OUTPUTS, REKEY_END, changelog_topic, topic_name
@@ -31,8 +33,16 @@ def check_name(name: str) -> str:
     return name
 
 
-def model_form(value: Any) -> Any:
-    return {"model": value} if isinstance(value, str) else value
+def as_list(value: Any) -> Any:
+    """One text as a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+def check_once(names: Sequence[str], what: str) -> None:
+    """ValueError where one comes twice. what : they are."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f'expected every {what} once, found "{name}" twice; remove one')
 
 
 class Part(BaseModel):
@@ -53,6 +63,22 @@ class Brief(Part):
         name, kinds = cls.brief
         return {name: value} if isinstance(value, kinds) and not isinstance(value, bool) else value
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler(core_schema)
+        found = handler.resolve_ref_schema(schema)
+        whole = found.copy()
+        field = {**whole["properties"][cls.brief[0]]}
+        del field["description"], field["title"]
+        field.pop("default", None)
+        found.clear()
+        found.update(description=whole.pop("description"), anyOf=[field, whole])
+        return schema
+
+
+class Terse(Brief):
+    """One that is also written so."""
+
     @model_serializer
     def plain(self) -> Any:
         """What was said, as plain values."""
@@ -67,9 +93,10 @@ OnDrift = Literal["nothing", "alert", "reset", "replace"]
 AUTO = "auto"
 
 
-class ModelSpec(Part):
+class ModelSpec(Brief):
     """A learner of `riparian models`, and its parameters beside it."""
 
+    brief = ("model", (str,))
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     model: str = Field(description="Name of a learner. Its parameters are fields beside it: see `riparian models`.")
@@ -124,16 +151,10 @@ class JoinSpec(Part):
     )
 
 
-def trust_form(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-def promotion_form(value: Any) -> Any:
-    return {"mode": value} if isinstance(value, str) else value
-
-
-class PromotionSpec(Part):
+class PromotionSpec(Brief):
     """The rule by which a challenger becomes the champion. `promotion: automatic` for the mode alone."""
+
+    brief = ("mode", (str,))
 
     mode: Literal["propose", "automatic"] = Field(
         description="`automatic`: a challenger that is surely better becomes the champion. `propose`: an event says "
@@ -198,7 +219,7 @@ class MetricsSpec(Part):
 ALL, ALERTS = "all", "alerts"
 
 
-class ReasonsSpec(Brief):
+class ReasonsSpec(Terse):
     """The features that moved a prediction most. `reasons: 3` for `top` alone."""
 
     brief = ("top", (int,))
@@ -211,7 +232,7 @@ class ReasonsSpec(Brief):
     )
 
 
-class CoverageSpec(Brief):
+class CoverageSpec(Terse):
     """How often an interval or set shall hold the label. `coverage: 0.9` for `share` alone."""
 
     brief = ("share", (int, float))
