@@ -4,15 +4,16 @@ Each command lives in a module of its own and is imported when it is called, so 
 `riparian broker status` do not wait for numba and Faust.
 """
 
+import asyncio
 import errno
 import functools
 import importlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -20,6 +21,11 @@ from click.core import ParameterSource
 from riparian.app import __version__
 from riparian.app.errors import RiparianError, SpecError
 from riparian.app.kafka.connection import DEFAULT, Connection
+
+if TYPE_CHECKING:
+    from riparian.app.stream_file.spec import Spec
+
+T = TypeVar("T")
 
 # command name -> module under app.cli, which holds a click command named `command`, or as stands behind the colon
 COMMANDS = {
@@ -183,6 +189,24 @@ def broker_option(
         return function(*args, connection=connection if anything else None, **given)
 
     return broker(config(connected))
+
+
+def load(stream: Path) -> "Spec":
+    """What a stream file declares."""
+    from riparian.app.stream_file import spec
+
+    return spec.load(stream)
+
+
+def with_rights(spec: "Spec", connection: Connection, command: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What `work` gives, by a client that may do what `command` does (`app.kafka.acls`)."""
+    from riparian.app.kafka import rights
+
+    async def run() -> T:
+        await rights.enter(spec, connection, command)
+        return await work()
+
+    return asyncio.run(run())
 
 
 # What is wrong with a file or folder that a person has named, or that nobody has.

@@ -1,13 +1,12 @@
 """`riparian audit`: shows whether the models are what the records made of them."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import broker_option, json_option, partition_option, stream_argument
+from riparian.app.cli import broker_option, json_option, load, partition_option, stream_argument, with_rights
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -44,22 +43,19 @@ def command(
     run. Ends with exit code 0 where all is equal, 1 where something differs (the first difference is named), 2 where it
     cannot be done.
     """
-    from riparian.app.kafka import admin, rights
-    from riparian.app.stream_file import spec as stream_file
-
-    spec = stream_file.load(stream)
+    spec = load(stream)
     if partition is None and spec.partitions > 1 and (start or until):
         raise click.UsageError("--from and --until name a checkpoint of one partition: give --partition, too")
 
     from riparian.app.cli.progress import progress
     from riparian.app.errors import TopicError
+    from riparian.app.kafka import admin
     from riparian.app.state.audit import Report, audit
     from riparian.app.state.changelog import no_state
 
     wanted = range(spec.partitions) if partition is None else [partition]
 
     async def run() -> list[Report]:
-        await rights.enter(spec, connection, "audit")
         missing = (await admin.check_topics(spec, connection)).missing
         needed = {spec.topics.features, spec.topics.labels, spec.topics.predictions, spec.topics.drift}
         if needed & set(missing):
@@ -75,7 +71,7 @@ def command(
                 reports.append(found)
         return reports
 
-    reports = asyncio.run(run())
+    reports = with_rights(spec, connection, "audit", run)
     if not reports:
         raise no_state(spec, wanted[0])
     holds = all(report.holds for report in reports)

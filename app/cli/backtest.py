@@ -1,13 +1,20 @@
 """`riparian backtest`: other models on the records that a stream's topics still hold."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import broker_option, grid_option, json_option, partition_option, stream_argument
+from riparian.app.cli import (
+    broker_option,
+    grid_option,
+    json_option,
+    load,
+    partition_option,
+    stream_argument,
+    with_rights,
+)
 from riparian.app.cli.parsing import parse_grid, parse_model
 from riparian.app.kafka.connection import Connection
 
@@ -58,11 +65,10 @@ def command(
     """
     from riparian.app.cli.progress import progress
     from riparian.app.errors import TopicError
-    from riparian.app.kafka import admin, rights
+    from riparian.app.kafka import admin
     from riparian.app.state.backtest import backtest
-    from riparian.app.stream_file import spec as stream_file
 
-    spec = stream_file.load(stream)
+    spec = load(stream)
     chosen = [parse_model(text) for text in models] or list(spec.models().values())
     labels = [] if models or grid else [f"{role}: {name}" for role, (name, _) in spec.models().items()]
     if grid:
@@ -72,7 +78,6 @@ def command(
     wanted = range(spec.partitions) if partition is None else [partition]
 
     async def run() -> list["Backtest"]:
-        await rights.enter(spec, connection, "backtest")
         missing = (await admin.check_topics(spec, connection)).missing
         needed = {spec.topics.features, spec.topics.labels} & set(missing)
         if needed:
@@ -86,7 +91,7 @@ def command(
                 found.append(await backtest(spec, chosen, connection, k, told, recorded, limit))
         return found
 
-    found = asyncio.run(run())
+    found = with_rights(spec, connection, "backtest", run)
     if as_json:
         click.echo(json.dumps(_plain(spec.name, chosen, found)))
     else:

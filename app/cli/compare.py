@@ -1,6 +1,5 @@
 """`riparian compare`: whether a challenger is better than the champion."""
 
-import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -29,19 +28,13 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     """
     from riparian.app import comparisons
     from riparian.app.errors import SpecError
-    from riparian.app.kafka import rights
-    from riparian.app.stream_file import spec
     from riparian.topics.records import REGRESSION
 
-    declared = spec.load(stream)
+    declared = load(stream)
     if len(declared.models()) < 2 and not declared.control:
         raise SpecError(f"challengers: {stream} has none to compare with the champion; add one")
 
-    async def ask() -> list["Compared"]:
-        await rights.enter(declared, connection, "compare")
-        return await comparisons.read(declared, connection)
-
-    found = asyncio.run(ask())
+    found = with_rights(declared, connection, "compare", lambda: comparisons.read(declared, connection))
     if as_json:
         click.echo(json.dumps({"stream": declared.name, "compared": [row._asdict() for row in found]}))
     elif found:

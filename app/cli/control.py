@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.cli import broker_option, json_option, load, stream_argument
 from riparian.app.cli.parsing import parse_model
 from riparian.app.kafka.connection import Connection
 
@@ -60,9 +60,8 @@ def _run(
 ) -> None:
     from riparian.app import control
     from riparian.app.kafka import rights
-    from riparian.app.stream_file import spec
 
-    declared = spec.load(stream)
+    declared = load(stream)
     control.check(declared)
     asyncio.run(rights.enter(declared, connection, rights_of))
     asked = made(control.command, declared)

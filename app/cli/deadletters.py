@@ -1,6 +1,5 @@
 """`riparian deadletters`: the records that were rejected, counted, shown and written to their topics once more."""
 
-import asyncio
 import base64
 import json
 import time
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from riparian.app.dead_letters import Letter, Overview, Report, Wanted
+    from riparian.app.dead_letters import Letter, Overview, Wanted
     from riparian.app.stream_file.spec import Spec
 
 SHOWN = 400  # characters of a value, where not all are asked for
@@ -44,21 +43,10 @@ def list_(stream: Path, since: str | None, reasons: tuple[str, ...], as_json: bo
     riparian deadletters list STREAM.yaml --since 24h
     """
     wanted = _wanted(reasons, since)
-    spec, overview = asyncio.run(_read(stream, connection, wanted, None))
+    spec, overview = _read(stream, connection, wanted, None)
     groups = overview.groups()
     if as_json:
-        rows = [
-            {
-                "reason": group.reason,
-                "topic": group.topic,
-                "partition": group.partition,
-                "n": group.n,
-                "retried": group.retried,
-                "first": group.first,
-                "last": group.last,
-            }
-            for group in groups
-        ]
+        rows = [group._asdict() for group in groups]
         total = sum(group.n for group in groups)
         click.echo(json.dumps({"stream": spec.name, "n": total, "groups": rows, "other": overview.n_other}))
         return
@@ -124,7 +112,7 @@ def show(
         if place is None or (letter.partition, letter.offset) == place:
             found.append(letter)
 
-    spec, overview = asyncio.run(_read(stream, connection, _wanted(reasons, since), keep))
+    spec, overview = _read(stream, connection, _wanted(reasons, since), keep)
     letters = sorted(found, key=lambda letter: (letter.timestamp, letter.partition, letter.offset))
     retried = overview.retried
     if as_json:
@@ -199,20 +187,18 @@ def retry(
     riparian deadletters retry STREAM.yaml --reason unknown-value --dry-run
     """
     wanted = _wanted(reasons, since)
-    from riparian.app.stream_file import spec as stream_file
-
-    spec = stream_file.load(stream)
+    spec = load(stream)
 
     from riparian.app import dead_letters
     from riparian.app.cli.progress import progress
-    from riparian.app.kafka import rights
 
-    async def run(told: Callable[[int, int], None]) -> "Report":
-        await rights.enter(spec, connection, "retry")
-        return await dead_letters.retry(spec, connection, wanted, dry_run=dry_run, told=told)
-
-    with progress(f"dead letters of {spec.name}") as work:
-        report = asyncio.run(run(work))
+    with progress(f"dead letters of {spec.name}") as told:
+        report = with_rights(
+            spec,
+            connection,
+            "retry",
+            lambda: dead_letters.retry(spec, connection, wanted, dry_run=dry_run, told=told),
+        )
     if as_json:
         found = {
             "stream": spec.name,
@@ -233,16 +219,14 @@ def retry(
             click.echo(f"  left: {n:,} {why}{f' ({reasons_})' if why == dead_letters.STILL else ''}")
 
 
-async def _read(
+def _read(
     stream: Path, connection: Connection, wanted: "Wanted", keep: "Callable[[Letter], None] | None"
 ) -> "tuple[Spec, Overview]":
     """The stream, and its dead letters; each that is wanted is also given to `keep`."""
     from riparian.app.cli.progress import progress
     from riparian.app.dead_letters import Overview, partitions, read
-    from riparian.app.kafka import rights
-    from riparian.app.stream_file import spec as stream_file
 
-    spec = stream_file.load(stream)
+    spec = load(stream)
     overview = Overview(wanted)
 
     def take(letter: "Letter") -> None:
@@ -250,9 +234,11 @@ async def _read(
         if keep is not None and wanted.has(letter):
             keep(letter)
 
-    await rights.enter(spec, connection, "deadletters")
-    with progress(f"dead letters of {spec.name}") as work:
-        await read(await partitions(spec, connection), connection, take, overview, work)
+    async def run() -> None:
+        with progress(f"dead letters of {spec.name}") as work:
+            await read(await partitions(spec, connection), connection, take, overview, work)
+
+    with_rights(spec, connection, "deadletters", run)
     return spec, overview
 
 

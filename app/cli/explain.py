@@ -1,6 +1,5 @@
 """`riparian explain`: one prediction, what came of it, and why."""
 
-import asyncio
 import json
 import time
 from datetime import datetime
@@ -9,7 +8,7 @@ from typing import Any
 
 import click
 
-from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
 from riparian.app.cli.deadletters import safe
 from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
@@ -29,27 +28,24 @@ def command(stream: Path, id_: str, last: str | None, as_json: bool, connection:
     Of a tree, the tests from the root to the leaf are shown, as the model was at that moment: the records since the
     checkpoint before it are folded again in memory. Nothing is changed, and workers may run.
     """
-    from riparian.app.stream_file import spec as stream_file
     from riparian.app.stream_file.durations import parse_duration
 
-    spec = stream_file.load(stream)
+    spec = load(stream)
     try:
         since = None if last is None else int(1000 * (time.time() - parse_duration(last)))
     except ValueError as error:
         raise SpecError(f"--last: {error}") from None
 
     from riparian.app.cli.progress import progress
-    from riparian.app.kafka import rights
     from riparian.app.page.predictions import explained
 
     async def run() -> dict[str, Any]:
-        await rights.enter(spec, connection, "explain")
         with progress(f"stream {spec.name}") as told:
             return await explained(
                 spec, connection, id_, since=since, on_progress=lambda what, done, total: told(done, total)
             )
 
-    found = asyncio.run(run())
+    found = with_rights(spec, connection, "explain", run)
     click.echo(json.dumps(found) if as_json else "\n".join(map(safe, lines(found))))
 
 

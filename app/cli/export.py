@@ -1,12 +1,11 @@
 """`riparian export`: a partition's state as a file."""
 
-import asyncio
 import json
 from pathlib import Path
 
 import click
 
-from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
 from riparian.app.kafka.connection import Connection
 
 
@@ -18,19 +17,11 @@ from riparian.app.kafka.connection import Connection
 @broker_option
 def command(stream: Path, file: Path, partition: int, as_json: bool, connection: Connection) -> None:
     """Write the last checkpoint of a partition to one file; workers may run."""
-    from riparian.app.kafka import rights
-    from riparian.app.stream_file import spec as stream_file
+    spec = load(stream)
 
-    spec = stream_file.load(stream)
-
-    from riparian.app.state.checkpoint import Manifest
     from riparian.app.state.transfer import export_state
 
-    async def run() -> Manifest:
-        await rights.enter(spec, connection, "export")
-        return await export_state(spec, connection, partition, file)
-
-    manifest = asyncio.run(run())
+    manifest = with_rights(spec, connection, "export", lambda: export_state(spec, connection, partition, file))
     found = {
         "stream": manifest.stream,
         "partition": manifest.partition,

@@ -1,12 +1,11 @@
 """`riparian import`: an exported state into a partition's changelog."""
 
-import asyncio
 import json
 from pathlib import Path
 
 import click
 
-from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
 from riparian.app.kafka.connection import Connection
 
 
@@ -33,21 +32,18 @@ def command(
     stream that has not predicted yet begins with the models of the state in all its partitions, whether they learn one
     model or one each (learning), and however many there are; nothing waits, and nothing is scored.
     """
-    from riparian.app.kafka import rights
-    from riparian.app.stream_file import spec as stream_file
-
-    spec = stream_file.load(stream)
+    spec = load(stream)
 
     from riparian.app.state.transfer import import_models, import_state, read_file
 
     exported = read_file(file)
     if models_only:
-
-        async def begin() -> tuple[dict[int, dict[str, int]], list[str]]:
-            await rights.enter(spec, connection, "import")
-            return await import_models(spec, connection, exported, str(file), partition=partition, replace=replace)
-
-        offsets, anew = asyncio.run(begin())
+        offsets, anew = with_rights(
+            spec,
+            connection,
+            "import",
+            lambda: import_models(spec, connection, exported, str(file), partition=partition, replace=replace),
+        )
         if as_json:
             said = [{"partition": p, "offsets": found} for p, found in offsets.items()]
             click.echo(json.dumps({"stream": spec.name, "partitions": said, "anew": anew}))
@@ -59,18 +55,15 @@ def command(
             if places:
                 click.echo(f"partition {p} goes on at {' and '.join(places)}")
         return
-    partition = partition or 0
-
-    async def run() -> int:
-        await rights.enter(spec, connection, "import")
-        return await import_state(spec, connection, partition, exported, str(file), replace=replace)
-
-    sequence = asyncio.run(run())
+    own = partition or 0
+    sequence = with_rights(
+        spec, connection, "import", lambda: import_state(spec, connection, own, exported, str(file), replace=replace)
+    )
     meta = exported.manifest.meta
     if as_json:
         plain = {
             "stream": spec.name,
-            "partition": partition,
+            "partition": own,
             "sequence": sequence,
             "offset": meta["feature_offset"],
             "label_offset": meta["label_offset"],
@@ -78,6 +71,6 @@ def command(
         click.echo(json.dumps(plain))
         return
     click.echo(
-        f"{spec.name}, partition {partition} has the state of {file} as checkpoint {sequence:,}: a worker goes on at "
+        f"{spec.name}, partition {own} has the state of {file} as checkpoint {sequence:,}: a worker goes on at "
         f"feature offset {meta['feature_offset']:,} and label offset {meta['label_offset']:,}."
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from riparian.app.cli import broker_option, stream_argument
+from riparian.app.cli import broker_option, load, stream_argument
 from riparian.app.cli.deadletters import safe
 from riparian.app.kafka.connection import Connection
 
@@ -28,9 +28,7 @@ def command(stream: Path, partition: int, role: str, form: str, connection: Conn
 
     Reads the state's changelog topic and changes nothing; workers may run or not.
     """
-    from riparian.app.stream_file import spec as stream_file
-
-    spec = stream_file.load(stream)
+    spec = load(stream)
 
     from riparian.app import inspection
     from riparian.app.cli.progress import progress

@@ -1,6 +1,5 @@
 """`riparian lag`: how many records a stream's workers have not taken yet."""
 
-import asyncio
 import json
 from functools import partial
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from riparian.app.cli import broker_option, streams_argument
+from riparian.app.cli import broker_option, load, streams_argument, with_rights
 from riparian.app.cli.saying import for_each
 from riparian.app.kafka.connection import Connection
 
@@ -30,17 +29,10 @@ def command(streams: tuple[Path, ...], as_json: bool, connections: list[Connecti
 
 
 def _tell(stream: Path, connection: Connection, as_json: bool) -> None:
-    from riparian.app.kafka import rights
     from riparian.app.kafka.lag import lag
-    from riparian.app.stream_file import spec
 
-    declared = spec.load(stream)
-
-    async def ask() -> "LagReport":
-        await rights.enter(declared, connection, "lag")
-        return await lag(declared, connection)
-
-    report = asyncio.run(ask())
+    declared = load(stream)
+    report = with_rights(declared, connection, "lag", lambda: lag(declared, connection))
     lags = [row.lag for row in report.rows if row.lag is not None]
     total = sum(lags) if len(lags) == len(report.rows) else None
     if as_json:

@@ -1,13 +1,12 @@
 """`riparian rollback`: back to an older checkpoint."""
 
-import asyncio
 import json
 import time
 from pathlib import Path
 
 import click
 
-from riparian.app.cli import broker_option, json_option, stream_argument
+from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 
@@ -30,10 +29,7 @@ def command(
     With --models-only they keep their offsets and go on with the older models: use it after models learned wrong
     records.
     """
-    from riparian.app.kafka import rights
-    from riparian.app.stream_file import spec as stream_file
-
-    spec = stream_file.load(stream)
+    spec = load(stream)
     if models_only and spec.shares:
         raise StateError(
             f"{spec.name} has learning: shared, so all partitions learn one model, and those of one cannot go back "
@@ -41,23 +37,19 @@ def command(
             "with an export from before (riparian import --models-only)"
         )
 
-    from riparian.app.state.checkpoint import Stored
     from riparian.app.state.transfer import rollback, versions
 
-    async def run() -> tuple[int | None, list[Stored]]:
-        await rights.enter(spec, connection, "state" if to is None else "rollback")
-        if to is None:
-            return None, (await versions(spec, connection, partition))[1]
-        return await rollback(spec, connection, partition, to, models_only=models_only), []
-
-    sequence, found = asyncio.run(run())
-    if sequence is not None:
+    if to is not None:
+        sequence = with_rights(
+            spec, connection, "rollback", lambda: rollback(spec, connection, partition, to, models_only=models_only)
+        )
         if as_json:
             click.echo(json.dumps({"stream": spec.name, "partition": partition, "sequence": sequence, "from": to}))
         else:
             what = f"the {'models' if models_only else 'state'} of checkpoint {to:,}"
             click.echo(f"{spec.name}, partition {partition} has {what} as checkpoint {sequence:,}.")
         return
+    _, found = with_rights(spec, connection, "state", lambda: versions(spec, connection, partition))
     rows = [
         {
             "sequence": manifest.sequence,

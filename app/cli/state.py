@@ -1,6 +1,5 @@
 """`riparian state`: what the changelog holds, and whether it is complete and unaltered."""
 
-import asyncio
 import json
 import time
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import broker_option, json_option, partition_option, stream_argument
+from riparian.app.cli import broker_option, json_option, load, partition_option, stream_argument, with_rights
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 
@@ -74,10 +73,7 @@ def _read(
     stream: Path, partition: int | None, connection: Connection
 ) -> "tuple[Spec, dict[int, tuple[Changelog, Findings]]]":
     """The partitions' changelogs; StateError where none that is asked for has any state."""
-    from riparian.app.kafka import rights
-    from riparian.app.stream_file import spec as stream_file
-
-    spec = stream_file.load(stream)
+    spec = load(stream)
 
     from riparian.app.state.changelog import check_partition, no_state, read_whole
 
@@ -86,10 +82,9 @@ def _read(
         check_partition(spec, k)
 
     async def run() -> "dict[int, tuple[Changelog, Findings]]":
-        await rights.enter(spec, connection, "state")
         return {k: await read_whole(connection, spec.name, k) for k in wanted}
 
-    found = asyncio.run(run())
+    found = with_rights(spec, connection, "state", run)
     if not any(log.items for log, _ in found.values()):
         raise no_state(spec, wanted[0])
     return spec, found
