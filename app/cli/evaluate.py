@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import grid_option
+from riparian.app.cli import grid_option, load
 from riparian.app.cli.parsing import (
     parse_delay,
     parse_grid,
@@ -21,19 +21,16 @@ from riparian.app.evaluation.measures import AS_GIVEN, MEASURES, quality
 from riparian.models.drift import DETECTORS
 
 if TYPE_CHECKING:
-    from riparian.app.evaluation.experiment import Experiment, Protocol, Rows
+    from riparian.app.evaluation.experiment import Experiment
+    from riparian.app.evaluation.setup import Setup
     from riparian.app.evaluation.sweep import Candidate
 
 
 # Options that say nothing of a stream file's own models.
-OF_MODELS = {"--set": "settings", "--grid": "grid", "--search": "search", "--range": "ranges", "--repeats": "repeats"}
-OF_MODELS |= {"--shuffle": "shuffle", "--sort": "sort", "--jobs": "jobs", "--curve": "curves", "--front": "fronts"}
-OF_MODELS |= {
-    "--detector": "detectors",
-    "--points": "points",
-    "--folds": "folds",
-    "--bag": "bag",
-}
+OF_MODELS = ("settings", "grid", "search", "ranges", "repeats", "shuffle", "sort", "jobs", "curves", "fronts")
+OF_MODELS += ("detectors", "points", "folds", "bag")
+# Options that need rows in their order.
+OF_STREAMS = ("generate", "stream", "clock", "curves", "detectors", "shuffle", "coverage", "calibrated")
 
 
 @click.command("evaluate")
@@ -206,7 +203,7 @@ def command(**given: Any) -> None:
     if not given["models"]:
         from riparian.app.evaluation.whole import Whole
 
-        whole = Whole(rows_of(given), protocol_of(given))
+        whole = Whole(setup_of(given))
         for remark in whole.remarks:
             click.echo(f"riparian: {remark}", err=True)
         file = given["predictions"]
@@ -219,9 +216,9 @@ def command(**given: Any) -> None:
     models, settings = [parse_model(model) for model in given["models"]], parse_settings(given["settings"])
     search = Search(given["search"] or 0, parse_ranges(given["ranges"]), given["seed"] or 0)
     chosen = candidates(models, settings, parse_grid(given["grid"]), search)
-    rows, protocol = rows_of(given), protocol_of(given)
+    setup = setup_of(given)
     with progress("reading the data"):
-        experiment = prepare(rows, protocol, chosen)
+        experiment = prepare(setup, chosen)
     for remark in experiment.remarks:
         click.echo(f"riparian: {remark}", err=True)
     if given["fronts"] and not experiment.labelled:
@@ -232,15 +229,15 @@ def command(**given: Any) -> None:
         results = experiment.run(told, told.elsewhere)
     sort, by = given["sort"], quality(experiment.about["task"]) if experiment.labelled else "alert_rate"
     summary = summarise(chosen, results, sort)
-    runs = {one.label: results[i * protocol.repeats :][: protocol.repeats] for i, one in enumerate(chosen)}
+    runs = {one.label: results[i * setup.repeats :][: setup.repeats] for i, one in enumerate(chosen)}
     past = shown.past(*experiment.past) if experiment.labelled else shown.past_predictions(experiment.past[0])
     if given["as_json"]:
         about = {**experiment.about, "sort": sort or (by if experiment.labelled else AS_GIVEN)}
         click.echo(json.dumps({**about, "summary": summary, "runs": results}))
-    elif len(results) == 1 and protocol.folds is None:
+    elif len(results) == 1 and setup.folds is None:
         shown.show_one(results[0], past)
     else:
-        shown.show_all(summary, results[0], protocol.shuffle)
+        shown.show_all(summary, results[0], setup.shuffle)
     for picture in given["curves"]:
         lines = [Line(entry["label"], runs[entry["label"]]) for entry in summary]
         along = "labels scored" if experiment.labelled else "predictions"
@@ -251,6 +248,7 @@ def command(**given: Any) -> None:
 
 def check_combinations(given: dict[str, Any]) -> None:
     """UsageError where options exclude each other, or an option needs another one that is missing."""
+    flags = {str(option.name): option.opts[0] for option in command.params}
     if (given["data"] is None) == (given["generate"] is None):
         raise click.UsageError("give either DATA.csv.gz or --generate NAME")
     if given["shuffle"] and given["clock"] is not None:
@@ -258,50 +256,37 @@ def check_combinations(given: dict[str, Any]) -> None:
     if not given["models"]:
         if given["stream"] is None:
             raise click.UsageError("give --model NAME, or --stream STREAM.yaml for its own models together")
-        for option, name in OF_MODELS.items():
+        for name in OF_MODELS:
             if given[name] and given[name] != 1:
-                raise click.UsageError(f"{option} is about models of --model: add one, or leave {option} out")
+                raise click.UsageError(f"{flags[name]} is about models of --model: add one, or leave {flags[name]} out")
     elif given["predictions"] is not None:
         raise click.UsageError("--predictions writes what the models of --stream say together: leave --model out")
     if given["generate"] is None:
-        for option, name in (("-n", "n"), ("--drift", "drifts"), ("--to", "concepts")):
+        for name in ("n", "drifts", "concepts"):
             if given[name]:
-                raise click.UsageError(f"{option} says what to generate: add --generate NAME, or leave it out")
+                raise click.UsageError(f"{flags[name]} says what to generate: add --generate NAME, or leave it out")
     if bool(given["search"]) != bool(given["ranges"]):
         raise click.UsageError("--search N draws N times from --range KEY=LOW..HIGH: give both")
     if given["measures"] and not given["curves"]:
         raise click.UsageError("--measure says what --curve FILE shows: add it")
     why = "--folds" if given["folds"] is not None else "--bag" if given["bag"] is not None else None
     if why is not None:
-        options = {"--generate": "generate", "--stream": "stream", "--time": "clock", "--curve": "curves"}
-        options |= {"--detector": "detectors", "--shuffle": "shuffle", "--coverage": "coverage"}
-        options |= {"--calibrated": "calibrated"}
-        late = {"--label-delay": "label_delay"} if why == "--folds" and given["label_delay"] != "0" else {}
-        for option, name in {**options, **late}.items():
+        late = ["label_delay"] if why == "--folds" and given["label_delay"] != "0" else []
+        for name in (*OF_STREAMS, *late):
             if given[name]:
-                raise click.UsageError(f"{why} and {option} exclude each other")
+                raise click.UsageError(f"{why} and {flags[name]} exclude each other")
 
 
-def rows_of(given: dict[str, Any]) -> "Rows":
-    """The rows that the options describe."""
-    from riparian.app.evaluation.experiment import Rows
-    from riparian.app.stream_file.spec import load
+def setup_of(given: dict[str, Any]) -> "Setup":
+    """What the options ask for."""
+    from riparian.app.evaluation.setup import Setup
 
-    recipe = None
+    made: dict[str, Any] = {"label_delay": parse_delay(given["label_delay"], given["clock"])}
     if given["generate"] is not None:
-        recipe = parse_recipe(given["generate"], given["n"], given["drifts"], given["concepts"])
-    stream = None if given["stream"] is None else load(given["stream"])
-    same = {name: given[name] for name in Rows._fields if name not in ("recipe", "stream")}
-    return Rows(recipe=recipe, stream=stream, **same)
-
-
-def protocol_of(given: dict[str, Any]) -> "Protocol":
-    """The protocol that the options describe."""
-    from riparian.app.evaluation.experiment import Protocol
-
-    delay = parse_delay(given["label_delay"], given["clock"])
-    same = {name: given[name] for name in Protocol._fields if name != "label_delay"}
-    return Protocol(label_delay=delay, **same)
+        made["recipe"] = parse_recipe(given["generate"], given["n"], given["drifts"], given["concepts"])
+    if given["stream"] is not None:
+        made["stream"] = load(given["stream"])
+    return Setup(**{name: given[name] for name in Setup._fields if name in given} | made)
 
 
 def title(experiment: "Experiment", chosen: "Sequence[Candidate]") -> str:

@@ -9,8 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from riparian.app.cli.deadletters import safe
-from riparian.app.evaluation.measured import FROM_FIRST
-from riparian.app.evaluation.measures import MEASURES, quality
+from riparian.app.evaluation.measures import FROM_FIRST, MEASURES, from_first, quality
 from riparian.app.stream_file.durations import format_duration
 
 COUNTS = {
@@ -47,6 +46,23 @@ FILE_WIDTH = 200  # characters, where no terminal says how many
 STEPS = "▁▂▃▄▅▆▇█"
 
 
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
+    return console
+
+
+def _table(texts: Sequence[str], figures: Sequence[str]) -> Table:
+    """Without lines, of columns with these headings."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in texts:
+        table.add_column(heading, no_wrap=True)
+    for heading in figures:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
 def show_one(result: dict[str, Any], past: str) -> None:
     """past : what a point of the curve is over."""
     console = Console(highlight=False)
@@ -58,7 +74,7 @@ def show_one(result: dict[str, Any], past: str) -> None:
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     rows = {key: (measure.text, measure.form) for key, measure in MEASURES.items()}
     of_worker = result
-    result = {**result, **result.get(FROM_FIRST, {})}
+    result = from_first(result)
     for key, (name, form) in (rows | COUNTS).items():
         if result.get(key) is not None:
             table.add_row(name, form.format(result[key]))
@@ -87,33 +103,24 @@ def show_one(result: dict[str, Any], past: str) -> None:
 
 def show_whole(found: dict[str, Any]) -> None:
     """A stream file as it is (`app.evaluation.whole`)."""
-    console, by = Console(highlight=False), quality(found["task"])
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
+    console, by = _console(), quality(found["task"])
     if any("tenths" in one for one in found["models"].values()):
         _show_alerts(console, found)
         return
     measure = MEASURES[by]
     estimated = any(one["estimated"] for one in found["models"].values())
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     # AUROC is that of a window: a worker, which this is, keeps no more scores.
     whole = any(by in one["overall"] for one in found["models"].values())
     # In two lines, so that the figures fit a terminal of 80 columns.
-    for heading in (
-        "model",
-        "learner",
-        *([measure.text] * whole),
-        "of the\nlast labels" if whole else f"{measure.text} of\nthe last labels",
-        *(["expected\nbefore labels"] * estimated),
-    ):
-        table.add_column(heading, justify="left" if heading in ("model", "learner") else "right", no_wrap=True)
+    last = "of the\nlast labels" if whole else f"{measure.text} of\nthe last labels"
+    table = _table(["model", "learner"], [*([measure.text] * whole), last, *(["expected\nbefore labels"] * estimated)])
 
     def told(value: float | None) -> str:
         return "" if value is None else measure.form.format(value)
 
     for role, one in found["models"].items():
         expected = [told(one["estimated"].get("accuracy"))] * estimated
-        overall = [told({**one["overall"], **one.get(FROM_FIRST, {})}.get(by))] * whole
+        overall = [told(from_first({**one["overall"], **one}).get(by))] * whole
         table.add_row(role, one["learner"], *overall, told(one["recent"].get(by)), *expected)
     console.print(f"{found['rows']:,} rows of {found['data']}, {_predicted(found)}{_delay(found)}")
     console.print(table)
@@ -131,9 +138,7 @@ def _show_alerts(console: Console, found: dict[str, Any]) -> None:
     speed = found["instances_per_second"]
     told = "" if speed is None else f", {MEASURES['instances_per_second'].form.format(speed)} instances/s"
     console.print(f"{found['rows']:,} rows of {found['data']}, {_delay(found)}{told}")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("model", "learner", "predictions", "alerts", "alert rate", "threshold", "bytes"):
-        table.add_column(heading, justify="left" if heading in ("model", "learner") else "right", no_wrap=True)
+    table = _table(["model", "learner"], ["predictions", "alerts", "alert rate", "threshold", "bytes"])
     for role, one in found["models"].items():
         rate, threshold = one["overall"].get("alert_rate"), one["recent"].get("threshold")
         table.add_row(
@@ -151,10 +156,7 @@ def _show_alerts(console: Console, found: dict[str, Any]) -> None:
 
 def _show_tenths(console: Console, found: dict[str, dict[str, Any]]) -> None:
     """found : heading -> what `app.evaluation.alerts.Tally` has. Alerts of each tenth of the rows, and their share."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("from row", justify="right", no_wrap=True)
-    for heading in found:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = _table([], ["from row", *found])
     for parts in zip(*(one["tenths"] for one in found.values()), strict=True):
         cells = [f"{one['alerts']:,} ({one['alerts'] / max(1, one['predictions']):.2%})" for one in parts]
         table.add_row(f"{parts[0]['row']:,}", *cells)
@@ -203,12 +205,10 @@ def told_change(one: dict[str, Any]) -> str:
 
 def _show_classes(console: Console, classes: dict[str, dict[str, float]]) -> None:
     """Classes, those with the most labels first."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     figures = {"recall": "recall", "precision": "precision", "f1": "F1", "auroc": "AUROC", "coverage": "coverage"}
     if not any("coverage" in found for found in classes.values()):
         del figures["coverage"]
-    for heading in ("class", "labels", *figures.values()):
-        table.add_column(heading, justify="left" if heading == "class" else "right", no_wrap=True)
+    table = _table(["class"], ["labels", *figures.values()])
     by_size = sorted(classes.items(), key=lambda item: -item[1]["n"])
     for name, found in by_size[:MOST_CLASSES]:
         shares = [f"{found[key]:.4f}" if key in found else "" for key in figures]
@@ -230,10 +230,7 @@ def past_predictions(n: int) -> str:
 
 def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled: bool) -> None:
     """summary : of `app.evaluation.summary.summarise`. result : of any run, for what all have in common."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
-    repeats = summary[0]["repeats"]
+    console, repeats = _console(), summary[0]["repeats"]
     said = [
         f"[bold]{result['data']}[/bold]",
         _predicted(result) + (f"{result['folds']} folds" if "folds" in result else _delay(result)),
@@ -243,9 +240,7 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
     if shuffled:
         said.append("rows shuffled")
     console.print(", ".join(said))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("")
-    table.add_column("model", no_wrap=True)
+    table = _table(["", "model"], [])
     parameters = list(dict.fromkeys(name for entry in summary for name in entry["parameters"]))
     for name in parameters:
         table.add_column(name, justify="right")

@@ -65,7 +65,7 @@ class Course:
             own = Measured(spec.task, self.learner.schema.n_outputs, window=1)
             self._known = FromFirstLabel(self.metrics, own)
         self.timed = _Timed(self.learner)
-        self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
+        self.lateness = Lateness(self.learner, label_delay, timed)
         self.detectors = detectors
         self._tally = None if unlabelled is None else Tally(CHAMPION, unlabelled)
         self.points: list[dict[str, float]] = []

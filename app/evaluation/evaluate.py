@@ -18,6 +18,7 @@ from riparian.app.dataset.guess import likely_label
 from riparian.app.dataset.instances import InstanceReader, Instances
 from riparian.app.errors import DataError, SpecError
 from riparian.app.evaluation.course import Course
+from riparian.app.evaluation.setup import Setup
 from riparian.app.partition.outcome import Outcome
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import Spec, build
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 LARGEST_BATCH = 4096
 CURVE_POINTS = 50
-MOST_BYTES = 100_000_000  # of a record of a stream that no file describes
+# Of a stream that no file describes.
+MOST_BYTES = 100_000_000  # of a record
+UNBOUNDED = {"max_pending_bytes": 10**15, "horizon": "36500d"}  # so that nothing is dropped
 
 
 class Problem(NamedTuple):
@@ -60,48 +63,24 @@ class Problem(NamedTuple):
         return build({**self.fields, **seeded, **trusted, "champion": champion, "challengers": {}}, self.where)
 
 
-def problem_for(
-    file: DataFile,
-    *,
-    stream: Spec | None = None,
-    target: str | None = None,
-    task: str | None = None,
-    nominal: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    max_values: int | None = None,
-    clock: str | None = None,
-    window: int | None = None,
-    fading: float | None = None,
-    coverage: float | None = None,
-    calibrated: bool = False,
-    label_delay: float = 0,
-    limit: int | None = None,
-) -> Problem:
-    """The stream that a file stands for.
-
-    Parameters
-    ----------
-    stream : Spec, optional
-        Features, task and settings; without it they are inferred from the file.
-    target, task, nominal, ignore, max_values, limit
-        As `DataFile.types` takes them (without a stream file only, but for target and limit).
-    clock : str, optional
-        The column with the time of each row, which is no feature (unless a stream file says so).
-    """
+def problem_for(file: DataFile, setup: Setup = Setup()) -> Problem:  # noqa: B008
+    """The stream that a file stands for."""
+    stream, target, clock, limit, label_delay = setup.stream, setup.target, setup.clock, setup.limit, setup.label_delay
     if clock is not None:
         file.position(clock, "the time of a row")
     remarks: Sequence[str] = ()
     goal: str | None
     if stream is None:
-        likely = [name for name in file.names if name not in ignore][-1:] if target is None else [target]
+        kept = [name for name in file.names if name not in setup.ignore]
+        likely = kept[-1:] if target is None else [target]
         if clock in likely:
             raise SpecError(_both(clock))
         types = file.types(
             target=target,
-            task=task,
-            nominal=nominal,
-            ignore=ignore if clock is None else [*ignore, clock],
-            max_values=max_values or MOST_NOMINAL,
+            task=setup.task,
+            nominal=setup.nominal,
+            ignore=setup.ignore if clock is None else [*setup.ignore, clock],
+            max_values=setup.max_values or MOST_NOMINAL,
             limit=limit,
         )
         if types.n_classes > MOST_CLASSES:
@@ -110,7 +89,7 @@ def problem_for(
                 f"told apart{types.example}: {types.cure}"
             )
         goal, n, remarks = types.target, types.n, types.remarks()
-        meant = likely_label([name for name in file.names if name not in ignore])
+        meant = likely_label(kept)
         if target is None and meant not in (None, goal):
             cure = f"--target {quote(str(meant))} predicts {meant!r}"
             remarks = [f"{goal!r}, the last column, is predicted: {cure}", *remarks]
@@ -123,18 +102,14 @@ def problem_for(
                 else kind
                 for name, kind in types.features.items()
             },
-            "join": {
-                "max_pending": max(1_000_000, n, int(label_delay) + 1),
-                "max_pending_bytes": 10**15,
-                "horizon": "36500d",
-            },
+            "join": {**UNBOUNDED, "max_pending": max(1_000_000, n, int(label_delay) + 1)},
             "record": {"max_bytes": MOST_BYTES},
         }
         if types.task == CLASSIFICATION:
             fields |= {"max_classes": max(2, types.n_classes), "max_class_bytes": MAX_TEXT}
     else:
-        inferring = {"--task": task, "--nominal": nominal, "--ignore": ignore, "--max-values": max_values}
-        for option in [option for option, value in inferring.items() if value]:
+        for name in [name for name in ("task", "nominal", "ignore", "max_values") if getattr(setup, name)]:
+            option = f"--{name.replace('_', '-')}"
             raise SpecError(f"{option} and --stream exclude each other: the stream file says what the data are")
         goal = None if target is None and _is_unlabelled(file, stream) else file.target(target, stream.features)[0]
         if goal is not None and clock == goal:
@@ -160,16 +135,20 @@ def problem_for(
                 f"{format_duration(stream.join.horizon)} (join.horizon of the stream file): nothing is learned, unless "
                 "the horizon is longer than the delay",
             ]
-    if window is not None or fading is not None:
-        metrics = {} if stream is None else stream.metrics.model_dump(include={"window", "fading"})
-        metrics |= {k: v for k, v in {"window": window, "fading": fading}.items() if v is not None}
-        fields["metrics"] = metrics
-    if coverage is not None or calibrated:
+    if (metrics := _metrics(setup)) and stream is not None:
+        metrics = stream.metrics.model_dump(include={"window", "fading"}) | metrics
+    fields |= {"metrics": metrics} if metrics else {}
+    if setup.coverage is not None or setup.calibrated:
         said = {} if stream is None else stream.predictions.model_dump()
         by = stream.predictions.coverage.by if stream is not None and stream.predictions.coverage else None
-        asked = {"coverage": coverage and {"share": coverage, "by": by}, "calibrated": calibrated}
+        asked = {"coverage": setup.coverage and {"share": setup.coverage, "by": by}, "calibrated": setup.calibrated}
         fields["predictions"] = said | {name: value for name, value in asked.items() if value}
     return Problem(fields, str(file.path), goal, n, remarks)
+
+
+def _metrics(setup: Setup) -> dict[str, Any]:
+    """What the options say of `metrics`."""
+    return {name: one for name in ("window", "fading") if (one := getattr(setup, name)) is not None}
 
 
 def _is_unlabelled(file: DataFile, stream: Spec) -> bool:
@@ -197,13 +176,13 @@ def _both(column: str | None) -> str:
 def spec_for(
     file: DataFile, model: str, parameters: Mapping[str, Any], *, seed: int | None = None, **options: Any
 ) -> tuple[Spec, str | None, int]:
-    """The stream that a file stands for, with `model` as its only model; options as `problem_for` takes them.
+    """The stream that a file stands for, with `model` as its only model; options as `Setup` has them.
 
     Returns
     -------
     Spec, name of the target column, number of rows
     """
-    problem = problem_for(file, **options)
+    problem = problem_for(file, Setup(**options))
     return problem.spec(model, parameters, seed), problem.goal, problem.n
 
 
@@ -306,31 +285,23 @@ def evaluate_all(
 
 
 def evaluate_bags(
-    table: "Table",
-    model: str,
-    parameters: Mapping[str, Any],
-    *,
-    data: str,
-    label_delay: int = 0,
-    seed: int = 0,
-    points: int | None = None,
-    window: int | None = None,
-    fading: float | None = None,
+    table: "Table", model: str, parameters: Mapping[str, Any], setup: Setup, data: str, seed: int
 ) -> dict[str, Any]:
     """Test, then train, over the bags of a file in its order. data : its name. The rest as in `evaluate_all`."""
+    label_delay = int(setup.label_delay)
     kinds = {name: {"type": NOMINAL, "values": table.values[name]} for name in table.values}
     fields: dict[str, Any] = {
         "name": "bags",
         "task": MULTI_INSTANCE,
         "classes": table.classes,
         "features": {name: kinds.get(name, kind) for name, kind in table.features.items()},
-        "join": {"max_pending": max(1_000_000, label_delay + 1), "max_pending_bytes": 10**15, "horizon": "36500d"},
-        "metrics": {key: value for key, value in {"window": window, "fading": fading}.items() if value is not None},
+        "join": {**UNBOUNDED, "max_pending": max(1_000_000, label_delay + 1)},
+        "metrics": _metrics(setup),
         "seed": seed,
         "champion": {"model": model, **parameters},
     }
     n = len(table.y)
-    size, every = _steps(n, points)
+    size, every = _steps(n, setup.points)
     run = Course(build(fields, data), label_delay, False, (), every)
     run.warm_up()
     for first in range(0, n, size):

@@ -1,71 +1,21 @@
-"""What one call of `riparian evaluate` runs: the rows, the models, and how the rows are gone through."""
+"""What one call of `riparian evaluate` runs: models over rows, as its `Setup` says."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from riparian.app.dataset.arrow import open_data
-from riparian.app.dataset.data import MOST_NOMINAL, DataFile
-from riparian.app.dataset.dated import DatedFile
+from riparian.app.dataset.data import MOST_NOMINAL
 from riparian.app.dataset.shuffled import ShuffledFile
-from riparian.app.dataset.synthetic import Recipe, SyntheticFile
 from riparian.app.dataset.table import read_table
-from riparian.app.errors import SpecError
 from riparian.app.evaluation.evaluate import evaluate_bags, problem_for
 from riparian.app.evaluation.folds import cross_validate
+from riparian.app.evaluation.setup import Setup
 from riparian.app.evaluation.sweep import Candidate, run, tasks_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.decision import MEMORY
 from riparian.models.threads import n_cores
 
 Told = Callable[[int], None]
-
-
-class Rows(NamedTuple):
-    """The rows, and what the options say about them.
-
-    data : a file, or None where a `recipe` generates them
-    stream : says what the columns are; else they are inferred as `app.evaluation.evaluate.problem_for` does
-    date_parts : columns of times, of which features are made
-    bag : the column that says which bag a row is of
-    """
-
-    data: Path | None
-    recipe: Recipe | None = None
-    stream: Spec | None = None
-    target: str | None = None
-    task: str | None = None
-    nominal: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-    max_values: int | None = None
-    date_parts: Sequence[str] = ()
-    clock: str | None = None
-    limit: int | None = None
-    bag: str | None = None
-
-
-class Protocol(NamedTuple):
-    """How the rows are gone through.
-
-    seed : of the first repeat
-    label_delay : as `evaluate_all` takes it
-    folds : of a cross-validation, instead of test-then-train
-    jobs : processes
-    """
-
-    label_delay: float = 0
-    repeats: int = 1
-    shuffle: bool = False
-    seed: int | None = None
-    window: int | None = None
-    fading: float | None = None
-    coverage: float | None = None
-    calibrated: bool = False
-    points: int | None = None
-    detectors: Sequence[str] = ()
-    folds: int | None = None
-    jobs: int | None = None
 
 
 class Experiment(ABC):
@@ -97,13 +47,13 @@ class Experiment(ABC):
     drifts: Sequence[int] = ()
     about: dict[str, Any]
 
-    def __init__(self, protocol: Protocol, chosen: Sequence[Candidate]) -> None:
-        self._protocol, self._chosen = protocol, chosen
+    def __init__(self, setup: Setup, chosen: Sequence[Candidate]) -> None:
+        self._setup, self._chosen = setup, chosen
 
     def run(self, told: Told, compiling: Told | None = None) -> list[dict[str, Any]]:
         """The results, candidate by candidate and repeat by repeat, each with the candidate's `label`. told : how much
         is done. compiling : how many kernels other processes are compiling."""
-        labels = [one.label for one in self._chosen for _ in range(self._protocol.repeats)]
+        labels = [one.label for one in self._chosen for _ in range(self._setup.repeats)]
         return [{"label": label, **one} for label, one in zip(labels, self._run(told, compiling), strict=True)]
 
     @abstractmethod
@@ -111,18 +61,10 @@ class Experiment(ABC):
         """The results, without labels, in the order of `run`."""
 
 
-def prepare(rows: Rows, protocol: Protocol, chosen: Sequence[Candidate]) -> Experiment:
+def prepare(setup: Setup, chosen: Sequence[Candidate]) -> Experiment:
     """What is to be run. DataError or SpecError where it cannot be."""
-    of_table = rows.bag is not None or protocol.folds is not None
-    return _OfTable(rows, protocol, chosen) if of_table else _OfStream(rows, protocol, chosen)
-
-
-def check_unlabelled(protocol: Protocol) -> None:
-    """SpecError where something is asked for that only labels can tell."""
-    asked: dict[str, Any] = {"--label-delay": protocol.label_delay, "--detector": protocol.detectors}
-    asked |= {"--window": protocol.window, "--fading": protocol.fading}
-    for option in [option for option, value in asked.items() if value]:
-        raise SpecError(f"{option} is about labels, and there are none: name their column by --target, or leave it out")
+    of_table = setup.bag is not None or setup.folds is not None
+    return _OfTable(setup, chosen) if of_table else _OfStream(setup, chosen)
 
 
 def recent_predictions(spec: Spec) -> int:
@@ -135,46 +77,23 @@ def recent_predictions(spec: Spec) -> int:
 class _OfStream(Experiment):
     """Test-then-train over rows, a repeat a seed."""
 
-    def __init__(self, rows: Rows, protocol: Protocol, chosen: Sequence[Candidate]) -> None:
-        super().__init__(protocol, chosen)
-        start = protocol.seed if protocol.seed is not None else 0 if rows.stream is None else rows.stream.seed
-        seeds = range(start, start + protocol.repeats)
-        files: Sequence[DataFile]
-        if rows.recipe is not None:
-            files = [SyntheticFile(rows.recipe._replace(seed=seed)) for seed in seeds]
-            self.drifts = [drift.at for drift in rows.recipe.drifts]
-        else:
-            files = [DatedFile(open_data(rows.data or ""), rows.date_parts)] * protocol.repeats
+    def __init__(self, setup: Setup, chosen: Sequence[Candidate]) -> None:
+        super().__init__(setup, chosen)
+        start = setup.seed if setup.seed is not None else 0 if setup.stream is None else setup.stream.seed
+        seeds, recipe = range(start, start + setup.repeats), setup.recipe
+        files = [setup.open()] * setup.repeats if recipe is None else [setup.open(seed) for seed in seeds]
+        self.drifts = [] if recipe is None else [drift.at for drift in recipe.drifts]
         # What is inferred from a file does not depend on the order of its rows; generated files differ.
-        kinds = {
-            id(file): problem_for(
-                file,
-                stream=rows.stream,
-                target=rows.target,
-                task=rows.task,
-                nominal=rows.nominal,
-                ignore=rows.ignore,
-                max_values=rows.max_values,
-                clock=rows.clock,
-                window=protocol.window,
-                fading=protocol.fading,
-                coverage=protocol.coverage,
-                calibrated=protocol.calibrated,
-                label_delay=protocol.label_delay,
-                limit=rows.limit,
-            )
-            for file in files
-        }
+        kinds = {id(file): problem_for(file, setup) for file in {id(file): file for file in files}.values()}
         self.labelled = all(one.goal is not None for one in kinds.values())
         if not self.labelled:
-            check_unlabelled(protocol)
+            setup.check_unlabelled()
         problems = [
-            (ShuffledFile(file, seed, rows.limit) if protocol.shuffle else file, kinds[id(file)])
+            (ShuffledFile(file, seed, setup.limit) if setup.shuffle else file, kinds[id(file)])
             for file, seed in zip(files, seeds, strict=True)
         ]
-        self._jobs = min(n_cores() if protocol.jobs is None else protocol.jobs, len(chosen) * protocol.repeats)
-        options: dict[str, Any] = {"label_delay": protocol.label_delay, "clock": rows.clock, "limit": rows.limit}
-        options |= {"points": protocol.points, "detectors": protocol.detectors}
+        self._jobs = min(n_cores() if setup.jobs is None else setup.jobs, len(chosen) * setup.repeats)
+        options = {name: getattr(setup, name) for name in ("label_delay", "clock", "limit", "points", "detectors")}
         self._tasks = tasks_of(problems, chosen, seeds, jobs=self._jobs, **options)
         metrics = self._tasks[0].specs[0].metrics
         self.name, self.remarks = files[0].path.name, kinds[id(files[0])].remarks
@@ -183,11 +102,11 @@ class _OfStream(Experiment):
             self.past = recent_predictions(self._tasks[0].specs[0]), None
         self.total = sum(task.n * len(task.specs) for task in self._tasks)
         self.about = {"data": self.name, "rows": self._tasks[0].n, "task": self._tasks[0].specs[0].task}
-        self.about |= {"label_delay": protocol.label_delay} if self.labelled else {}
-        self.about |= {} if rows.clock is None else {"clock": rows.clock}
-        if rows.recipe is not None:
-            self.about["generated"] = {key: value for key, value in rows.recipe.plain().items() if key != "seed"}
-        self.about |= {"repeats": protocol.repeats, "shuffled": protocol.shuffle}
+        self.about |= {"label_delay": setup.label_delay} if self.labelled else {}
+        self.about |= {} if setup.clock is None else {"clock": setup.clock}
+        if recipe is not None:
+            self.about["generated"] = {key: value for key, value in recipe.plain().items() if key != "seed"}
+        self.about |= {"repeats": setup.repeats, "shuffled": setup.shuffle}
 
     def _run(self, told: Told, compiling: Told | None) -> list[dict[str, Any]]:
         return run(self._tasks, self._jobs, told, compiling)
@@ -196,48 +115,37 @@ class _OfStream(Experiment):
 class _OfTable(Experiment):
     """Cross-validation of rows or bags, or test-then-train over bags: all of them in memory."""
 
-    def __init__(self, rows: Rows, protocol: Protocol, chosen: Sequence[Candidate]) -> None:
-        super().__init__(protocol, chosen)
-        path = Path(rows.data or "")
+    def __init__(self, setup: Setup, chosen: Sequence[Candidate]) -> None:
+        super().__init__(setup, chosen)
+        file = setup.open()
         self._table = read_table(
-            DatedFile(open_data(path), rows.date_parts),
-            bag=rows.bag,
-            target=rows.target,
-            task=rows.task,
-            nominal=rows.nominal,
-            ignore=rows.ignore,
-            max_values=rows.max_values or MOST_NOMINAL,
-            limit=rows.limit,
+            file,
+            bag=setup.bag,
+            target=setup.target,
+            task=setup.task,
+            nominal=setup.nominal,
+            ignore=setup.ignore,
+            max_values=setup.max_values or MOST_NOMINAL,
+            limit=setup.limit,
         )
-        self.name, self.remarks = path.name, self._table.remarks
-        self.past = protocol.window or 1000, protocol.fading
-        self.total = len(chosen) * protocol.repeats
-        how = {"label_delay": protocol.label_delay} if protocol.folds is None else {"folds": protocol.folds}
+        self.name, self.remarks = file.path.name, self._table.remarks
+        self.past = setup.window or 1000, setup.fading
+        self.total = len(chosen) * setup.repeats
+        how = {"label_delay": setup.label_delay} if setup.folds is None else {"folds": setup.folds}
         self.about = {"data": self.name, "rows": len(self._table.y), "task": self._table.schema.task, **how}
-        self.about |= {"repeats": protocol.repeats, "shuffled": False}
+        self.about |= {"repeats": setup.repeats, "shuffled": False}
 
     def _run(self, told: Told, compiling: Told | None) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
-        start = self._protocol.seed or 0
+        start = self._setup.seed or 0
         for one in self._chosen:
-            for seed in range(start, start + self._protocol.repeats):
+            for seed in range(start, start + self._setup.repeats):
                 results.append(self._run_one(one, seed))
                 told(len(results))
         return results
 
     def _run_one(self, one: Candidate, seed: int) -> dict[str, Any]:
-        asked = self._protocol
-        if asked.folds is not None:
-            found = cross_validate(self._table, one.model, one.parameters, asked.folds, seed=seed)
+        if self._setup.folds is not None:
+            found = cross_validate(self._table, one.model, one.parameters, self._setup.folds, seed=seed)
             return {"data": self.name, **found}
-        return evaluate_bags(
-            self._table,
-            one.model,
-            one.parameters,
-            data=self.name,
-            label_delay=int(asked.label_delay),
-            seed=seed,
-            points=asked.points,
-            window=asked.window,
-            fading=asked.fading,
-        )
+        return evaluate_bags(self._table, one.model, one.parameters, self._setup, self.name, seed)

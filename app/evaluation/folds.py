@@ -7,7 +7,7 @@ repeat deals the rows anew, and gives the learner another seed.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,14 +40,8 @@ def cross_validate(
     n_folds: int,
     *,
     seed: int = 0,
-    on_progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """One cross-validation.
-
-    Parameters
-    ----------
-    on_progress : callable, optional
-        Told the number of rows, or bags, predicted.
 
     Returns
     -------
@@ -72,7 +66,7 @@ def cross_validate(
         raise SpecError(str(error)) from None
     fold = folds_of(table.y, n_folds, seed, table.schema.task not in VALUES)
     out = np.zeros((n, table.schema.n_outputs))
-    seconds, n_bytes, live, done = 0.0, 0, 0, 0
+    seconds, n_bytes, live = 0.0, 0, 0
     rng = np.random.default_rng(seed)
     create(model, table.schema, seed=seed, **given).warm_up()
     sizes, by_fold = [], []
@@ -86,9 +80,6 @@ def cross_validate(
         n_bytes, live = max(n_bytes, learner.n_bytes), max(live, live_bytes(learner))
         sizes.append(learner.size())
         by_fold.append(_metrics(table, test, out)[0])
-        done += len(test)
-        if on_progress is not None:
-            on_progress(done)
     found, classes = _metrics(table, np.arange(n), out)
     about = {"model": model, "parameters": given, **({"auto": True} if asked == AUTO else {})}
     about |= {"task": table.schema.task, "folds": n_folds, "seed": seed}

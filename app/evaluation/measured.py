@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from riparian.app.dataset.data import MOST_CLASSES
 from riparian.app.evaluation.auroc import Ranking
+from riparian.app.evaluation.measures import FROM_FIRST
 from riparian.app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
 from riparian.models import auroc
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.prequential import NEGLIGIBLE, Prequential
 from riparian.topics.records import ANOMALY, VALUES
 
-FROM_FIRST = "from_first_label"  # of a result: see FromFirstLabel.result
 NOTHING = -1  # was known
 FADED = 1e-9  # the weight of a label at which its scores are forgotten
 

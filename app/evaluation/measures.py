@@ -1,8 +1,10 @@
 """What an evaluation measures, by name, as plain data: what to call it, how to write it, and what is better."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 AS_GIVEN = "given"  # an order: that of the models as they were named
+FROM_FIRST = "from_first_label"  # of a result: see app.evaluation.measured.FromFirstLabel.result
 
 
 class Measure(NamedTuple):
@@ -72,6 +74,11 @@ def curve_text(name: str) -> str:
     """What a curve shows, for people."""
     kind, colon, owner = name.partition(":")
     return f"{kind} of {owner}" if colon else STANDING.get(name) or MEASURES[name].text
+
+
+def from_first(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result with the figures from the first label on, where it has these."""
+    return {**result, **result.get(FROM_FIRST, {})}
 
 
 def quality(task: str) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 
 from riparian.app.errors import SpecError
 from riparian.app.evaluation.front import mark
-from riparian.app.evaluation.measured import FROM_FIRST
-from riparian.app.evaluation.measures import AS_GIVEN, MEASURES, quality
+from riparian.app.evaluation.measures import AS_GIVEN, MEASURES, from_first, quality
 from riparian.app.evaluation.sweep import Candidate
 
 
@@ -49,7 +48,7 @@ def summarise(
 
 
 def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    runs = [{**run, **run.get(FROM_FIRST, {})} for run in runs]
+    runs = list(map(from_first, runs))
     values = {key: [run[key] for run in runs] for key in MEASURES if all(run.get(key) is not None for run in runs)}
     n = len(runs)
     errors = {key: statistics.stdev(found) / math.sqrt(n) for key, found in values.items()} if n > 1 else {}

@@ -214,40 +214,37 @@ def run(
 ) -> list[dict[str, Any]]:
     """The results of all runs, in the order of their places. on_progress : told the rows done, of all runs together.
     on_compiling : told how many kernels other processes are compiling."""
-    results: dict[int, dict[str, Any]] = {}
     if jobs == 1:
-        before = 0
-        for task in tasks:
+        done = 0
 
-            def told(rows: int, before: int = before, n: int = len(task.specs)) -> None:
-                if on_progress is not None:
-                    on_progress(before + rows * n)
+        def add(n: int) -> None:
+            nonlocal done
+            done += n
+            if on_progress is not None:
+                on_progress(done)
 
-            results |= zip(task.places, _evaluate(task, told), strict=True)
-            before += task.n * len(task.specs)
+        found = [_work(task, add) for task in tasks]
     else:
         first = {spec.models()["champion"][0]: spec for task in reversed(tasks) for spec in task.specs}
         with Pool(jobs, on_progress, on_compiling) as pool:
             pool.map(warm_up, list(first.values()))  # once, and not in every process
-            for task, found in zip(tasks, pool.map(_work, tasks), strict=True):
-                results |= zip(task.places, found, strict=True)
+            found = pool.map(_work, tasks)
+    results = {
+        k: one for task, part in zip(tasks, found, strict=True) for k, one in zip(task.places, part, strict=True)
+    }
     return [results[place] for place in sorted(results)]
 
 
-def _evaluate(task: Task, on_progress: Callable[[int], None]) -> list[dict[str, Any]]:
-    return evaluate_all(task.file, task.specs, task.goal, task.n, on_progress=on_progress, **task.options)
-
-
-def _work(task: Task) -> list[dict[str, Any]]:
-    """In a process of the pool."""
+def _work(task: Task, add: Callable[[int], None] = advance) -> list[dict[str, Any]]:
+    """add : given how many more rows are done."""
     before = 0
 
-    def told(rows: int) -> None:
+    def on_progress(rows: int) -> None:
         nonlocal before
-        advance((rows - before) * len(task.specs))
+        add((rows - before) * len(task.specs))
         before = rows
 
-    return _evaluate(task, told)
+    return evaluate_all(task.file, task.specs, task.goal, task.n, on_progress=on_progress, **task.options)
 
 
 def warm_up(spec: Spec) -> None:

@@ -7,25 +7,27 @@ from typing import Any
 
 import msgspec
 
-from riparian.app.dataset.arrow import open_data
-from riparian.app.dataset.data import DataFile
-from riparian.app.dataset.dated import DatedFile
 from riparian.app.dataset.instances import InstanceReader, Rejections
 from riparian.app.dataset.lateness import Lateness
-from riparian.app.dataset.synthetic import SyntheticFile
 from riparian.app.evaluation.alerts import Tally
 from riparian.app.evaluation.evaluate import LARGEST_BATCH, problem_for
-from riparian.app.evaluation.experiment import Protocol, Rows, check_unlabelled
 from riparian.app.evaluation.measured import FromFirstLabel
+from riparian.app.evaluation.setup import Setup
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.stream_file.spec import Spec, build
+from riparian.models.contract import Learner
 from riparian.models.memory import live_bytes
 from riparian.models.prequential import Prequential
 from riparian.topics.commands import EventRecord
 from riparian.topics.records import VALUES, DriftRecord
 
 MODELS = ("champion", "challengers")
+
+
+def sizes(model: Learner) -> dict[str, int]:
+    """Bytes of a model: of its arrays, and of what a checkpoint stores of it."""
+    return {"live_bytes": live_bytes(model), "state_bytes": model.n_bytes}
 
 
 class Whole:
@@ -40,33 +42,20 @@ class Whole:
     remarks : sentences on what may not be meant
     """
 
-    def __init__(self, rows: Rows, protocol: Protocol) -> None:
-        stream = rows.stream
+    def __init__(self, setup: Setup) -> None:
+        stream = setup.stream
         assert stream is not None
-        self._file: DataFile
-        if rows.recipe is not None:
-            self._file = SyntheticFile(rows.recipe)
-        else:
-            self._file = DatedFile(open_data(rows.data or ""), rows.date_parts)
-        how = {"window": protocol.window, "fading": protocol.fading, "label_delay": protocol.label_delay}
-        how |= {"coverage": protocol.coverage, "calibrated": protocol.calibrated}
-        problem = problem_for(
-            self._file,
-            stream=stream,
-            target=rows.target,
-            clock=rows.clock,
-            limit=rows.limit,
-            **how,  # type: ignore[arg-type]
-        )
+        self._file = setup.open()
+        problem = problem_for(self._file, setup)
         if problem.goal is None:
-            check_unlabelled(protocol)
+            setup.check_unlabelled()
         fields = dict(problem.fields)
         fields |= {name: getattr(stream, name) for name in MODELS if name in stream.model_fields_set}
-        fields |= {} if protocol.seed is None else {"seed": protocol.seed}
+        fields |= {} if setup.seed is None else {"seed": setup.seed}
         self.spec: Spec = build(fields, problem.where)
         self.name, self.total, self._goal = self._file.path.name, problem.n, problem.goal
         self.remarks = problem.remarks
-        self._rows, self._delay = rows, protocol.label_delay
+        self._setup, self._delay = setup, setup.label_delay
 
     def run(self, told: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
         """JSON-serialisable. told : rows done. write : takes each prediction, a line of JSON as a worker's record is.
@@ -82,10 +71,9 @@ class Whole:
         drifts : what was found, as records of the drift topic have it, with the `row` of the last prediction before
         distances : how far features and predictions are from their references at the end
         """
-        learner, clock = PartitionLearner(self.spec), self._rows.clock
+        learner, clock = PartitionLearner(self.spec), self._setup.clock
         learner.warm_up()
-        delay = round(self._delay * 1000) if clock is not None else int(self._delay)
-        lateness, rows = Lateness(learner, delay, clock is not None), 0
+        lateness, rows = Lateness(learner, self._delay, clock is not None), 0
         promotions, drifts, rejections = list[EventRecord](), list[DriftRecord](), Rejections()
         unlabelled, seconds = self._goal is None, 0.0
         known = list[FromFirstLabel]()
@@ -105,7 +93,7 @@ class Whole:
             drifts.extend(outcome.drifts)
 
         for instances in InstanceReader(self._file, self.spec, self._goal, learner, clock).read(
-            self._rows.limit, min(LARGEST_BATCH, self.total)
+            self._setup.limit, min(LARGEST_BATCH, self.total)
         ):
             start = time.process_time()
             outcome = lateness.step(instances)
@@ -116,7 +104,7 @@ class Whole:
             told(rows)
         for outcome in lateness.finish(LARGEST_BATCH):
             note(outcome)
-        figures = learner.figures()
+        figures, speed = learner.figures(), round(rows / seconds) if seconds > 0 else None
         return {
             "data": self.name,
             "rows": rows,
@@ -133,32 +121,14 @@ class Whole:
                     **next((late.result() for late in known if late.metrics is one.metrics), {}),
                     "estimated": figures.estimated[role],
                     **({"classes": figures.by_class[role]} if figures.by_class.get(role) else {}),
-                    **(
-                        {
-                            **tallies[role].result(),
-                            "live_bytes": live_bytes(one.model),
-                            "state_bytes": one.model.n_bytes,
-                        }
-                        if unlabelled
-                        else {}
-                    ),
+                    **(tallies[role].result() | sizes(one.model) if unlabelled else {}),
                 }
                 for role, one in learner.roles.items()
             },
-            **(
-                {"seconds": round(seconds, 6), "instances_per_second": round(rows / seconds) if seconds > 0 else None}
-                if unlabelled
-                else {}
-            ),
+            **({"seconds": round(seconds, 6), "instances_per_second": speed} if unlabelled else {}),
             "compared": dict(figures.compared),
             "promotions": [
-                {
-                    "row": one.offset,
-                    "event": one.event,
-                    "model": one.model,
-                    "sentence": one.sentence,
-                    "models": one.models,
-                }
+                {"row": one.offset, **{name: getattr(one, name) for name in ("event", "model", "sentence", "models")}}
                 for one in promotions
             ],
             "drifts": [{"row": one.offset, **msgspec.to_builtins(one)} for one in drifts],
