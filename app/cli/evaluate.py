@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 
 # Options that say nothing of a stream file's own models.
-OF_MODELS = ("settings", "grid", "search", "ranges", "repeats", "shuffle", "sort", "jobs", "curves", "fronts")
-OF_MODELS += ("detectors", "points", "folds", "bag")
+OF_MODELS = (
+    *("settings", "grid", "search", "ranges", "repeats", "shuffle", "sort", "jobs", "curves", "fronts"),
+    *("detectors", "points", "folds", "bag"),
+)
 # Options that need rows in their order.
 OF_STREAMS = ("generate", "stream", "clock", "curves", "detectors", "shuffle", "coverage", "calibrated")
 

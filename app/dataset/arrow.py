@@ -63,7 +63,10 @@ class ArrowFile(DataFile):
         pa = _pyarrow(self.path)
         try:
             with self.path.open("rb") as file:
-                schema = self._schema(pa, file)
+                self._begin = file.read(6)
+                file.seek(0)
+                found = self._open(pa, file)
+                schema = found.schema_arrow if self._is_parquet else found.schema
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(error) from None
         self.names = tuple(name.strip() for name in schema.names)
@@ -75,31 +78,23 @@ class ArrowFile(DataFile):
         said = " ".join(str(error).split())[:200]
         return DataError(f"{self.path} cannot be read ({said}): get a complete copy")
 
-    def _is_parquet(self, file: Any) -> bool:
-        begin = file.read(4)
-        file.seek(0)
-        return bool(begin == _PARQUET)
+    @property
+    def _is_parquet(self) -> bool:
+        return self._begin.startswith(_PARQUET)
 
-    def _schema(self, pa: Any, file: Any) -> Any:
-        if self._is_parquet(file):
-            return pa.parquet.ParquetFile(file).schema_arrow
-        return self._arrow(pa, file).schema
-
-    @staticmethod
-    def _arrow(pa: Any, file: Any) -> Any:
-        begin = file.read(6)
-        file.seek(0)
-        return pa.ipc.open_file(file) if begin == _ARROW else pa.ipc.open_stream(file)
+    def _open(self, pa: Any, file: Any) -> Any:
+        if self._is_parquet:
+            return pa.parquet.ParquetFile(file)
+        return pa.ipc.open_file(file) if self._begin == _ARROW else pa.ipc.open_stream(file)
 
     def _batches(self, pa: Any, file: Any, columns: Sequence[int], size: int) -> Iterator[list[Any]]:
         """The columns asked for, at most `size` rows at a time."""
-        if self._is_parquet(file):
-            parquet = pa.parquet.ParquetFile(file)
-            names = [parquet.schema_arrow.names[j] for j in columns]
-            for batch in parquet.iter_batches(batch_size=size, columns=list(dict.fromkeys(names))):
+        reader = self._open(pa, file)
+        if self._is_parquet:
+            names = [reader.schema_arrow.names[j] for j in columns]
+            for batch in reader.iter_batches(batch_size=size, columns=list(dict.fromkeys(names))):
                 yield [batch.column(name) for name in names]
             return
-        reader = self._arrow(pa, file)
         n = getattr(reader, "num_record_batches", None)
         for batch in reader if n is None else map(reader.get_batch, range(n)):
             for start in range(0, batch.num_rows, size):

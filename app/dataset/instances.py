@@ -7,13 +7,12 @@ worker learns them. So several learners of one stream can share what was read, a
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import UTC
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.dataset.column import iso_time
+from riparian.app.dataset.column import number_of
 from riparian.app.dataset.data import Block, DataFile, Floats
 from riparian.app.dataset.rows import cells_as_json, json_texts
 from riparian.app.errors import DataError
@@ -21,6 +20,7 @@ from riparian.app.stream_file.spec import Spec
 from riparian.topics.columns import Bad, ColumnDecoder, no_record
 from riparian.topics.headers import HeaderWriter
 from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, Feature, Mapping, Path, RawBatch, Rejected, Rows
+from riparian.topics.times import milliseconds
 from riparian.topics.vocabulary import MISSING, Vocabulary
 
 Ints = NDArray[np.int64]
@@ -274,26 +274,20 @@ def moments(file: DataFile, block: Block, at: int, name: str) -> Ints:
     try:
         seconds = np.array(list(map(float, column)))
     except ValueError:
-        seconds = np.array([_seconds(file, line, text, name) for text, line in zip(column, block.lines, strict=True)])
+        seconds = np.array(list(map(_seconds, column)))
     wrong = np.flatnonzero(~(np.abs(seconds) < 1e12))
     if len(wrong):
-        raise _no_time(file, block.lines[wrong[0]], column[wrong[0]], name)
+        raise DataError(
+            f"line {block.lines[wrong[0]]} of {file.path} has {column[wrong[0]][:40]!r} in column {name!r}: expected "
+            "a time, as seconds since 1970 or 2026-11-21T12:00:00Z"
+        )
     return np.round(seconds * 1000.0).astype(np.int64)
 
 
-def _seconds(file: DataFile, line: int, text: str, name: str) -> float:
+def _seconds(text: str) -> float:
+    """NaN of what is no time."""
+    number = number_of(text)
     try:
-        return float(text)
+        return milliseconds(text.strip()) / 1000.0 if number is None else number
     except ValueError:
-        pass
-    moment = iso_time(text)
-    if moment is None:
-        raise _no_time(file, line, text, name)
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _no_time(file: DataFile, line: int, text: str, name: str) -> DataError:
-    return DataError(
-        f"line {line} of {file.path} has {text[:40]!r} in column {name!r}: expected a time, as seconds since 1970 or "
-        "2026-11-21T12:00:00Z"
-    )
+        return math.nan

@@ -22,6 +22,11 @@ NOTHING = -1  # was known
 FADED = 1e-9  # the weight of a label at which its scores are forgotten
 
 
+def _scored(program: Program, out: Floats) -> NDArray[np.int64]:
+    """Places in the program of the labels that count, of instances that were predicted."""
+    return np.flatnonzero((program.op == LEARN) & (program.w > 0.0) & ~np.isnan(out[program.row, 0]))
+
+
 class Recent(NamedTuple):
     """The last labels of a fading past: their codes y, probabilities p and weights w."""
 
@@ -78,16 +83,15 @@ class Measured(Prequential):
             for found in self._signal.update(errors(self._signal.kind, program, out)[1]):
                 fields = {key: getattr(found, key) for key in ("detector", "level", "n", "before", "after")}
                 self.changes.append({key: None if value != value else value for key, value in fields.items()})
-        if self.task == ANOMALY:
-            scored = np.flatnonzero((program.op == LEARN) & (program.w > 0.0) & ~np.isnan(out[program.row, 0]))
-            p = out[program.row[scored], :1]
-            self._ranking.add(program.y[scored].astype(np.int64), np.hstack((1.0 - p, p)), program.w[scored])
-        if known is None:
+        if known is None and self.task != ANOMALY:
             return
-        scored = np.flatnonzero((program.op == LEARN) & (program.w > 0.0) & ~np.isnan(out[program.row, 0]))
+        scored = _scored(program, out)
+        y, w, p = program.y[scored].astype(np.int64), program.w[scored], out[program.row[scored]]
+        if known is None:
+            self._ranking.add(y, np.hstack((1.0 - p[:, :1], p[:, :1])), w)
+            return
         if not len(scored):
             return
-        y, w, p = program.y[scored].astype(np.int64), program.w[scored], out[program.row[scored]]
         guess = np.where(p.max(axis=1) > 0.0, p.argmax(axis=1), NOTHING)
         if decided is not None:
             named = decided[program.row[scored], 0]
@@ -164,7 +168,7 @@ class FromFirstLabel:
     def _both(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
         self._score(program, out, decided)
         if not self._knows:
-            scored = np.flatnonzero((program.op == LEARN) & (program.w > 0.0) & ~np.isnan(out[program.row, 0]))
+            scored = _scored(program, out)
             knew = out[program.row[scored]].max(axis=1, initial=0.0) > 0.0
             self._knows, first = bool(knew.any()), int(np.append(knew, True).argmax())
             self.left_out += first
