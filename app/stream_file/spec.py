@@ -13,7 +13,6 @@ from pydantic import PrivateAttr, ValidationError, model_validator
 
 from riparian.app.errors import SpecError
 from riparian.app.stream_file import columns
-from riparian.app.stream_file.batched import check_batched
 from riparian.app.stream_file.codec_spec import RECORD_NAME, TOPIC_NAME
 from riparian.app.stream_file.decision_spec import check_decision
 from riparian.app.stream_file.drift_spec import check_drift
@@ -38,7 +37,9 @@ from riparian.app.stream_file.spec_parts import AUTO, ModelSpec
 from riparian.app.stream_file.strict_yaml import parse_yaml, read_yaml
 from riparian.app.stream_file.topic_checks import (
     check_anomaly,
+    check_batched,
     check_coverage,
+    check_packages,
     check_reactions,
     check_reasons,
     check_registry,
@@ -96,6 +97,7 @@ class Spec(Fields):
     @model_validator(mode="after")
     def _check(self) -> "Spec":
         check_topics(self)
+        check_packages(self)
         check_registry(self)
         check_batched(self)
         check_reasons(self)

@@ -1,4 +1,4 @@
-"""What topics, copies and a schema registry have to be beside each other in a stream file."""
+"""What topics, copies, formats and a schema registry have to be beside each other in a stream file."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -7,11 +7,14 @@ from typing import Any
 from riparian.app.stream_file.codec_spec import TOPIC_NAME
 from riparian.app.stream_file.learning_spec import check_learning
 from riparian.app.stream_file.lineup import place_of
+from riparian.app.stream_file.record_spec import KEY
 from riparian.app.stream_file.spec_parts import ALERTS, REPLACE
 from riparian.models.extras import installation
 from riparian.topics import codecs
-from riparian.topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
-from riparian.topics.records import ANOMALY, REGRESSION
+from riparian.topics.headers import header_of
+from riparian.topics.names import FEATURES, INPUTS, LABELS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
+from riparian.topics.paths import dotted
+from riparian.topics.records import ANOMALY, MULTI_INSTANCE, REGRESSION, Path
 
 
 def check_topics(spec: Any) -> None:
@@ -158,15 +161,8 @@ def check_registry(spec: Any) -> None:
             f"codec.predictions: expected json, since predictions name their place in {further[0]}, found "
             f"{registered[PREDICTIONS]}, whose schema has no field for it; write json there"
         )
-    for name in dict.fromkeys(registered.values()):
-        package = codecs.REGISTERED[name]
-        if package is not None and not _is_there(package):
-            wanted = package.removeprefix("google.")
-            raise ValueError(
-                f"codec: expected the Python package {wanted} for {name}, found none; install it with "
-                f"{installation(name)}, or choose another codec"
-            )
     if spec.registry is None:
+        name = next(iter(registered.values()))
         raise ValueError(
             f"registry: expected the schema registry of codec {name}, found nothing; add registry, with its url"
         )
@@ -180,6 +176,54 @@ def check_registry(spec: Any) -> None:
             raise ValueError(
                 f"registry.records.{kind}: expected the full name of the schema, since subjects are named by "
                 f"{spec.registry.subjects}, found nothing; write it like com.shop.Order"
+            )
+
+
+def check_batched(spec: Any) -> None:
+    """Where a record holds many instances (`topics.codecs.BATCHED`)."""
+    formats = spec.codec.formats()._asdict()
+    batched = {kind: name for kind, name in formats.items() if name in codecs.BATCHED}
+    if FEATURES in batched:
+        _check_id("record", spec.record.id, batched[FEATURES])
+        if spec.task == MULTI_INSTANCE:
+            raise ValueError(
+                "codec.features: expected a format with a record an instance, since these are bags, found "
+                f"{batched[FEATURES]}; choose another one"
+            )
+    if LABELS in batched and spec.topics.labels is not None:
+        _check_id("label", spec.label.id, batched[LABELS])
+    if PREDICTIONS in batched and spec.predictions.trace:
+        raise ValueError(
+            f"predictions.trace: expected false, since predictions in {batched[PREDICTIONS]} share a record and its "
+            "headers, found true; leave it out, or choose another codec.predictions"
+        )
+    registered = spec.codec.registered().get(PREDICTIONS)
+    inputs = [kind for kind in batched if kind != PREDICTIONS]
+    if registered is not None and inputs:
+        raise ValueError(
+            f"codec.predictions: expected json or {batched[inputs[0]]}, since predictions name their instance in its "
+            f"record, found {registered}, whose schema has no field for it; choose one of these"
+        )
+
+
+def _check_id(owner: str, path: Path | str, name: str) -> None:
+    if path == KEY or header_of(path) is not None:  # type: ignore[arg-type]
+        found = path if isinstance(path, str) else dotted(path)
+        raise ValueError(
+            f"{owner}.id: expected a column, since the instances of a record in {name} share its key and its headers, "
+            f'found "{found}"; name the column of the ids'
+        )
+
+
+def check_packages(spec: Any) -> None:
+    """What the formats need that is no part of every installation."""
+    needed = codecs.BATCHED | codecs.REGISTERED
+    for name in spec.codec.formats():
+        package = needed.get(name)
+        if package is not None and not _is_there(package):
+            raise ValueError(
+                f"codec: expected the Python package {package.removeprefix('google.')} for {name}, found none; install "
+                f"it with {installation(name)}, or choose another codec"
             )
 
 

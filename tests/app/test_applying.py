@@ -163,7 +163,7 @@ def test_what_cannot_be_applied_says_why_and_changes_nothing() -> None:
         "expected drift, metrics, join and promotion": {"settings": {"drift": {}}},
         "metrics.window: expected a number of at least 1": {"settings": {**good["settings"], "metrics": {"window": 0}}},
         "drift.features: expected numeric": {"settings": {**good["settings"], "drift": {"features": ["nothing"]}}},
-        "promotion: expected fields of its own": {"settings": {**good["settings"], "promotion": "UP"}},
+        "promotion.mode: expected": {"settings": {**good["settings"], "promotion": "UP"}},
         "promote it first": {"champion": {"model": "last-label"}},
         "unknown model": {"challengers": {"more": {"model": "nobody"}}},
     }
