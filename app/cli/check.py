@@ -93,7 +93,7 @@ def command(
                 from riparian.app.cli.kernels import make_ready
 
                 make_ready(spec)
-            found = _look(spec, connections[place], user, asked=asked, register=register)
+            found = asyncio.run(_look(spec, connections[place], user, asked=asked, register=register))
             if as_json:
                 said |= found.summary(spec, register)
             else:
@@ -122,7 +122,16 @@ class Found(NamedTuple):
     denied: Sequence[str] = ()
 
     def summary(self, spec: "Spec", register: bool) -> dict[str, Any]:
-        said = _summary(spec, self.report, self.states, self.ids)
+        said = _declared(spec)
+        if self.report is not None:
+            said["partitions_present"], said["missing"] = self.report.partitions, list(self.report.missing)
+        if self.ids is not None:
+            said["ids"] = {"both": self.ids.both, "apart": self.ids.apart}
+        if self.states is not None:
+            said["state"] = [
+                {"partition": k, "checkpoint": sequence, "changes": [change._asdict() for change in changes.found]}
+                for k, (sequence, changes) in self.states.items()
+            ]
         if self.log is not None:
             said["learned"] = self.log._asdict()
         if self.report or register:
@@ -170,20 +179,17 @@ class Found(NamedTuple):
             raise StateError(f"no worker can go on with the state of {spec.name}: {refused[0]}")
 
 
-def _look(spec: "Spec", connection: Connection, user: str, *, asked: bool, register: bool) -> Found:
-    about = asyncio.run(_ask_registry(spec, register)) if asked or register else []
+async def _look(spec: "Spec", connection: Connection, user: str, *, asked: bool, register: bool) -> Found:
+    about = await _ask_registry(spec, register) if asked or register else []
     if not asked:
         return Found(warnings=about)
-    lacking = asyncio.run(_lacking(spec, connection, user))
+    lacking = await _lacking(spec, connection, user)
     denied = [right.sentence(connection) for right in lacking if not right.dispensable]
     without = [right.sentence(connection) for right in lacking if right.dispensable]
     if denied:
         return Found(warnings=about + without, lacking=lacking, denied=denied)
-    from riparian.app.state.loading import learned_log
-
-    report, states, ids, warnings = asyncio.run(_ask(spec, connection))
-    log = asyncio.run(learned_log(spec, connection))
-    return Found(report, states, ids, log, about + warnings + without, lacking)
+    found = await _ask(spec, connection)
+    return found._replace(warnings=[*about, *found.warnings, *without], lacking=lacking)
 
 
 async def _lacking(spec: "Spec", connection: Connection, user: str) -> "list[Right]":
@@ -212,9 +218,7 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
     return [] if registry is None else await begin(registry, spec, register=register)
 
 
-async def _ask(
-    spec: "Spec", connection: Connection
-) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]], Ids | None, list[str]]":
+async def _ask(spec: "Spec", connection: Connection) -> Found:
     from riparian.app.kafka import admin, keys, topic_warnings
     from riparian.app.state import loading
 
@@ -230,7 +234,8 @@ async def _ask(
     ids = None if found is None else found.ids
     if found is not None:
         warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.absent]
-    return report, await loading.prospects(spec, connection), ids, warnings
+    states, log = await loading.prospects(spec, connection), await loading.learned_log(spec, connection)
+    return Found(report, states, ids, log, warnings)
 
 
 def _of_states(states: "Mapping[int, tuple[int, Changes]]") -> list[str]:
@@ -280,14 +285,9 @@ def joined_bytes(spec: "Spec") -> int:
     return JOINED_BYTES * most_joined(spec.most_waiting, spec.join.max_pending_bytes)
 
 
-def _summary(
-    spec: "Spec",
-    report: "TopicsReport | None",
-    states: "Mapping[int, tuple[int, Changes]] | None",
-    ids: "Ids | None" = None,
-) -> dict[str, Any]:
-    mapping = spec.mapping()
-    resolved = spec.resolved()
+def _declared(spec: "Spec") -> dict[str, Any]:
+    """What the file says, as JSON."""
+    resolved, price = spec.resolved(), reasons_price.price_of(spec)
     summary: dict[str, Any] = {
         "name": spec.name,
         "task": spec.task,
@@ -302,7 +302,7 @@ def _summary(
                 "path": list(feature.path),
                 "values": spec.features[feature.name].values,
             }
-            for feature in mapping.features
+            for feature in spec.mapping().features
         ],
         "classes": spec.classes,
         "models": {
@@ -312,20 +312,7 @@ def _summary(
         "waiting_bytes": waiting_bytes(spec),
         "joined_bytes": joined_bytes(spec),
     }
-    price = reasons_price.price_of(spec)
-    if price is not None:
-        summary["reasons"] = price._asdict()
-    if report is not None:
-        summary["partitions_present"] = report.partitions
-        summary["missing"] = list(report.missing)
-    if ids is not None:
-        summary["ids"] = {"both": ids.both, "apart": ids.apart}
-    if states is not None:
-        summary["state"] = [
-            {"partition": k, "checkpoint": sequence, "changes": [change._asdict() for change in changes.found]}
-            for k, (sequence, changes) in states.items()
-        ]
-    return summary
+    return summary if price is None else summary | {"reasons": price._asdict()}
 
 
 def _of_learning(spec: "Spec") -> list[str]:

@@ -10,6 +10,7 @@ import click
 
 from riparian.app.cli import broker_option, json_option, load, stream_argument
 from riparian.app.cli.parsing import parse_model
+from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -147,8 +148,6 @@ def add(
     learner, parameters = parse_model(model)
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
-        from riparian.app.errors import SpecError
-
         try:
             spec.challenger(name, {"model": learner, **parameters})
         except ValueError as error:
@@ -172,7 +171,6 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
     """
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
-        from riparian.app.errors import SpecError
         from riparian.app.partition.steering import unsteerable
         from riparian.app.state.loading import prospects
         from riparian.app.stream_file import columns

@@ -1,5 +1,6 @@
 """`riparian generate`: synthetic streams with known truth, as files. Their options are those of `replay` too."""
 
+import functools
 import json
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import click
 
 from riparian.app.cli.parsing import WIDTH, N, recipe
 
+MADE = ("n", "settings", "seed", "drifts", "concepts")
 _OPTIONS = (
     click.option("-n", "n", type=click.IntRange(min=1), metavar="N", help=f"Instances. [default: {N}]"),
     click.option(
@@ -34,10 +36,15 @@ _OPTIONS = (
 
 
 def recipe_options(function: Any) -> Any:
-    """The options that say what to generate."""
+    """The options that say what to generate: the parameter `made`, of those of `recipe` by name."""
+
+    @functools.wraps(function)
+    def collected(*args: Any, **given: Any) -> Any:
+        return function(*args, made={name: given.pop(name) for name in MADE}, **given)
+
     for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+        collected = option(collected)
+    return collected
 
 
 @click.command("generate")
@@ -50,11 +57,7 @@ def recipe_options(function: Any) -> Any:
 def command(
     name: str | None,
     out: Path | None,
-    n: int | None,
-    settings: tuple[str, ...],
-    seed: int | None,
-    drifts: tuple[str, ...],
-    concepts: tuple[str, ...],
+    made: dict[str, Any],
     listing: bool,
     stream_file: bool,
     as_json: bool,
@@ -81,7 +84,7 @@ def command(
 
     from riparian.app.dataset.synthetic import SyntheticFile, write_csv
 
-    file = SyntheticFile(recipe(name, n, settings, seed, drifts, concepts))
+    file = SyntheticFile(recipe(name, **made))
     if stream_file:
         import yaml
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from riparian.app.errors import SpecError
+
 if TYPE_CHECKING:
     from riparian.models import entry as learners
     from riparian.models.streams import registry as streams
@@ -34,8 +36,6 @@ def show_registry(
     hint: str,
 ) -> None:
     """Print all entries of a registry, or the one of a name. SpecError where there is none of it."""
-    from riparian.app.errors import SpecError
-
     if name is None:
         if as_json:
             click.echo(json.dumps([plain(entry) for entry in registry.values()]))

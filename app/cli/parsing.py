@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from riparian.app.errors import SpecError
+
 if TYPE_CHECKING:
     from riparian.app.dataset.synthetic import Recipe
     from riparian.app.evaluation.sweep import Range
@@ -22,8 +24,6 @@ WIDTH = 1000  # of a gradual drift, MOA's default
 
 def parse_settings(settings: Sequence[str], option: str = "--set", example: str = "grace_period=100") -> dict[str, Any]:
     """Parameters from "key=value" texts; the registry converts and checks the values. option, example : for errors."""
-    from riparian.app.errors import SpecError
-
     parameters: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -44,8 +44,6 @@ def parse_model(text: str) -> tuple[str, dict[str, Any]]:
 
 def parse_grid(grid: Sequence[str]) -> dict[str, list[str]]:
     """Parameter -> values from "key=a,b,c" texts."""
-    from riparian.app.errors import SpecError
-
     example = "grace_period=50,200,1000"
     found: dict[str, list[str]] = {}
     for key, text in parse_settings(grid, "--grid", example).items():
@@ -61,7 +59,6 @@ def parse_grid(grid: Sequence[str]) -> dict[str, list[str]]:
 
 def parse_ranges(ranges: Sequence[str]) -> "dict[str, Range]":
     """Parameter -> what to draw from, from "key=low..high", "key=low..high:log" and "key=a,b,c" texts."""
-    from riparian.app.errors import SpecError
     from riparian.app.evaluation.sweep import Range
 
     example = "grace_period=10..1000:log"
@@ -126,7 +123,6 @@ def recipe(
 ) -> "Recipe":
     """What the options say. SpecError where they do not fit together."""
     from riparian.app.dataset.synthetic import Recipe
-    from riparian.app.errors import SpecError
 
     if len(drifts) != len(concepts):
         raise SpecError(
@@ -145,7 +141,6 @@ def recipe(
 
 def parse_drift(text: str, parameters: dict[str, Any]) -> "Drift":
     """A drift from "50000", "50000:gradual" or "50000:gradual:2000" and the parameters of its concept."""
-    from riparian.app.errors import SpecError
     from riparian.models.streams.registry import Drift
 
     at, *rest = text.split(":")

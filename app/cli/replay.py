@@ -3,10 +3,11 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
-from riparian.app.cli import broker_option, stream_argument
+from riparian.app.cli import broker_option, load, stream_argument
 from riparian.app.cli.generate import recipe_options
 from riparian.app.cli.parsing import recipe
 from riparian.app.kafka.connection import Connection
@@ -54,11 +55,7 @@ def command(
     stream: Path,
     data: Path | None,
     name: str | None,
-    n: int | None,
-    settings: tuple[str, ...],
-    seed: int | None,
-    drifts: tuple[str, ...],
-    concepts: tuple[str, ...],
+    made: dict[str, Any],
     rate: float | None,
     label_delay: str,
     target: str | None,
@@ -82,10 +79,9 @@ def command(
     """
     if (data is None) == (name is None):
         raise click.UsageError("give either DATA.csv.gz or --generate NAME")
-    made = {"-n": n, "--set": settings, "--seed": seed, "--drift": drifts, "--to": concepts}
-    stray = [option for option, value in made.items() if value not in (None, ())]
-    if name is None and stray:
-        raise click.UsageError(f"{stray[0]} says what to generate: add --generate NAME, or leave it out")
+    stray = next((option for option in command.params if made.get(str(option.name)) not in (None, ())), None)
+    if name is None and stray is not None:
+        raise click.UsageError(f"{stray.opts[0]} says what to generate: add --generate NAME, or leave it out")
 
     from riparian.app.dataset.arrow import open_data
     from riparian.app.dataset.data import DataFile
@@ -93,7 +89,6 @@ def command(
     from riparian.app.dataset.synthetic import SyntheticFile
     from riparian.app.errors import DataError
     from riparian.app.stream_file.durations import parse_duration
-    from riparian.app.stream_file.spec import load
     from riparian.topics.codecs import BATCHED
 
     spec = load(stream)
@@ -107,7 +102,7 @@ def command(
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
     file: DataFile
     if name is not None:
-        file = SyntheticFile(recipe(name, n, settings, seed, drifts, concepts))
+        file = SyntheticFile(recipe(name, **made))
     elif data is not None:
         file = DatedFile(open_data(data), date_parts)
     if spec.task == "multi-instance":
