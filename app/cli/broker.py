@@ -2,15 +2,14 @@
 
 import contextlib
 import json
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from riparian.app.cli import json_option
+from riparian.app.cli.signals import interruptible
 
 
 def data_option(function: Any) -> Any:
@@ -52,7 +51,7 @@ def start(port: int | None, data_dir: Path, foreground: bool, as_json: bool) -> 
 
     if foreground:
         local = broker.LocalBroker(data_dir, port or broker.DEFAULT_PORT, say)
-        with _terminated_as_interrupted(), contextlib.suppress(KeyboardInterrupt), local:
+        with interruptible(), contextlib.suppress(KeyboardInterrupt), local:
             _show(broker.status(data_dir), data_dir, as_json)
             code = local.wait()
             raise click.ClickException(f"Kafka ended by itself (exit code {code}): see {data_dir / 'logs'}.")
@@ -113,17 +112,3 @@ def _show(running: Any, data_dir: Path, as_json: bool) -> None:
         health = "" if ready(running) else ", which does not answer"
         process = f"process {running.pid}{health}"
         click.echo(f"Kafka {running.version} at {running.bootstrap} ({process}), data in {running.data_dir}")
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupted() -> Any:
-    """SIGTERM ends a foreground broker as Ctrl-C does."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

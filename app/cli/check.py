@@ -387,6 +387,27 @@ def _of_costs(spec: "Spec") -> list[str]:
     return lines
 
 
+def _of_waiting(spec: "Spec") -> list[str]:
+    """What waits, and how much room it takes."""
+    from riparian.app.stream_file.durations import format_duration
+
+    horizon, lines = format_duration(spec.join.horizon), ["waiting for labels: nothing does"]
+    if spec.most_waiting:
+        waits = f"{spec.most_waiting:,} instances a partition, {waiting_bytes(spec) / 1e6:,.0f} MB when full"
+        lines = [f"waiting for labels: up to {horizon} and {waits}"]
+    if spec.topics.labels is not None:
+        lines.append(
+            f"labels that wait for instances: up to {spec.join.max_labels:,} a partition, "
+            f"{spec.join.max_labels * LONGEST_LABEL / 1e6:,.0f} MB with the longest ids"
+        )
+    if remembered := joined_bytes(spec):
+        lines.append(
+            f"learned ids are remembered for {horizon}, so that what comes again is known: up to "
+            f"{remembered / 1e6:,.0f} MB a partition"
+        )
+    return lines
+
+
 def _round(value: float) -> int:
     """To two digits."""
     return round(float(f"{value:.2g}"))
@@ -402,7 +423,6 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from riparian.app.stream_file.durations import format_duration
     from riparian.topics.names import LABELS
     from riparian.topics.paths import dotted
     from riparian.topics.vocabulary import canonical
@@ -447,35 +467,17 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
             rest = ", ".join(f"{key}={value}" for key, value in plain.items() if key != "model")
             row(models, f"· {member}", str(plain.get("model")), rest)
 
-    console = Console()
-    console.print(topics, features, models)
-    for line in [*_of_learning(spec), *_of_auto(spec)]:
-        console.print(line, highlight=False, soft_wrap=True)
+    lines = [*_of_learning(spec), *_of_auto(spec)]
     if spec.task == "classification":
         classes = ", ".join(map(canonical, spec.classes or [])) or f"learned, up to {spec.max_classes:,}"
-        console.print(f"classes: {escape(classes)}")
-    price, reasons = reasons_price.price_of(spec), spec.predictions.reasons
-    why = [] if price is None or reasons is None else [reasons_price.sentence(price, reasons.of)]
-    for line in [*_of_costs(spec), *why]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    waits = (
-        f"up to {format_duration(spec.join.horizon)} and {spec.most_waiting:,} instances a partition, "
-        f"{waiting_bytes(spec) / 1e6:,.0f} MB when full"
-    )
-    console.print(f"waiting for labels: {waits if spec.most_waiting else 'nothing does'}", highlight=False)
-    if spec.topics.labels is not None:
-        console.print(
-            f"labels that wait for instances: up to {spec.join.max_labels:,} a partition, "
-            f"{spec.join.max_labels * LONGEST_LABEL / 1e6:,.0f} MB with the longest ids",
-            highlight=False,
-            soft_wrap=True,
-        )
-    if remembered := joined_bytes(spec):
-        console.print(
-            f"learned ids are remembered for {format_duration(spec.join.horizon)}, so that what comes again is known: "
-            f"up to {remembered / 1e6:,.0f} MB a partition",
-            highlight=False,
-            soft_wrap=True,
-        )
+        lines.append(f"classes: {classes}")
+    lines += _of_costs(spec)
+    if (price := reasons_price.price_of(spec)) is not None and spec.predictions.reasons is not None:
+        lines.append(reasons_price.sentence(price, spec.predictions.reasons.of))
+    lines += _of_waiting(spec)
     if report is not None and report.missing and spec.create_topics != "never":
-        console.print(f"missing topics are created by riparian worker: {escape(', '.join(report.missing))}")
+        lines.append(f"missing topics are created by riparian worker: {', '.join(report.missing)}")
+    console = Console()
+    console.print(topics, features, models)
+    for line in lines:
+        console.print(safe(line), markup=False, highlight=False, soft_wrap=True)

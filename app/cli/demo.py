@@ -5,17 +5,16 @@ import contextlib
 import functools
 import os
 import shlex
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from riparian.app.cli import broker_option
+from riparian.app.cli.signals import interruptible
 from riparian.app.cli.ui import PORT as PAGE_PORT
 from riparian.app.kafka.connection import Connection
 
@@ -79,7 +78,7 @@ def command(
     folder = Path(".riparian") / "demo"
     settings: dict[str, Any] = {"rows": rows, "rate": rate, "label_delay": delay, "port": demo.choose_port(port)}
     started, local = False, connection is None
-    with _signals() as hold, contextlib.ExitStack() as stack:
+    with interruptible() as hold, contextlib.ExitStack() as stack:
         try:
             if connection is None:
                 click.echo("Starting Kafka …")
@@ -208,29 +207,3 @@ def _kept(plan: "Plan", local: bool) -> str:
     again = f"riparian broker start --data {plan.folder / 'broker'} has them again"
     where = again if local else f"on {plan.connection}"
     return f"The topics of stream {plan.spec.name} are kept: {where}."
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[Callable[[], None]]:
-    """SIGTERM and SIGHUP end the demo as Ctrl-C does; after a call of what this yields, none of them does.
-
-    Ctrl-C is set up as well: a shell starts background commands with it ignored.
-    """
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
-
-    def hold() -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)
-
-    try:
-        yield hold
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
