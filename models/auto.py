@@ -136,6 +136,14 @@ class Resolved(NamedTuple):
         return f"{self.model}{' of ' if members else ''}{', '.join(members)}"
 
 
+class TooSmallError(ValueError):
+    """`max_bytes`, `most`, holds not even a tree of the fewest nodes, which takes `least`."""
+
+    def __init__(self, most: int, least: int) -> None:
+        super().__init__(f"max_bytes is {most:,}, and a tree of {NODES[-1]} nodes takes {least:,}: raise it")
+        self.least = least
+
+
 def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: Mapping[str, Any]) -> Resolved:
     """The model for a stream.
 
@@ -234,8 +242,7 @@ def _single(sight: Sight, most_bytes: int) -> Resolved:
     }
     fitting = [n for n, n_bytes in sizes.items() if n_bytes <= most_bytes]
     if not fitting:
-        least = min(sizes.values())
-        raise ValueError(f"max_bytes is {most_bytes:,}, and a tree of {NODES[-1]} nodes takes {least:,}: raise it")
+        raise TooSmallError(most_bytes, min(sizes.values()))
     tree = {"max_nodes": fitting[0]}
     n_bytes, takes = sizes[fitting[0]], costs.microseconds(shape, "tree")
     told = sight.told(

@@ -15,6 +15,7 @@ from riparian.app.errors import SpecError
 from riparian.app.stream_file.learning_spec import SINGLE
 from riparian.app.stream_file.record_spec import FeatureSpec
 from riparian.app.stream_file.spec import Spec, loads
+from riparian.models.auto import TooSmallError
 from riparian.topics.names import FEATURES, LABELS, topic_name
 from riparian.topics.paths import Index, dotted, parse
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE, Path
@@ -29,7 +30,6 @@ ALERTS = 0.01  # a share of the predictions
 NO_LABELS = "no labels: name a topic if some come, 1 of an anomaly, else 0"
 RARE = 0.05  # a share of the labels, below which a decision is proposed
 WIDTH = 34  # column of the comments
-_TOO_LARGE = re.compile(r"champion: max_bytes is [0-9,]+, and .* takes ([0-9,]+): raise it")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
@@ -133,10 +133,10 @@ def write(draft: Draft) -> tuple[str, Spec]:
     try:
         return text, loads(text, draft.name)
     except SpecError as error:
-        least = _TOO_LARGE.search(str(error))
-        if least is None or draft.max_bytes is not None:
+        cause = error.__cause__ and error.__cause__.__cause__
+        if not isinstance(cause, TooSmallError) or draft.max_bytes is not None:
             raise
-        return write(draft._replace(max_bytes=round_figure(2 * int(least[1].replace(",", "")))))
+        return write(draft._replace(max_bytes=round_figure(2 * cause.least)))
 
 
 def _text(draft: Draft) -> str:

@@ -27,7 +27,7 @@ def models_of(spec: Any) -> dict[str, tuple[str, dict[str, Any]]]:
         try:
             found = resolve(spec)
         except ValueError as error:
-            raise ValueError(f"{CHAMPION}: {error}") from None
+            raise ValueError(f"{CHAMPION}: {error}") from error
         models[CHAMPION] = ModelSpec(model=found.model, **found.parameters)
         if "challengers" not in spec.model_fields_set:
             more = auto.challengers(spec.task, found.model, len(values_of(spec).many) > 0)

@@ -448,8 +448,8 @@ def build(data: dict[str, Any], where: str = "stream") -> Spec:
     try:
         return Spec.model_validate(data)
     except ValidationError as error:
-        said = sentence(error, Spec)
-    raise SpecError(f"{where}: {said}")
+        said, cause = sentence(error, Spec), error.errors()[0].get("ctx", {}).get("error")
+    raise SpecError(f"{where}: {said}") from cause
 
 
 def loads(text: str, where: str = "stream") -> Spec:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_serializer, model_validator
-from pydantic_core import CoreSchema
 
 from riparian.app.stream_file.durations import duration
 from riparian.topics.names import MAX_TOPIC_LENGTH, OUTPUTS, REKEY_END, changelog_topic, topic_name
@@ -64,7 +63,7 @@ class Brief(Part):
         return {name: value} if isinstance(value, kinds) and not isinstance(value, bool) else value
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         schema = handler(core_schema)
         found = handler.resolve_ref_schema(schema)
         whole = found.copy()
