@@ -33,7 +33,6 @@ from riparian.app.dataset.synthetic import Recipe, SyntheticFile
 from riparian.app.errors import RiparianError
 from riparian.app.evaluation.evaluate import Problem, evaluate, problem_for
 from riparian.app.evaluation.pool import Pool, advance
-from riparian.app.evaluation.setup import Setup
 from riparian.app.evaluation.sweep import Candidate, warm_up
 from riparian.app.stream_file.spec import Spec
 from riparian.models.auto import AUTO
@@ -238,11 +237,11 @@ def data_sets(folder: Path, wanted: Sequence[str], limit: int | None) -> dict[st
     for name, nominal in FILES.items():
         if name in wanted:
             file = DataFile(folder / f"{name}.csv.gz")
-            found[name] = file, problem_for(file, Setup(nominal=nominal, limit=limit))
+            found[name] = file, problem_for(file, nominal=nominal, limit=limit)
     for name, recipe in GENERATED.items():
         if name in wanted:
             made = SyntheticFile(recipe)
-            found[name] = made, problem_for(made, Setup(limit=limit))
+            found[name] = made, problem_for(made, limit=limit)
     return found
 
 

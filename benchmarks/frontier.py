@@ -39,7 +39,6 @@ from riparian.app.dataset.synthetic import Recipe, SyntheticFile
 from riparian.app.dataset.table import Table as Rows
 from riparian.app.dataset.table import read_table
 from riparian.app.evaluation.evaluate import evaluate_all, problem_for
-from riparian.app.evaluation.setup import Setup
 from riparian.app.partition.outcome import Outcome
 from riparian.models.contract import Floats
 from riparian.models.streams import Stream
@@ -121,7 +120,7 @@ def shown(folder: Path) -> list[World]:
 
 
 def run_ours(world: World, delay: int, model: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    problem = problem_for(world.file, Setup(task=world.task, nominal=world.nominal, label_delay=delay))
+    problem = problem_for(world.file, task=world.task, nominal=world.nominal, label_delay=delay)
     spec = problem.spec(model, parameters, SEED)
     said: list[Any] = []
 

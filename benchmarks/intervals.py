@@ -27,7 +27,6 @@ from riparian.app.dataset.arrow import open_data
 from riparian.app.dataset.instances import InstanceReader
 from riparian.app.dataset.synthetic import SyntheticFile
 from riparian.app.evaluation.evaluate import evaluate_all, problem_for
-from riparian.app.evaluation.setup import Setup
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.models.conformal import Conformal
@@ -83,7 +82,7 @@ def measure(name: str, folder: Path, delay: int, coverage: float) -> list[Found]
     else:
         recipe, drifts, concepts = GENERATED[name]
         file = SyntheticFile(parse_recipe(recipe, N, drifts, concepts))
-    problem = problem_for(file, Setup(coverage=coverage, window=SPAN, label_delay=delay, **options))
+    problem = problem_for(file, coverage=coverage, window=SPAN, label_delay=delay, **options)
     task = problem.fields["task"]
     specs = [problem.spec(model, {}, 0) for model in MODELS[task]]
     predicted: list[list[Floats]] = [[] for _ in specs]

@@ -47,11 +47,9 @@ def rows_of_file(
             cells_as_json(file, block, j, name, feature.type) for j, (name, feature) in enumerate(spec.features.items())
         ]
         y: list[str | None] = [None] * n
-        if spec.has_labels and spec.task not in VALUES:
-            labels = file.values(block, len(features), goal)
-            y = [None if text is None else one for text, one in zip(labels, json_texts(labels), strict=True)]
-        elif spec.has_labels:
-            y = [None if text == "null" else text for text in _numeric(file, block, len(features), goal)]
+        if spec.has_labels:
+            labels = cells_as_json(file, block, len(features), goal, NUMERIC if spec.task in VALUES else NOMINAL)
+            y = [None if text == "null" else text for text in labels]
         yield Rows(first, [f"{prefix}{i}" for i in range(first, first + n)], features, y)
         first += n
 
@@ -73,35 +71,28 @@ def rows_of_bags(
     for owners, rows in zip(file.blocks([owner], limit, size), of_rows, strict=True):
         ids = rest.ids + [text.strip() for text in owners.columns[0]]
         features = [a + b for a, b in zip(rest.features, rows.features, strict=True)]
-        y = rest.y + rows.y
+        whole = Rows(first, ids, features, rest.y + rows.y)
         starts = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
         last = starts.pop()  # it may go on in the next block
-        rest = Rows(0, ids[last:], [column[last:] for column in features], y[last:])
+        first += len(starts)
+        rest = Rows(first, ids[last:], [column[last:] for column in features], whole.y[last:])
         if starts:
-            yield _as_bags(first, starts, last, ids, features, y, prefix)
-            first += len(starts)
+            yield _as_bags(whole, starts, last, prefix)
     if rest.ids:
-        yield _as_bags(first, [0], len(rest.ids), rest.ids, rest.features, rest.y, prefix)
+        yield _as_bags(rest, [0], len(rest.ids), prefix)
 
 
-def _as_bags(
-    first: int,
-    starts: list[int],
-    stop: int,
-    ids: list[str],
-    features: list[list[str]],
-    y: list[str | None],
-    prefix: str,
-) -> Rows:
+def _as_bags(rows: Rows, starts: list[int], stop: int, prefix: str) -> Rows:
     sizes = [b - a for a, b in pairwise([*starts, stop])]
-    names, labels = [prefix + ids[i] for i in starts], [y[i] for i in starts]
-    return Rows(first, names, [column[:stop] for column in features], labels, sizes)
+    names, labels = [prefix + rows.ids[i] for i in starts], [rows.y[i] for i in starts]
+    return Rows(rows.first, names, [column[:stop] for column in rows.features], labels, sizes)
 
 
 def cells_as_json(file: DataFile, block: Block, at: int, name: str, kind: str) -> list[str]:
     """Column `at` of `block`, which is the feature `name` of type `kind`, as JSON texts."""
-    if kind == NUMERIC:
-        return _numeric(file, block, at, name)
+    if kind == NUMERIC:  # the cells themselves where all are numbers as JSON writes them: 0.05 µs per cell
+        column = list(file.plain(block, at, name))
+        return column if _JSON_NUMBERS.fullmatch("\n".join([*column, ""])) else numbers(file.numbers(block, at, name))
     if kind == BOOLEAN:
         return ["null" if v is None else "true" if v else "false" for v in file.booleans(block, at, name)]
     return json_texts(file.values(block, at, name))
@@ -111,11 +102,3 @@ def json_texts(values: Sequence[str | None]) -> list[str]:
     """JSON texts of texts; null for None."""
     known = {v: "null" if v is None else json.dumps(v, ensure_ascii=False) for v in set(values)}
     return [known[v] for v in values]
-
-
-def _numeric(file: DataFile, block: Block, at: int, name: str) -> list[str]:
-    """The cells themselves where all are numbers as JSON writes them (0.05 µs per cell), else their values."""
-    column = list(file.plain(block, at, name))
-    if _JSON_NUMBERS.fullmatch("\n".join([*column, ""])):
-        return column
-    return numbers(file.numbers(block, at, name))

@@ -63,8 +63,9 @@ class Problem(NamedTuple):
         return build({**self.fields, **seeded, **trusted, "champion": champion, "challengers": {}}, self.where)
 
 
-def problem_for(file: DataFile, setup: Setup = Setup()) -> Problem:  # noqa: B008
-    """The stream that a file stands for."""
+def problem_for(file: DataFile, **options: Any) -> Problem:
+    """The stream that a file stands for. options : as `Setup` has them."""
+    setup = Setup(**options)
     stream, target, clock, limit, label_delay = setup.stream, setup.target, setup.clock, setup.limit, setup.label_delay
     if clock is not None:
         file.position(clock, "the time of a row")
@@ -176,13 +177,13 @@ def _both(column: str | None) -> str:
 def spec_for(
     file: DataFile, model: str, parameters: Mapping[str, Any], *, seed: int | None = None, **options: Any
 ) -> tuple[Spec, str | None, int]:
-    """The stream that a file stands for, with `model` as its only model; options as `Setup` has them.
+    """The stream that a file stands for, with `model` as its only model; options as `problem_for` takes them.
 
     Returns
     -------
     Spec, name of the target column, number of rows
     """
-    problem = problem_for(file, Setup(**options))
+    problem = problem_for(file, **options)
     return problem.spec(model, parameters, seed), problem.goal, problem.n
 
 

@@ -69,7 +69,7 @@ def _of_stream(setup: Setup, chosen: Sequence[Candidate]) -> Experiment:
     seeds, recipe = range(start, start + setup.repeats), setup.recipe
     files = [setup.open()] * setup.repeats if recipe is None else [setup.open(seed) for seed in seeds]
     # What is inferred from a file does not depend on the order of its rows; generated files differ.
-    kinds = {id(file): problem_for(file, setup) for file in {id(file): file for file in files}.values()}
+    kinds = {id(file): problem_for(file, **setup._asdict()) for file in {id(file): file for file in files}.values()}
     labelled = all(one.goal is not None for one in kinds.values())
     if not labelled:
         setup.check_unlabelled()

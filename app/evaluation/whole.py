@@ -46,7 +46,7 @@ class Whole:
         stream = setup.stream
         assert stream is not None
         self._file = setup.open()
-        problem = problem_for(self._file, setup)
+        problem = problem_for(self._file, **setup._asdict())
         if problem.goal is None:
             setup.check_unlabelled()
         fields = dict(problem.fields)

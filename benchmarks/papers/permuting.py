@@ -23,7 +23,6 @@ from riparian.app.dataset.arrow import open_data
 from riparian.app.dataset.instances import InstanceReader
 from riparian.app.evaluation.course import Course
 from riparian.app.evaluation.evaluate import CURVE_POINTS, LARGEST_BATCH, problem_for
-from riparian.app.evaluation.setup import Setup
 from riparian.models.contract import Floats, Learner
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import CLASSIFICATION
@@ -121,7 +120,7 @@ def importance(
     model : NAME[:KEY=VALUE,…], as `riparian evaluate --model` takes it. ignore : columns. window : of `Permuted`.
     """
     file = open_data(data)
-    problem = problem_for(file, Setup(ignore=ignore, window=window, limit=limit))
+    problem = problem_for(file, ignore=ignore, window=window, limit=limit)
     spec = problem.spec(*parse_model(model), seed)
     every = -(-problem.n // CURVE_POINTS)
     run = Course(spec, 0, False, (), every)

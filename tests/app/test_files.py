@@ -16,7 +16,6 @@ from riparian.app.dataset.instances import InstanceReader
 from riparian.app.dataset.rows import rows_of_file
 from riparian.app.errors import DataError
 from riparian.app.evaluation.evaluate import evaluate, problem_for
-from riparian.app.evaluation.setup import Setup
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import loads
 from riparian.topics.records import RawBatch
@@ -132,7 +131,7 @@ def test_what_a_worker_rejects_is_rejected_and_said(write):
 def scored(path, **options):
     """Name of a class -> labels scored of it."""
     file = open_data(path)
-    problem = problem_for(file, Setup(**options))
+    problem = problem_for(file, **options)
     result = evaluate(file, problem.spec("majority-class", {}), problem.goal, problem.n)
     return {name: one["n"] for name, one in result["classes"].items() if one["n"]}
 
