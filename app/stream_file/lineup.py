@@ -1,21 +1,15 @@
-"""The models of a stream: those that its file names, what `auto` stands for, and those that commands have left. And
-what else of a file takes effect while the stream runs."""
+"""The models of a stream: those that its file names, what `auto` stands for, and those that commands have left."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from riparian.app.stream_file.drift_spec import DriftSpec
-from riparian.app.stream_file.spec_errors import sentence
-from riparian.app.stream_file.spec_parts import AUTO, ROLE, JoinSpec, MetricsSpec, ModelSpec, Part, PromotionSpec
+from riparian.app.stream_file.spec_parts import AUTO, ROLE, ModelSpec
 from riparian.topics import records
 from riparian.topics.names import CHAMPION
 
 if TYPE_CHECKING:
-    from riparian.models.auto import Resolved
     from riparian.models.auto_values import Values
 
 
@@ -25,7 +19,7 @@ def models_of(spec: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     models = {CHAMPION: spec.champion, **spec.challengers}
     if spec.champion.model == AUTO:
         try:
-            found = resolve(spec)
+            found = spec.resolved()
         except ValueError as error:
             raise ValueError(f"{CHAMPION}: {error}") from error
         models[CHAMPION] = ModelSpec(model=found.model, **found.parameters)
@@ -61,17 +55,6 @@ def check_model(spec: Any, role: str, model: ModelSpec) -> tuple[str, dict[str, 
     if role == CHAMPION:
         check_champion(*checked)
     return checked
-
-
-def resolve(spec: Any, **budget: Any) -> "Resolved":
-    """What `auto` stands for, by the stream file's budget, or where parts of it are others."""
-    from riparian.models import auto
-
-    n_classes = 1
-    if spec.task not in records.VALUES:
-        learned = spec.max_classes if "max_classes" in spec.model_fields_set else min(spec.max_classes, auto.UNNAMED)
-        n_classes = learned if spec.classes is None else len(spec.classes)
-    return auto.resolve(spec.task, values_of(spec), n_classes, {**spec.champion.parameters, **budget})
 
 
 def values_of(spec: Any) -> "Values":
@@ -121,50 +104,7 @@ def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
         )
 
 
-# Fields of a stream file that `riparian apply` sends besides the models.
-METRICS = ("window", "fading")
 RUNS = "runs"  # of a state: what it goes on by
-JOIN = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
-
-
-def running(spec: Any, exclude_defaults: bool = False) -> dict[str, Any]:
-    """What of a stream file takes effect while the stream runs, besides its models; `run_by` takes it."""
-    metrics, join = (
-        part.model_dump(mode="json", include=set(fields), exclude_defaults=exclude_defaults)
-        for part, fields in ((spec.metrics, METRICS), (spec.join, JOIN))
-    )
-    if "horizon" in join:
-        join["horizon"] = f"{spec.join.horizon!r}s"
-    drift, rule = (
-        None if part is None else part.model_dump(mode="json", exclude_defaults=exclude_defaults)
-        for part in (spec.drift, spec.promotion)
-    )
-    return {"drift": drift, "metrics": metrics, "join": join, "promotion": rule}
-
-
-def run_by(spec: Any, given: Mapping[str, Any]) -> Any:
-    """The stream with what `running` gave of another file. ValueError where it is nothing of the kind."""
-    if set(given) != {"drift", "metrics", "join", "promotion"}:
-        raise ValueError(f"expected drift, metrics, join and promotion, found {', '.join(sorted(given)) or 'nothing'}")
-
-    def checked(place: str, kind: type[Part]) -> Any:
-        try:
-            return kind.model_validate(given[place])
-        except ValidationError as error:
-            said = sentence(error, kind)
-            raise ValueError(f"{place}{': ' if said.startswith('expected') else '.'}{said}") from None
-
-    metrics, join = checked("metrics", MetricsSpec), checked("join", JoinSpec)
-    changed = spec.model_copy(
-        update={
-            "drift": checked("drift", DriftSpec),
-            "metrics": spec.metrics.model_copy(update={field: getattr(metrics, field) for field in METRICS}),
-            "join": spec.join.model_copy(update={field: getattr(join, field) for field in JOIN}),
-            "promotion": None if given["promotion"] is None else checked("promotion", PromotionSpec),
-        }
-    )
-    changed.check_drift()
-    return changed
 
 
 def digest(said: Any) -> str:

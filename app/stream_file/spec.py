@@ -15,25 +15,15 @@ from riparian.app.errors import SpecError
 from riparian.app.stream_file import columns
 from riparian.app.stream_file.codec_spec import RECORD_NAME, TOPIC_NAME
 from riparian.app.stream_file.decision_spec import check_decision
-from riparian.app.stream_file.drift_spec import check_drift
+from riparian.app.stream_file.drift_spec import DriftSpec, check_drift
 from riparian.app.stream_file.fields import Fields
 from riparian.app.stream_file.kafka_spec import PROVIDER
 from riparian.app.stream_file.learning_spec import SHARED, said_learning, usual_learning
-from riparian.app.stream_file.lineup import (
-    RUNS,
-    check_model,
-    digest,
-    models_of,
-    place_of,
-    resolve,
-    run_by,
-    running,
-    steered,
-)
+from riparian.app.stream_file.lineup import RUNS, check_model, digest, models_of, place_of, steered, values_of
 from riparian.app.stream_file.mapping import mapping_of
 from riparian.app.stream_file.record_spec import FeatureSpec
 from riparian.app.stream_file.spec_errors import sentence
-from riparian.app.stream_file.spec_parts import AUTO, ModelSpec
+from riparian.app.stream_file.spec_parts import AUTO, JoinSpec, MetricsSpec, ModelSpec, Part, PromotionSpec
 from riparian.app.stream_file.strict_yaml import parse_yaml, read_yaml
 from riparian.app.stream_file.topic_checks import (
     check_anomaly,
@@ -68,6 +58,11 @@ from riparian.topics.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from riparian.models.auto import Resolved
+
+
+# Fields of a stream file that `riparian apply` sends besides the models.
+METRICS = ("window", "fading")
+JOIN = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
 
 
 class Spec(Fields):
@@ -188,22 +183,62 @@ class Spec(Fields):
         plain = {role: model.model_dump(mode="json") for role, model in said.items()}
         return digest(plain)
 
-    def running(self) -> dict[str, Any]:
+    def running(self, exclude_defaults: bool = False) -> dict[str, Any]:
         """What of the file takes effect while the stream runs, besides its models."""
-        return running(self)
+        metrics, join = (
+            part.model_dump(mode="json", include=set(fields), exclude_defaults=exclude_defaults)
+            for part, fields in ((self.metrics, METRICS), (self.join, JOIN))
+        )
+        if "horizon" in join:
+            join["horizon"] = f"{self.join.horizon!r}s"
+        drift, rule = (
+            None if part is None else part.model_dump(mode="json", exclude_defaults=exclude_defaults)
+            for part in (self.drift, self.promotion)
+        )
+        return {"drift": drift, "metrics": metrics, "join": join, "promotion": rule}
 
     def run_by(self, given: Mapping[str, Any]) -> "Spec":
         """This stream with what another file said (`running`). ValueError where it is nothing of the kind."""
-        changed: Spec = run_by(self, given)
+        if set(given) != {"drift", "metrics", "join", "promotion"}:
+            found = ", ".join(sorted(given)) or "nothing"
+            raise ValueError(f"expected drift, metrics, join and promotion, found {found}")
+
+        def checked(place: str, kind: type[Part]) -> Any:
+            try:
+                return kind.model_validate(given[place])
+            except ValidationError as error:
+                said = sentence(error, kind)
+                raise ValueError(f"{place}{': ' if said.startswith('expected') else '.'}{said}") from None
+
+        metrics, join = checked("metrics", MetricsSpec), checked("join", JoinSpec)
+        changed = self.model_copy(
+            update={
+                "drift": checked("drift", DriftSpec),
+                "metrics": self.metrics.model_copy(update={field: getattr(metrics, field) for field in METRICS}),
+                "join": self.join.model_copy(update={field: getattr(join, field) for field in JOIN}),
+                "promotion": None if given["promotion"] is None else checked("promotion", PromotionSpec),
+            }
+        )
+        changed.check_drift()
         return changed
 
     def running_digest(self) -> str:
         """Of what `running` gives; the same in a later version whose fields are more."""
-        return digest(running(self, exclude_defaults=True))
+        return digest(self.running(exclude_defaults=True))
 
     def resolved(self, **budget: Any) -> "Resolved | None":
         """What `auto` stands for here; None where the champion is named. budget : other than the stream file's."""
-        return resolve(self, **budget) if self.champion.model == AUTO else None
+        if self.champion.model != AUTO:
+            return None
+        from riparian.models import auto
+
+        n_classes = 1
+        if self.task not in records.VALUES:
+            learned = (
+                self.max_classes if "max_classes" in self.model_fields_set else min(self.max_classes, auto.UNNAMED)
+            )
+            n_classes = learned if self.classes is None else len(self.classes)
+        return auto.resolve(self.task, values_of(self), n_classes, {**self.champion.parameters, **budget})
 
     def adopting(self, meta: Mapping[str, Any]) -> "Spec":
         """This stream as a state has it, where commands have left it so since this file; and with the state's champion,
