@@ -300,65 +300,57 @@ def normal(prediction: dict[str, Any]) -> dict[str, Any]:
     return prediction
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("asked", [True, False])
-def test_predictions_are_those_of_json(name: str, kit: Kit, task: str, asked: bool) -> None:
-    spec, rng = spec_of(task=task), np.random.default_rng(0)
-    classes = spec.class_vocabulary()
-    for value in ("up", 3, True, 'a"b', 2**70, 1.5):
-        if classes is not None:
-            classes.code(value)
-    p = rng.random((50, 8))
-    p[7] = 0.0 if classes is not None else math.nan
-    more = {"nb": rng.random((50, 8)), "none": np.zeros((50, 8))} if asked else None
-    args = [f"i{i}é" for i in range(50)], p, classes, "tree", np.arange(50) * 1000, np.arange(50)
+def both(
+    name: str, kit: Kit, spec: Spec, columns: PredictionColumns, more: int = 0, further: tuple[str, ...] = ()
+) -> tuple[list[bytes], list[Any]]:
+    """What a codec writes, and what each prediction says: the same as in JSON, to the codec and to others. more : of the
+    schema, as `said_by` has it."""
     one, json_codec = written(name, spec), JsonCodec(spec.mapping())
-    decided = {"champion": np.where(np.arange(50) % 3 > 0, np.arange(50) % 6.0, np.nan), "nb": np.full(50, 2.0)}
-    options = {"probabilities": asked, "challengers": more, "decided": decided if classes is not None else None}
-    values, others = (codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (one, json_codec))
-    assert classes is None or [json.loads(other)["y"] for other in others[1:3]] == [3, True]
-    for value, other in zip(values, others, strict=True):
-        told = normal(json.loads(other))
-        assert normal(one.read_prediction(value)) == told
-        assert normal(kit.read(value[5:])) == told
-        assert one.read_place(value) == json_codec.read_place(other)
+    values, others = (list(codec.encode_predictions(columns)) for codec in (one, json_codec))
+    said = [normal(json.loads(other)) for other in others]
+    for value, other, told in zip(values, others, said, strict=True):
         assert value[:5] == b"\0\0\0\0\x4d"
+        assert normal(one.read_prediction(value)) == told
+        assert normal(kit.read(value[5:], more, further)) == told
+        places = (codec.read_place(raw).places(IndexBits()) for codec, raw in ((one, value), (json_codec, other)))
+        assert len({*places}) == 1
+    return values, said
 
 
 WHY = [{"n0": 0.25, 'é"c': -0.125}, None, {"b": 0.0}]
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize(("more", "why"), [(True, False), (True, True), (False, True)])
-def test_intervals_sets_and_reasons_are_those_of_json_by_a_schema_of_their_own(
-    name: str, kit: Kit, task: str, more: bool, why: bool
-) -> None:
-    asked = {**({"coverage": 0.9} if more else {}), **({"reasons": 2} if why else {})}
-    spec, rng = spec_of(task=task, predictions=asked), np.random.default_rng(0)
+@pytest.mark.parametrize(
+    ("asked", "more", "why"),
+    [(False, False, False), (True, False, False), (True, True, False), (True, True, True), (True, False, True)],
+)
+def test_predictions_are_those_of_json(name: str, kit: Kit, task: str, asked: bool, more: bool, why: bool) -> None:
+    """Those with intervals, sets and reasons by a schema of their own."""
+    given = {**({"coverage": 0.9} if more else {}), **({"reasons": 2} if why else {})}
+    spec, rng = spec_of(task=task, predictions=given), np.random.default_rng(0)
     classes = spec.class_vocabulary()
     for value in ("up", 3, True, 'a"b', 2**70, 1.5):
         if classes is not None:
             classes.code(value)
     p = rng.random((50, 8))
     said = rng.normal(size=(50, 2)) if classes is None else (rng.random((50, 8)) < 0.4).astype(float)
+    p[7] = 0.0 if classes is not None else math.nan
     said[7] = math.nan if classes is None else 0.0
-    args = [f"i{i}" for i in range(50)], p, classes, "tree", np.arange(50) * 1000, np.arange(50)
-    one, json_codec = written(name, spec), JsonCodec(spec.mapping())
-    assert one.prediction is not None
-    assert one.prediction != kit.prediction
-    options = {"challengers": {"nb": p}, "said": said if more else None}
+    challengers = {"nb": rng.random((50, 8)), "none": np.zeros((50, 8))} if asked else None
+    decided = {"champion": np.where(np.arange(50) % 3 > 0, np.arange(50) % 6.0, np.nan), "nb": np.full(50, 2.0)}
+    args = [f"i{i}é" for i in range(50)], p, classes, "tree", np.arange(50) * 1000, np.arange(50)
+    options: dict[str, Any] = {"probabilities": asked, "challengers": challengers, "said": said if more else None}
+    options |= {"decided": decided if classes is not None and not given else None}
     options |= {"reasons": [WHY[i % 3] for i in range(50)] if why else None}
-    values, others = (codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (one, json_codec))
-    for value, other in zip(values, others, strict=True):
-        told = normal(json.loads(other))
-        assert normal(one.read_prediction(value)) == told
-        assert normal(kit.read(value[5:], 2 if why else 1)) == told
-        assert one.read_place(value) == json_codec.read_place(other)
+    _, told = both(name, kit, spec, PredictionColumns(*args, **options), 2 if why else int(more))
+    assert classes is None or given or [one["y"] for one in told[1:3]] == [3, True]
+    one = written(name, spec)
+    assert (one.prediction == kit.prediction) == (not given)
     # What was written before they were asked for is read by the same codec.
     before = written(name, spec_of(task=task)).encode_predictions(PredictionColumns(*args))
-    assert normal(one.read_prediction(before[0])) == normal(
-        json.loads(json_codec.encode_predictions(PredictionColumns(*args))[0])
-    )
+    plain = JsonCodec(spec.mapping()).encode_predictions(PredictionColumns(*args))
+    assert normal(one.read_prediction(before[0])) == normal(json.loads(plain[0]))
 
 
 def test_alerts_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit) -> None:
@@ -367,30 +359,21 @@ def test_alerts_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit) 
     p = rng.random((50, 1))
     p[7] = math.nan
     args = [f"i{i}" for i in range(50)], p, None, "trees", np.arange(50) * 1000, np.arange(50)
-    one, json_codec = written(name, spec), JsonCodec(spec.mapping())
-    assert one.prediction not in (None, kit.prediction)
     said = np.array([0.0, 1.0, math.nan])[np.arange(50) % 3]
-    other_scores = rng.random((50, 1))
-    challengers = {"nb": p, "forest": other_scores, "undecided": p}
-    options = {"challengers": challengers, "decided": {"champion": said, "nb": 1.0 - said, "forest": said[::-1]}}
-    values, others = (codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (one, json_codec))
-    for i, (value, other) in enumerate(zip(values, others, strict=True)):
-        told = normal(json.loads(other))
+    options: dict[str, Any] = {"challengers": {"nb": p, "forest": rng.random((50, 1)), "undecided": p}}
+    decided = {"champion": said, "nb": 1.0 - said, "forest": said[::-1]}
+    values, found = both(name, kit, spec, PredictionColumns(*args, **options, decided=decided), 3)
+    today = written(name, spec_of(**plain), 78)  # of a stream that writes by another schema
+    for i, (value, told) in enumerate(zip(values, found, strict=True)):
         assert told.get("alert") == (None if i % 3 == 2 or i == 7 else i % 3 == 1)
         assert told["challengers"]["nb"].get("alert") == (None if i % 3 == 2 or i == 7 else i % 3 == 0)
         assert told["challengers"]["forest"].get("alert") == (None if math.isnan(said[49 - i]) else said[49 - i] == 1.0)
         assert "alert" not in told["challengers"]["undecided"]
-        assert normal(one.read_prediction(value)) == told
-        assert normal(kit.read(value[5:], 3)) == told
-        assert one.read_place(value) == json_codec.read_place(other)
-        # Of a stream that writes by another schema today.
-        assert normal(written(name, spec_of(**plain), 78).read_prediction(value)) == told
-    before, options = written(name, spec_of(**plain)), {"challengers": challengers}
-    for value, other in zip(
-        *(codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (before, json_codec)), strict=True
-    ):
-        told = normal(json.loads(other))
-        assert normal(one.read_prediction(value)) == normal(before.read_prediction(value)) == told
+        assert normal(today.read_prediction(value)) == told
+    values, found = both(name, kit, spec_of(**plain), PredictionColumns(*args, **options))
+    one = written(name, spec)
+    assert one.prediction not in (None, kit.prediction)
+    assert [normal(one.read_prediction(value)) for value in values] == found
 
 
 @pytest.mark.parametrize("more", [0, 1, 2])
@@ -402,21 +385,17 @@ def test_predictions_of_shared_learning_say_how_much_was_learned(name: str, kit:
     for value in ("up", "x" * 100_000, "y" * 700_000):
         classes.code(value)
     n, ats = 5, np.array([0, 7, 2**20, 2**40, 2**62])
-    one, json_codec = written(name, spec), JsonCodec(spec.mapping())
     for width in (2, 3):  # with the third class records are too large for probabilities
         p = rng.random((n, width))
         args = [f"i{i}" for i in range(n)], p, classes, "tree", np.arange(n) * 1000, np.arange(n)
         options: dict[str, Any] = {"further": {"learned_offset": ats}, "challengers": {"nb": p}}
         options |= {"said": np.tile([1.0, 0.0, 0.0][:width], (n, 1))} if more == 1 else {}
         options |= {"reasons": [WHY[i % 3] for i in range(n)]} if more == 2 else {}
-        values, others = (codec.encode_predictions(PredictionColumns(*args, **options)) for codec in (one, json_codec))
-        for value, other, at in zip(values, others, ats.tolist(), strict=True):
-            told = normal(json.loads(other))
+        values, found = both(name, kit, spec, PredictionColumns(*args, **options), more, SHARED)
+        for value, told, at in zip(values, found, ats.tolist(), strict=True):
             assert (told["learned_offset"], told["p"] is None) == (at, width == 3)
-            assert normal(one.read_prediction(value)) == told
-            assert normal(kit.read(value[5:], more, SHARED)) == told
-            places = (codec.read_place(raw).places(IndexBits()) for codec, raw in ((one, value), (json_codec, other)))
-            assert {*places} == {(told["offset"], told["label_offset"], at)}
+            places = written(name, spec).read_place(value).places(IndexBits())
+            assert places == (told["offset"], told["label_offset"], at)
 
 
 @pytest.mark.parametrize(
