@@ -6,27 +6,16 @@ then tests are evaluated from the root on. Ties at inner nodes: as models.hoeffd
 
 import math
 
-from tests.models.naive_hoeffding import HoeffdingTreeTwin, heaviest, hoeffding_bound, likeliest, merit, missing, total
-
-
-def best_candidates(node, settings):
-    """(merit, feature, value) of each feature's best test and of not splitting, best first, ties to the first."""
-    best = [(0.0, None, None)]
-    for f, observer in enumerate(node.observers):
-        found = None
-        for value in observer.candidates(settings):
-            gain = merit(observer.branches(value, settings), node.seen, settings)
-            if found is None or gain > found[0]:
-                found = (gain, f, value)
-        if found is not None:
-            best.append(found)
-    best.sort(key=lambda candidate: -candidate[0])  # stable
-    return best
-
-
-def bound_of(node, settings):
-    """The Hoeffding bound; None where only one class is there."""
-    return hoeffding_bound(node.weights, settings)
+from tests.models.naive_hoeffding import (
+    HoeffdingTreeTwin,
+    best_candidates,
+    heaviest,
+    hoeffding_bound,
+    likeliest,
+    merit,
+    missing,
+    total,
+)
 
 
 class MutableTreeTwin(HoeffdingTreeTwin):
@@ -132,10 +121,10 @@ class EfdtTwin(MutableTreeTwin):
                 return
 
     def try_test(self, node):
-        bound = bound_of(node, self.settings)
+        bound = hoeffding_bound(node.weights, self.settings)
         if bound is None:
             return False
-        gain, feature, value = best_candidates(node, self.settings)[0]
+        gain, feature, value = best_candidates(node, node.seen, self.settings)[0]
         if feature is None or (feature, value) == (node.feature, node.value):
             return False
         tie, least = self.settings["tie_threshold"], 0.0

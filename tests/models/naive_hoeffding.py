@@ -289,6 +289,21 @@ def merit(branches, seen, settings):
     return (impurity(whole, settings["split_criterion"]) - after) * min(1.0, n / seen)
 
 
+def best_candidates(node, seen, settings):
+    """(merit, feature, value) of each feature's best test, and of not splitting, which gains nothing: best first."""
+    best = [(0.0, None, None)]
+    for f, observer in enumerate(node.observers):
+        found = None
+        for value in observer.candidates(settings):
+            gain = merit(observer.branches(value, settings), seen, settings)
+            if found is None or gain > found[0]:
+                found = (gain, f, value)
+        if found is not None:
+            best.append(found)
+    best.sort(key=lambda candidate: -candidate[0])  # stable: ties go to the first
+    return best
+
+
 class Node:
     """A leaf, until it gets a test."""
 
@@ -528,18 +543,7 @@ class HoeffdingTreeTwin:
         bound = hoeffding_bound(leaf.weights, self.settings)
         if bound is None:
             return
-        observed = leaf.seen - leaf.unobserved
-        # The best candidate of every feature, and not splitting, which gains nothing.
-        best = [(0.0, None, None)]
-        for f, observer in enumerate(leaf.observers):
-            found = None
-            for value in observer.candidates(self.settings):
-                gain = merit(observer.branches(value, self.settings), observed, self.settings)
-                if found is None or gain > found[0]:
-                    found = (gain, f, value)
-            if found is not None:
-                best.append(found)
-        best.sort(key=lambda candidate: -candidate[0])  # stable: ties go to the first
+        best = best_candidates(leaf, leaf.seen - leaf.unobserved, self.settings)
         (gain, feature, value), (second, _, _) = best[0], [*best, best[0]][1]
         if feature is None:
             return

@@ -272,30 +272,37 @@ class SoftTwin:
             return Nominal() if n else Numeric(N_BINS)
         return NominalObserver() if n else NumericObserver()
 
+    @staticmethod
+    def best_test(gains_of_features):
+        """Feature and value of the best test, its merit and that of the next feature, or of not splitting; or None."""
+        best, merits = None, [0.0]  # not splitting
+        for f, gains in enumerate(gains_of_features):
+            if gains:
+                gain, value = max(gains, key=lambda found: found[0])
+                if gain > max(merits):
+                    best = f, value
+                merits.append(gain)
+        return None if best is None else (*best, *sorted(merits, reverse=True)[:2])
+
+    @staticmethod
+    def gains_of_values(leaf, observer):
+        whole, gains = observer.whole(), []
+        for value, inside in observer.candidates():
+            rest = whole - inside
+            if min(inside.n, rest.n) > 0.01 * whole.n and deviations(whole) > 0.0:
+                gain = 1.0 - (deviations(inside) + deviations(rest)) / deviations(whole)
+                gains.append((gain * min(1.0, whole.n / leaf.seen), value))
+        return gains
+
     def try_split_values(self, leaf):
         """Section 6: the test that minimises the variance in the target space; its merit is the share that goes."""
-        best, merits = None, [0.0]  # not splitting
-        for f, observer in enumerate(leaf.observers):
-            whole = observer.whole()
-            gains = []
-            for value, inside in observer.candidates():
-                rest = whole - inside
-                if min(inside.n, rest.n) > 0.01 * whole.n and deviations(whole) > 0.0:
-                    gain = 1.0 - (deviations(inside) + deviations(rest)) / deviations(whole)
-                    gains.append((gain * min(1.0, whole.n / leaf.seen), value))
-            if not gains:
-                continue
-            gain, value = max(gains, key=lambda found: found[0])
-            if gain > max(merits):
-                best = f, value
-            merits.append(gain)
-        if best is None:
+        found = self.best_test(self.gains_of_values(leaf, observer) for observer in leaf.observers)
+        if found is None:
             return
-        first, second = sorted(merits, reverse=True)[:2]
+        f, value, first, second = found
         statistic = -leaf.seen * math.log(1.0 - first) if first < 1.0 else math.inf
         if not self.decided(leaf, first - second, 1.0, statistic, 1):
             return
-        f, value = best
         sides = leaf.observers[f].branches(value)
         whole = sides[0] + sides[1]
         self.open(leaf, f, value, sides[0].n / whole.n)
@@ -312,24 +319,16 @@ class SoftTwin:
         settings = {
             "n_split_points": 10, "binary_splits": True, "split_criterion": "info-gain", "min_branch_fraction": 0.01,
         }  # fmt: skip
-        best, merits = None, [0.0]  # not splitting
-        for f, observer in enumerate(leaf.observers):
-            gains = [
-                (merit(observer.branches(v, settings), leaf.seen, settings), v) for v in observer.candidates(settings)
-            ]
-            if not gains:
-                continue
-            gain, value = max(gains, key=lambda found: found[0])
-            if gain > max(merits):
-                best = f, value
-            merits.append(gain)
-        if best is None:
+        found = self.best_test(
+            [(merit(one.branches(v, settings), leaf.seen, settings), v) for v in one.candidates(settings)]
+            for one in leaf.observers
+        )
+        if found is None:
             return
-        first, second = sorted(merits, reverse=True)[:2]
+        f, value, first, second = found
         statistic = 2.0 * leaf.seen * math.log(2.0) * first
         if not self.decided(leaf, first - second, math.log2(n_present), statistic, n_present - 1):
             return
-        f, value = best
         sides = leaf.observers[f].branches(value, settings)
         passed, failed = total(sides[0]), total(sides[1])
         self.open(leaf, f, value, passed / (passed + failed))

@@ -52,6 +52,16 @@ def check_prediction(found, wanted, task):
     np.testing.assert_allclose(found, unknown if wanted is None else wanted, rtol=1e-7, atol=1e-12)
 
 
+def check_follows(pool, twin, program, x, out):
+    """A pool has predicted what the twin does, operation by operation, and weighs its members as it does."""
+    for op, row, y, w in zip(*program, strict=True):
+        if op == PREDICT:
+            check_prediction(out[row], twin.predict(row, x[row]), pool.schema.task)
+        elif not np.isnan(y):
+            twin.learn(row, x[row], y, w)
+    assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
+
+
 @pytest.mark.parametrize(("rate", "kept"), [(0.002, True), (0.05, False)])
 @pytest.mark.parametrize(("task", "rule"), RULES)
 def test_it_is_its_definition(task, rule, rate, kept):
@@ -65,12 +75,7 @@ def test_it_is_its_definition(task, rule, rate, kept):
         pool.run_with(program, x, out, kept_for(pool, N))
     else:
         pool.run(program, x, out)
-    for op, row, y, w in zip(*program, strict=True):
-        if op == PREDICT:
-            check_prediction(out[row], twin.predict(row, x[row]), task)
-        elif not np.isnan(y):
-            twin.learn(row, x[row], y, w)
-    assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
+    check_follows(pool, twin, program, x, out)
     assert len({round(weight, 6) for weight in pool.weights.values()}) > 1 or rule == "leader"
 
 
@@ -101,12 +106,7 @@ def test_members_see_fewer_values_and_mean_targets_as_the_definition_says(task, 
             pool.run_with(program.part(a, b), x, out, planes)
         states.append([a.tobytes() for a in (*planes, out, *pool.state())])
     assert states[0] == states[1] == states[2]
-    for op, row, y, w in zip(*program, strict=True):
-        if op == PREDICT:
-            check_prediction(out[row], twin.predict(row, x[row]), task)
-        elif not np.isnan(y):
-            twin.learn(row, x[row], y, w)
-    assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
+    check_follows(pool, twin, program, x, out)
     assert pool.members[less].schema.n_values == (0, 0, 2, 0)
     told = {node.get("member"): node for node in pool.describe()}
     assert told.keys() >= set(some)

@@ -72,23 +72,12 @@ def test_draws_are_xoshiro(seed):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_same_seed_same_bits_and_prefixes_agree(module):
-    long, again, short, other = (module.source(seed).take(n) for seed, n in ((3, 500), (3, 500), (3, 200), (4, 500)))
-    assert long.x.tobytes() == again.x.tobytes()
-    assert long.y.tobytes() == again.y.tobytes()
-    assert long.x[:200].tobytes() == short.x.tobytes()
-    assert long.y[:200].tobytes() == short.y.tobytes()
-    assert long.x.tobytes() != other.x.tobytes()
-
-
-@pytest.mark.parametrize("module", MODULES)
-@settings(max_examples=10, deadline=None)
-@given(cuts=st.lists(st.integers(0, 300), max_size=5))
-def test_pieces_are_the_whole(module, cuts):
-    source, whole = module.source(5), module.source(5).take(300)
-    pieces = [source.take(n) for n in np.diff([0, *sorted(cuts), 300])]
+def test_pieces_of_a_seed_are_the_whole_and_other_seeds_another(module):
+    whole, source = module.source(3).take(500), module.source(3)
+    pieces = [source.take(n) for n in (0, 1, 199, 7, 293)]
     assert b"".join(part.x.tobytes() for part in pieces) == whole.x.tobytes()
     assert b"".join(part.y.tobytes() for part in pieces) == whole.y.tobytes()
+    assert whole.x.tobytes() != module.source(4).take(500).x.tobytes()
 
 
 @pytest.mark.parametrize(

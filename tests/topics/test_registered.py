@@ -303,8 +303,10 @@ def normal(prediction: dict[str, Any]) -> dict[str, Any]:
 def both(
     name: str, kit: Kit, spec: Spec, columns: PredictionColumns, more: int = 0, further: tuple[str, ...] = ()
 ) -> tuple[list[bytes], list[Any]]:
-    """What a codec writes, and what each prediction says: the same as in JSON, to the codec and to others. more : of the
-    schema, as `said_by` has it."""
+    """What a codec writes, and what each prediction says: the same as in JSON, to the codec and to others.
+
+    more : of the schema, as `said_by` has it.
+    """
     one, json_codec = written(name, spec), JsonCodec(spec.mapping())
     values, others = (list(codec.encode_predictions(columns)) for codec in (one, json_codec))
     said = [normal(json.loads(other)) for other in others]
