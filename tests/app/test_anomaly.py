@@ -34,9 +34,10 @@ STREAM = {
 ALERTS = {**STREAM, "decision": {"alert_rate": 0.2}}
 
 
-@pytest.mark.parametrize("stream", [STREAM, ALERTS], ids=["scores", "alerts"])
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("limit", "restart_every"), [(1, 0), (7, 2), (33, 1)])
+@pytest.mark.parametrize(
+    ("seed", "limit", "restart_every", "stream"),
+    [(0, 1, 0, STREAM), (1, 7, 2, STREAM), (2, 1, 0, ALERTS), (3, 7, 2, ALERTS), (4, 33, 1, ALERTS)],
+)
 def test_the_same_fold_however_it_is_cut_and_restarted(seed, limit, restart_every, stream):
     features, (_, labels) = records(seed, 150)[0], records(seed, 150, bags=True)
     whole = fold(features, labels, 10_000, stream=stream)

@@ -1,5 +1,5 @@
-"""Costs, weights and thresholds in the fold: the same for every cut, restart and promotion; in records, metrics and
-states, and in the sentences of a stream file."""
+"""Costs, weights and thresholds in the fold: in records, metrics and states, and in the sentences of a stream file.
+That they are the same for every cut, restart and promotion is asked in test_promotion.py."""
 
 import json
 
@@ -31,21 +31,6 @@ def joined(sent, data):
     """The predictions that met a label, which all but the last do: y, p, and the label."""
     labels = {json.loads(raw)["id"]: json.loads(raw)["y"] for raw in data[1].values}
     return [(one["y"], one["p"], labels[one["id"]]) for one in sent if one["id"] in labels]
-
-
-@pytest.mark.parametrize("decision", DECISIONS.values(), ids=DECISIONS)
-def test_decisions_are_the_same_however_the_fold_is_cut_and_restarted_and_through_promotions(decision):
-    calibrated = {"predictions": {"calibrated": True, "challengers": True}}
-    file = {"champion": "last-label", "promotion": "automatic", **calibrated}
-    spec, data = stream(decision, **file), records(3000, turns=(1500,))
-    whole, sent, events, _ = fold(spec, data, 100_000)
-    assert events
-    assert any(name.startswith("decision/") for name in whole.snapshot().arrays) == ("costs" not in decision)
-    for limit, restart in ((1000, 0), (37, 11)):
-        learner, again, *_ = fold(spec, data, limit, restart)
-        assert learner.digest() == whole.digest()
-        assert again == sent
-        assert learner.figures().overall == whole.figures().overall
 
 
 def test_the_cheapest_class_is_named_by_every_model_and_its_cost_is_told():

@@ -1,4 +1,4 @@
-"""The estimated accuracy in the fold: each role's, the same for every cut, and what the twin says."""
+"""The estimated accuracy in the fold: each role's; the same for every cut, as test_promotion.py asks."""
 
 import pytest
 
@@ -7,15 +7,11 @@ from tests.app.test_comparing import stream
 from tests.app.test_drift import fold, records
 
 
-def test_estimates_are_the_same_however_the_fold_is_cut_and_restarted():
+def test_estimates_are_of_each_role_and_near_what_labels_say():
     data, spec = records("classification"), stream("classification")
     whole = fold(spec, data, 100_000)[0]
     names = {name for name in whole.snapshot().arrays if name.startswith("estimated/")}
     assert names == {f"estimated/{role}/{field}" for role in spec.models() for field in ("bins", "totals")}
-    for limit, restart in ((1000, 0), (37, 11)):
-        learner = fold(spec, data, limit, restart)[0]
-        assert learner.digest() == whole.digest()
-        assert learner.figures().estimated == whole.figures().estimated
     estimated, recent = whole.figures().estimated, whole.roles["bayes"].metrics.windowed()
     assert estimated["bayes"]["accuracy"] == pytest.approx(recent["accuracy"], abs=0.1)
     assert abs(estimated["bayes"]["error"]) < 0.1

@@ -67,20 +67,36 @@ def fold(spec, data, limit, restart=0):
     return learner, [json.loads(one) for one in sent], events, drifts
 
 
-@pytest.mark.parametrize(("mode", "least"), [("automatic", 2), ("propose", 1)])
-def test_promotions_are_the_same_however_the_fold_is_cut_and_restarted(mode, least):
-    """There and back."""
-    data, spec = records(turns=(2500,)), stream(mode)
+COVERAGE = {"coverage": 0.8, "calibrated": True, "challengers": True}
+BY_CLASS = {**COVERAGE, "coverage": {"share": 0.8, "by": "class"}}
+WATCHED = {"detectors": {"adwin": {"delta": 0.01}}, "on_drift": "reset", "distributions": {"window": 200}}
+VALUES = {"task": "regression", "champion": "mean", "challengers": {"tree": {"model": "fimt-dd", "grace_period": 50}}}
+CASES = {
+    "plain": ("propose", {}),
+    "costs": ("automatic", {"decision": {"costs": {"up": {"down": 5}}}, "predictions": COVERAGE}),
+    "recall": ("automatic", {"decision": {"class": "up", "recall": 0.9}, "predictions": BY_CLASS}),
+    "precision": ("automatic", {"decision": {"class": "up", "precision": 0.97}, "class_weights": {"up": 2}}),
+    "alert rate": ("automatic", {"decision": {"class": "up", "alert_rate": 0.2}, "drift": WATCHED}),
+    "values": ("automatic", {**VALUES, "predictions": {"coverage": 0.8, "challengers": True}}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_all_that_is_said_is_the_same_however_the_fold_is_cut_and_restarted_and_through_promotions(case):
+    """Promotions, decisions, coverage, calibration, comparisons, estimates, drift with and without labels."""
+    mode, fields = CASES[case]
+    values = case == "values"
+    data, spec = records(3000, turns=() if values else (1500,), values=values), stream(mode, **fields)
     whole, sent, events, drifts = fold(spec, data, 100_000)
+    assert events
     assert [event.number for event in events] == list(range(len(events)))
-    assert len(events) >= least
+    groups = {name.split("/")[0] for name in whole.snapshot().arrays}
+    assert groups >= {"compared", "drift", *(["interval"] if "predictions" in fields else [])}
     for limit, restart in ((64, 7), (3, 101)):
-        other = fold(spec, data, limit, restart)
-        assert other[1] == sent
-        assert other[2] == events
-        assert other[3] == drifts
-        assert other[0].digest() == whole.digest()
-        assert other[0].figures().compared == whole.figures().compared
+        learner, *told = fold(spec, data, limit, restart)
+        assert told == [sent, events, drifts]
+        assert learner.digest() == whole.digest()
+        assert learner.figures() == whole.figures()._replace(n_bytes=learner.figures().n_bytes)
 
 
 def test_the_better_one_predicts_from_the_next_instance_on_and_goes_when_it_is_worse():
