@@ -32,7 +32,7 @@ from tests.processes import until
 
 pytestmark = pytest.mark.broker
 
-PARTITIONS, N, REST, LAST, MOST_BEHIND = 3, 3000, 600, 60, 48
+PARTITIONS, N, REST, LAST, MOST_BEHIND = 3, 1800, 450, 60, 48
 NB, TREE = {"model": "naive-bayes"}, {"model": "hoeffding-tree", "grace_period": 50}
 SETTINGS = {
     "drift": {"detectors": {"adwin": {}}, "on_drift": "replace", "features": ["a"], "distributions": {"window": 100}},
