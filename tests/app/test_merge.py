@@ -117,15 +117,6 @@ def test_a_feature_whose_prediction_was_lost_goes_by_time_between_its_neighbours
     assert merge.release().before["labels"].tolist() == [1, before, 3]
 
 
-def test_features_wait_for_labels_that_may_still_come():
-    merge = Merge()
-    merge.buffers["features"].add(raw(0, [10, 20]))
-    assert order_of(merge.release()) == []
-    merge.buffers["labels"].add(raw(0, [15]))
-    assert order_of(merge.release()) == [("f", 0), ("l", 0)]
-    assert order_of(merge.release(Ends({"features": 2, "labels": 0}))) == [("f", 1)]
-
-
 @given(stamps, stamps, st.lists(st.integers(1, 7), min_size=1), st.integers(1, 8))
 def test_a_topic_that_rests_does_not_change_the_order_of_the_other_ones_backlog(features, labels, sizes, limit):
     """One topic is in memory to its end, the other comes in pieces: leaps at the end of a piece wait for the next."""
@@ -182,19 +173,6 @@ def test_known_records_are_skipped():
     assert buffer.offsets().tolist() == [5, 6]
     assert buffer.add(raw(3, [101, 102])) == 2
     assert len(buffer) == 2
-
-
-@pytest.mark.parametrize("n", [0, 1, 3, 4, 7])
-def test_take_cuts_pieces(n):
-    buffer = Buffer()
-    buffer.add(raw(0, [1, 2, 3, 4]))
-    buffer.add(raw(4, [5, 4, 9]))
-    piece = buffer.take(n)
-    assert piece.offsets.tolist() == list(range(n))
-    assert list(piece.raw.offsets) == list(range(n))
-    assert piece.times.tolist() == [1, 2, 3, 4, 5, 5, 9][:n]
-    assert len(buffer) == 7 - n
-    assert buffer.take(7 - n).offsets.tolist() == list(range(n, 7))
 
 
 def test_what_was_recorded_of_records_that_are_gone_holds_nothing_up():

@@ -395,18 +395,6 @@ def restored(saved: dict[str, np.ndarray], outputs: dict[str, int]) -> PendingSt
 
 
 @pytest.mark.parametrize("form", ["state", "cut"])
-def test_predictions_stay_beside_their_rows_until_the_label_comes_and_through_a_restart(form):
-    store = new_store()
-    rows = put(store, ["a", "b"])
-    store.out["m"][rows] = [[0.25, 0.75], [0.5, 0.5]]
-    saved = store.state() if form == "state" else store.checkpoint().arrays
-    again = restored(saved, {"m": 4})
-    joined = again.join([], np.zeros((0, 1)), [], None, ["a"], [1.0], [5], np.zeros(0, np.int64))
-    assert again.out["m"][joined.program.row[0]].tolist() == [0.25, 0.75, 0.0, 0.0]
-    assert joined.waited.tolist() == [0.004]
-
-
-@pytest.mark.parametrize("form", ["state", "cut"])
 def test_models_come_and_go_and_change_places_between_two_runs(form):
     store = PendingStore(1, {"a": 2, "b": 2, "old": 2}, horizon=100, max_pending=10, max_labels=10)
     rows = put(store, ["i"])
@@ -450,46 +438,6 @@ def test_a_state_with_other_features_is_refused(form):
         other.restore(store.state() if form == "state" else store.checkpoint().arrays)
 
 
-def test_predictions_that_got_wider_between_two_cuts():
-    store, written = new_store(), Checkpoints()
-    rows = put(store, ["a"])
-    store.out["m"][rows] = [[0.25, 0.75]]
-    written.take(store.checkpoint())
-    store.resize({"m": 4})
-    rows = put(store, ["b"])
-    store.out["m"][rows] = [[0.1, 0.2, 0.3, 0.4]]
-    written.take(store.checkpoint())
-    again = restored(written.arrays, {"m": 4})
-    assert again.state()["out/m"].tolist() == [[0.25, 0.75, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]]
-
-
-def test_what_an_instance_takes_is_bounded_in_bytes():
-    each = ROW_BYTES + 8 + 2 * 8
-    store = new_store(max_bytes=3 * each + 3)
-    put(store, ["a", "b", "c"])
-    assert (store.n_waiting, store.counts["evicted"]) == (3, 0)
-    put(store, ["dd"])  # 3 would fit, if the id were shorter
-    assert (store.n_waiting, store.counts["evicted"]) == (2, 2)
-    put(store, ["e" * (2 * each)])  # and this one leaves no room for others
-    assert (store.n_waiting, store.counts["evicted"]) == (1, 4)
-    put(store, ["f" * (3 * each)])  # larger than the bound: predicted, but it cannot wait
-    assert (store.n_waiting, store.counts["evicted"]) == (0, 6)
-
-
-@pytest.mark.parametrize("size", [1, 2, 9])
-def test_what_predictions_take_is_reckoned_the_same_however_batches_are_cut(size):
-    """Classes are known, and predictions as wide as all of a batch needs, before its first record is joined."""
-    first = [(False, str(i), 0, 0.0, NAN) for i in range(3)]
-    events = [*first, (True, "x", 0, 3.0, NAN), *first, (False, "3", 0, 0.0, NAN), (True, "y", 0, 7.0, NAN)]
-    store = new_store(max_bytes=4 * (ROW_BYTES + 8 + 4 * 8 + 1))
-    for at in range(0, len(events), size):
-        part = events[at : at + size]
-        run_batch(store, part, [1] * len(part), [0.0] * len(part))
-    assert (store.n_waiting, store.counts["evicted"]) == (4, 0)  # there is room for four with four classes,
-    put(store, ["4"])
-    assert (store.n_waiting, store.counts["evicted"]) == (3, 2)  # and for three with eight
-
-
 def test_rows_are_reused_so_memory_stays_flat():
     store = PendingStore(3, {"m": 2}, horizon=100, max_pending=1000, max_labels=10)
     sizes = []
@@ -531,40 +479,6 @@ def test_ids_with_the_same_hash_are_told_apart():
     assert [joining.find(waiting, batch, i) for i in range(3)] == [-1, 1, 2]
     joining.take_out(waiting, 2)
     assert [joining.find(waiting, batch, i) for i in range(3)] == [-1, 1, -1]
-
-
-def test_what_is_delivered_again_is_known_until_the_horizon_has_passed_and_is_no_label_of_another_instance():
-    """Case 27: the features are their number, so 10 and 10.5 are two instances of one id."""
-    store, naive = new_store(horizon=1), NaiveStore(1000, 10, 60, 10**9)
-
-    def comes(events, time):
-        values = [float(e[1]) + (0.5 if e[2] else 0.0) for e in events]
-        learned = run_batch(store, events, [time] * len(events), values)[1]
-        for e, v in zip(events, values, strict=True):
-            naive.label(e[1], e[3], time) if e[0] else naive.feature(e[1], v, time, NAN)
-        assert store.counts == naive.counts
-        assert_equal(store.state(), naive.state())
-        return [(x, y) for x, y, _ in learned]
-
-    def features(*numbers, again=False):
-        return [(False, f"{i}", again, 0.0, NAN) for i in numbers]
-
-    def labels(y, *numbers):
-        return [(True, f"{i}", 0, y, NAN) for i in numbers]
-
-    assert comes([*features(0, 10, 11), *labels(1.0, 0, 10, 11)], 1) == [(0, 1), (10, 1), (11, 1)]
-    assert not comes([*features(0), *labels(1.0, 0)], 2)  # both were sent twice
-    assert not comes([*labels(1.0, 10), *labels(0.0, 11)], 3)  # again, and a correction
-    assert (store.counts["repeated_ids"], store.counts["repeated_labels"], store.counts["corrected_labels"]) == (
-        1,
-        2,
-        1,
-    )
-    assert comes([*features(10, 11, again=True), *labels(3.0, 10, 11)], 4) == [(10.5, 3), (11.5, 3)]
-    assert not comes(labels(3.0, 10), 5)
-    assert (store.n_waiting, store.n_labels_waiting) == (0, 0)
-    assert comes([*labels(1.0, 0), *features(0)], 2000) == [(0, 1)]  # a new one, which nothing recalls
-    assert store.counts["repeated_labels"] == 3
 
 
 def test_a_state_with_damaged_joined_ids_is_refused():

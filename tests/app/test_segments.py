@@ -203,18 +203,6 @@ def test_after_a_restart_the_next_checkpoint_keeps_what_is_written():
     stream.restart()
 
 
-def test_after_a_restart_from_the_canonical_form_everything_is_written():
-    stream = Stream()
-    for _ in range(5):
-        stream.step(after(100, 3.5), early=2)
-    store = stream.new()
-    store.restore(stream.store.state())
-    cut = store.checkpoint()
-    assert not cut.kept
-    assert sum(len(decode(cut.arrays[name])["serial"]) for name in written(cut)) == store.n_waiting
-    assert sum(len(decode(cut.arrays[name])["serial"]) for name in written(cut, "labels")) == store.n_labels_waiting
-
-
 def test_labels_that_wait_are_written_once():
     stream = Stream(max_labels=400)
     bytes_a_cut = []
