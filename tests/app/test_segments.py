@@ -148,13 +148,14 @@ def test_little_is_written_twice_and_few_segments_are_kept(name):
     n, delays, amplification = DELAYS[name]
     rng = np.random.default_rng(1)
     stream = Stream()
-    steps = 40_000 // n if n > 2 else 2500
+    steps = 20_000 // n if n > 2 else 1500
     most = 0
     for step in range(steps):
         stream.step(delays(rng, n))
         most = max(most, stream.store.n_waiting)
-        rows = sum(len(decode(a)["serial"]) for name, a in stream.saved.arrays.items() if name.count("/") == 1)
-        assert rows <= 2 * stream.store.n_waiting + segments.SLACK + segments.MAX_ROWS
+        if step % 5 == 0:
+            rows = sum(len(decode(a)["serial"]) for name, a in stream.saved.arrays.items() if name.count("/") == 1)
+            assert rows <= 2 * stream.store.n_waiting + segments.SLACK + segments.MAX_ROWS
         if step % (steps // 7) == 0:
             stream.restart()
     assert stream.amplification <= amplification
@@ -169,10 +170,10 @@ def most_segments(most: int) -> int:
 
 def test_thousands_of_tiny_checkpoints_make_few_arrays():
     stream = Stream()
-    for _ in range(3000):
+    for _ in range(1500):
         stream.step(after(1, np.inf))
-    assert stream.store.n_waiting == 3000
-    assert stream.most_arrays <= 1 + 3000 // segments.SMALL + 2 * segments.FANOUT
+    assert stream.store.n_waiting == 1500
+    assert stream.most_arrays <= 1 + 1500 // segments.SMALL + 2 * segments.FANOUT
     assert max(stream.written.values()) <= 3
 
 

@@ -26,7 +26,7 @@ DECIDED = [lived(stream(predictions={"challengers": True}, decision=one)) for on
 DECIDED += [commanded(stream(control=True, decision=DECISIONS[name])) for name in ("costs", "recall")]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(
     st.sampled_from([WORLD, STEERED, *DECIDED]),
     st.integers(0, 2),
