@@ -72,8 +72,11 @@ def test_commands_wait_for_the_log_and_those_that_were_deleted_are_passed_over(c
     assert len(waiting) == 0
 
 
-@pytest.mark.parametrize("rule", [None, {"margin": 0.0, "at_least": 250, "confidence": 0.6}], ids=["commands", "rule"])
-@pytest.mark.parametrize("decides", [False, True], ids=["likeliest", "decides"])
+@pytest.mark.parametrize(
+    ("rule", "decides"),
+    [(None, True), ({"margin": 0.0, "at_least": 250, "confidence": 0.6}, False)],
+    ids=["decides by commands", "by rule"],
+)
 def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itself(rule: Any, decides: bool) -> None:
     """The twin: commands in the order of the partition's own records."""
     tree = {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1}
@@ -86,7 +89,7 @@ def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itsel
         "promotion": rule and {**rule, "mode": "automatic"},
     }
     if decides:
-        fields["decision"] = DECISIONS["recall"] if rule is None else {"costs": {"q": {"p": 1.2}}}
+        fields["decision"] = DECISIONS["recall"]
     worlds = [World(stream(1, "shared", **fields)), World(stream(1, "partition", **fields))]
     asked = [one for one in COMMANDS if not one.get("again")]
     for i, row in enumerate(rows(900, classes="pq")):
