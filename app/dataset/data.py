@@ -369,7 +369,8 @@ class DataFile:
         if n == 0:
             raise DataError(f"{self.path} has a header and no rows: expected at least one")
         self._header_remarks = self._header_is_a_row(columns)
-        self._spellings = {name: Spelling(column.as_json) for name, column in columns.items()} | {**self._spellings}
+        known = {name: Spelling(as_json) for name, one in columns.items() if (as_json := one.as_json) is not None}
+        self._spellings = known | {**self._spellings}
         return columns, n
 
     def _header_is_a_row(self, columns: Mapping[str, Column]) -> tuple[str, ...]:

@@ -4,19 +4,15 @@ A codec makes records of them (`Codec.writer`). Most cells of a file are such te
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
 
+from riparian.app.dataset.column import are_json_numbers
 from riparian.app.dataset.data import BLOCK, Block, DataFile, Floats
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, VALUES, Rows
-from riparian.topics.vocabulary import JSON_NUMBER
-
-# Numbers one per line, each as JSON writes them.
-_JSON_NUMBERS = re.compile(rf"(?:{JSON_NUMBER}\n)*")
 
 
 def numbers(values: Floats) -> list[str]:
@@ -92,7 +88,7 @@ def cells_as_json(file: DataFile, block: Block, at: int, name: str, kind: str) -
     """Column `at` of `block`, which is the feature `name` of type `kind`, as JSON texts."""
     if kind == NUMERIC:  # the cells themselves where all are numbers as JSON writes them: 0.05 µs per cell
         column = list(file.plain(block, at, name))
-        return column if _JSON_NUMBERS.fullmatch("\n".join([*column, ""])) else numbers(file.numbers(block, at, name))
+        return column if are_json_numbers(column) else numbers(file.numbers(block, at, name))
     if kind == BOOLEAN:
         return ["null" if v is None else "true" if v else "false" for v in file.booleans(block, at, name)]
     return json_texts(file.values(block, at, name))
