@@ -13,7 +13,7 @@ import pytest
 
 from riparian.models.ensemble import boosting, chunks, members
 from riparian.models.entry import VALUES
-from riparian.models.registry import validate
+from riparian.models.registry import REGISTRY, validate
 from riparian.models.restoring import check, restore
 from riparian.models.streaming_forest import forest as streaming
 from tests.conftest import jit
@@ -58,7 +58,7 @@ def test_splits_of_a_program_snapshots_and_threads_do_not_matter(name, task, cas
     for module, least in ((members, "WORTH_A_THREAD"), (streaming, "WORTH_A_THREAD"), (boosting, "LEAST_FLIGHT")):
         monkeypatch.setattr(module, least, 50)
     monkeypatch.setattr(chunks, "MOST", 800)
-    n = 1500
+    n = 400 if REGISTRY[name].slow else 1500
     x, y = rows(n, task)
     program = interleaved(n, y, delay)
     shape = (n, schema_of(task).n_outputs)

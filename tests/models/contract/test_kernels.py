@@ -76,9 +76,9 @@ for name, cases in test_all.every_case().items():
     for task in REGISTRY[name].tasks:
         for case in cases:
             learner = contract.make(name, task, case)
-            x, y = contract.rows(1500, task)
-            program = contract.interleaved(1500, y, 5)
-            out = np.zeros((1500, learner.schema.n_outputs))
+            x, y = contract.rows(600, task)
+            program = contract.interleaved(600, y, 5)
+            out = np.zeros((600, learner.schema.n_outputs))
             learner.warm_up()
             learner.run(program, contract.slab_of(learner, x), out)
             contract.predict(learner, x)
