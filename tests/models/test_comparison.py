@@ -12,11 +12,10 @@ from riparian.models.restoring import restore
 from tests.models.naive_comparison import NaiveComparison
 
 
-def score(comparison, y, older, newer, cuts=()):
-    for a, b in zip([0, *cuts], [*cuts, len(y)], strict=True):
-        rows = np.arange(a, b, dtype=np.int32)
-        program = Program(np.full(b - a, LEARN, np.int8), rows, np.array(y[a:b], float), np.ones(b - a))
-        comparison.score(program, older, newer)
+def score(comparison, y, older, newer):
+    n = len(y)
+    program = Program(np.full(n, LEARN, np.int8), np.arange(n, dtype=np.int32), np.array(y, float), np.ones(n))
+    comparison.score(program, older, newer)
 
 
 def classified(n, seed, older=0.3, newer=0.25):
