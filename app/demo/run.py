@@ -11,10 +11,8 @@ topics in that order, so the figures are those of `riparian evaluate` to the las
 import asyncio
 import contextlib
 import json
-import os
 import secrets
 import shutil
-import subprocess
 import sys
 import time
 import urllib.request
@@ -25,8 +23,8 @@ from typing import Any, NamedTuple, Self
 from riparian.app import compiling
 from riparian.app.demo import view as demo_view
 from riparian.app.errors import BrokerError, RiparianError
-from riparian.app.kafka import supervisor
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.supervisor import Supervised
 from riparian.app.stream_file.spec import Spec, load
 from riparian.topics.names import CHAMPION
 
@@ -141,26 +139,17 @@ class Process:
         self.log = plan.folder / f"{name}.log"
         words = [name, str(plan.stream), *plan.connection.arguments(), *options]
         self._command = [sys.executable, "-m", "riparian.app.cli", *words, "--data-dir", str(plan.folder / name)]
-        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._supervised: Supervised | None = None
 
     def __enter__(self) -> Self:
         self.log.unlink(missing_ok=True)
-        watched = [sys.executable, "-I", "-S", supervisor.__file__]
-        self._supervisor = subprocess.Popen(
-            [*watched, str(os.getpid()), str(self.log), *self._command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._supervised = Supervised(str(self.log), self._command)
         return self
 
     def __exit__(self, *_: object) -> None:
         """SIGTERM: a worker writes a last checkpoint; it is killed where that takes more than ten seconds."""
-        if self._supervisor is not None:
-            for pipe in (self._supervisor.stdin, self._supervisor.stdout):
-                assert pipe is not None
-                pipe.close()
-            self._supervisor.wait()
+        if self._supervised is not None:
+            self._supervised.end()
 
     def lines(self) -> list[str]:
         """What is in its log."""
@@ -168,8 +157,8 @@ class Process:
 
     def check(self) -> None:
         """RiparianError with its own last words where it has ended."""
-        assert self._supervisor is not None
-        code = self._supervisor.poll()
+        assert self._supervised is not None
+        code = self._supervised.process.poll()
         if code is None:
             return
         lines = self.lines()

@@ -19,7 +19,6 @@ import select
 import signal
 import string
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from typing import NamedTuple
 from riparian.app.errors import BrokerError
 from riparian.app.kafka.java import BROKER_FILES, find_java, kafka_jars, kafka_version, locked
 from riparian.app.kafka.ports import answers, free_port, port_is_free
+from riparian.app.kafka.supervisor import Supervised
 
 DEFAULT_PORT = 9092
 READY_SECONDS = 60.0
@@ -331,7 +331,7 @@ class LocalBroker:
         self._say = say
         self._properties = properties
         self._format_options = format_options
-        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._supervised: Supervised | None = None
         self._running: Running | None = None
 
     def __enter__(self) -> "LocalBroker":
@@ -378,15 +378,9 @@ class LocalBroker:
             port = free_port() if self.port is None else self.port
             _check_port(port)
             command = _prepare(self.data_dir, port, self._say, self._properties, self._format_options)
-            self._supervisor = subprocess.Popen(
-                [
-                    sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")),
-                    str(os.getpid()), str(self.data_dir / "logs" / "java.out"), *command,
-                ],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-            )  # fmt: skip
+            self._supervised = Supervised(str(self.data_dir / "logs" / "java.out"), command)
             try:
-                self._running = _recorded(self.data_dir, self._first_line(), port)
+                self._running = _recorded(self.data_dir, self._first_line(self._supervised), port)
                 _wait_until_ready(self._running, seconds)
             except BaseException:
                 self._reap()
@@ -394,12 +388,12 @@ class LocalBroker:
                 raise
             self.port = port
 
-    def _first_line(self) -> int:
+    def _first_line(self, supervised: Supervised) -> int:
         """Kafka's process id, from the supervisor's first line."""
-        assert self._supervisor is not None
-        assert self._supervisor.stdout is not None
-        readable, _, _ = select.select([self._supervisor.stdout], [], [], READY_SECONDS)
-        line = self._supervisor.stdout.readline() if readable else b""
+        output = supervised.process.stdout
+        assert output is not None
+        readable, _, _ = select.select([output], [], [], READY_SECONDS)
+        line = output.readline() if readable else b""
         if not line:
             raise BrokerError(f"Kafka could not be started. Last lines:\n{log_tail(self.data_dir)}")
         return int(line)
@@ -422,16 +416,10 @@ class LocalBroker:
 
     def wait(self) -> int:
         """Block until Kafka ends; return its exit code."""
-        if self._supervisor is None:
-            return 0
-        return self._supervisor.wait()
+        return 0 if self._supervised is None else self._supervised.process.wait()
 
     def _reap(self) -> None:
         """Let the supervisor end (it ends Kafka first, where that still runs)."""
-        if self._supervisor is None:
-            return
-        for pipe in (self._supervisor.stdin, self._supervisor.stdout):
-            if pipe is not None:
-                pipe.close()
-        self._supervisor.wait()
-        self._supervisor = None
+        if self._supervised is not None:
+            self._supervised.end()
+            self._supervised = None

@@ -28,6 +28,24 @@ POLL_SECONDS = 0.25
 GRACE_SECONDS = 10.0
 
 
+class Supervised:
+    """The caller's side: a command that lives until `end`, or as long as this process. log : of its output."""
+
+    def __init__(self, log: str, command: list[str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__, str(os.getpid()), log, *command],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+
+    def end(self) -> None:
+        """Have the command ended, and wait for that."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
 def _die_with_parent() -> None:
     """In the child, before exec: be killed when the supervisor dies (Linux; elsewhere nothing happens)."""
     if not sys.platform.startswith("linux"):

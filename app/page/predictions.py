@@ -28,12 +28,13 @@ MOST_TREES = 10  # of an ensemble whose paths are told
 Progress = Callable[[str, int, int], None]
 
 
-def _quiet(what: str, done: int, total: int) -> None:
-    """Progress for nobody."""
-
-
 async def explained(
-    spec: Spec, connection: Connection, id_: str, *, since: int | None = None, on_progress: Progress = _quiet
+    spec: Spec,
+    connection: Connection,
+    id_: str,
+    *,
+    since: int | None = None,
+    on_progress: Progress = lambda what, done, total: None,
 ) -> dict[str, Any]:
     """The newest prediction of an id, JSON-serialisable.
 

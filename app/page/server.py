@@ -113,8 +113,8 @@ class Page:
                 web.get("/api/streams/{stream}/distances", self._distances),
                 web.get("/api/streams/{stream}/deadletters", self._letters),
                 web.get("/api/streams/{stream}/predictions", self._prediction),
-                web.get("/api/streams/{stream}/partitions/{partition}/models/{role}", self._model),
-                web.post("/api/streams/{stream}/partitions/{partition}/predict", self._predict),
+                web.get("/api/streams/{stream}/partitions/{partition:[0-9]{1,9}}/models/{role}", self._model),
+                web.post("/api/streams/{stream}/partitions/{partition:[0-9]{1,9}}/predict", self._predict),
             ]
         )
         if self._actions is not None:
@@ -196,14 +196,11 @@ class Page:
         return self._number(request, "partition", None, 0, view.spec.partitions - 1)
 
     @staticmethod
-    def _has(view: StreamView, partition: str) -> bool:
-        """Whether a part of a path is the number of a partition."""
-        return (
-            partition.isascii()
-            and partition.isdigit()
-            and len(partition) < 10
-            and int(partition) < view.spec.partitions
-        )
+    def _of_path(request: web.Request, view: StreamView) -> int:
+        partition = int(request.match_info["partition"])
+        if partition >= view.spec.partitions:
+            raise web.HTTPNotFound(text="There is no such partition.")
+        return partition
 
     def _told(self, view: StreamView, partition: int | None = None) -> dict[str, Any]:
         found = telling.status(view, now_ms(), self._paths[view.spec.name], partition, self.watch.away_since)
@@ -288,21 +285,20 @@ class Page:
 
     async def _model(self, request: web.Request) -> web.Response:
         view = self._view(request)
-        partition, role = request.match_info["partition"], request.match_info["role"]
+        partition, role = self._of_path(request, view), request.match_info["role"]
         roles = {*view.spec.models(), *(known for known, _ in view.models)}  # commands add and rename models
-        if not self._has(view, partition) or role not in roles:
+        if role not in roles:
             raise web.HTTPNotFound(text="There is no such model.")
-        return await self._json(request, await self._models.of(view.spec, int(partition), role))
+        return await self._json(request, await self._models.of(view.spec, partition, role))
 
     async def _predict(self, request: web.Request) -> web.Response:
         """What the last checkpoint's models say of an instance. It changes nothing, so it takes no token; a form of
         another page cannot send this type, and its scripts may not."""
-        view, partition = self._view(request), request.match_info["partition"]
-        if not self._has(view, partition):
-            raise web.HTTPNotFound(text="There is no such partition.")
+        view = self._view(request)
+        partition = self._of_path(request, view)
         asked = await sent(request, by_hand.MOST_BYTES, by_hand.Asked)
         try:
-            return await self._json(request, await self._models.by_hand(view.spec, int(partition), asked.x))
+            return await self._json(request, await self._models.by_hand(view.spec, partition, asked.x))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
 

@@ -251,10 +251,6 @@ class _Audit:
         return Compared(version.manifest.sequence, meta["feature_offset"], meta["label_offset"], one, two, parts)
 
 
-def _quiet(done: int, total: int) -> None:
-    """Progress for nobody."""
-
-
 async def audit(
     spec: Spec,
     connection: Connection,
@@ -262,7 +258,7 @@ async def audit(
     *,
     start: int | None = None,
     until: int | None = None,
-    on_progress: Callable[[int, int], None] = _quiet,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report | None:
     """Fold a partition again and compare; None where nothing has been predicted or stored yet.
 
@@ -314,31 +310,27 @@ async def audit(
             reader.seek(learner.offsets[role])
         began = (0 if begin is None else begin.manifest.sequence, learner.offsets[FEATURES], learner.offsets[LABELS])
         asking = await _asking(spec, connection, partition, inputs)
-        events = await _all(told)
-        whole = told.first == 0 or begin is not None
-        drift = DriftProof(events, learner.drift.n_events, whole=whole, bits=learner.bits[FEATURES])
+
+        async def proof_of(reader: Reader, first: int, **how: Any) -> DriftProof:
+            whole = reader.first == 0 or begin is not None
+            return DriftProof(await _all(reader), first, whole=whole, bits=learner.bits[FEATURES], **how)
+
+        drift = await proof_of(told, learner.drift.n_events)
         answers = None
         if answered is not None:
-            answers = DriftProof(
-                await _all(answered),
-                learner.steering.n_events,
-                whole=answered.first == 0 or begin is not None,
-                bits=learner.bits[FEATURES],
-                read=read_event,
-                of=attrgetter("events"),
-            )
+            of_answers = {"read": read_event, "of": attrgetter("events")}
+            answers = await proof_of(answered, learner.steering.n_events, **of_answers)
+        proofs = [one for one in (drift, answers) if one is not None]
 
         def step(outcome: Outcome) -> None:
-            drift.step(outcome)
-            if answers is not None:
-                answers.step(outcome)
+            for one in proofs:
+                one.step(outcome)
 
         proof = Proof(learner, inputs[FEATURES].end, step)
         stop = None if until is None else learner.place_in(left[-1].manifest.meta, FEATURES)
         compared = await _Audit(proof, sent, inputs, asking).run(left, stop, on_progress)
-    drift.settle()
-    if answers is not None:
-        answers.settle()
+    for one in proofs:
+        one.settle()
     return Report(
         partition,
         began,

@@ -69,17 +69,13 @@ class Answer(NamedTuple):
     y: Any
 
 
-def _quiet(done: int, total: int) -> None:
-    """Progress for nobody."""
-
-
 async def find(
     spec: Spec,
     connection: Connection,
     id_: str,
     *,
     since: int | None = None,
-    on_progress: Callable[[int, int], None] = _quiet,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Found:
     """The newest prediction of an id.
 

@@ -61,9 +61,8 @@ def examine(items: Mapping[bytes, bytes], stream: str, partition: int) -> Findin
     lengths: dict[bytes, int] = {}  # of the sound ones
     for item, value in items.items():
         if item.startswith(prefix):
-            try:
-                digest = bytes.fromhex(item[len(prefix) :].decode("ascii"))
-            except ValueError:
+            digest = checkpoint.digest_of(item, prefix)
+            if digest is None:
                 damage.append(f"the key {item!r} is not one of a chunk")
                 continue
             chunks.add(digest)

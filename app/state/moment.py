@@ -9,7 +9,7 @@ from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Reader, reading, reading_logs
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.state.audit import _asking, _Audit, _quiet, checkpoints, reach, sent_before
+from riparian.app.state.audit import _asking, _Audit, checkpoints, reach, sent_before
 from riparian.app.state.checkpoint import Stored
 from riparian.app.state.finding import Found
 from riparian.app.state.portable import restore
@@ -45,7 +45,7 @@ class Moment(NamedTuple):
 
 
 async def moment_of(
-    spec: Spec, connection: Connection, found: Found, on_progress: Callable[[int, int], None] = _quiet
+    spec: Spec, connection: Connection, found: Found, on_progress: Callable[[int, int], None]
 ) -> Moment:
     """The learner at the moment of a prediction.
 

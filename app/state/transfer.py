@@ -104,13 +104,8 @@ async def import_state(
         )
     portable.restore(spec, exported)
     await _check_stream(spec, connection, {partition: manifest.meta}, where)
-    log = await read(connection, changelog_topic(spec.name), partition)
-    if log.items and not replace:
-        raise StateError(
-            f"partition {partition} of the stream {spec.name} has a state already: give --replace to put {where} in "
-            "its place, after riparian export if it may be wanted again"
-        )
-    sequence = _next_sequence(log.items, partition, manifest.sequence)
+    cure = f"put {where} in its place, after riparian export if it may be wanted again"
+    sequence = await _next_sequence(spec, connection, partition, manifest.sequence, None if replace else cure)
     # The offset from which predictions are read back belongs to the predictions topic of the stream from which the
     # state was exported. In another topic it has no meaning: there all predictions are read, and those for records
     # below the offsets are left out.
@@ -165,15 +160,8 @@ async def import_models(
                 "that has not: give it a new name"
             )
     await _check_stream(spec, connection, {learner.partition: learner.snapshot().meta for learner, _ in begun}, where)
-    sequences = []
-    for learner, _ in begun:
-        log = await read(connection, changelog_topic(spec.name), learner.partition)
-        if log.items and not replace:
-            raise StateError(
-                f"partition {learner.partition} of the stream {spec.name} has a state already: give --replace to begin "
-                f"with the models of {where} instead"
-            )
-        sequences.append(_next_sequence(log.items, learner.partition, 1))
+    cure = None if replace else f"begin with the models of {where} instead"
+    sequences = [await _next_sequence(spec, connection, p, 1, cure) for p in chosen]
     for (learner, _), sequence in zip(begun, sequences, strict=True):
         _, manifest_data, chunks = portable.encoded(spec, learner, sequence)
         await write(spec, connection, learner.partition, chunks, manifest_data)
@@ -205,8 +193,14 @@ def _check_beginning(spec: Spec, manifest: checkpoint.Manifest, where: str, part
         )
 
 
-def _next_sequence(items: Mapping[bytes, bytes], partition: int, least: int) -> int:
-    """The number of a checkpoint behind the one that a changelog holds."""
+async def _next_sequence(spec: Spec, connection: Connection, partition: int, least: int, cure: str | None) -> int:
+    """The number of a checkpoint behind the one that a changelog holds. StateError where it may hold none: `cure` says
+    what to give --replace for."""
+    items = (await read(connection, changelog_topic(spec.name), partition)).items
+    if items and cure is not None:
+        raise StateError(
+            f"partition {partition} of the stream {spec.name} has a state already: give --replace to {cure}"
+        )
     held = items.get(checkpoint.manifest_key(partition))
     if held is not None:
         with contextlib.suppress(StateError):  # replacing a damaged state is what import is for

@@ -118,7 +118,7 @@ worker = threading.Thread(target=broker.start)  # a thread that ends must not ta
 worker.start()
 worker.join()
 time.sleep(0.6)
-print(broker.pid if broker.alive else "dead", broker._supervisor.pid, flush=True)
+print(broker.pid if broker.alive else "dead", broker._supervised.process.pid, flush=True)
 time.sleep(600)
 """
 
