@@ -32,7 +32,6 @@ from riparian.app.worker.tail import Tail
 from riparian.topics.commands import OF_A_MODEL, EventRecord
 from riparian.topics.names import CONTROL, FEATURES, LABELS
 from riparian.topics.records import RawBatch
-from tests.app.naive_clock import naive_effective
 from tests.app.test_audit import Reader, Row
 
 BAD = b"{"
@@ -402,46 +401,6 @@ def test_an_offset_of_a_further_log_that_is_none_is_refused() -> None:
         data = encoder.encode(sequence=1, created_ms=0, outputs={}).data
         with pytest.raises(StateError, match="manifest is damaged"):
             checkpoint.decode_manifest(data)
-
-
-stamps = st.lists(st.one_of(st.integers(0, 30), st.integers(0, 4).map(lambda k: 61_000 * k)), max_size=25)
-
-
-@settings(deadline=None)
-@given(st.tuples(stamps, stamps, stamps), seeds, st.integers(1, 8))
-def test_three_logs_by_timestamp_are_merged_as_one_sort_would(
-    logs: tuple[list[int], list[int], list[int]], seed: int, limit: int
-) -> None:
-    roles = (FEATURES, LABELS, "learned")
-    events = sorted(
-        (time, kind, offset)
-        for kind, log in enumerate(logs)
-        for offset, time in enumerate(naive_effective(log))
-    )  # fmt: skip
-    counts, wanted = [0, 0, 0], []
-    for _, kind, _ in events:
-        if kind == 0:
-            wanted.append(tuple(counts))
-        counts[kind] += 1
-    rng = np.random.default_rng(seed)
-    merge = Merge({role: Buffer() for role in roles}, limit=limit)
-    found, taken = [], dict.fromkeys(roles, 0)
-    while True:
-        whole = True
-        for role, log in zip(roles, logs, strict=True):
-            start = merge.buffers[role].next_offset
-            stop = min(len(log), start + int(rng.integers(0, 6)))
-            raw = RawBatch(list(range(start, stop)), log[start:stop], [None] * (stop - start), [b""] * (stop - start))
-            merge.buffers[role].add(raw)
-            whole = whole and stop == len(log)
-        release = merge.release(EVERYTHING if whole else None)
-        for i, offset in enumerate(release.pieces[FEATURES].offsets.tolist()):
-            found.append((offset, *(taken[role] + int(release.before[role][i]) for role in roles[1:])))
-        for role, piece in release.pieces.items():
-            taken[role] += len(piece.offsets)
-        if whole and not merge.n_waiting:
-            break
-    assert found == wanted
 
 
 def test_predictions_in_avro_have_no_place_for_a_further_log() -> None:

@@ -373,16 +373,6 @@ def test_predictions_sent_before_a_restart_have_no_latency() -> None:
     assert Scrape(metrics).value(names.LATENCY + "_count") == 2
 
 
-def test_rejected_records_are_counted_by_reason() -> None:
-    spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
-    for reason in ("not-json", "empty", "not-json"):
-        metrics.rejected(runner, reason)
-    scrape = Scrape(metrics)
-    assert scrape.value(names.REJECTED, reason="not-json") == 2
-    assert scrape.value(names.REJECTED, reason="empty") == 1
-
-
 def test_lag_is_what_was_not_applied_and_lost_what_never_can_be() -> None:
     spec = stream()
     ends = {TP("taps.features", 1): 100, TP("taps.labels", 1): 7}
@@ -538,10 +528,3 @@ def test_a_scraper_gets_the_format_and_compression_that_it_takes() -> None:
     packed, headers = scraped_page(scraped, {"Accept": accepted, "Accept-Encoding": "gzip, deflate"})
     assert headers["Content-Encoding"] == "gzip"
     assert len(gzip.decompress(packed)) == pytest.approx(len(plain), rel=0.01)
-
-
-def test_two_workers_in_one_process_do_not_collide() -> None:
-    first, second = Metrics(stream()), Metrics(stream())
-    first.rejected(Runner(first.spec), "empty")
-    assert Scrape(first).values(names.REJECTED)
-    assert not Scrape(second).values(names.REJECTED)

@@ -92,22 +92,6 @@ def test_a_daemon_starts_once_is_seen_and_stops_and_one_in_the_foreground_ends_w
         local.stop(folder)
 
 
-def test_topics_survive_an_outage_and_the_port_stays(own_broker: local.LocalBroker) -> None:
-    port, pid = own_broker.port, own_broker.pid
-    assert port is not None
-    make_topics(own_broker.bootstrap, {"survives": 1})
-    own_broker.kill()
-    assert not own_broker.alive
-    assert not ports.answers(port)
-    own_broker.start()
-    assert (own_broker.port, own_broker.alive) == (port, True)
-    assert own_broker.pid != pid
-    assert "survives" in topics(own_broker.bootstrap)
-    own_broker.stop()
-    assert not own_broker.alive
-    assert local.status(own_broker.data_dir) is None
-
-
 CALLER = """
 import sys, threading, time
 from pathlib import Path
