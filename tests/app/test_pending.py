@@ -438,6 +438,19 @@ def test_a_state_with_other_features_is_refused(form):
         other.restore(store.state() if form == "state" else store.checkpoint().arrays)
 
 
+def test_what_an_instance_takes_is_bounded_in_bytes():
+    each = ROW_BYTES + 8 + 2 * 8
+    store = new_store(max_bytes=3 * each + 3)
+    put(store, ["a", "b", "c"])
+    assert (store.n_waiting, store.counts["evicted"]) == (3, 0)
+    put(store, ["dd"])  # 3 would fit, if the id were shorter
+    assert (store.n_waiting, store.counts["evicted"]) == (2, 2)
+    put(store, ["e" * (2 * each)])  # and this one leaves no room for others
+    assert (store.n_waiting, store.counts["evicted"]) == (1, 4)
+    put(store, ["f" * (3 * each)])  # larger than the bound: predicted, but it cannot wait
+    assert (store.n_waiting, store.counts["evicted"]) == (0, 6)
+
+
 def test_rows_are_reused_so_memory_stays_flat():
     store = PendingStore(3, {"m": 2}, horizon=100, max_pending=1000, max_labels=10)
     sizes = []
