@@ -226,7 +226,7 @@ def _show_memory(found: dict[str, Any], console: Console) -> None:
 # -- the command ----------------------------------------------------------------------------------------------------
 
 
-def _ints(_context: Any, _parameter: Any, value: str) -> list[int]:
+def ints(_context: Any, _parameter: Any, value: str) -> list[int]:
     try:
         return [int(part) for part in value.split(",") if part]
     except ValueError:
@@ -260,10 +260,10 @@ QUICK = {
 @click.option("--instances", default=1_000_000, show_default=True, help="Labelled instances of worker and bare loop.")
 @click.option("--plain", default=20_000, show_default=True, help="Labelled instances of the plain agent (it is slow).")
 @click.option("--rounds", default=3, show_default=True, help="Interleaved rounds; medians are shown.")
-@click.option("--partitions", default="1,4", show_default=True, callback=_ints, help="Numbers of partitions.")
+@click.option("--partitions", default="1,4", show_default=True, callback=ints, help="Numbers of partitions.")
 @click.option("--batch-records", default=2000, show_default=True, help="Records in a produce batch of the backlog.")
 @click.option(
-    "--rates", default="500,2000,50000", show_default=True, callback=_ints, help="Instances a second for latency."
+    "--rates", default="500,2000,50000", show_default=True, callback=ints, help="Instances a second for latency."
 )
 @click.option("--seconds", default=20.0, show_default=True, help="How long each rate is kept up.")
 @click.option("--latency-rounds", default=1, show_default=True, help="Repetitions of each rate.")

@@ -1,6 +1,7 @@
 """What people write around River today, a program for each client of Kafka: `benchmarks/kafka_peers.py` runs them.
 
     PYTHON kafka_loops.py confluent|quix|quix-exactly-once|bytewax|faust GROUP BROKER SOURCE TARGET FOLDER
+    PYTHON kafka_loops.py quix-two-topics GROUP BROKER FEATURES,LABELS TARGET FOLDER
 
 Each runs in an environment of its own (only River, orjson and its client are there), until it is stopped. A record of
 SOURCE, which has one partition, holds an id, ten numbers and the label; the Hoeffding tree predicts it, learns it, and
@@ -69,6 +70,29 @@ def quix_exactly_once(group: str, broker: str, source: str, target: str, folder:
     quix(group, broker, source, target, folder, "exactly-once")
 
 
+def quix_two_topics(group: str, broker: str, source: str, target: str, folder: str) -> None:
+    """Labels come in a topic of their own, in any number of partitions: instances wait for them in a dict."""
+    from quixstreams import Application
+
+    app = Application(broker, consumer_group=group, auto_offset_reset="earliest", state_dir=folder)
+    model = Model().tree
+    waiting: dict[str, dict[str, float]] = {}
+
+    def predict(record: dict[str, Any]) -> dict[str, Any]:
+        waiting[record["id"]] = record["x"]
+        return {"id": record["id"], "y": model.predict_one(record["x"])}
+
+    def learn(record: dict[str, Any]) -> None:
+        x = waiting.pop(record["id"], None)
+        if x is not None:
+            model.learn_one(x, record["y"])
+
+    features, labels = (app.topic(name, value_deserializer="json") for name in source.split(","))
+    app.dataframe(features).apply(predict).to_topic(app.topic(target, value_serializer="json"))
+    app.dataframe(labels).update(learn)
+    app.run()
+
+
 def bytewax(_group: str, broker: str, source: str, target: str, folder: str) -> None:
     """The tree is a state, in a snapshot every ten seconds, as `python -m bytewax.run -r FOLDER` takes them."""
     from datetime import timedelta
@@ -125,6 +149,7 @@ PROGRAMS = {
     "confluent": confluent,
     "quix": quix,
     "quix-exactly-once": quix_exactly_once,
+    "quix-two-topics": quix_two_topics,
     "bytewax": bytewax,
     "faust": faust,
 }

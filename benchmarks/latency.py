@@ -5,7 +5,7 @@ with a consumer of its own: one clock. From `BATCHED` instances a second on, wha
 batch, as from a producer that lingers: one by one, a Python program would not keep the rate. The time runs from just
 before the record is given to the producer to the moment when the consumer hands the prediction out. The floor is the
 same client with a bare echo (benchmarks/floors.py) in the place of the worker: what Kafka, two producers, two consumers
-and the client's own event loop take by themselves.
+and the client's own event loop take by themselves. benchmarks/live.py sends to many partitions.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -46,6 +47,10 @@ class Client:
         Topic of the labels; None where nobody wants them.
     records : callable
         What is sent to `features`, of made instances.
+    partitions : int
+        Of each topic: an instance goes to one by its id.
+    tick : float
+        Seconds after which the client looks again at what is due.
     """
 
     def __init__(
@@ -55,15 +60,17 @@ class Client:
         labels: str | None,
         answers: str,
         records: Callable[[Instances], list[bytes]] = lambda made: made.features,
+        partitions: int = 1,
+        tick: float = TICK_SECONDS,
     ) -> None:
         self.broker, self.features, self.labels, self.answers = broker, features, labels, answers
-        self.records = records
+        self.records, self.partitions, self.tick = records, partitions, tick
         self.sent: dict[str, float] = {}
         self.took: dict[str, float] = {}
 
     async def run(self, rate: int, seconds: float) -> dict[str, Any]:
-        """Percentiles in ms over `seconds` at `rate` instances a second."""
-        tp = TopicPartition(self.answers, 0)
+        """Percentiles in ms over `seconds` at `rate` instances a second, and when these began and ended."""
+        tps = [TopicPartition(self.answers, p) for p in range(self.partitions)]
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.broker,
             enable_auto_commit=False,
@@ -72,20 +79,21 @@ class Client:
         )
         await consumer.start()
         try:
-            consumer.assign([tp])
-            await consumer.seek_to_beginning(tp)
+            consumer.assign(tps)
+            await consumer.seek_to_beginning(*tps)
             async with producing(self.broker, max_batch_size=MAX_BATCH_BYTES) as producer:
-                reader = asyncio.create_task(self._read(consumer, tp))
+                reader = asyncio.create_task(self._read(consumer))
                 try:
                     await self._send(producer, 0, WARM_INSTANCES, 100)
                     await self._until(WARM_INSTANCES)
                     self.took.clear()
                     gc.collect()
                     gc.freeze()
-                    began, cpu = time.perf_counter(), time.process_time()
+                    began, cpu = time.time(), time.process_time()
                     late = await self._send(producer, WARM_INSTANCES, n := int(rate * seconds), rate)
-                    share = (time.process_time() - cpu) / (time.perf_counter() - began)
+                    share = (time.process_time() - cpu) / (time.time() - began)
                     await self._until(n)
+                    ended = time.time()
                 finally:
                     gc.unfreeze()
                     reader.cancel()
@@ -99,16 +107,19 @@ class Client:
             "max": float(ms.max()),
             "client_late_p99": late,
             "client_cpu_share": share,
+            "began": began,
+            "ended": ended,
         }
 
-    async def _read(self, consumer: Any, tp: TopicPartition) -> None:
+    async def _read(self, consumer: Any) -> None:
         decode = msgspec.json.Decoder(_Id).decode
         while True:
-            records = (await consumer.getmany(tp, timeout_ms=1000)).get(tp, ())
+            fetched = await consumer.getmany(timeout_ms=1000)
             now = time.perf_counter()
-            for record in records:
-                id_ = decode(record.value).id
-                self.took[id_] = now - self.sent[id_]
+            for records in fetched.values():
+                for record in records:
+                    id_ = decode(record.value).id
+                    self.took[id_] = now - self.sent[id_]
 
     async def _send(self, producer: Any, first: int, n: int, rate: int) -> float:
         """Each record when it is due; the 99th percentile of how late (ms) the client was itself."""
@@ -133,14 +144,13 @@ class Client:
                 _, chunk = waiting.popleft()
                 if self.labels is not None:
                     await self._post(producer, self.labels, made.keys[chunk], made.labels[chunk])
-            await asyncio.sleep(TICK_SECONDS)
+            await asyncio.sleep(self.tick)
         return float(1000.0 * np.percentile(late, 99))
 
-    @staticmethod
-    async def _post(producer: Any, topic: str, keys: list[bytes], values: list[bytes]) -> None:
-        """One record, or several as one batch or more."""
+    async def _post(self, producer: Any, topic: str, keys: list[bytes], values: list[bytes]) -> None:
+        """One record, or several as one batch or more, which go to the first partition."""
         if len(keys) == 1:
-            await producer.send(topic, values[0], key=keys[0], partition=0)
+            await producer.send(topic, values[0], key=keys[0], partition=crc32(keys[0]) % self.partitions)
             return
         batch = producer.create_batch()
         for key, value in zip(keys, values, strict=True):

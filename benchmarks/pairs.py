@@ -42,8 +42,8 @@ def shown(before: list[dict[str, float]], after: list[dict[str, float]]) -> Tabl
     table = Table("stage", "before", "after", "ratio", title="CPU µs a labelled instance")
     for stage in (*STAGES, "sum"):
         pairs = [(one[stage], other[stage]) for one, other in zip(before, after, strict=True)]
-        ratios = [b / a for a, b in pairs]
-        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        ratios = [b / a for a, b in pairs if a]  # a stage may have taken no time at all
+        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if ratios else ""
         table.add_row(stage, *(f"{statistics.median(column):.2f}" for column in zip(*pairs, strict=True)), spread)
     return table
 

@@ -61,10 +61,17 @@ class Child:
         For its log.
     program : tuple of str
         What takes the module and its arguments.
+    root : Path
+        The checkout whose module it is.
     """
 
     def __init__(
-        self, module: str, *arguments: str, folder: Path, program: tuple[str, ...] = (sys.executable, "-m")
+        self,
+        module: str,
+        *arguments: str,
+        folder: Path,
+        program: tuple[str, ...] = (sys.executable, "-m"),
+        root: Path = ROOT,
     ) -> None:
         self.module = module
         self.log = folder / f"{module}-{time.monotonic_ns()}.log"
@@ -74,7 +81,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            cwd=ROOT,
+            cwd=root,  # where `-m` looks first
         )
 
     def __enter__(self) -> "Child":
@@ -122,10 +129,16 @@ class Child:
 
 
 class Worker(Child):
-    """`riparian worker` of a stream file, with its web server."""
+    """`riparian worker` of a stream file, with its web server. root : as `Child` has it."""
 
     def __init__(
-        self, stream: Path, broker: str, folder: Path, *more: str, module: tuple[str, ...] = ("riparian.app.cli",)
+        self,
+        stream: Path,
+        broker: str,
+        folder: Path,
+        *more: str,
+        module: tuple[str, ...] = ("riparian.app.cli",),
+        root: Path = ROOT,
     ) -> None:
         self.port = free_port()
         super().__init__(
@@ -134,6 +147,7 @@ class Worker(Child):
             *("--data-dir", str(folder / f"data-{time.monotonic_ns()}")),
             *more,
             folder=folder,
+            root=root,
         )
 
     def _get(self, path: str) -> str | None:

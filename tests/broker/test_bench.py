@@ -80,6 +80,17 @@ def test_every_part_of_the_benchmark_goes_over_all_records(broker, tmp_path):
         assert goal["met"] == (goal["value"] >= goal["goal"] if goal["sign"] == ">=" else goal["value"] <= goal["goal"])
 
 
+def test_contestants_at_a_live_rate_answer_every_instance(broker, tmp_path):
+    sizes = ("--partitions", "2", "--rate", "100", "--seconds", "1", "--contestants", "loop,partition")
+    result, shown = figures(tmp_path, "live", "--broker", broker, "--beside", ROOT, *sizes)
+    assert list(result["results"]["2"]) == ["loop", "partition-before", "partition"]
+    for (once,) in result["results"]["2"].values():
+        assert once["n"] == 100
+        assert 0 < once["p50"] <= once["p99"]
+        assert once["cpu_us"] > 0
+    assert "worker, models each, before" in shown
+
+
 def test_the_benchmark_of_fencing_sends_three_ways(broker, tmp_path):
     result, shown = figures(tmp_path, "fencing", "--small", "--broker", broker)
     assert [part["records"] for part in result["sends"]] == [2000, 50]

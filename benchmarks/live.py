@@ -1,0 +1,164 @@
+"""One worker at a live rate with few and with many partitions, beside an echo, a plain loop and Quix Streams.
+
+    python -m benchmarks.live [--partitions 1,8,64] [--rate 1000] [--contestants echo,loop,shared] [--beside CHECKOUT]
+
+Every 20 ms the client sends what features and labels are due, one by one, each to the partition of its id; the label
+half a second after its features. In each round every contestant runs in turn, on topics of its own:
+
+- `echo`: what Kafka and aiokafka take (benchmarks/floors.py): reads both topics, sends a record a feature record;
+- `loop`: our tree in the same loop, with none of a worker's guarantees;
+- `quix`: Quix Streams with River's tree, at least once; where it cannot be installed it is named and left out;
+- `partition` and `shared`: `riparian worker` with a Hoeffding tree in each partition, and with one for all.
+
+Prints a table: CPU of the process a labelled instance, what that is of the echo's in the same round, and milliseconds
+from sending an instance to seeing its prediction. With --beside, workers of another checkout run as well (such as
+`git worktree add ../before COMMIT` makes), by this environment's Python.
+"""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.end_to_end import ints, kafka
+from benchmarks.kafka_peers import Loop, find
+from benchmarks.latency import Client
+from benchmarks.peers import FOLDER, PeerError
+from benchmarks.processes import ROOT, Child, MeasureError, Sampler, Worker, ended_by_signals
+from benchmarks.record import write
+from benchmarks.workload import create, delete, stream_file
+
+TITLES = {
+    "echo": "echo",
+    "loop": "plain loop",
+    "quix": "Quix Streams with River",
+    "partition": "worker, models each",
+    "shared": "worker, one model",
+}
+FLOORS = {"echo": "echo", "loop": "learn"}
+BEFORE = "-before"  # behind the name of a contestant of the other checkout
+TICK_SECONDS = 0.02
+SAMPLE_SECONDS = 0.1
+
+
+def start(name: str, broker: str, folder: Path, topics: list[str], partitions: int, beside: Path | None) -> Child:
+    """The process of a contestant, on topics that there are: features, labels and predictions."""
+    features, labels, predictions = topics
+    stream = features.rpartition(".")[0]
+    if name in FLOORS:
+        return Child("benchmarks.floors", FLOORS[name], broker, features, predictions, labels, folder=folder)
+    if name == "quix":
+        arguments = (stream, broker, f"{features},{labels}", predictions, str(folder / stream))
+        return Loop("quix-two-topics", find("quix", FOLDER), *arguments, folder=folder)
+    path, _ = stream_file(folder, stream, partitions, learning=name.removesuffix(BEFORE))
+    return Worker(path, broker, folder, root=beside if beside is not None and name.endswith(BEFORE) else ROOT)
+
+
+def measure(
+    name: str, broker: str, folder: Path, partitions: int, rate: int, seconds: float, beside: Path | None
+) -> dict[str, Any]:
+    """CPU and latency of one contestant."""
+    stream = f"live-{name}-{time.monotonic_ns()}"
+    topics = [f"{stream}.{role}" for role in ("features", "labels", "predictions")]
+    asyncio.run(create(broker, topics, partitions))
+    client = Client(broker, *topics, partitions=partitions, tick=TICK_SECONDS)
+    with start(name, broker, folder, topics, partitions, beside) as process:
+        if isinstance(process, Worker):
+            process.wait_for_partitions(partitions)
+        with Sampler(process.pid, SAMPLE_SECONDS) as sampler:
+            found = asyncio.run(client.run(rate, seconds))
+            time.sleep(2 * SAMPLE_SECONDS)
+        process.check()
+        process.kill()
+    asyncio.run(delete(broker, stream))
+    cpu = sampler.cpu_between(found["began"], found["ended"])
+    return {**found, "cpu_us": None if cpu is None else 1e6 * cpu / found["n"]}
+
+
+def shown(results: dict[int, dict[str, list[dict[str, Any]]]]) -> Table:
+    table = Table("partitions", "", "CPU µs each", "÷ echo's", "p50 ms", "p99 ms", title="At a live rate")
+    for partitions, contestants in results.items():
+        floors = [run["cpu_us"] for run in contestants.get("echo", [])]
+        for name, runs in contestants.items():
+            cpu = [run["cpu_us"] for run in runs]
+            known = [one for one in cpu if one is not None]
+            ratios = [one / floor for one, floor in zip(cpu, floors, strict=False) if one and floor]
+            table.add_row(
+                str(partitions),
+                TITLES[name.removesuffix(BEFORE)] + (", before" if name.endswith(BEFORE) else ""),
+                f"{statistics.median(known):.0f}" if known else "-",
+                f"{statistics.median(ratios):.1f}" if ratios else "-",
+                *(f"{statistics.median(run[field] for run in runs):.1f}" for field in ("p50", "p99")),
+            )
+    return table
+
+
+def _contestants(_context: Any, _parameter: Any, value: str) -> list[str]:
+    found = [name for name in value.split(",") if name]
+    for name in found:
+        if name not in TITLES:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(TITLES)}")
+    return found
+
+
+@click.command()
+@click.option("--partitions", default="1,8,64", show_default=True, callback=ints, help="Numbers of partitions.")
+@click.option("--rate", default=1000, show_default=True, help="Instances a second, and as many labels.")
+@click.option("--seconds", default=10.0, show_default=True, help="How long the rate is kept up.")
+@click.option("--rounds", default=1, show_default=True, help="Of all contestants; medians are shown.")
+@click.option("--contestants", default=",".join(TITLES), show_default=True, callback=_contestants)
+@click.option(
+    "--beside",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="Another checkout, whose workers run as well.",
+)
+@click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
+def main(
+    partitions: list[int],
+    rate: int,
+    seconds: float,
+    rounds: int,
+    contestants: list[str],
+    beside: Path | None,
+    broker: str | None,
+) -> None:
+    """One worker at a live rate, beside an echo, a plain loop and Quix Streams with River."""
+    say = Console(stderr=True).print
+    if "quix" in contestants:
+        try:
+            find("quix", FOLDER)
+        except PeerError as error:
+            say(f"{TITLES['quix']} is left out: {error}")
+            contestants.remove("quix")
+    names = [
+        one
+        for name in contestants
+        for one in ([f"{name}{BEFORE}", name] if beside is not None and name in ("partition", "shared") else [name])
+    ]
+    results: dict[int, dict[str, list[dict[str, Any]]]] = {n: {name: [] for name in names} for n in partitions}
+    with (
+        ended_by_signals(),
+        tempfile.TemporaryDirectory(prefix="riparian-bench-") as folder,
+        kafka(broker, Path(folder)) as (address, _),
+    ):
+        for number in range(rounds):
+            for n in partitions:
+                for name in names:
+                    say(f"round {number + 1} of {rounds}, {n} partitions: {name}")
+                    try:
+                        run = measure(name, address, Path(folder), n, rate, seconds, beside)
+                    except MeasureError as error:
+                        raise click.ClickException(str(error)) from None
+                    results[n][name].append(run)
+    Console(width=110).print(shown(results))
+    write("live", {"rate": rate, "seconds": seconds, "results": results})
+
+
+if __name__ == "__main__":
+    main()
