@@ -120,6 +120,9 @@ class ColumnDecoder:
             For labels inside the feature records. None: regression.
         """
         mapping, reader, bad = self.mapping, self._features, Bad()
+        if not len(batch):
+            x, sizes = np.zeros((0, len(mapping.features))), np.zeros(0, np.int64) if self._bags else None
+            return Features(None, [], x, None, None, [], sizes)
         batch = _with_unread(batch)
         records = reader.decode(batch, bad)
         fields = _Fields(reader, records, batch, bad, mapping.max_bytes)
@@ -231,6 +234,8 @@ class ColumnDecoder:
     def decode_labels(self, batch: RawBatch, classes: Vocabulary | None = None) -> Labels:
         """Ids, class codes or targets, and event times of the labels that can be used. classes : None: regression."""
         mapping, reader, bad = self.mapping, self._labels, Bad()
+        if not len(batch):
+            return Labels(None, [], [], None, [])
         batch = _with_unread(batch)
         fields = _Fields(reader, reader.decode(batch, bad), batch, bad, mapping.max_bytes)
         ids = _ids(fields, mapping.label_id)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.clock import LEAPS
-from riparian.app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
+from riparian.app.partition.merge import EMPTY, Buffer, Ints, Piece, Release, empty_piece
 from riparian.app.partition.outcome import DeadLetter, Figures, Joint, Outcome, by_topic, dead_letters, together
 from riparian.app.partition.pending import Joined
 from riparian.app.partition.prediction_columns import columns_of
@@ -65,7 +65,8 @@ class PartitionLearner(RestorableState):
     """
 
     news: list[Learned | LearnedCommand | DeadLetter] | None = None
-    _seen: NDArray[np.bool_] = np.zeros(0, bool)  # which features an instance has had
+    _unseen: Sequence[int] = ()  # columns of features that no instance has had, of the first `_n_columns`
+    _n_columns = 0
 
     @contextmanager
     def still(self) -> Iterator[list[DriftRecord] | None]:
@@ -93,17 +94,16 @@ class PartitionLearner(RestorableState):
     def never_seen(self) -> list[str]:
         """Features of the stream file that no instance had since the state was loaded."""
         columns = self._present or range(len(self.vocabularies))
-        seen = np.zeros(len(self.vocabularies), bool)
-        seen[: len(self._seen)] = self._seen
+        unseen = {*self._unseen, *range(self._n_columns, len(self.vocabularies))}
         named = zip(self.spec.mapping().features, columns, strict=True)
-        return [dotted(feature.path) for feature, j in named if not seen[j]]
+        return [dotted(feature.path) for feature, j in named if j in unseen]
 
     def _note_seen(self, x: Floats) -> None:
-        if not len(x) or (len(self._seen) == x.shape[1] and self._seen.all()):
-            return
-        seen: NDArray[np.bool_] = np.logical_not(np.isnan(x).all(axis=0))
-        seen[: len(self._seen)] |= self._seen
-        self._seen = seen
+        if x.shape[1] > self._n_columns:
+            self._unseen = [*self._unseen, *range(self._n_columns, x.shape[1])]
+            self._n_columns = x.shape[1]
+        if self._unseen and len(x):
+            self._unseen = [j for j in self._unseen if np.isnan(x[:, j]).all()]
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
@@ -449,6 +449,8 @@ class PartitionLearner(RestorableState):
 
         That of the labels says which version of the model made a prediction.
         """
+        if not len(release.pieces[FEATURES].offsets):
+            return {role: EMPTY for role in self.rules if role != FEATURES}
         found = {}
         for role in self.rules:
             if role in release.before:
@@ -486,6 +488,8 @@ class PartitionLearner(RestorableState):
 
     def encode(self, outcome: Outcome, start: int = 0) -> Sequence[bytes]:
         """The prediction records of an outcome, from number `start` on, as the stream file asks for them."""
+        if not outcome.ids:
+            return []
         parts = [self.codec.encode_predictions(part) for part in columns_of(self, outcome, start)]
         return chained(parts)[0]  # type: ignore[no-any-return]
 

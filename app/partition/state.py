@@ -102,6 +102,7 @@ class PartitionState:
         self.settings = settings(spec)
         self.files = [spec.digests()]  # of the files that it has gone on with, as it began with the first
         self.room: Schema | None = None
+        self._fitted: tuple[Any, ...] = ()  # for which values, room and stakes there was room last
         self.last_taken: dict[str, tuple[Any, ...]] = {}  # role of an input topic -> its last record taken, or the mark
         self.aside: dict[str, int] = {}  # where a log stands that the stream file has switched off
         self.schema = self._first = self._needed()
@@ -222,21 +223,27 @@ class PartitionState:
 
     def fit_schema(self) -> None:
         """Give the models room for values and classes seen since."""
+        sharing = self.sharing
+        stakes = None if sharing is None else sharing.stakes
+        known = [len(v) for v in (*self.vocabularies, self.classes) if v is not None], self.room, stakes
+        if known == self._fitted:
+            return
+        self._fitted = known
         schema = self.room_now()
         self.deciding.fit(schema.n_outputs)
-        if self.sharing is not None:
-            self.sharing.stakes.fit(schema.n_outputs)
+        if stakes is not None:
+            stakes.fit(schema.n_outputs)
         if schema == self.schema:
             return
         self.schema = schema
         for role in self.roles.values():
             role.resize(schema)
         self.intervals.resize(schema.n_outputs)
-        own = [] if self.sharing is None else self.sharing.names
+        own = [] if sharing is None else sharing.names
         outputs = [name for name in self.pending.out if not name.endswith((SAID, DECIDED)) and name not in own]
         self.pending.resize(dict.fromkeys(outputs, schema.n_outputs))
-        if self.sharing is not None:
-            self.sharing.rows.resize(schema.n_outputs)
+        if sharing is not None:
+            sharing.rows.resize(schema.n_outputs)
 
     def snapshot(self) -> Snapshot:
         """Everything that is known at these offsets, whole. Its arrays are live: use them before the next step."""
