@@ -20,7 +20,8 @@ Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
 _BEHIND = bytes(SPARE)
-_PUBLIC_KEY = np.array([0x7269706172696131, 0x6A6F696E65643131], np.uint64)
+_PUBLIC_KEY = np.uint64(0x7269706172696131), np.uint64(0x6A6F696E65643131)
+_NO_TEXT, _NO_ENDS = np.zeros(SPARE, np.uint8), np.zeros(0, np.int64)
 _ONE, _FOUR, _EIGHT = np.uint64(1), np.uint64(4), np.uint64(8)
 
 
@@ -31,6 +32,8 @@ def new_key() -> NDArray[np.uint64]:
 
 def packed(ids: Sequence[str]) -> tuple[Bytes, Ints]:
     """Strings as one array of UTF-8 bytes, with others behind the last, and the end of each."""
+    if not len(ids):
+        return _NO_TEXT, _NO_ENDS
     if isinstance(ids, Texts):
         return _pieces(np.frombuffer(ids.data, np.uint8), ids.starts, ids.lengths)
     joined = "".join(ids)
@@ -55,11 +58,11 @@ def _pieces(text: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:
     ends = lengths.cumsum()
     size = int(ends[-1]) if len(ends) else 0
     pieces = np.empty(size + SPARE, np.uint8)
-    _gather(text, _words(text), starts, ends, pieces, _words(pieces))
+    _gather(text, words_of(text), starts, ends, pieces, words_of(pieces))
     return pieces, ends
 
 
-def _words(text: Bytes) -> NDArray[np.uint64]:
+def words_of(text: Bytes) -> NDArray[np.uint64]:
     """The number that begins at each byte, where eight follow; of a few bytes with zeros behind them, since one number
     alone would be another type to numba."""
     if len(text) < SPARE:
@@ -72,14 +75,14 @@ def digests(text: Bytes, ends: Ints) -> Hashes:
     """64 bits for each id, of one key in all processes, as `tags` otherwise: what states hold. A table by these alone
     would be everybody's to slow down (joining.py has a key of its own)."""
     found = np.empty(len(ends), np.uint64)
-    _digests(_PUBLIC_KEY, text, _words(text), ends, found)
+    write_digests(text, words_of(text), ends, found)
     return found
 
 
 def tags(key: NDArray[np.uint64], text: Bytes, ends: Ints) -> Ints:
     """The hash of each id, of 31 bits. text, ends : as `packed` gives them; what is behind the last does not count."""
     found = np.empty(len(ends), np.int64)
-    _tags(key, text, _words(text), ends, found)
+    write_tags(key, text, words_of(text), ends, found)
     return found
 
 
@@ -149,7 +152,7 @@ def _sip_hash(key, text, words, start, stop):
 
 
 @kernel
-def _tags(key, text, words, ends, written):
+def write_tags(key, text, words, ends, written):
     """Write 31 bits of the hash of each id. O(bytes). words : the numbers that begin at each byte of text."""
     start = np.uint64(0)
     for i in range(len(ends)):
@@ -158,9 +161,9 @@ def _tags(key, text, words, ends, written):
 
 
 @kernel
-def _digests(key, text, words, ends, written):
-    """Write the whole hash of each id. O(bytes)."""
+def write_digests(text, words, ends, written):
+    """Write the whole hash of each id, by the key that all processes have. O(bytes)."""
     start = np.uint64(0)
     for i in range(len(ends)):
-        written[i] = _sip_hash(key, text, words, start, np.uint64(ends[i]))
+        written[i] = _sip_hash(_PUBLIC_KEY, text, words, start, np.uint64(ends[i]))
         start = np.uint64(ends[i])

@@ -3,9 +3,6 @@
 What they work on is described in waiting_index.py. Each event takes the same time, amortised, however many instances
 wait. No kernel can fail half way, since `WaitingIndex.reserve` makes room before a batch.
 
-All of them, and the numbers of columns that they are compiled with, stand in this file: compiled kernels are kept by a
-hash of their file and of what it imports of `models`, so an edit of another file here would not compile them anew.
-
 Stream time may go on by more than a minute at once (clock.py), for example after a week-end without records. What
 arrived last before such a *gap* counts as waiting since its end: it may have come at any time in between. Otherwise the
 first records of Monday, which still have Friday's time, would expire at once.
@@ -18,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riparian.app.partition.ids import Bytes, Hashes, Ints
+from riparian.app.partition.ids import Bytes, Hashes, Ints, write_digests, write_tags
 from riparian.models.contract import LEARN, PREDICT, Floats
 from riparian.models.kernel import kernel
 from riparian.models.words import zeros_above
@@ -44,6 +41,7 @@ GAPS = 8  # that are remembered
 
 ROW_BITS = 32
 ROW_MASK = 0xFFFFFFFF
+NO_HASHES: Hashes = np.zeros(0, np.uint64)
 LARGE = 16_384  # rows from which on an index may not be in the processor's cache
 
 
@@ -56,6 +54,7 @@ class Batch(NamedTuple):
     times : (n,) int64 ms.
     y : (n,) float64, NaN for none; or empty.
     digests : (n,) uint64, further hashes of the ids (`app.partition.ids.digests`); or empty.
+    words : the numbers that begin at each byte of text; or empty.
     """
 
     text: Bytes
@@ -63,7 +62,8 @@ class Batch(NamedTuple):
     tags: Ints
     times: Ints
     y: Floats
-    digests: Hashes
+    digests: Hashes = NO_HASHES
+    words: Hashes = NO_HASHES
 
 
 class Limits(NamedTuple):
@@ -468,11 +468,14 @@ def join(
     labels,
     joined,
     early_y,
+    slab,
     limits,
     clock,
     gaps,
     counts,
     features,
+    bits,
+    sizes,
     marks,
     late,
     rows,
@@ -484,12 +487,22 @@ def join(
 ):
     """Put a batch into the store and write the program; its length. O(records and what expires).
 
-    instances, labels, joined, early_y (y by row of `labels`), clock, counts : mutated. gaps : (GAPS, 2) int64 ms,
-    mutated: from where to where time went on at once. features, late : Batch of n feature and m label records. marks :
-    (n,) int64, of the features. rows : (n,) int32, taken for the features. before : (n,) int64, labels before each
+    instances, labels, joined, early_y (y by row of `labels`), clock, counts : mutated. slab : (rows, d) uint64, bits
+    of x by row, written; (0, d) of bags. gaps : (GAPS, 2) int64 ms, mutated: from where to where time went on.
+    features, late : Batch of n feature and m label records, whose hashes are written. bits, sizes, marks : of the
+    features, as in `mark_all`. rows : (n,) int32, taken for the features. before : (n,) int64, labels before each
     feature. op, row, y : (2 n + m,) and waited : (n + m,) int64 ms by LEARN: written.
     """
     n, m, width = len(features.ends), len(late.ends), limits.width
+    for i in range(n if len(slab) > 0 else 0):
+        for j in range(slab.shape[1]):
+            slab[rows[i], j] = bits[i, j]
+    write_tags(instances.key, features.text, features.words, features.ends, features.tags)
+    write_tags(instances.key, late.text, late.words, late.ends, late.tags)
+    if limits.max_joined > 0 or joined.at[NEXT] > joined.at[FIRST]:  # else none is remembered
+        write_digests(features.text, features.words, features.ends, features.digests)
+        write_digests(late.text, late.words, late.ends, late.digests)
+        mark_all(bits, sizes, marks)
     now = clock[NOW]
     deadline = _deadline(instances, labels, limits.horizon, now, clock, gaps)
     forget_at = _forget_old(joined, limits.horizon, now)

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from riparian.app.errors import StateError
 from riparian.app.partition.clock import BOUND_MS
-from riparian.app.partition.ids import Ints, digests, new_key, packed, tags
+from riparian.app.partition.ids import Bytes, Hashes, Ints, new_key, packed, words_of
 from riparian.app.partition.joined_ids import JoinedIds
 from riparian.app.partition.joining import (
     ARRIVED,
@@ -330,22 +330,12 @@ class PendingStore:
         instances, labels = self._instances, self._labels
         predicted = instances.take(n)
         if self._ragged is None or sizes is None:
-            self._slab[predicted] = x
+            sizes = np.ones(n, np.int64)
         else:
             self._ragged.put(predicted, sizes, x, instances.rows)
             instances.extra[predicted] = self._ragged.weights(sizes)
-        remembered = self.max_joined > 0 or len(self._joined) > 0
-        seen, label_seen = (
-            digests(text, ends) if remembered else np.zeros(len(ends), np.uint64)
-            for text, ends in ((text, ends), (label_text, label_ends))
-        )
-        marks = marks_of(x, sizes) if remembered else np.zeros(n, np.int64)
-        # Copies: they are writable and contiguous then, the one type that kernels are compiled for.
-        y = np.zeros(0) if inline is None else np.array(inline, np.float64)
-        features = Batch(text, ends, tags(instances.key, text, ends), np.array(times, np.int64), y, seen)
-        y = np.array(label_y, np.float64)
-        label_tags = tags(instances.key, label_text, label_ends)
-        late = Batch(label_text, label_ends, label_tags, np.array(label_times, np.int64), y, label_seen)
+        features = _batch(text, ends, times, () if inline is None else inline)
+        late = _batch(label_text, label_ends, label_times, label_y)
         op, row, target = np.empty(2 * n + m, np.int8), np.empty(2 * n + m, np.int32), np.empty(2 * n + m)
         waited, happened = np.empty(n + m, np.int64), np.zeros(len(COUNTERS), np.int64)
         length = join(
@@ -353,12 +343,15 @@ class PendingStore:
             labels,
             self._joined,
             self._early_y,
+            self._slab.view(np.uint64),
             self._limits(),
             self._clock,
             self._gaps,
             happened,
             features,
-            marks,
+            _bits_of(x),
+            np.array(sizes, np.int64),
+            np.zeros(n, np.int64),
             late,
             predicted,
             np.array(labels_before, np.int64),
@@ -544,10 +537,23 @@ class PendingStore:
 
 def marks_of(x: Floats, sizes: Ints | None) -> Ints:
     """32 bits of the features of each instance. sizes : of bags."""
-    marks = np.empty(len(x) if sizes is None else len(sizes), np.int64)
-    bits = np.require(x, np.float64, ("C", "W")).view(np.uint64)  # the one type that the kernel is compiled for
-    mark_all(bits, np.ones(len(x), np.int64) if sizes is None else np.array(sizes, np.int64), marks)
+    sizes = np.ones(len(x), np.int64) if sizes is None else np.array(sizes, np.int64)
+    marks = np.empty(len(sizes), np.int64)
+    mark_all(_bits_of(x), sizes, marks)
     return marks
+
+
+# Copies: they are writable and contiguous then, the one type that kernels are compiled for.
+
+
+def _bits_of(x: Floats) -> Hashes:
+    return np.array(x, np.float64, order="C").view(np.uint64)
+
+
+def _batch(text: Bytes, ends: Ints, times: ArrayLike, y: ArrayLike) -> Batch:
+    """Records that are to be joined, with room for hashes of their ids."""
+    tags, digests = np.empty(len(ends), np.int64), np.zeros(len(ends), np.uint64)
+    return Batch(text, ends, tags, np.array(times, np.int64), np.array(y, np.float64), digests, words_of(text))
 
 
 def _counters(numbers: list[int]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.ids import Bytes, Hashes, Ints, gathered, tags
+from riparian.app.partition.ids import Bytes, Ints, gathered, tags
 from riparian.app.partition.joining import (
     ENTRY_COLUMNS,
     EXTRA_LIVE,
@@ -44,7 +44,6 @@ from riparian.app.partition.joining import (
 Rows = NDArray[np.int32]
 
 LEAST_ROWS = 1024
-NO_HASHES: Hashes = np.zeros(0, np.uint64)
 
 
 class WaitingIndex(NamedTuple):
@@ -175,7 +174,7 @@ class WaitingIndex(NamedTuple):
             raise ValueError("the ids that wait are damaged")
         index = self.reserve(len(ends), len(text))
         rows = index.take(len(ends))
-        put_all(index, rows, Batch(text, ends, tags(index.key, text, ends), arrived, np.zeros(0), NO_HASHES))
+        put_all(index, rows, Batch(text, ends, tags(index.key, text, ends), arrived, np.zeros(0)))
         return index, rows.astype(np.int64)
 
 

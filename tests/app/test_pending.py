@@ -481,7 +481,7 @@ def test_bags_take_the_room_of_their_instances():
 def test_ids_with_the_same_hash_are_told_apart():
     text, ends = packed(["aa", "ab", "b"])
     same = np.full(3, 77, np.int64)
-    batch = joining.Batch(text, ends, same, np.zeros(3, np.int64), np.zeros(0), waiting_index.NO_HASHES)
+    batch = joining.Batch(text, ends, same, np.zeros(3, np.int64), np.zeros(0))
     waiting = waiting_index.WaitingIndex.empty(new_key()).reserve(3, 5)
     assert waiting.take(3).tolist() == [0, 1, 2]
     for row in range(3):
@@ -525,7 +525,7 @@ def test_kernels_are_compiled_once():
     restored(store.checkpoint().arrays, {"m": 2})
     restored(store.state(), {"m": 2})
     kernels = joining.join, joining.put_all, joining.place_all, joining.mark_all, joining.compact, joining.rehash
-    for kernel in (*kernels, ids._gather, ids._tags, ids._digests):
+    for kernel in (*kernels, ids._gather, ids.write_tags, ids.write_digests):
         # Ids are gathered from what was fetched, too, which cannot be written to.
         assert len(kernel.signatures) == 1 + (kernel is ids._gather), kernel
 
