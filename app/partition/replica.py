@@ -324,8 +324,9 @@ class LedLearner(PartitionLearner):
                 if not len(predicted):
                     return self._step(release)
                 at = int(predicted[0])
-            before, rest = release.parts([at])
-            if before.n:
+            rest = release
+            if at or any(found[0] for found in release.before.values()):
+                before, rest = release.parts([at])
                 outcomes.append(self._step(before))
             drifts = self._catch_up(replica, letters)
             outcome = self._step(rest)

@@ -167,6 +167,9 @@ class ScoredModel(RunningModel):
     def explain(self, x: Floats, rows: NDArray[np.int32], keys: NDArray[np.uint64] | None) -> None:
         """Of predictions of instances that wait in these rows, which have been decided: the model has learned nothing
         since. x : as in `predict`."""
+        if keys is None:
+            self.reasons = None
+            return
         n = len(rows)
         program = Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
         self.begin_reasons(program, keys, ahead=False)

@@ -220,9 +220,11 @@ class Sharing:
         known = self.own[1]
         if known is None or self.classes is None:
             return program
-        codes = np.array([self.classes.codes.get(text, np.inf) for text in known.texts])
         op, row, y, w = program
-        at = np.flatnonzero(op == LEARN)
+        at = (op == LEARN).nonzero()[0]
+        if not len(at):
+            return program
+        codes = np.array([self.classes.codes.get(text, np.inf) for text in known.texts])
         code = codes[y[at].astype(np.int64)]
         new = ~(code < self._pending.out[AT][row[at], 1])
         y, w = y.copy(), w.copy()
@@ -234,8 +236,8 @@ class Sharing:
     def joint(self, program: Program, keys: Mapping[str, str]) -> Joint | None:
         """The instances that a program of the pending store learns, for the log; None where there are none. keys : name
         of a model -> its key."""
-        learns = program.op == LEARN
-        rows, n = program.row[learns], int(np.count_nonzero(learns))
+        learns = (program.op == LEARN).nonzero()[0]
+        rows, n = program.row[learns], len(learns)
         if not n:
             return None
         x, y = np.array(self._pending.slab[rows]), program.y[learns].copy()  # type: ignore[index]
@@ -492,9 +494,10 @@ def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, 
 def _listed(column: Floats, vocabulary: Vocabulary) -> list[Scalar]:
     """Number the codes of a column anew, by those that it has. Mutates it; the values in order of their numbers."""
     there = ~np.isnan(column)
-    codes, numbers = np.unique(column[there], return_inverse=True)
-    column[there] = numbers
-    return [vocabulary.values[int(code)] for code in codes]
+    codes = column[there].astype(np.int64)
+    used = np.bincount(codes) > 0
+    column[there] = (used.cumsum() - 1)[codes]
+    return [vocabulary.values[code] for code in used.nonzero()[0].tolist()]
 
 
 def _codes(listed: Sequence[Scalar], known: Vocabulary, unknown: float) -> Floats:
