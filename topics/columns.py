@@ -358,12 +358,12 @@ def _ids(fields: _Fields, path: Path | None) -> Sequence[str]:
         ids = list(map(str, ids))
     elif kinds != {str}:
         ids = [str(v) if type(v) is int else v for v in ids]
-    return _checked_ids(ids, dotted(path), fields.bad)
+    return _checked_ids(ids, path, fields.bad)
 
 
 def _ids_of_keys(keys: Sequence[bytes | None], bad: Bad) -> list[str]:
     try:
-        return _checked_ids([key.decode() for key in keys], "the key", bad)  # type: ignore[union-attr]
+        return _checked_ids([key.decode() for key in keys], None, bad)  # type: ignore[union-attr]
     except (AttributeError, UnicodeDecodeError):
         pass
     ids: list[str | None] = []
@@ -374,19 +374,22 @@ def _ids_of_keys(keys: Sequence[bytes | None], bad: Bad) -> list[str]:
                 ids[i] = key.decode()
             except UnicodeDecodeError:
                 bad.setdefault(i, (r.NOT_UTF8, "the key, which is the id, is not UTF-8"))
-    return _checked_ids(ids, "the key", bad)
+    return _checked_ids(ids, None, bad)
 
 
-def _checked_ids(ids: list[Any], where: str, bad: Bad) -> list[str]:
+def _checked_ids(ids: list[Any], path: Path | None, bad: Bad) -> list[str]:
+    """path : where they stand; None: they are keys."""
+    if all(ids) and max(map(len, ids), default=0) <= MAX_TEXT:
+        return ids
+    where = "the key" if path is None else dotted(path)
     if not all(ids):
         for i, v in enumerate(ids):
             if not v:
                 bad.setdefault(i, (r.MISSING_ID, f"{where}: the id is {'empty' if v == '' else 'missing'}"))
         ids = [v or "" for v in ids]
-    if max(map(len, ids), default=0) > MAX_TEXT:
-        for i, v in enumerate(ids):
-            if len(v) > MAX_TEXT:
-                bad.setdefault(i, (r.TOO_LONG, f"{where}: an id of {len(v)} characters, at most {MAX_TEXT}"))
+    for i, v in enumerate(ids):
+        if len(v) > MAX_TEXT:
+            bad.setdefault(i, (r.TOO_LONG, f"{where}: an id of {len(v)} characters, at most {MAX_TEXT}"))
     return ids
 
 

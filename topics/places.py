@@ -36,7 +36,7 @@ def place_of(offset: Any, index: Any, bits: int) -> Any:
 
 def offset_of(place: Any, bits: int) -> Any:
     """The offset of the record that an instance is in. Of the next place: the record that has to be read for it."""
-    return place >> bits
+    return place >> bits if bits else place
 
 
 def index_of(place: Any, bits: int) -> Any:

@@ -153,7 +153,7 @@ class Clock:
             self.leaps[IGNORED] += int(np.count_nonzero(known[: len(times)] > times))
             self.stamps = tuple(known[-CONFIRMATIONS:].tolist())
         else:
-            last = np.maximum(stamps[-CONFIRMATIONS:], 0).tolist()
-            self.stamps = (*self.stamps, *last)[-CONFIRMATIONS:]
+            last = stamps[-CONFIRMATIONS:].tolist()
+            self.stamps = (*self.stamps, *(max(stamp, 0) for stamp in last))[-CONFIRMATIONS:]
         self.time = int(times[-1])
         return times

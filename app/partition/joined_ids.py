@@ -58,7 +58,8 @@ class JoinedIds(NamedTuple):
 
     def reserve(self, n: int, most: int) -> "JoinedIds":
         """One (this, or a larger copy) with room for n more, where there are at most `most`, or as many as now."""
-        wanted = min(len(self) + n, max(most, len(self)))
+        known = len(self)
+        wanted = min(known + n, max(most, known))
         if wanted <= len(self.ring):
             return self
         larger = JoinedIds.empty(self.key, int(self.at[FIRST]), max(wanted, 2 * len(self.ring)))

@@ -453,13 +453,11 @@ class PartitionLearner(RestorableState):
             return {role: EMPTY for role in self.rules if role != FEATURES}
         found = {}
         for role in self.rules:
-            if role in release.before:
-                nexts = release.pieces[role].after()
-                after = np.empty(len(nexts) + 1, np.int64)
-                after[0], after[1:] = self.places[role], nexts
-                found[role] = after.take(release.before[role])
+            place, piece = self.places[role], release.piece(role)
+            if role in release.before and len(piece.offsets):
+                found[role] = np.concatenate(((place,), piece.after())).take(release.before[role])
             elif role != FEATURES:
-                found[role] = np.full(len(release.pieces[FEATURES].offsets), self.places[role])
+                found[role] = np.full(len(release.pieces[FEATURES].offsets), place)
         return found
 
     def _take(self, role: str, piece: Piece) -> None:

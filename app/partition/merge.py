@@ -167,7 +167,7 @@ class Buffer:
             raw = self._unpack(raw)
         offsets = np.asarray(raw.offsets, dtype=np.int64)
         nexts = next_places(offsets, self.bits) if self.bits else EMPTY
-        skipped = int(offsets.searchsorted(self.next_offset))
+        skipped = int(offsets.searchsorted(self.next_offset)) if len(offsets) and offsets[0] < self.next_offset else 0
         if below is not None:
             n = max(skipped, int(offsets.searchsorted(below)))
             offsets, nexts, raw = offsets[:n], nexts[:n], raw.part(0, n)
@@ -198,7 +198,7 @@ class Buffer:
         times, n = orders(stamps, self.last_time)
         if n:
             self.last_time = int(times[n - 1])
-        self._uncertain = stamps[n:].copy()
+        self._uncertain = stamps[n:].copy() if n < len(stamps) else EMPTY
         return times
 
     @property
@@ -430,6 +430,8 @@ class Merge:
 
         def earlier(role: str, than: str, time: int) -> int:
             """How many records of a log come before one of another log with this time."""
+            if not len(times[role]):
+                return 0
             first = self._timed.index(role) < self._timed.index(than)
             return int(times[role].searchsorted(time, side="right" if first else "left"))
 

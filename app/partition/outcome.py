@@ -249,6 +249,8 @@ def by_topic(letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
 
 
 def dead_letters(rejected: list[Rejected], piece: Piece) -> list[DeadLetter]:
+    if not rejected:
+        return []
     raw, at = piece.raw, [one.position for one in rejected]
     return [
         DeadLetter(

@@ -71,6 +71,9 @@ class Layout:
         self._root = _Node("Record", leaves)
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(self._root.type).decode
         self.empty = self._root.empty
+        self._getters: dict[
+            Path, Callable[[Any], Any]
+        ] = {}  # by which fields are taken from the last object on the way
 
     def decoder(self, path: Path) -> tuple[Callable[[bytes], Any], Any]:
         """Decodes the object at `path` alone, and an empty one."""
@@ -98,8 +101,12 @@ class Layout:
 
     def column(self, records: list[Any], path: Path) -> list[Any]:
         """The field at `path` of each record, None where it is missing."""
-        parents, _ = self.objects(records, path[:-1])
-        return list(map(attrgetter(self.attribute(path)), parents))
+        if len(path) > 1:
+            records, _ = self.objects(records, path[:-1])
+        getter = self._getters.get(path)
+        if getter is None:
+            getter = self._getters[path] = attrgetter(self.attribute(path))
+        return list(map(getter, records))
 
     def attribute(self, path: Path) -> str:
         """The attribute of the last object on `path` that holds its last name."""
