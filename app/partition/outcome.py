@@ -1,6 +1,7 @@
 """What a learner gives: the outcome of a step, with its dead letters, and figures on how it is doing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,46 +156,46 @@ class Figures(NamedTuple):
     learned_offset: int = 0
 
 
-def _all_headers(outcomes: list[Outcome]) -> list[Headers] | None:
-    """Of consecutive outcomes; an outcome without records has none, whatever the others have."""
-    return [one for o in outcomes for one in o.headers or ()] if any(o.headers for o in outcomes) else None
-
-
-def _all_said(parts: list[Floats]) -> Floats | None:
-    """Of consecutive outcomes, in the room that the last one has for classes."""
-    width = max((part.shape[1] for part in parts), default=0)
-    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]) if parts else None
-
-
-def _all_reasons(parts: list[Floats]) -> Floats | None:
-    """Of consecutive outcomes; a command may have changed how many are told."""
-    most = max((part.shape[1] for part in parts), default=0)
-    wide = [np.pad(part, ((0, 0), (0, most - part.shape[1]), (0, 0)), constant_values=np.nan) for part in parts]
-    return np.concatenate(wide) if wide else None
+def stacked(parts: Sequence[Floats], nothing: float = 0.0) -> Floats:
+    """Consecutive rows as one array, in the room that the widest have. nothing : what is there of others beyond theirs;
+    an outcome without a model has rows of no columns."""
+    width = max(part.shape[1] for part in parts)
+    found = np.full((sum(map(len, parts)), width, *parts[0].shape[2:]), nothing)
+    start = 0
+    for part in parts:
+        found[start : start + len(part), : part.shape[1]] = part
+        start += len(part)
+    return found
 
 
 def together(outcomes: list[Outcome]) -> Outcome:
     """Consecutive outcomes as one."""
     if len(outcomes) == 1:
         return outcomes[0]
-    width: dict[str, int] = {}
-    for role, p in ((role, p) for outcome in outcomes for role, p in outcome.p.items()):
-        width[role] = max(width.get(role, 0), p.shape[1])
     starts = np.cumsum([0, *(len(outcome.ids) for outcome in outcomes)]).tolist()
     last = max((i for i, o in enumerate(outcomes) if o.ids), default=0)  # that predicts anything
-    wide = [
-        {
-            role: np.pad(o.p[role], ((0, 0), (0, n - o.p[role].shape[1]))) if role in o.p else np.zeros((len(o.ids), n))
-            for role, n in width.items()
-        }
-        for o in outcomes
+    lineups = [
+        one._replace(start=start + one.start) for start, o in zip(starts, outcomes, strict=False) for one in o.lineups
     ]
+    said = [o.said for o in outcomes if o.said is not None]
+    reasons = [o.reasons for o in outcomes if o.reasons is not None]
+
+    def of_roles(field: str, nothing: float) -> dict[str, Floats]:
+        given = [getattr(o, field) for o in outcomes]
+        missing = [np.zeros((len(o.ids), 0)) for o in outcomes]
+        return {
+            role: stacked([one.get(role, none) for one, none in zip(given, missing, strict=True)], nothing)
+            for role in dict.fromkeys(chain.from_iterable(given))
+        }
+
     return Outcome(
         ids=[id_ for o in outcomes for id_ in o.ids],
         keys=[key for o in outcomes for key in o.keys],
         offsets=np.concatenate([o.offsets for o in outcomes]),
-        next_offsets=_joined([o.next_offsets for o in outcomes], np.concatenate),
-        p={role: np.concatenate([p[role] for p in wide]) for role in width},
+        next_offsets={
+            role: np.concatenate([o.next_offsets[role] for o in outcomes]) for role in outcomes[0].next_offsets
+        },
+        p=of_roles("p", 0.0),
         waited=np.concatenate([o.waited for o in outcomes]),
         feature_times=np.concatenate([o.feature_times for o in outcomes]),
         n_labels=sum(o.n_labels for o in outcomes),
@@ -206,34 +207,15 @@ def together(outcomes: list[Outcome]) -> Outcome:
         kernel_seconds=sum(o.kernel_seconds for o in outcomes),
         drifts=[drift for o in outcomes for drift in o.drifts],
         n_settled=sum(len(o.drifts) for o in outcomes[:last]) + outcomes[last].n_settled,
-        headers=_all_headers(outcomes),
+        headers=[one for o in outcomes for one in o.headers or ()] if any(o.headers for o in outcomes) else None,
         ignored=[reason for o in outcomes for reason in o.ignored],
-        lineups=_distinct(
-            [
-                one._replace(start=start + one.start)
-                for start, o in zip(starts, outcomes, strict=False)
-                for one in o.lineups
-            ]
-        ),
+        lineups=[one for i, one in enumerate(lineups) if i == 0 or one[1:] != lineups[i - 1][1:]],
         events=[event for o in outcomes for event in o.events],
-        said=_all_said([o.said for o in outcomes if o.said is not None]),
-        reasons=_all_reasons([o.reasons for o in outcomes if o.reasons is not None]),
+        said=stacked(said) if said else None,
+        reasons=stacked(reasons, np.nan) if reasons else None,
         joint=[one for o in outcomes for one in o.joint],
-        decided={
-            role: np.concatenate([o.decided.get(role, np.full((len(o.ids), 1), np.nan)) for o in outcomes])
-            for role in dict.fromkeys(role for o in outcomes for role in o.decided)
-        },
+        decided=of_roles("decided", np.nan),
     )
-
-
-def _distinct(lineups: list[Lineup]) -> list[Lineup]:
-    """Those that are not the same as the one before."""
-    return [one for i, one in enumerate(lineups) if i == 0 or one[1:] != lineups[i - 1][1:]]
-
-
-def _joined(parts: Sequence[Mapping[str, Any]], join: Callable[[list[Any]], Any]) -> dict[str, Any]:
-    """One mapping of several with the same keys. join : makes one value of several."""
-    return {key: join([part[key] for part in parts]) for key in parts[0]}
 
 
 def _own(value: Any, place: int) -> bytes | None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.deciding import DECIDED, Stakes
 from riparian.app.partition.merge import Piece
-from riparian.app.partition.outcome import DeadLetter, Joint
+from riparian.app.partition.outcome import DeadLetter, Joint, stacked
 from riparian.app.partition.pending import PendingStore, renamed
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
@@ -463,11 +463,7 @@ def _together(joined: Sequence[Joint]) -> Joint:
             column[:] = np.array([*(float(number[canonical(value)]) for value in listed), np.nan])[
                 _places(column, len(listed))
             ]
-    widths = {name: max(one.out[name].shape[1] for one in joined) for name in first.out}
-    out = {
-        name: np.concatenate([np.pad(one.out[name], ((0, 0), (0, n - one.out[name].shape[1]))) for one in joined])
-        for name, n in widths.items()
-    }
+    out = {name: stacked([one.out[name] for one in joined]) for name in first.out}
     return Joint(first.first, x, y, np.concatenate([one.at for one in joined]), values, classes, out, first.terms)
 
 

@@ -40,7 +40,7 @@ def opinions(
         return repeat(nothing), repeat(unasked if shares is None else nothing)
     y = list(map(values.__getitem__, named(out, decided).tolist()))
     p = repeat(unasked) if shares is None else shares(out)
-    unknown = (out.max(axis=1) <= 0.0).nonzero()[0].tolist()
+    unknown = (np.maximum.reduce(out, axis=1) <= 0.0).nonzero()[0].tolist()
     if unknown:
         for i in unknown:
             y[i] = nothing
