@@ -342,6 +342,7 @@ class PartitionLearner(RestorableState):
         )
         started = time.perf_counter()
         program, said, findings = joined.program, dict[Role, Floats](), list[Finding]()
+        learns = len(joined.waited) > 0
         joint: Joint | None = None
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
         if self.sharing is not None:
@@ -354,13 +355,14 @@ class PartitionLearner(RestorableState):
                 findings += role.run(weighted, draws)
                 role.calibrate(program)
                 role.decide(program)
-                role.score(program)
+                if learns:
+                    role.score(program)
                 role.estimate(program)
         for role in self.roles.values():
             said[role] = role.predictions.take(joined.predicted, axis=0)
         named = {role: role.named[joined.predicted, :1] for role in self.roles.values() if role.decision is not None}
         shared = self.sharing is not None
-        decisions = [] if shared else self.comparing.score(program, self.pending.counts["joined"])
+        decisions = [] if shared or not learns else self.comparing.score(program, self.pending.counts["joined"])
         led = [(one.place + 1, one.role) for one in decisions if one.promoted]
         if self.sharing is None:
             self.intervals.run(scored, [(0, self.roles[CHAMPION]), *led])
