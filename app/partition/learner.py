@@ -439,10 +439,13 @@ class PartitionLearner(RestorableState):
     def _run_intervals(self, scored: Program) -> None:
         """A label is held against who was the champion at the last prediction before it: of a promotion in the log of
         all partitions only the next prediction records that it was before it."""
+        champion = self.roles[CHAMPION]
+        if self.spoke is None:
+            self.intervals.run(scored, [(0, champion)])
+            return
         predicted = np.flatnonzero(scored.op == PREDICT)
         first = int(predicted[0]) if len(predicted) else len(scored.op)
-        champion = self.roles[CHAMPION]
-        self.intervals.run(scored, [(0, self.spoke or champion), (first, champion)])
+        self.intervals.run(scored, [(0, self.spoke), (first, champion)])
         if len(predicted):
             self.spoke = None
 
