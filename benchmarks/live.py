@@ -45,6 +45,7 @@ FLOORS = {"echo": "echo", "loop": "learn"}
 BEFORE = "-before"  # behind the name of a contestant of the other checkout
 TICK_SECONDS = 0.02
 SAMPLE_SECONDS = 0.1
+START_SECONDS = 300.0  # that a worker may take where kernels have to be compiled
 
 
 def start(name: str, broker: str, folder: Path, topics: list[str], partitions: int, beside: Path | None) -> Child:
@@ -70,7 +71,7 @@ def measure(
     client = Client(broker, *topics, partitions=partitions, tick=TICK_SECONDS)
     with start(name, broker, folder, topics, partitions, beside) as process:
         if isinstance(process, Worker):
-            process.wait_for_partitions(partitions)
+            process.wait_for_partitions(partitions, START_SECONDS)
         with Sampler(process.pid, SAMPLE_SECONDS) as sampler:
             found = asyncio.run(client.run(rate, seconds))
             time.sleep(2 * SAMPLE_SECONDS)
