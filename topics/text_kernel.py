@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from riparian.models.kernel import kernel
 from riparian.topics.slices import Texts
 
-FEW = 8  # texts that are compared one after the other; more are found by their hash
 MOST = 4096  # texts for which a table is made each time
 
 
@@ -24,52 +23,13 @@ def codes(texts: Texts, known: Sequence[str]) -> NDArray[np.float64] | None:
     ends = np.cumsum([len(text) for text in table], dtype=np.int64)
     found = np.empty(len(texts))
     data, names = np.frombuffer(texts.data, np.uint8), np.frombuffer(b"".join(table) + b"\0", np.uint8)
-    slots = np.zeros(0 if len(known) <= FEW else 1 << (2 * len(known)).bit_length(), np.int64)
-    if len(slots):
-        complete = find(data, texts.starts, texts.stops, names, ends, slots, found)
-    else:
-        complete = look_up(data, texts.starts, texts.stops, names, ends, found)
-    if not complete:
-        return None
-    return found
+    slots = np.zeros(1 << (2 * len(known)).bit_length(), np.int64)
+    return found if find(data, texts.starts, texts.stops, names, ends, slots, found) else None
 
 
 def warm_up() -> None:
     """Compile the kernel, or load it from the cache."""
     codes(Texts(b"a", np.zeros(1, np.int64), np.ones(1, np.int64)), ["a"])
-    texts = [f"{i}" for i in range(FEW + 1)]
-    edges = np.cumsum([0, *map(len, texts)])
-    codes(Texts("".join(texts).encode(), edges[:-1], edges[1:]), texts)
-
-
-@kernel
-def look_up(data: Any, starts: Any, stops: Any, names: Any, ends: Any, found: Any) -> Any:
-    """Write the number of the name that each text is; False where one is none.
-
-    data, starts, stops : of the texts. names, ends : those that are known, and where each ends. found : (n,) float64
-    """
-    last = np.uint64(0)
-    for i in range(len(starts)):
-        start, length = np.uint64(starts[i]), stops[i] - starts[i]
-        k = last  # texts often come again
-        met = False
-        for _ in range(len(ends)):
-            begin = np.uint64(ends[k - np.uint64(1)]) if k > 0 else np.uint64(0)
-            if np.int64(ends[k]) - np.int64(begin) == length:
-                j = np.uint64(0)
-                while j < np.uint64(length) and data[start + j] == names[begin + j]:
-                    j += np.uint64(1)
-                if j == np.uint64(length):
-                    met = True
-                    break
-            k += np.uint64(1)
-            if k == np.uint64(len(ends)):
-                k = np.uint64(0)
-        if not met:
-            return False
-        last = k
-        found[i] = np.float64(k)
-    return True
 
 
 @kernel(inline=True)
@@ -83,7 +43,11 @@ def _hash(data, start, length):  # type: ignore[no-untyped-def]
 
 @kernel
 def find(data: Any, starts: Any, stops: Any, names: Any, ends: Any, slots: Any, found: Any) -> Any:
-    """As `look_up`, by a hash table. slots : zeros, a power of two of them, at least twice the names."""
+    """Write the number of the name that each text is, by a hash table; False where one is none.
+
+    data, starts, stops : of the texts. names, ends : those that are known, and where each ends. slots : zeros, a power
+    of two of them, at least twice the names. found : (n,) float64
+    """
     mask, begin = np.uint64(len(slots) - 1), np.uint64(0)
     for k in range(len(ends)):
         at = _hash(names, begin, np.uint64(ends[k]) - begin) & mask

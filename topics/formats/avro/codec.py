@@ -13,7 +13,7 @@ from riparian.topics.formats.avro.predictions import PredictionReader, Predictio
 from riparian.topics.formats.avro.reader import READING, problems, reader, why
 from riparian.topics.formats.avro.types import parse
 from riparian.topics.formats.common.blocks import Blocks, Shape
-from riparian.topics.formats.common.registered import Encode, RegisteredCodec, Writer, prediction_of
+from riparian.topics.formats.common.registered import Encode, RegisteredCodec, prediction_of
 from riparian.topics.formats.common.tuples import FeatureReader, LabelReader, Parsed, Way
 from riparian.topics.headers import inside
 from riparian.topics.records import Mapping
@@ -42,13 +42,6 @@ class AvroCodec(RegisteredCodec):
     def warm_up(self) -> None:
         for one in self._readers:
             one.warm_up()
-
-    def writer(self, labels_inside: bool = False) -> "AvroWriter":
-        return AvroWriter(self.mapping, self._schemas, labels_inside)
-
-
-class AvroWriter(Writer):
-    """Feature and label records as Avro, for replays."""
 
     def encoder(self, schema: Schema, kind: str) -> Encode:
         from fastavro import parse_schema, schemaless_writer

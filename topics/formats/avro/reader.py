@@ -77,8 +77,6 @@ def problems(shape: Shape, schema: Type, name: str) -> list[Problem]:
 
 def why(error: Exception) -> tuple[str, str]:
     """Reason and detail of a record that a reader has refused by an error."""
-    if isinstance(error, RefusedError):
-        return error.args  # type: ignore[return-value]
     if isinstance(error, UnicodeDecodeError):
         return r.NOT_UTF8, "bytes that are not text"
     if isinstance(error, TooDeepError | RecursionError):
@@ -89,7 +87,7 @@ def why(error: Exception) -> tuple[str, str]:
 
 
 # IndexError and struct.error: the bytes end before the record does.
-READING = (RefusedError, MalformedError, TooDeepError, RecursionError, UnicodeDecodeError, IndexError, struct_error)
+READING = (MalformedError, TooDeepError, RecursionError, UnicodeDecodeError, IndexError, struct_error)
 
 
 class _Node:

@@ -7,13 +7,13 @@ in proportion to bytes. Types may contain themselves; how deep a record goes is 
 such bounds, and looks at what nobody maps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any
 
 from riparian.topics.formats.common.json_text import MAX_DEPTH
 from riparian.topics.formats.common.schema_text import check, content
-from riparian.topics.formats.common.slots import MOST_NAMES
+from riparian.topics.formats.common.slots import names_in
 from riparian.topics.formats.common.varints import MalformedError, long
 from riparian.topics.schemas import AVRO, Schema, UnusableError
 from riparian.topics.times import UNITS, is_no_moment
@@ -216,15 +216,14 @@ class Type:
 
     def names(self) -> list[str]:
         """Names of fields, some levels deep."""
-        names, left = list[str](), [(self, 0)]
-        while left and len(names) < MOST_NAMES:
-            schema, depth = left.pop()
-            if depth < 6:
-                names += [name for name, _ in schema.fields[: MOST_NAMES - len(names)]]
-                left += [(inner, depth + 1) for _, inner in schema.fields]
-                left += [(inner, depth + 1) for inner in schema.branches]
-                left += [(schema.item, depth + 1)] if schema.kind in (ARRAY, MAP) else []
-        return names
+        return names_in(self, lambda one: ((name for name, _ in one.fields), one.inner()))
+
+    def inner(self) -> Iterator["Type"]:
+        """The types in it."""
+        yield from (inner for _, inner in self.fields)
+        yield from self.branches
+        if self.kind in (ARRAY, MAP):
+            yield self.item
 
 
 def parse(schema: Schema) -> Type:

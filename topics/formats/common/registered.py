@@ -68,16 +68,22 @@ class RegisteredCodec(ColumnDecoder):
         reader = cast(SchemaReader, self._labels if kind == "labels" else self._features)
         return reader.problems(schema, name)
 
+    def encoder(self, schema: Schema, kind: str) -> Encode:
+        """What makes a record of this kind of its JSON."""
+        return lambda value: value
+
     def writer(self, labels_inside: bool = False) -> "Writer":
-        return Writer(self.mapping, self._schemas, labels_inside)
+        return Writer(self.mapping, self._schemas, labels_inside, self.encoder)
 
 
 class Writer:
     """Feature and label records by the schemas of `schemas.written`, for replays: see `topics.codecs.RecordWriter`."""
 
-    def __init__(self, mapping: Mapping, schemas: Schemas, labels_inside: bool) -> None:
+    def __init__(
+        self, mapping: Mapping, schemas: Schemas, labels_inside: bool, encoder: Callable[[Schema, str], Encode]
+    ) -> None:
         self._plain = Renderer(inside(mapping), labels_inside)
-        self._schemas = schemas
+        self._schemas, self._encoder = schemas, encoder
 
     def features(self, rows: Rows, times: Sequence[int]) -> list[bytes]:
         return self._write("features", self._plain.features(rows, times))
@@ -85,13 +91,9 @@ class Writer:
     def labels(self, ids: Sequence[str], y: Sequence[str], times: Sequence[int]) -> list[bytes]:
         return self._write("labels", self._plain.labels(ids, y, times))
 
-    def encoder(self, schema: Schema, kind: str) -> Encode:
-        """What makes a record of this kind of its JSON."""
-        return lambda value: value
-
     def _write(self, kind: str, plain: list[bytes]) -> list[bytes]:
         before, schema = written_by(self._schemas, kind)
-        encode, made = self.encoder(schema, kind), []
+        encode, made = self._encoder(schema, kind), []
         for value in plain:
             try:
                 made.append(before + encode(value))

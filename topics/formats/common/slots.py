@@ -1,8 +1,9 @@
 """What a stream maps of records that have schemas: a slot for each field, and where a schema does not fit."""
 
 import difflib
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
 from riparian.topics import records as r
 from riparian.topics.envelopes import DEBEZIUM, OP, ROW
@@ -107,6 +108,18 @@ def hint(name: str, names: Sequence[str]) -> str:
     likely = [one for one in names[:MOST_NAMES] if len(one) <= _MOST_NAME]
     close = difflib.get_close_matches(name, likely, n=1) if len(name) <= _MOST_NAME else []
     return f'did you mean "{close[0]}"?' if close else ""
+
+
+def names_in(top: Any, of: Callable[[Any], tuple[Iterable[str], Iterable[Any]]]) -> list[str]:
+    """Names of the fields of a type, some levels deep. of : a type -> names of its fields, and the types in it."""
+    names, left = list[str](), [(top, 0)]
+    while left and len(names) < MOST_NAMES:
+        one, depth = left.pop()
+        if depth < 6:
+            fields, inner = of(one)
+            names += islice(fields, MOST_NAMES - len(names))
+            left += [(each, depth + 1) for each in inner]
+    return names
 
 
 def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence[str]]) -> list[Problem]:

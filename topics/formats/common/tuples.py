@@ -18,7 +18,7 @@ from riparian.topics.columns import Bad, no_record
 from riparian.topics.envelopes import DEBEZIUM, OP, ROW, Ignored, judged
 from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Records, Shape
 from riparian.topics.formats.common.framing import ID_BYTES, head_of, inline, no_head
-from riparian.topics.formats.common.slots import Problem, of_envelope, of_features, of_labels
+from riparian.topics.formats.common.slots import Problem, RefusedError, of_envelope, of_features, of_labels
 from riparian.topics.records import Feature, Floats, Mapping, RawBatch
 from riparian.topics.schemas import Key, Schema, Schemas, UnusableError
 
@@ -33,8 +33,8 @@ class Way(NamedTuple):
 
     parse : a schema -> what the others want of it; UnusableError where it is none. reader : a shape and a schema ->
     what reads the records of this schema. problems : a shape, a schema and its name -> where it does not fit. errors :
-    what a reader may raise. why : one of these -> reason and detail. blocks : a shape without instances, and what gives
-    what `parse` gave -> what reads blocks.
+    what a reader may raise besides RefusedError. why : one of these -> reason and detail. blocks : a shape without
+    instances, and what gives what `parse` gave -> what reads blocks.
     """
 
     parse: Callable[[Schema], Any]
@@ -63,7 +63,8 @@ class _Reader(ColumnReader):
         blocks = None if way.blocks is None or shape.instances else partial(way.blocks, shape, self._usable)
         super().__init__(mapping, features, shape, blocks, shape, shape.instances)
         self._schemas, self._way, self._envelope = schemas, way, envelope
-        self._unusual: tuple[type[Exception], ...] = (TypeError, KeyError, *way.errors)
+        self._refusals: tuple[type[Exception], ...] = (RefusedError, *way.errors)
+        self._unusual: tuple[type[Exception], ...] = (TypeError, KeyError, *self._refusals)
 
     def _usable(self, key: Key) -> Any:
         return None if isinstance(self._reader(key), str) else self._parsed(key)
@@ -129,9 +130,9 @@ class _Reader(ColumnReader):
             else:
                 try:
                     return read(value, found.start)
-                except self._way.errors as error:
-                    reason, detail = self._way.why(error)
-                    bad[i] = reason, f"{detail} (schema {found.key})"
+                except self._refusals as error:
+                    refusal = error.args if isinstance(error, RefusedError) else self._way.why(error)
+                    bad[i] = refusal[0], f"{refusal[1]} (schema {found.key})"
         return self.shape.empty
 
     def _reader(self, key: Key) -> Read | str:

@@ -11,13 +11,13 @@ from functools import cache
 from typing import Any, cast
 
 from riparian.topics import records as r
-from riparian.topics.columns import Bad, FeatureReader, no_record
+from riparian.topics.columns import Bad, FeatureReader, Reader, no_record
 from riparian.topics.formats.common.framing import ID_BYTES, body_of, head_of, inline, no_head
 from riparian.topics.formats.common.registered import FURTHER, Predictions, RegisteredCodec, prediction_of, written_by
 from riparian.topics.formats.common.slots import Problem, Slot, of_features, of_labels
 from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.formats.json_schema.types import JsonSchema
-from riparian.topics.headers import Wanted, inside
+from riparian.topics.headers import inside
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Mapping, Place, RawBatch
 from riparian.topics.schemas import JSON, Key, NotToldError, Schema, Schemas
@@ -69,9 +69,6 @@ def _schema(properties: dict[str, Any]) -> Schema:
     return Schema(JSON, json.dumps(content))
 
 
-_OF_FEATURES = ("missing", "numbers", "feature")
-
-
 class _Reader:
     """The reader of plain JSON, behind the ids of schemas."""
 
@@ -81,9 +78,10 @@ class _Reader:
         self._plain, self._schemas = plain, schemas
         self._slots = slots, instances
         self.max_bytes: int = plain.max_bytes
-        self.column = plain.column
-        # Of features:
-        self.missing, self.numbers, self.feature = (getattr(plain, name, None) for name in _OF_FEATURES)
+
+    def __getattr__(self, name: str) -> Any:
+        """How columns are made."""
+        return getattr(self._plain, name)
 
     def decode(self, batch: RawBatch, bad: Bad) -> list[Any]:
         values: list[Any] = inline(batch.values, batch.headers)
@@ -145,13 +143,10 @@ class JsonSchemaCodec(RegisteredCodec):
         features, labels = self._plain.readers
         values = inside(mapping)
         one, other = _Reader(features, schemas, *of_features(values)), _Reader(labels, schemas, of_labels(values))
-        super().__init__(mapping, schemas, cast(FeatureReader, one), other)
+        super().__init__(mapping, schemas, cast(FeatureReader, one), cast(Reader, other))
         self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
-        self.encode_predictions = self._encode_predictions
-        self.headers = Wanted(True, True)  # the schema may be named there
-        self._schemas = schemas
 
-    def _encode_predictions(self, columns: PredictionColumns) -> list[bytes]:
+    def encode_predictions(self, columns: PredictionColumns) -> list[bytes]:
         before = written_by(self._schemas, "predictions")[0]
         return [before + value for value in self._plain.encode_predictions(columns)]
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.schema_text import check, content
-from riparian.topics.formats.common.slots import MOST_NAMES, Problem, Slot, problem
+from riparian.topics.formats.common.slots import MOST_NAMES, Problem, Slot, names_in, problem
 from riparian.topics.paths import Index
 from riparian.topics.schemas import JSON, Schema, UnusableError
 
@@ -191,20 +191,14 @@ class JsonSchema:
 
     def _names(self, tops: list[_Way]) -> list[str]:
         """Names of fields of the schema, some levels deep."""
-        names, left = list[str](), [(tops, 0)]
-        while left and len(names) < MOST_NAMES:
-            ways, depth = left.pop()
-            if depth < 6:
-                parts = chain.from_iterable(ways)
-                all_ = (n for part in parts if isinstance(part.content.get("properties"), dict)
-                        for n in part.content["properties"])  # fmt: skip
-                here = list(islice(all_, MOST_NAMES - len(names)))
-                names += here
-                left += [(self._below(ways, name), depth + 1) for name in dict.fromkeys(here)]
-                left += (
-                    [(self._below(ways, Index("[0]")), depth + 1)] if "array" in set().union(*map(_kinds, ways)) else []
-                )
-        return names
+
+        def fields_of(ways: list[_Way]) -> tuple[list[str], list[list[_Way]]]:
+            declared = (part.content.get("properties") for way in ways for part in way)
+            names = list(islice(chain.from_iterable(one for one in declared if isinstance(one, dict)), MOST_NAMES))
+            items = [Index("[0]")] if "array" in set().union(*map(_kinds, ways)) else []
+            return names, [self._below(ways, name) for name in (*dict.fromkeys(names), *items)]
+
+        return names_in(tops, fields_of)
 
 
 def _parsed(text: str) -> Any:

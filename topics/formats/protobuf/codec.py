@@ -11,7 +11,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from riparian.topics.formats.common.registered import Encode, RegisteredCodec, Writer, prediction_of
+from riparian.topics.formats.common.registered import Encode, RegisteredCodec, prediction_of
 from riparian.topics.formats.common.tuples import FeatureReader, LabelReader, Way
 from riparian.topics.formats.protobuf.predictions import PredictionReader, PredictionWriter, schemas_of
 from riparian.topics.formats.protobuf.reader import ERRORS, TIMESTAMP, problems, reader, why
@@ -40,13 +40,6 @@ class ProtobufCodec(RegisteredCodec):
         self.encode_predictions = PredictionWriter(schemas).write
         predictions = PredictionReader(mapping.further)
         self.read_place, self.read_prediction = predictions.place, predictions.read
-
-    def writer(self, labels_inside: bool = False) -> "ProtobufWriter":
-        return ProtobufWriter(self.mapping, self._schemas, labels_inside)
-
-
-class ProtobufWriter(Writer):
-    """Feature and label records as Protobuf, for replays."""
 
     def encoder(self, schema: Schema, kind: str) -> Encode:
         messages = Messages(schema)

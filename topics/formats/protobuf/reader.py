@@ -8,6 +8,7 @@ Any other field that is not there is missing.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -20,7 +21,6 @@ from riparian.topics.formats.common.slots import (
     BAG,
     FLAG,
     ID,
-    MOST_NAMES,
     NO_FEATURES,
     NUMBER,
     OBJECT,
@@ -31,6 +31,7 @@ from riparian.topics.formats.common.slots import (
     RefusedError,
     Slot,
     lacks_all,
+    names_in,
     problem,
 )
 from riparian.topics.formats.common.tuples import Read
@@ -61,7 +62,7 @@ _FITTING = {
 _has = timestamp_pb2.Timestamp.HasField  # of any message: one of its fields may have the name of a method
 _FIRST: tuple[int, ...] = (0,)  # the first message of a schema
 MOST_READERS = 1000  # of the messages of one schema, that are kept
-ERRORS = (RefusedError, MalformedError, DecodeError, IndexError)
+ERRORS = (MalformedError, DecodeError, IndexError)
 
 Out = list[Any]
 Take = Callable[[Any, Out], None]  # from a message, or a value, into the slots of a record
@@ -238,9 +239,9 @@ class _Maker:
         self.fits[i].add("")
         convert: Callable[[Any], Any] | None = None
         if kind == _REAL and slot.kind != NUMBER:
-            convert = _Finite(slot).checked
+            convert = partial(_finite, slot)
         elif kind == _TEXT:
-            convert = _Text(slot).checked
+            convert = partial(_checked_text, slot)
         elif kind == _ENUM:
             names = {one.number: one.name for one in reversed(field.enum_type.values)}  # the first of those alike
             convert = lambda number: names.get(number, number)  # noqa: E731
@@ -268,19 +269,16 @@ class _Maker:
 
     def _names(self) -> list[str]:
         """Names of fields, some levels deep."""
-        names, left = list[str](), [(self.message, 0)]
-        while left and len(names) < MOST_NAMES:
-            message, depth = left.pop()
-            names += [field.name for field in message.fields[: MOST_NAMES - len(names)]]
-            if depth < 6:
-                left += [(field.message_type, depth + 1) for field in message.fields if field.message_type is not None]
-        return names
+
+        def fields_of(message: Descriptor) -> Any:
+            below = (field.message_type for field in message.fields)
+            return (field.name for field in message.fields), (one for one in below if one is not None)
+
+        return names_in(self.message, fields_of)
 
 
 def why(error: Exception) -> tuple[str, str]:
     """Reason and detail of a record that a reader has refused by an error."""
-    if isinstance(error, RefusedError):
-        return error.args  # type: ignore[return-value]
     if isinstance(error, IndexError):
         return r.MALFORMED, "the bytes end before the message"
     said = str(error)
@@ -355,30 +353,20 @@ def _of_place(at: int, put: Take) -> Take:
     return take
 
 
-class _Finite:
+def _finite(slot: Slot, value: float) -> float | None:
     """NaN is a missing value; float64 has to hold the others."""
-
-    def __init__(self, slot: Slot) -> None:
-        self._detail = f"{dotted(slot.path)}: a number that is not finite"
-
-    def checked(self, value: float) -> float | None:
-        if value - value == 0:
-            return value
-        if math.isnan(value):
-            return None
-        raise RefusedError(r.NOT_FINITE, self._detail)
-
-
-class _Text:
-    """What proto2 does not check."""
-
-    def __init__(self, slot: Slot) -> None:
-        self._detail = f"{dotted(slot.path)}: bytes that are not text"
-
-    def checked(self, value: Any) -> str:
-        if type(value) is not str:
-            raise RefusedError(r.NOT_UTF8, self._detail)
+    if value - value == 0:
         return value
+    if math.isnan(value):
+        return None
+    raise RefusedError(r.NOT_FINITE, f"{dotted(slot.path)}: a number that is not finite")
+
+
+def _checked_text(slot: Slot, value: Any) -> str:
+    """What proto2 does not check."""
+    if type(value) is not str:
+        raise RefusedError(r.NOT_UTF8, f"{dotted(slot.path)}: bytes that are not text")
+    return value
 
 
 def _milliseconds(value: Any) -> float:
