@@ -300,7 +300,7 @@ class Avro(RecordTarget):
             told.known[number] = Schema(AVRO, "{")
         codecs = [AvroCodec(spec.mapping(), told) for _ in range(2)]
         for few, codec in zip((1, 1 << 60), codecs, strict=True):
-            for reader in codec._readers:
+            for reader in codec._readers.values():
                 reader.few = few
         known = [(spec.vocabularies(), spec.class_vocabulary()) for _ in codecs]
         for part in (records[: len(records) // 3], records[len(records) // 3 :]):

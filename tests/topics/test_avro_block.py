@@ -39,7 +39,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block | None]:
 
 def twin(codec: AvroCodec) -> AvroCodec:
     """The codec without its kernel."""
-    for reader in codec._readers:
+    for reader in codec._readers.values():
         reader.few = 1 << 60
     return codec
 

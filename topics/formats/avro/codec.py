@@ -13,9 +13,8 @@ from riparian.topics.formats.avro.predictions import PredictionReader, Predictio
 from riparian.topics.formats.avro.reader import READING, problems, reader, why
 from riparian.topics.formats.avro.types import parse
 from riparian.topics.formats.common.blocks import Blocks, Shape
-from riparian.topics.formats.common.registered import Encode, RegisteredCodec, prediction_of
-from riparian.topics.formats.common.tuples import FeatureReader, LabelReader, Parsed, Way
-from riparian.topics.headers import inside
+from riparian.topics.formats.common.registered import Encode
+from riparian.topics.formats.common.tuples import Parsed, TupleCodec, Way
 from riparian.topics.records import Mapping
 from riparian.topics.schemas import Schema, Schemas
 
@@ -26,22 +25,15 @@ def _blocks(shape: Shape, parsed: Parsed) -> Blocks:
     return BlockReader(shape, parsed)
 
 
-class AvroCodec(RegisteredCodec):
+class AvroCodec(TupleCodec):
     """The codec of Avro: see `topics.codecs.Codec`."""
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
-        values, way = inside(mapping), Way(parse, reader, problems, READING, why, _blocks)
-        features = FeatureReader(values, schemas, way, needs_one=len(values.features) == len(mapping.features))
-        self._readers = features, LabelReader(values, schemas, way)
-        super().__init__(mapping, schemas, *self._readers)
-        self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
+        way = Way(parse, reader, problems, READING, why, _blocks)
+        super().__init__(mapping, schemas, (way, way), schemas_of(mapping.further))
         self.encode_predictions = PredictionWriter(schemas).write
         predictions = PredictionReader(schemas, mapping.further)
         self.read_place, self.read_prediction = predictions.place, predictions.read
-
-    def warm_up(self) -> None:
-        for one in self._readers:
-            one.warm_up()
 
     def encoder(self, schema: Schema, kind: str) -> Encode:
         from fastavro import parse_schema, schemaless_writer

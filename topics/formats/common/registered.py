@@ -8,7 +8,7 @@ from riparian.topics.formats.common.framing import head, inline, named, unknown
 from riparian.topics.formats.common.json_rows import Renderer
 from riparian.topics.formats.common.slots import Problem
 from riparian.topics.headers import Wanted, inside
-from riparian.topics.names import LEARNED, place_field
+from riparian.topics.names import FEATURES, LABELS, LEARNED, place_field
 from riparian.topics.records import Mapping, RawBatch, Rows
 from riparian.topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
 
@@ -20,11 +20,6 @@ FURTHER = {place_field(LEARNED): "Of the next record that all partitions learn, 
 
 # Of predictions as of any stream, with what is said besides, with reasons, too, and with alerts.
 Predictions = tuple[Schema, Schema, Schema, Schema]
-
-
-def prediction_of(mapping: Mapping, schemas: Predictions) -> Schema:
-    """The schema of a stream's predictions. schemas : `schemas_of(mapping.further)` of a format."""
-    return schemas[3 if mapping.says_alerts else 2 if mapping.says_why else 1 if mapping.says_more else 0]
 
 
 def written_by(schemas: Schemas, kind: str) -> tuple[bytes, Schema]:
@@ -44,14 +39,27 @@ class SchemaReader(Reader, Protocol):
     def prepare(self, key: Key) -> None:
         """Make of a known schema what takes long."""
 
+    def warm_up(self) -> None:
+        """Compile what there is to compile, or load it."""
+
 
 class RegisteredCodec(ColumnDecoder):
-    """The half of a format of a registry that is the same for all of them: see `topics.codecs.Codec`."""
+    """The half of a format of a registry that is the same for all of them: see `topics.codecs.Codec`. features and
+    labels are each a SchemaReader, too. predictions : of a stream with the `further` places of the mapping."""
 
-    def __init__(self, mapping: Mapping, schemas: Schemas, features: FeatureReader, labels: Reader) -> None:
+    def __init__(
+        self, mapping: Mapping, schemas: Schemas, features: FeatureReader, labels: Reader, predictions: Predictions
+    ) -> None:
         super().__init__(mapping, features, labels)
         self.headers = Wanted(True, True)  # the schema may be named there
         self._schemas = schemas
+        self._readers = {FEATURES: cast(SchemaReader, features), LABELS: cast(SchemaReader, labels)}
+        level = 3 if mapping.says_alerts else 2 if mapping.says_why else 1 if mapping.says_more else 0
+        self.prediction: Schema | None = predictions[level]
+
+    def warm_up(self) -> None:
+        for reader in self._readers.values():
+            reader.warm_up()
 
     def unknown(self, kind: str, batch: RawBatch) -> dict[Key, list[int]]:
         return unknown(inline(batch.values, batch.headers), self._schemas, self.mapping.max_bytes)
@@ -61,12 +69,11 @@ class RegisteredCodec(ColumnDecoder):
 
     def prepare(self, keys: Collection[Key]) -> None:
         for key in keys:
-            for reader in (self._features, self._labels):
-                cast(SchemaReader, reader).prepare(key)
+            for reader in self._readers.values():
+                reader.prepare(key)
 
     def problems(self, kind: str, schema: Schema, name: str) -> list[Problem]:
-        reader = cast(SchemaReader, self._labels if kind == "labels" else self._features)
-        return reader.problems(schema, name)
+        return self._readers[kind].problems(schema, name)
 
     def encoder(self, schema: Schema, kind: str) -> Encode:
         """What makes a record of this kind of its JSON."""

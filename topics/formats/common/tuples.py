@@ -18,7 +18,9 @@ from riparian.topics.columns import Bad, no_record
 from riparian.topics.envelopes import DEBEZIUM, OP, ROW, Ignored, judged
 from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Records, Shape
 from riparian.topics.formats.common.framing import ID_BYTES, head_of, inline, no_head
+from riparian.topics.formats.common.registered import Predictions, RegisteredCodec
 from riparian.topics.formats.common.slots import Problem, RefusedError, of_envelope, of_features, of_labels
+from riparian.topics.headers import inside
 from riparian.topics.records import Feature, Floats, Mapping, RawBatch
 from riparian.topics.schemas import Key, Schema, Schemas, UnusableError
 
@@ -207,3 +209,12 @@ class FeatureReader(_Reader):
                     if any(v is not None and v - v != 0 and v == v for v in instance[-1]):
                         bad.setdefault(i, (r.NOT_FINITE, _INFINITE))
         return super()._numbered(tuples, bad)
+
+
+class TupleCodec(RegisteredCodec):
+    """The codec of a format that reads records as tuples. ways : how it reads features, and labels."""
+
+    def __init__(self, mapping: Mapping, schemas: Schemas, ways: tuple[Way, Way], predictions: Predictions) -> None:
+        values, (way, other) = inside(mapping), ways
+        features = FeatureReader(values, schemas, way, needs_one=len(values.features) == len(mapping.features))
+        super().__init__(mapping, schemas, features, LabelReader(values, schemas, other), predictions)

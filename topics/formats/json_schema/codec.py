@@ -13,7 +13,7 @@ from typing import Any, cast
 from riparian.topics import records as r
 from riparian.topics.columns import Bad, FeatureReader, Reader, no_record
 from riparian.topics.formats.common.framing import ID_BYTES, body_of, head_of, inline, no_head
-from riparian.topics.formats.common.registered import FURTHER, Predictions, RegisteredCodec, prediction_of, written_by
+from riparian.topics.formats.common.registered import FURTHER, Predictions, RegisteredCodec, written_by
 from riparian.topics.formats.common.slots import Problem, Slot, of_features, of_labels
 from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.formats.json_schema.types import JsonSchema
@@ -143,8 +143,7 @@ class JsonSchemaCodec(RegisteredCodec):
         features, labels = self._plain.readers
         values = inside(mapping)
         one, other = _Reader(features, schemas, *of_features(values)), _Reader(labels, schemas, of_labels(values))
-        super().__init__(mapping, schemas, cast(FeatureReader, one), cast(Reader, other))
-        self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
+        super().__init__(mapping, schemas, cast(FeatureReader, one), cast(Reader, other), schemas_of(mapping.further))
 
     def encode_predictions(self, columns: PredictionColumns) -> list[bytes]:
         before = written_by(self._schemas, "predictions")[0]

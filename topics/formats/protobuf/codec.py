@@ -11,32 +11,24 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from riparian.topics.formats.common.registered import Encode, RegisteredCodec, prediction_of
-from riparian.topics.formats.common.tuples import FeatureReader, LabelReader, Way
+from riparian.topics.formats.common.registered import Encode
+from riparian.topics.formats.common.tuples import TupleCodec, Way
 from riparian.topics.formats.protobuf.predictions import PredictionReader, PredictionWriter, schemas_of
 from riparian.topics.formats.protobuf.reader import ERRORS, TIMESTAMP, problems, reader, why
 from riparian.topics.formats.protobuf.types import Descriptor, Messages, class_of, head_of
-from riparian.topics.headers import inside
 from riparian.topics.names import INPUTS
 from riparian.topics.records import Mapping
 from riparian.topics.schemas import Schema, Schemas
 
 
-class ProtobufCodec(RegisteredCodec):
+class ProtobufCodec(TupleCodec):
     """The codec of Protobuf: see `topics.codecs.Codec`."""
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
-        values = inside(mapping)
         features, labels = (
             Way(Messages, reader, partial(problems, full_name=schemas.names.get(kind)), ERRORS, why) for kind in INPUTS
         )
-        super().__init__(
-            mapping,
-            schemas,
-            FeatureReader(values, schemas, features, needs_one=len(values.features) == len(mapping.features)),
-            LabelReader(values, schemas, labels),
-        )
-        self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
+        super().__init__(mapping, schemas, (features, labels), schemas_of(mapping.further))
         self.encode_predictions = PredictionWriter(schemas).write
         predictions = PredictionReader(mapping.further)
         self.read_place, self.read_prediction = predictions.place, predictions.read
