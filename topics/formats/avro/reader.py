@@ -13,23 +13,9 @@ from typing import Any
 from riparian.topics import records as r
 from riparian.topics.formats.avro import types as a
 from riparian.topics.formats.avro.types import TooDeepError, Type
+from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.blocks import Shape
-from riparian.topics.formats.common.slots import (
-    BAG,
-    FLAG,
-    ID,
-    NO_FEATURES,
-    NUMBER,
-    OBJECT,
-    SCALAR,
-    TARGET,
-    TIME,
-    Problem,
-    RefusedError,
-    Slot,
-    lacks_all,
-    problem,
-)
+from riparian.topics.formats.common.slots import Problem, RefusedError, Slot, lacks_all, problem
 from riparian.topics.formats.common.tuples import Read
 from riparian.topics.formats.common.varints import MalformedError
 from riparian.topics.paths import Index, dotted
@@ -39,12 +25,12 @@ from riparian.topics.vocabulary import UNAVAILABLE
 _WHOLE, _REAL = (a.INT, a.LONG), (a.FLOAT, a.DOUBLE)
 # Types of the numbers and texts that a slot takes as they are.
 _TAKES = {
-    ID: (*_WHOLE, a.STRING),
-    TIME: (*_WHOLE, *_REAL, a.STRING),
-    SCALAR: (*_WHOLE, *_REAL, a.STRING, a.ENUM, a.BOOLEAN),
-    NUMBER: (*_WHOLE, *_REAL),
-    TARGET: (*_WHOLE, *_REAL),
-    FLAG: (a.BOOLEAN,),
+    s.ID: (*_WHOLE, a.STRING),
+    s.TIME: (*_WHOLE, *_REAL, a.STRING),
+    s.SCALAR: (*_WHOLE, *_REAL, a.STRING, a.ENUM, a.BOOLEAN),
+    s.NUMBER: (*_WHOLE, *_REAL),
+    s.TARGET: (*_WHOLE, *_REAL),
+    s.FLAG: (a.BOOLEAN,),
 }
 
 
@@ -56,7 +42,7 @@ def reader(shape: Shape, schema: Type) -> Read:
         if others:
             kind = schema.branches[schema.branch(v, p)[0]] if schema.kind == a.UNION else schema
             if kind in others:
-                raise RefusedError(r.UNUSABLE_SCHEMA, NO_FEATURES.format(kind.name[:100]))
+                raise RefusedError(r.UNUSABLE_SCHEMA, s.NO_FEATURES.format(kind.name[:100]))
         return made.read(schema, v, p, True)[0]
 
     return read
@@ -187,7 +173,7 @@ class _Reader:
 
     def _of_object(self, schema: Type, node: _Node) -> tuple[list[int], list[int]]:
         """Slots that want an object, and those that want something else."""
-        objects = [i for i in node.here if self._shape.slots[i].kind == OBJECT]
+        objects = [i for i in node.here if self._shape.slots[i].kind == s.OBJECT]
         others = [i for i in node.here if i not in objects]
         if schema.kind == a.MAP:
             others += [i for below in node.places.values() for i in below.slots()]
@@ -198,22 +184,22 @@ class _Reader:
         if len(node.here) != 1 or node.names or node.places:
             return False
         kind, slot = schema.kind, self._shape.slots[node.here[0]].kind
-        if slot == BAG:
+        if slot == s.BAG:
             return kind == a.ARRAY and not schema.item.empty
-        if slot == TIME and schema.no_moment:
+        if slot == s.TIME and schema.no_moment:
             return False
-        return kind in _TAKES.get(slot, ()) or (slot in (NUMBER, TARGET) and _is_decimal(schema))
+        return kind in _TAKES.get(slot, ()) or (slot in (s.NUMBER, s.TARGET) and _is_decimal(schema))
 
     def _value(self, schema: Type, slot: Slot, v: bytes, p: int, out: list[Any]) -> tuple[Any, int]:
         """The value of a slot, and where it ends."""
-        if slot.kind == BAG:
+        if slot.kind == s.BAG:
             return self._bag(schema, v, p)
         value, p = schema.plain(v, p)
-        if slot.kind == TIME and schema.unit is not None:
+        if slot.kind == s.TIME and schema.unit is not None:
             return in_unit(value, schema.unit), p
         if _is_decimal(schema):
             value = _number(value, schema.scale)
-        elif schema.kind not in _REAL or slot.kind == NUMBER:
+        elif schema.kind not in _REAL or slot.kind == s.NUMBER:
             return value, p
         # NaN is a missing value; float64 has to hold the others.
         if math.isinf(value):

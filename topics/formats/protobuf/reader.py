@@ -16,24 +16,9 @@ from google.protobuf import timestamp_pb2
 from google.protobuf.message import DecodeError
 
 from riparian.topics import records as r
+from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.blocks import Shape
-from riparian.topics.formats.common.slots import (
-    BAG,
-    FLAG,
-    ID,
-    NO_FEATURES,
-    NUMBER,
-    OBJECT,
-    SCALAR,
-    TARGET,
-    TIME,
-    Problem,
-    RefusedError,
-    Slot,
-    lacks_all,
-    names_in,
-    problem,
-)
+from riparian.topics.formats.common.slots import Problem, RefusedError, Slot, lacks_all, names_in, problem
 from riparian.topics.formats.common.tuples import Read
 from riparian.topics.formats.common.varints import MalformedError
 from riparian.topics.formats.protobuf.types import Descriptor, Messages, class_of, indexes_at
@@ -52,12 +37,12 @@ TIMESTAMP, _WRAPPERS = (
     },
 )
 _FITTING = {
-    ID: {_TEXT, _WHOLE},
-    TIME: {_TEXT, _WHOLE, _REAL, "a Timestamp"},
-    SCALAR: {_TEXT, _WHOLE, _REAL, _ENUM, _BOOL},
-    NUMBER: {_WHOLE, _REAL},
-    TARGET: {_WHOLE, _REAL},
-    FLAG: {_BOOL},
+    s.ID: {_TEXT, _WHOLE},
+    s.TIME: {_TEXT, _WHOLE, _REAL, "a Timestamp"},
+    s.SCALAR: {_TEXT, _WHOLE, _REAL, _ENUM, _BOOL},
+    s.NUMBER: {_WHOLE, _REAL},
+    s.TARGET: {_WHOLE, _REAL},
+    s.FLAG: {_BOOL},
 }
 _has = timestamp_pb2.Timestamp.HasField  # of any message: one of its fields may have the name of a method
 _FIRST: tuple[int, ...] = (0,)  # the first message of a schema
@@ -117,7 +102,7 @@ class _Maker:
         return take
 
     def _refusing(self, message: Any) -> Any:
-        raise RefusedError(r.UNUSABLE_SCHEMA, NO_FEATURES.format(self.message.full_name[:100]))
+        raise RefusedError(r.UNUSABLE_SCHEMA, s.NO_FEATURES.format(self.message.full_name[:100]))
 
     def function(self) -> Callable[[Any], Any]:
         takes = self._inside(self.message, [(slot.path, i) for i, slot in enumerate(self.shape.slots)])
@@ -153,7 +138,7 @@ class _Maker:
     def _is_plain(self, field: Any, i: int) -> bool:
         """Whether a value goes into its slot as it is, and 0 or false is what stands for none."""
         kind = self.shape.slots[i].kind
-        if field.is_repeated or field.message_type is not None or kind not in (NUMBER, FLAG):
+        if field.is_repeated or field.message_type is not None or kind not in (s.NUMBER, s.FLAG):
             return False
         return _kind(field) in _FITTING[kind] and not field.default_value
 
@@ -189,7 +174,7 @@ class _Maker:
     def _list(self, field: Any, slots: _Rest) -> Take:
         parts, below = list[Take](), dict[int, _Rest]()
         for rest, i in slots:
-            if not rest and self.shape.slots[i].kind == BAG and field.message_type is not None:
+            if not rest and self.shape.slots[i].kind == s.BAG and field.message_type is not None:
                 parts.append(self._bag(field, i))
             elif rest and isinstance(rest[0], Index):
                 below.setdefault(rest[0].number, []).append((rest[1:], i))
@@ -216,7 +201,7 @@ class _Maker:
             return self._scalar(field, i, None) if not rest else self._refused(slots, _kind(field))
         if not rest and message.full_name in _WRAPPERS:
             return self._scalar(message.fields_by_name["value"], i, attrgetter("value"))
-        if not rest and message.full_name == TIMESTAMP and self.shape.slots[i].kind == TIME:
+        if not rest and message.full_name == TIMESTAMP and self.shape.slots[i].kind == s.TIME:
             self.fits[i].add("")
             return _converted(self._places[i], _milliseconds)
         objects, inside = self._objects(slots, _said(message)), [(rest, i) for rest, i in slots if rest]
@@ -225,7 +210,7 @@ class _Maker:
     def _objects(self, slots: _Rest, said: str) -> Take:
         """Of the slots of an object, those that are the object itself: it is there, or it is not what they want."""
         itself = [(rest, i) for rest, i in slots if not rest]
-        wanted = [i for _, i in itself if self.shape.slots[i].kind == OBJECT]
+        wanted = [i for _, i in itself if self.shape.slots[i].kind == s.OBJECT]
         for i in wanted:
             self.fits[i].add("")
         puts = [_converted(self._places[i], lambda _: True) for i in wanted]
@@ -238,7 +223,7 @@ class _Maker:
             return self._refused([((), i)], kind)
         self.fits[i].add("")
         convert: Callable[[Any], Any] | None = None
-        if kind == _REAL and slot.kind != NUMBER:
+        if kind == _REAL and slot.kind != s.NUMBER:
             convert = partial(_finite, slot)
         elif kind == _TEXT:
             convert = partial(_checked_text, slot)
