@@ -4,19 +4,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from riparian.topics.records import (
-    EMPTY,
-    TOMBSTONE,
-    TOO_LARGE,
-    UNREADABLE_BATCH,
-    WRONG_COMMAND,
-    Count,
-    Name,
-    Partition,
-    Text,
-    Unread,
-    Whole,
-)
+from riparian.topics import records as r
+from riparian.topics.records import Count, Name, Partition, Text, Unread, Whole
 from riparian.topics.reports import reader
 
 MAX_COMMAND_BYTES = 65_536
@@ -113,17 +102,17 @@ def write(record: Command | EventRecord) -> bytes:
 def read_command(value: bytes | None) -> Command:
     """A command. WrongCommandError where it is none; nothing else, whatever the bytes are."""
     if value is None:
-        raise WrongCommandError(TOMBSTONE, "no value")
+        raise WrongCommandError(r.TOMBSTONE, "no value")
     if isinstance(value, Unread):
-        raise WrongCommandError(UNREADABLE_BATCH, value.decode("utf-8", "replace"))
+        raise WrongCommandError(r.UNREADABLE_BATCH, value.decode("utf-8", "replace"))
     if not value:
-        raise WrongCommandError(EMPTY, "a value of no bytes")
+        raise WrongCommandError(r.EMPTY, "a value of no bytes")
     if len(value) > MAX_COMMAND_BYTES:
-        raise WrongCommandError(TOO_LARGE, f"{len(value)} bytes, more than {MAX_COMMAND_BYTES}")
+        raise WrongCommandError(r.TOO_LARGE, f"{len(value)} bytes, more than {MAX_COMMAND_BYTES}")
     try:
         found = _command(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise WrongCommandError(WRONG_COMMAND, str(error)) from None
+        raise WrongCommandError(r.WRONG_COMMAND, str(error)) from None
     wanted = {
         "model": found.command in OF_A_MODEL,
         "definition": found.command == ADD,
@@ -132,13 +121,13 @@ def read_command(value: bytes | None) -> Command:
     for field, is_wanted in wanted.items():
         if (getattr(found, field) is not None) != is_wanted:
             raise WrongCommandError(
-                WRONG_COMMAND,
+                r.WRONG_COMMAND,
                 f"{found.command}: expected {'a' if is_wanted else 'no'} field `{field}`",
             )
     if found.settings is not None and found.command != APPLY:
-        raise WrongCommandError(WRONG_COMMAND, f"{found.command}: expected no field `settings`")
+        raise WrongCommandError(r.WRONG_COMMAND, f"{found.command}: expected no field `settings`")
     if found.features is not None and found.settings is None:
-        raise WrongCommandError(WRONG_COMMAND, f"{found.command}: expected `features` only with `settings`")
+        raise WrongCommandError(r.WRONG_COMMAND, f"{found.command}: expected `features` only with `settings`")
     return found
 
 
