@@ -19,7 +19,7 @@ OLDEST_VERSION = 4  # of an answer that tells of committed ends
 # Mean of the time between two fetches, but for a few. A steady stream could be fetched record by record, which takes
 # more of the processors of worker and broker: what comes meanwhile shall come together.
 FETCH_SECONDS, BURST = 0.002, 5
-PARTITION_SECONDS = 0.0001  # more for each partition that is asked for
+PARTITION_SECONDS = 0.00015  # more for each partition that is asked for
 SMALL_BYTES = 1 << 20  # of an answer, beyond which there is a backlog, where all topics shall have their turn
 
 
@@ -76,7 +76,8 @@ class Answers:
     def _early(self, node_id: int, now: float, n_partitions: int) -> float:
         """A broker is to be asked for so many partitions: how many seconds too early."""
         seconds = FETCH_SECONDS + n_partitions * PARTITION_SECONDS
-        due = self._due[node_id] = max(self._due.get(node_id, 0.0) + seconds, now - BURST * FETCH_SECONDS)
+        at_once = BURST * FETCH_SECONDS * 2 / n_partitions  # less where there are many, whose records come together
+        due = self._due[node_id] = max(self._due.get(node_id, 0.0) + seconds, now - at_once)
         return due - now
 
     def add(self, asked: int, answer: Any) -> int:

@@ -364,11 +364,10 @@ class Engine:
         now, due = time.monotonic(), math.inf
         self._woken = False
         for runner in self.runners.values():
-            if runner.running and not runner.busy:
-                if runner.awake or runner.due <= now:
-                    runner.begin(turn)
-                else:
-                    due = min(due, runner.due)
+            if not (runner.awake or runner.due <= now):
+                due = min(due, runner.due)
+            elif runner.running and not runner.busy:
+                runner.begin(turn)
         if due < math.inf:
             self.wake_at(due)
 

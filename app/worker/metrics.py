@@ -365,4 +365,7 @@ def _quantiles(steps: deque[Any], shares: Sequence[float]) -> list[float | None]
     """Quantiles of the values of some steps, which are forgotten; None without any."""
     values = np.concatenate(steps).clip(min=0.0) if steps else np.zeros(0)
     steps.clear()
-    return np.quantile(values, shares).tolist() if len(values) else [None] * len(shares)
+    if not len(values):
+        return [None] * len(shares)
+    values.sort()  # and between two of them: numpy's own takes ten times as long for few
+    return [float(np.interp(share * (len(values) - 1), np.arange(len(values)), values)) for share in shares]

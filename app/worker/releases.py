@@ -23,7 +23,7 @@ from riparian.app.worker.answers import Seen
 from riparian.topics.names import AS_IT_COMES, FEATURES
 from riparian.topics.places import place_of
 
-PATIENT_SECONDS = 0.02  # that labels wait for the next fetch before the broker is asked
+PATIENT_SECONDS = 0.06  # that labels wait for the next fetch before the broker is asked
 POLL_SECONDS = 0.005  # between two looks whether a topic was read to its end: markers of transactions wake nobody
 
 
