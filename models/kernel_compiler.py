@@ -5,6 +5,10 @@ that was linked into it, and machine code. Of these only the kernel's own are ev
 and optimises and translates that once more. So here what is compiled within a kernel, the *inner* functions, ends as
 bitcode that is simplified and no more. A kernel that is also called by Python is compiled for both.
 
+numba also tries the variants of an operator until one fits the types of its arguments, several times at each place
+where it stands; and works out after each of its passes which variables a block begins with, which only generators and
+kernels that handle Python's objects need. Here the first is done once a process, and the second not at all.
+
 Private parts of numba are overridden for it; tests/models/test_kernel_cache.py checks that they are still there.
 """
 
@@ -18,7 +22,11 @@ from typing import Any
 from numba.core import bytecode, codegen
 from numba.core.cpu import CPUContext
 from numba.core.environment import lookup_environment
+from numba.core.postproc import PostProcessor, VariableLifetime
 from numba.core.registry import cpu_target
+from numba.core.targetconfig import ConfigStack
+from numba.core.transforms import canonicalize_cfg
+from numba.core.types.functions import BaseFunction
 
 # Compiling leaves many objects that stay: looking through them as often as Python does is an eighth of its time.
 THRESHOLD = 100_000
@@ -97,16 +105,44 @@ def not_called() -> Any:
     return [].reverse
 
 
+_find_type, _process = BaseFunction.get_call_type, PostProcessor.run
+
+
+def _call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+    """The signature by which an operator or a function of numba is called with arguments of these types."""
+    flags = ConfigStack.top_or_none()  # of the kernel; these two are handed on to what it calls
+    known = vars(function).setdefault("_signatures", {})
+    place = tuple(args), tuple(kws.items()), flags.nrt, flags.forceinline
+    if place not in known:
+        known[place] = _find_type(function, context, args, kws)
+    return known[place]
+
+
+def _after_pass(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """What numba does after a pass, but for the variables that a block begins with."""
+    code = self.func_ir
+    if code.is_generator:
+        _process(self, emit_dels, extend_lifetimes)
+        return
+    code.blocks = canonicalize_cfg(code.blocks)
+    code.variable_lifetime, code.generator_info = VariableLifetime(code.blocks), None
+    if emit_dels:
+        self._insert_var_dels(extend_lifetimes=extend_lifetimes)
+
+
 @contextmanager
 def compiling() -> Iterator[None]:
     """Compile a kernel as is said above; with the compiler's lock."""
     global _depth
     outermost = _depth == 0
     context: Any = cpu_target.target_context
+    called: Any = BaseFunction
+    passed: Any = PostProcessor
     made = context.codegen()
     if outermost:
         context.__class__ = _Context
         made._library_class = Library
+        called.get_call_type, passed.run = _call_type, _after_pass
         threshold = gc.get_threshold()
         gc.set_threshold(max(THRESHOLD, threshold[0]), *threshold[1:])
     _depth += 1
@@ -117,6 +153,7 @@ def compiling() -> Iterator[None]:
         if outermost:
             gc.set_threshold(*threshold)
             del made._library_class
+            called.get_call_type, passed.run = _find_type, _process
             context.__class__ = CPUContext
 
 

@@ -9,10 +9,11 @@ import sys
 import tempfile
 
 import pytest
-from numba.core import bytecode, caching, codegen, compiler, environment
+from numba.core import bytecode, caching, codegen, compiler, environment, postproc
 from numba.core.cpu import CPUContext
 from numba.core.dispatcher import Dispatcher, _FunctionCompiler
 from numba.core.registry import cpu_target
+from numba.core.types import functions
 
 from riparian.models import kernel_cache
 from tests.conftest import jit
@@ -306,6 +307,9 @@ def test_private_parts_of_numba_are_still_there():
     )
     assert parameters(CPUContext.get_executable) == ["self", "library", "fndesc", "env"]
     assert type(cpu_target.target_context) is CPUContext
+    assert parameters(functions.BaseFunction.get_call_type) == ["self", "context", "args", "kws"]
+    assert parameters(postproc.PostProcessor.run) == ["self", "emit_dels", "extend_lifetimes"]
+    assert parameters(postproc.PostProcessor._insert_var_dels) == ["self", "extend_lifetimes"]
     assert parameters(_FunctionCompiler._customize_flags) == ["self", "flags"]
     assert type(bytecode.FunctionIdentity._unique_ids) is itertools.count
     assert parameters(environment._rebuild_env) == ["modname", "consts", "env_name"]
