@@ -72,8 +72,8 @@ def test_the_kernels_of_this_project_depend_on_their_helpers():
     files = kernel_cache._imports(str(ROOT / "riparian" / "models" / "hoeffding" / "loop.py"))
     assert str(ROOT / "riparian" / "models" / "observers.py") in files
     assert str(ROOT / "riparian" / "models" / "kernel.py") in files
-    files = kernel_cache._imports(str(ROOT / "riparian" / "topics" / "formats" / "json_writing.py"))
-    assert str(ROOT / "riparian" / "topics" / "formats" / "json_shortest.py") in files
+    files = kernel_cache._imports(str(ROOT / "riparian" / "topics" / "formats" / "json" / "writing.py"))
+    assert str(ROOT / "riparian" / "topics" / "formats" / "json" / "shortest.py") in files
     files = kernel_cache._imports(str(ROOT / "riparian" / "app" / "kafka" / "record_batches.py"))
     assert str(ROOT / "riparian" / "app" / "kafka" / "batches.py") in files
     assert str(ROOT / "riparian" / "app" / "kafka" / "broker.py") not in files
