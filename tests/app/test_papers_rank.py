@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from benchmarks.papers import significance
+from benchmarks.papers import diagram, significance
 from benchmarks.papers.comparison import compare, read
 from benchmarks.papers.rank import main
 from riparian.app.cli import cli
@@ -63,6 +63,12 @@ def test_ranks_of_errors_and_of_equals():
     assert significance.wilcoxon(np.ones(5), np.ones(5)) == 1.0
 
 
+def test_holm_steps_down():
+    assert significance.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert significance.holm([0.5, 0.9]) == [1.0, 1.0]
+    assert significance.holm([]) == []
+
+
 def test_the_corrected_t_is_the_usual_one_with_more_variance():
     rng = np.random.default_rng(5)
     a, b = rng.normal(0.3, 1.0, 12), rng.normal(0.0, 1.0, 12)
@@ -75,6 +81,13 @@ def test_the_corrected_t_is_the_usual_one_with_more_variance():
     same = significance.corrected_t([0.1 + 0.2 - 0.3 + 0.4, 0.4, 0.4], 0.0)
     assert math.isnan(same.t)
     assert math.isnan(same.p)
+
+
+def test_bars_of_a_picture_are_the_largest_groups():
+    assert diagram.groups([1.0, 1.5, 2.0, 3.5, 4.0], 1.0) == [(0, 2), (3, 4)]
+    assert diagram.groups([1.0, 1.8, 2.6], 1.0) == [(0, 1), (1, 2)]
+    assert diagram.groups([1.0, 3.0], 1.0) == []
+    assert diagram.groups([1.0, 1.0, 1.0], 0.5) == [(0, 2)]
 
 
 def result(path, data, values, task="classification", measure="accuracy", **about):
@@ -114,6 +127,29 @@ def test_a_comparison_of_files(example, tmp_path):
     assert all(one["t"] == [] for one in found["pairs"])
     assert compare(read(example), 0.1)["pairs"][2]["nemenyi"]  # > 1.12
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_models_may_come_in_files_of_their_own(tmp_path):
+    files = [
+        result(tmp_path / "1.json", "d", {"a": [0.5], "b": [0.6]}), result(tmp_path / "2.json", "d", {"c": [0.7]}),
+        result(tmp_path / "3.json", "e", {"a": [0.5], "c": [0.7], "x": [0.1]}),
+        result(tmp_path / "4.json", "e", {"b": [0.4]}, label_delay=0),
+    ]  # fmt: skip
+    sets = read(files)
+    assert {name: list(trials) for name, trials in sets.trials.items()} == {
+        "d": ["a", "b", "c"], "e": ["a", "c", "x"], "e (4)": ["b"],
+    }  # fmt: skip
+    found = compare(read(files[:3]))
+    assert (found["models"], sorted(found["left_out"])) == (["c", "a"], ["b", "x"])
+    assert "friedman" not in found
+
+
+def test_errors_rank_the_other_way(tmp_path):
+    files = [
+        result(tmp_path / f"{k}.json", f"d{k}", {"a": [2.0 + k], "b": [1.0]}, "regression", "mae") for k in range(3)
+    ]
+    found = compare(read(files))
+    assert (found["measure"], found["models"], found["pairs"][0]["wins"]) == ("mae", ["b", "a"], 3)
 
 
 def test_single_data_sets_are_tested_where_repeats_are_pairs(tmp_path):

@@ -265,10 +265,9 @@ def test_shared_learning_has_a_schema_of_predictions_of_its_own(codec, registry,
     assert found[0] == found[2] != found[1]
 
 
-def test_rows_with_schemas_are_copied_by_the_ids_in_them(registry, registered, stream):
-    """Topics of other partitions than the stream's, without keys; one record's schema is known to nobody. Ids are read
-    by one method of every codec (`ColumnDecoder.ids`)."""
-    codec, wire, (broker, _, name) = "protobuf", WIRES["protobuf"], stream.args
+def test_rows_with_schemas_are_copied_by_the_ids_in_them(codec, registry, registered, stream):
+    """Topics of other partitions than the stream's, without keys; one record's schema is known to nobody."""
+    wire, (broker, _, name) = WIRES[codec], stream.args
     given = {"features": f"{name}.orders", "labels": f"{name}.paid"}
     make_topics(broker, dict.fromkeys(given.values(), 3))
     s = registered(codec, partitions=2, rekey=given, champion="last-label")
