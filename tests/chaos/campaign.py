@@ -198,10 +198,11 @@ def run(
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the workers are not ready in {CATCH_UP_SECONDS:.0f} s: {cluster.failures}")
         tell(f"{n_workers} workers are ready, {sum(one.load.n_sent for one in subjects)} records waited for them")
-        lasting = set[int]()
+        lasting, n_rolls = set[int](), 0
         for step in steps:
             cluster.pause(step.pause)
-            if rolling and step.fault is not None and not lasting and counts.total() % ROLL_EVERY == 1:
+            if rolling and step.fault is not None and not lasting and counts.total() > ROLL_EVERY * n_rolls:
+                n_rolls += 1
                 tell("workers are restarted one by one with changed stream files")
                 for one in subjects:
                     one.change()
