@@ -91,7 +91,7 @@ def test_a_kernel_that_is_there_is_called_and_one_that_is_not_is_refused(run, tm
     from tests.models.test_kernel_cache import ROOT
 
     code = (
-        "from models.kernel_cache import NotCompiledError, compile_none\n"
+        "from riparian.models.kernel_cache import NotCompiledError, compile_none\n"
         "import numpy as np, kernels\n"
         "kernels.add(np.ones(2))\n"
         "with compile_none():\n"

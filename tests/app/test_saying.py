@@ -31,7 +31,8 @@ def test_a_line_has_time_level_logger_and_message() -> None:
 
 def test_own_lines_those_of_libraries_and_the_last_traceback_are_objects() -> None:
     lines = run(
-        "import logging\nfrom app.cli.saying import configure, say\nconfigure('json', 'warning')\nsay('begins')\n"
+        "import logging\nfrom riparian.app.cli.saying import configure, say\n"
+        "configure('json', 'warning')\nsay('begins')\n"
         "logging.getLogger('aiokafka.x').info('not this')\nlogging.getLogger('aiokafka.x').error('that')\n"
         "raise ValueError('no room')"
     )
@@ -47,7 +48,7 @@ def test_the_sentence_that_a_worker_ends_with_is_an_object(tmp_path: Path) -> No
     stream = tmp_path / "s.yaml"
     stream.write_text("name: s\ntask: classification\nfeatures: {a: numeric}\n")
     code = (
-        "import sys\nfrom app.cli import main\n"
+        "import sys\nfrom riparian.app.cli import main\n"
         f"sys.argv = ['riparian', 'worker', {str(stream)!r}, '--broker', '127.0.0.1:1', '--wait', '0', "
         "'--log-format', 'json']\nmain()"
     )

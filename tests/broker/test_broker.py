@@ -24,7 +24,7 @@ from tests.processes import until
 
 pytestmark = pytest.mark.broker
 
-RIPARIAN = [sys.executable, "-c", "from app.cli import main; main()"]  # started as users start it
+RIPARIAN = [sys.executable, "-c", "from riparian.app.cli import main; main()"]  # started as users start it
 
 
 def riparian(*arguments: str) -> "subprocess.CompletedProcess[str]":
