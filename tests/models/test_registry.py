@@ -1,11 +1,16 @@
 """The registry says what the classes take, checks what users give, and names the cure."""
 
 import inspect
+import re
 import subprocess
 import sys
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+from riparian import models
 from riparian.models.contract import Learner, Schema
 from riparian.models.entry import TASKS, Entry, Parameter
 from riparian.models.registry import REGISTRY, create, find, validate
@@ -163,3 +168,16 @@ def test_names_and_validation_do_not_import_numba():
         "sys.exit('numba' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_each_family_lists_its_learners_and_where_to_begin():
+    families = defaultdict(set)
+    for name, entry in REGISTRY.items():
+        families[entry.cls.split(".")[2]].add(name)
+    assert len(families) > 10
+    for family, names in families.items():
+        folder = Path(models.__file__).parent / family
+        text = " ".join(import_module(f"riparian.models.{family}").__doc__.split())
+        learners = text.partition("Learner")[2].partition(". Read")[0]
+        assert names == set(re.findall(r"`([a-z-]+)`", learners)) - {"auto", "partial_fit"}, family
+        assert all((folder / file).is_file() for file in re.findall(r"\w+\.py", text)), family
