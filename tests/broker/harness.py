@@ -406,15 +406,25 @@ def stored(broker: str, spec: Spec, partition: int = 0) -> PartitionLearner | No
 
 
 def wait_for_state(
-    broker: str, spec: Spec, n_features: int, n_labels: int, partition: int = 0, worker: Worker | None = None
+    broker: str,
+    spec: Spec,
+    n_features: int,
+    n_labels: int,
+    partition: int = 0,
+    worker: Worker | None = None,
+    beyond: int = 0,
 ) -> PartitionLearner:
-    """Wait until the changelog's manifest stands behind all records; the learner that it holds."""
+    """Wait until the changelog's manifest stands behind all records; the learner that it holds.
+
+    beyond : offset of the changelog below which no manifest counts: one that stood behind all records may have been
+    rolled back.
+    """
     log, held = StateLog(partition), list[PartitionLearner]()
 
     def done(records: list[ConsumerRecord]) -> bool:
         for record in records:
             log.append(record.offset, record.key, record.value)
-        if log.manifest is None or not records:
+        if log.manifest is None or not records or log.position <= beyond:
             return False
         meta = log.manifest.meta
         if meta["feature_offset"] < n_features or meta["label_offset"] < n_labels:
@@ -585,16 +595,26 @@ class Stream:
         return Worker(self.path, broker or self.broker, self.folder, **options)
 
     def reach(
-        self, n_features: int, n_labels: int | None = None, worker: Worker | None = None, partition: int = 0
+        self,
+        n_features: int,
+        n_labels: int | None = None,
+        worker: Worker | None = None,
+        partition: int = 0,
+        beyond: int = 0,
     ) -> PartitionLearner:
-        """Wait for the state behind so many records (of labels, as many as features); the learner that it holds."""
-        n_labels = n_features if n_labels is None else n_labels
-        return wait_for_state(self.broker, self.spec, n_features, n_labels, partition, worker)
+        """Wait for the state behind so many records (of labels, as many as features); the learner that it holds.
 
-    def run(self, n_features: int, n_labels: int | None = None, partition: int = 0, **options: Any) -> PartitionLearner:
+        beyond : as in `wait_for_state`.
+        """
+        n_labels = n_features if n_labels is None else n_labels
+        return wait_for_state(self.broker, self.spec, n_features, n_labels, partition, worker, beyond)
+
+    def run(
+        self, n_features: int, n_labels: int | None = None, partition: int = 0, beyond: int = 0, **options: Any
+    ) -> PartitionLearner:
         """A worker that comes so far and is stopped; the learner that it leaves."""
         with self.worker(**options) as worker:
-            learner = self.reach(n_features, n_labels, worker, partition)
+            learner = self.reach(n_features, n_labels, worker, partition, beyond)
             assert worker.stop() == 0, worker.output[-3000:]
         return learner
 

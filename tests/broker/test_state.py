@@ -10,7 +10,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge, Script
 from riparian.app.state import changelog, checkpoint, portable
 from riparian.topics.names import INPUTS, changelog_topic
-from tests.broker.harness import Stream, _raw, append, instances, read
+from tests.broker.harness import Stream, _raw, append, instances, read, state_log
 
 pytestmark = pytest.mark.broker
 
@@ -170,7 +170,7 @@ def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(stream)
     # Back from that, with the offsets: learned again, to the same bits, and nothing is sent again.
     s.riparian("rollback", "--to", chosen["sequence"])
     assert s.stored().offsets["features"] == chosen["offset"]
-    again = s.run(n, name="again")
+    again = s.run(n, beyond=state_log(s.broker, s.spec).position, name="again")
     assert again.digest() == learner.digest()
     s.check(again)
     assert {one.offset for one in s.holds().checkpoints} >= {chosen["offset"], n}
@@ -184,7 +184,7 @@ def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(stream)
     left = json.loads(s.riparian("rollback", "--json"))["versions"]
     assert manifest.sequence not in [row["sequence"] for row in left]
     s.riparian("rollback", "--to", left[0]["sequence"])
-    assert s.run(n, name="mended").digest() == learner.digest()
+    assert s.run(n, beyond=state_log(s.broker, s.spec).position, name="mended").digest() == learner.digest()
 
     # Members that have changed since do not go back alone.
     pool["members"] = {"last": "last-label", "bayes": "naive-bayes"}

@@ -136,12 +136,16 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
         with s.worker() as worker:
             for partition in (0, 1):
                 features, labels = drifting(2000, 0, turned=False)
-                s.give(([*features, Sent(HOSTILE.encode(), features[-1].time)], labels), partition=partition)
+                rows = [*features, Sent(HOSTILE.encode(), features[-1].time)], labels
+                for at in range(0, 2400, 400):  # in pieces: what comes before its labels is predicted by what is known
+                    s.give(rows, at, at + 400, partition=partition)
             look.until_said("The champion is right on")
             look.until_said("up to date")
             features, labels = drifting(1500, 2000, turned=True)
             strange = json.dumps({"id": HOSTILE, "x": {"a": 0.1, "b": 0.2, "c": HOSTILE}})
-            s.give(([*features, Sent(strange.encode(), features[-1].time)], labels))
+            rows = [*features, Sent(strange.encode(), features[-1].time)], labels
+            for at in range(0, 1800, 300):
+                s.give(rows, at, at + 300)
             look.until_said("Drift ")  # without a reload
             look.until_said("in partition 0. Errors of the champion rose from")
             assert page.title().startswith("▲ drift")
