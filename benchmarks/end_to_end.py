@@ -16,7 +16,7 @@ import platform
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -231,6 +231,19 @@ def ints(_context: Any, _parameter: Any, value: str) -> list[int]:
         return [int(part) for part in value.split(",") if part]
     except ValueError:
         raise click.BadParameter(f"expected numbers separated by commas, found {value!r}") from None
+
+
+def names_of(known: Collection[str]) -> Callable[[Any, Any, str], list[str]]:
+    """For an option of names with commas between them, all of which are to be known."""
+
+    def read(_context: Any, _parameter: Any, value: str) -> list[str]:
+        found = [name for name in value.split(",") if name]
+        for name in found:
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}")
+        return found
+
+    return read
 
 
 def _model(_context: Any, _parameter: Any, value: str) -> dict[str, Any]:

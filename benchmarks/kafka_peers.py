@@ -25,7 +25,7 @@ from aiokafka.structs import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.end_to_end import Say, kafka, machine, progress
+from benchmarks.end_to_end import Say, kafka, machine, names_of, progress
 from benchmarks.latency import Client
 from benchmarks.peers import FOLDER, PeerError, command
 from benchmarks.processes import Child, MeasureError, Sampler, Worker, ended_by_signals
@@ -362,16 +362,8 @@ def measure(options: dict[str, Any], broker: str, folder: Path, say: Say) -> dic
     return results
 
 
-def _peers(_context: Any, _parameter: Any, value: str) -> list[str]:
-    found = [name for name in value.split(",") if name]
-    for name in found:
-        if name not in NAMES:
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(NAMES)}")
-    return found
-
-
 @click.command()
-@click.option("--peers", default=",".join(NAMES), show_default=True, callback=_peers)
+@click.option("--peers", default=",".join(NAMES), show_default=True, callback=names_of(NAMES))
 @click.option("--rounds", default=3, show_default=True, help="Interleaved rounds; medians are shown.")
 @click.option("--records", default=100_000, show_default=True, help="Backlog of the peers.")
 @click.option("--worker-records", default=1_000_000, show_default=True, help="Backlog of the worker.")

@@ -26,7 +26,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.end_to_end import ints, kafka
+from benchmarks.end_to_end import ints, kafka, names_of
 from benchmarks.kafka_peers import Loop, find
 from benchmarks.latency import Client
 from benchmarks.peers import FOLDER, PeerError
@@ -100,20 +100,12 @@ def shown(results: dict[int, dict[str, list[dict[str, Any]]]]) -> Table:
     return table
 
 
-def _contestants(_context: Any, _parameter: Any, value: str) -> list[str]:
-    found = [name for name in value.split(",") if name]
-    for name in found:
-        if name not in TITLES:
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(TITLES)}")
-    return found
-
-
 @click.command()
 @click.option("--partitions", default="1,8,64", show_default=True, callback=ints, help="Numbers of partitions.")
 @click.option("--rate", default=1000, show_default=True, help="Instances a second, and as many labels.")
 @click.option("--seconds", default=10.0, show_default=True, help="How long the rate is kept up.")
 @click.option("--rounds", default=1, show_default=True, help="Of all contestants; medians are shown.")
-@click.option("--contestants", default=",".join(TITLES), show_default=True, callback=_contestants)
+@click.option("--contestants", default=",".join(TITLES), show_default=True, callback=names_of(TITLES))
 @click.option(
     "--beside",
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
