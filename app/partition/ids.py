@@ -71,14 +71,6 @@ def words_of(text: Bytes) -> NDArray[np.uint64]:
     return view(text, "<u8")
 
 
-def digests(text: Bytes, ends: Ints) -> Hashes:
-    """64 bits for each id, of one key in all processes, as `tags` otherwise: what states hold. A table by these alone
-    would be everybody's to slow down (joining.py has a key of its own)."""
-    found = np.empty(len(ends), np.uint64)
-    write_digests(text, words_of(text), ends, found)
-    return found
-
-
 def tags(key: NDArray[np.uint64], text: Bytes, ends: Ints) -> Ints:
     """The hash of each id, of 31 bits. text, ends : as `packed` gives them; what is behind the last does not count."""
     found = np.empty(len(ends), np.int64)
@@ -162,7 +154,8 @@ def write_tags(key, text, words, ends, written):
 
 @kernel
 def write_digests(text, words, ends, written):
-    """Write the whole hash of each id, by the key that all processes have. O(bytes)."""
+    """Write the whole hash of each id, by the key that all processes have: what states hold. O(bytes). A table by these
+    alone would be everybody's to slow down (joining.py has a key of its own)."""
     start = np.uint64(0)
     for i in range(len(ends)):
         written[i] = _sip_hash(_PUBLIC_KEY, text, words, start, np.uint64(ends[i]))

@@ -53,7 +53,7 @@ class Batch(NamedTuple):
     tags : (n,) int64, hashes of the ids (`app.partition.ids.tags`).
     times : (n,) int64 ms.
     y : (n,) float64, NaN for none; or empty.
-    digests : (n,) uint64, further hashes of the ids (`app.partition.ids.digests`); or empty.
+    digests : (n,) uint64, further hashes of the ids (`app.partition.ids.write_digests`); or empty.
     words : the numbers that begin at each byte of text; or empty.
     """
 

@@ -119,7 +119,7 @@ class Life(Enum):
 
     CREATED ── start ──> RUNNING ── stop ──> CLOSED    with a last checkpoint, if the broker lets it
                             │  └── STOPPED ──┘         what was fetched shows that it cannot go on
-                            └───── LOST ──> CLOSED     an error: the last manifest stands
+                            └───── LOST                an error: the last manifest stands
     """
 
     CREATED = auto()  # restored; its topics are being sought

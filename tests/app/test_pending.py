@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from riparian.app.errors import StateError
 from riparian.app.partition import ids, joined_ids, joining, segments, waiting_index
-from riparian.app.partition.ids import digests, new_key, packed
+from riparian.app.partition.ids import new_key, packed, words_of, write_digests
 from riparian.app.partition.pending import COUNTERS, PendingStore, marks_of
 from riparian.app.partition.room import PLACE_BYTES, ROW_BYTES
 from riparian.models.contract import LEARN, Bags
@@ -157,7 +157,9 @@ class NaiveStore:
         if self.joined:
             arrays["joined"] = np.array([self.forgotten, len(self.joined), *(n for pair in self.grains for n in pair)])
             kept = self.joined[self.forgotten :]
-            hashes = digests(*packed([id_ for id_, _, _ in kept]))
+            text, ends = packed([id_ for id_, _, _ in kept])
+            hashes = np.empty(len(ends), np.uint64)
+            write_digests(text, words_of(text), ends, hashes)
             arrays["joined/all"] = np.array([[h, self.hashes(x, y)] for h, (_, x, y) in zip(hashes, kept, strict=True)])
             arrays["joined/all"] = arrays["joined/all"].reshape(-1, 2).astype(np.uint64)
         if self.bags:
