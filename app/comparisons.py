@@ -8,7 +8,7 @@ from aiokafka.structs import TopicPartition
 from riparian.app.kafka.admin import check_topics
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
-from riparian.models.comparison import bound, share
+from riparian.models.evaluation.comparison import bound, share
 from riparian.topics import reports
 from riparian.topics.records import MetricsRecord
 

@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.1
 
 def sentence() -> str:
     """What is said where kernels are compiled."""
-    from riparian.models.kernel_cache import kept_in
+    from riparian.models.kernels.cache import kept_in
 
     lost = kept_in().lost
     return SENTENCE if lost is None else f"{BEGINNING}: {lost}; set NUMBA_CACHE_DIR to a folder that stays"
@@ -53,7 +53,7 @@ def call(function: Callable[[], None], told: Callable[[int, int], None] | None =
         kernels that do nothing.
     told : called now and then with how many kernels are done, and of how many; of 0 until that is known.
     """
-    from riparian.models.kernel_cache import NotCompiledError, compile_none
+    from riparian.models.kernels.cache import NotCompiledError, compile_none
 
     try:
         with compile_none():
@@ -64,7 +64,7 @@ def call(function: Callable[[], None], told: Callable[[int, int], None] | None =
 
 
 def _compile(function: Callable[[], None], told: Callable[[int, int], None]) -> None:
-    from riparian.models.threads import n_cores
+    from riparian.models.kernels.threads import n_cores
 
     context = multiprocessing.get_context("spawn")  # app/evaluation/pool.py says why
     taken, done, total = (context.Value("q", 0) for _ in range(3))
@@ -85,7 +85,7 @@ def _compile(function: Callable[[], None], told: Callable[[int, int], None]) -> 
 
 def _work(function: Callable[[], None], taken: Any, done: Any, total: Any) -> None:
     """In a process: all find the same kernels, and each takes the next one that nobody has taken."""
-    from riparian.models.kernel_cache import kernels_of
+    from riparian.models.kernels.cache import kernels_of
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's
     warnings.simplefilter("ignore")  # kernels that run in Python overflow as they do elsewhere, and that is said there

@@ -17,7 +17,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.role import REACTIONS
 from riparian.app.state.loading import State
 from riparian.app.stream_file.spec import Spec
-from riparian.models.importance import importance
+from riparian.models.explanation.importance import importance
 from riparian.topics.names import place_field
 from riparian.topics.records import REGRESSION
 
@@ -57,7 +57,7 @@ def summary(state: State, role: str) -> dict[str, Any]:
 
 
 def importance_of(state: State, role: str, nodes: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
-    """Share of each feature in what the splits of a model do, the largest first (`models.importance`)."""
+    """Share of each feature in what the splits of a model do, the largest first (`models.explanation.importance`)."""
     features = Names(state.learner.spec, state.learner, role).features
     shares = importance(nodes, len(features), state.learner.spec.task == REGRESSION)
     if shares is None:

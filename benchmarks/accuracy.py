@@ -35,11 +35,11 @@ from riparian.app.evaluation.evaluate import Problem, evaluate, problem_for
 from riparian.app.evaluation.pool import Pool, advance
 from riparian.app.evaluation.sweep import Candidate, warm_up
 from riparian.app.stream_file.spec import Spec
-from riparian.models.auto import AUTO
+from riparian.models.auto.auto import AUTO
 from riparian.models.batch import entries as batch
+from riparian.models.kernels.threads import n_cores
 from riparian.models.registry import REGISTRY, find, validate
 from riparian.models.streams.registry import Drift
-from riparian.models.threads import n_cores
 from riparian.topics.records import CLASSIFICATION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -408,8 +408,8 @@ def chosen(results: Results, todo: Sequence[Case]) -> list[str]:
     lines = [
         "## What `auto` is",
         "",
-        "Estimates from the stream file alone (models/auto.py), and what the run found. Here the file leaves nominal",
-        "values to be learned, and ten values are assumed. Bytes are estimated for members at their bounds.",
+        "Estimates from the stream file alone (models/auto/auto.py), and what the run found. Here the file leaves",
+        "nominal values to be learned, and ten values are assumed. Bytes are estimated for members at their bounds.",
         "",
         _row("", ["model", "µs per instance, estimated", "found", "KB in memory at most, estimated", "found"]),
         "|---" * 6 + "|",

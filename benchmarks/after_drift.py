@@ -22,7 +22,8 @@ from benchmarks.record import write
 from benchmarks.tables import test_then_train
 from riparian.models.contract import Schema
 from riparian.models.registry import create
-from riparian.models.streams import Stream, agrawal, sea
+from riparian.models.streams import Stream
+from riparian.models.streams.generators import agrawal, sea
 
 STREAMS = {"Agrawal 1 to 4": (agrawal, 0, 3), "SEA 1 to 3": (sea, 0, 2)}
 OURS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -29,10 +29,10 @@ import numpy as np
 
 from benchmarks.peers import FOLDER, command, find_river
 from benchmarks.record import printed
-from riparian.models.auroc import areas
-from riparian.models.auto import SINGLE
+from riparian.models.auto.auto import SINGLE
 from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
-from riparian.models.decision import ALERT_RATE, Threshold
+from riparian.models.evaluation.auroc import areas
+from riparian.models.predictions.decision import ALERT_RATE, Threshold
 from riparian.models.registry import create
 
 WINDOW = 250

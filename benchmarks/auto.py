@@ -1,4 +1,4 @@
-"""Measures what models/auto_costs.py reckons: microseconds and bytes of each member that `auto`'s pool may have.
+"""Measures what models/auto/costs.py reckons: microseconds and bytes of each member that `auto`'s pool may have.
 
     python -m benchmarks.auto [--data ../shared/data] [--sets elec,splice] [--rounds 3]
 
@@ -26,9 +26,8 @@ from riparian.app.dataset.data import DataFile
 from riparian.app.dataset.synthetic import Recipe, SyntheticFile
 from riparian.app.dataset.table import Table, read_table
 from riparian.app.errors import RiparianError
-from riparian.models import auto
-from riparian.models import auto_costs as costs
-from riparian.models.auto_values import Sight, Values
+from riparian.models.auto import auto, costs
+from riparian.models.auto.values import Sight, Values
 from riparian.models.entry import CLASSIFICATION, REGRESSION
 from riparian.models.memory import live_bytes
 from riparian.models.registry import create

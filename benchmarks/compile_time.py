@@ -25,7 +25,7 @@ MODELS = "hoeffding-tree,adaptive-random-forest,auto"
 RUN = """
 import json, sys, time
 from numba.core import event
-from riparian.models import auto
+from riparian.models.auto import auto
 from riparian.models.contract import Schema
 from riparian.models.registry import create
 

@@ -3,12 +3,12 @@
     python -m benchmarks.costs [--seeds 3] [-n 200000] [--models hoeffding-tree ...]
     python -m benchmarks.costs --speed
 
-First a table of the stream `rare` (`models/streams/rare.py`): recall and precision of the rare class, share of alerts,
-AUROC, and the mean cost of 1,000 labels where a missed one costs 20 and a false alarm 1; means and standard deviations
-over seeds, without the first quarter of the labels. Then a table of targets over the same stream, at whose middle the
-class becomes three times as frequent: the mean, and the least and the greatest share over parts of an eighth of the
-labels, of all seeds. Between them: how much of the rare class no threshold names, since its probability is 0. Decisions
-do not change what models learn, so each model runs once, and once with weights.
+First a table of the stream `rare` (`models/streams/generators/rare.py`): recall and precision of the rare class, share
+of alerts, AUROC, and the mean cost of 1,000 labels where a missed one costs 20 and a false alarm 1; means and standard
+deviations over seeds, without the first quarter of the labels. Then a table of targets over the same stream, at whose
+middle the class becomes three times as frequent: the mean, and the least and the greatest share over parts of an eighth
+of the labels, of all seeds. Between them: how much of the rare class no threshold names, since its probability is 0.
+Decisions do not change what models learn, so each model runs once, and once with weights.
 
 --speed: CPU time that a decision adds to a fold of JSON records by a Hoeffding tree, in pairs.
 """
@@ -26,11 +26,11 @@ from benchmarks.record import printed
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import build
-from riparian.models.auroc import areas
-from riparian.models.auto import resolve
-from riparian.models.calibration import SAID_WIDTH, Calibration
+from riparian.models.auto.auto import resolve
 from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
-from riparian.models.decision import DECIDED_WIDTH, LOWEST, WIDTH, Threshold, by_cost
+from riparian.models.evaluation.auroc import areas
+from riparian.models.predictions.calibration import SAID_WIDTH, Calibration
+from riparian.models.predictions.decision import DECIDED_WIDTH, LOWEST, WIDTH, Threshold, by_cost
 from riparian.models.registry import create
 from riparian.models.streams import Stream
 from riparian.models.streams.registry import Drift, open_source

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.record import printed
 from riparian.models.drift import DETECTORS, create
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 CHANGE, AFTER, STATIONARY, GRADUAL = 5_000, 5_000, 100_000, 1_000
 REAL = ("adwin", "kswin", "page-hinkley")  # the others are about values in [0, 1]

@@ -38,10 +38,10 @@ from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.java import kafka_version
-from riparian.models.auto import AUTO, PARAMETERS
+from riparian.models.auto.auto import AUTO, PARAMETERS
 from riparian.models.entry import checked
+from riparian.models.kernels.threads import n_cores
 from riparian.models.registry import validate
-from riparian.models.threads import n_cores
 from riparian.topics.records import CLASSIFICATION
 
 GOALS = {  # name -> (what, at least or at most, value)

@@ -23,10 +23,11 @@ from benchmarks.peers import Model, chosen
 from benchmarks.record import write
 from benchmarks.tables import test_then_train
 from riparian.models.contract import Learner, Schema
-from riparian.models.ensemble.adaptation import WatchedTree
+from riparian.models.ensemble.adaptation.watched_trees import WatchedTree
 from riparian.models.ensemble.members import Ensemble
 from riparian.models.registry import create
-from riparian.models.streams import Stream, agrawal, friedman
+from riparian.models.streams import Stream
+from riparian.models.streams.generators import agrawal, friedman
 
 MILLION = 1_000_000
 SMALL = {"n_windows": 1, "window": 16, "n_trees": 4, "every": 1, "step": 2.0, "splits": "best", "ridge": 0.0}

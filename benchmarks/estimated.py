@@ -16,7 +16,7 @@ from benchmarks.opinion_pool import late
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
 from riparian.models.contract import PREDICT, Floats
-from riparian.models.estimation import FADING, Estimation
+from riparian.models.evaluation.estimation import FADING, Estimation
 from riparian.models.registry import create
 
 MODELS = (("hoeffding-tree", 0), ("mondrian-forest", 0), ("adaptive-random-forest", 0), ("adaptive-random-forest", 1))

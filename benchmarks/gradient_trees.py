@@ -19,7 +19,7 @@ from benchmarks.record import write
 from benchmarks.tables import NOMINAL, Table, read, test_then_train
 from riparian.models.contract import Schema
 from riparian.models.registry import create
-from riparian.models.streams import agrawal
+from riparian.models.streams.generators import agrawal
 
 REGRESSIONS = ("fried", "abalone")
 LEARNER = "stochastic-gradient-tree"

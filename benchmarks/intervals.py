@@ -29,8 +29,8 @@ from riparian.app.dataset.synthetic import SyntheticFile
 from riparian.app.evaluation.evaluate import evaluate_all, problem_for
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.models.conformal import Conformal
 from riparian.models.contract import Floats, Program
+from riparian.models.predictions.conformal import Conformal
 
 SPAN, LOOK = 5000, 250
 DELAYS = (0, 200, 2000)

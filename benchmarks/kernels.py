@@ -25,9 +25,10 @@ import numpy as np
 
 from benchmarks.record import write
 from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.registry import create
-from riparian.models.streams import Stream, agrawal, led, random_rbf
+from riparian.models.streams import Stream
+from riparian.models.streams.generators import agrawal, led, random_rbf
 
 LATE = 1_000
 

@@ -19,8 +19,8 @@ import numpy as np
 from benchmarks.record import printed
 from benchmarks.tables import test_then_train
 from riparian.app.stream_file.draft import most_values
-from riparian.models import auto
-from riparian.models.auto_values import TEN, Values
+from riparian.models.auto import auto
+from riparian.models.auto.values import TEN, Values
 from riparian.models.contract import Schema
 from riparian.models.entry import CLASSIFICATION, REGRESSION
 from riparian.models.memory import live_bytes

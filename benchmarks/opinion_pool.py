@@ -35,7 +35,7 @@ from benchmarks.tables import NOMINAL, Table, read
 from riparian.app.dataset.synthetic import Recipe, SyntheticFile
 from riparian.app.dataset.table import read_table
 from riparian.app.errors import RiparianError
-from riparian.models.auto import resolve
+from riparian.models.auto.auto import resolve
 from riparian.models.contract import LEARN, PREDICT, Floats, Program
 from riparian.models.opinion_pool.entries import MEMBERS
 from riparian.models.registry import create

@@ -33,7 +33,8 @@ from benchmarks.record import write
 from benchmarks.tables import test_then_train
 from riparian.models.contract import Schema
 from riparian.models.registry import create
-from riparian.models.streams import Stream, agrawal, friedman, led, random_rbf, sea
+from riparian.models.streams import Stream
+from riparian.models.streams.generators import agrawal, friedman, led, random_rbf, sea
 
 FOLDER = Path(__file__).resolve().parents[1] / ".riparian" / "peers"
 JAR = "capymoa/jar/moa.jar"

@@ -2,10 +2,11 @@
 
     python -m benchmarks.promotion [DATA] [--pairs 2000]
 
-Every pair is looked at every 250 labels, by the intervals of models/comparison.py, and beside them by what many do: a
-paired z-test at the same level. Models are right or wrong at random, with known rates; where mistakes come in runs, a
-model is wrong where an autoregressive series of its own is low. DATA is a folder with elec, weather, nursery, pendigits
-and splice (.csv.gz): the same forest under eight seeds makes 28 pairs of challengers in either direction.
+Every pair is looked at every 250 labels, by the intervals of models/evaluation/comparison.py, and beside them by what
+many do: a paired z-test at the same level. Models are right or wrong at random, with known rates; where mistakes come
+in runs, a model is wrong where an autoregressive series of its own is low. DATA is a folder with elec, weather,
+nursery, pendigits and splice (.csv.gz): the same forest under eight seeds makes 28 pairs of challengers in either
+direction.
 """
 
 import argparse
@@ -18,8 +19,8 @@ import numpy as np
 from benchmarks.opinion_pool import late
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, read
-from riparian.models.comparison import Comparison
 from riparian.models.contract import LEARN, Floats, Program
+from riparian.models.evaluation.comparison import Comparison
 from riparian.models.registry import create
 
 CHUNK = 250

@@ -19,8 +19,8 @@ import numpy as np
 from benchmarks.record import write
 from benchmarks.tables import NOMINAL, Table, read
 from riparian.models.contract import Floats, Learner
+from riparian.models.explanation.shapley import PERMUTATIONS, contributions, n_asked
 from riparian.models.registry import create
-from riparian.models.shapley import PERMUTATIONS, contributions, n_asked
 
 LEARNED, ASKED, SEED = 4000, 200, 1
 FOREST, POOL = "adaptive-random-forest", "opinion-pool"  # auto is the latter

@@ -25,7 +25,7 @@ from benchmarks.tables import Table, test_then_train
 from riparian.models.contract import Schema
 from riparian.models.memory import live_bytes
 from riparian.models.registry import create
-from riparian.models.streams import agrawal
+from riparian.models.streams.generators import agrawal
 
 LEARNER = "shrub-ensemble"
 # The paper's Algorithm 1: one gradient step a tree. Its authors' program takes 5 or 10 further ones.

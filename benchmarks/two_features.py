@@ -19,7 +19,8 @@ from benchmarks.record import printed
 from benchmarks.tables import test_then_train
 from riparian.models.contract import Schema
 from riparian.models.registry import create
-from riparian.models.streams import Stream, moving_squares, transient_chessboard
+from riparian.models.streams import Stream
+from riparian.models.streams.generators import moving_squares, transient_chessboard
 
 STREAMS = {"moving-squares": moving_squares, "transient-chessboard": transient_chessboard}
 BOTH = "-o (Specified m (integer value)) -m 2"

@@ -7,7 +7,7 @@ weights as far as many labels of even classes would.
 
 import math
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 
 @kernel

@@ -6,7 +6,7 @@ remembers few. A scale that has really changed comes with each label: 1e5 times 
 labels (1.5^57 is the square of that).
 """
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 LIFT = 0.5  # of a mean, by one value
 MEANS = 100.0  # what a value may count as, however few the mean remembers

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from riparian.evaluation import Evaluation, evaluate
     from riparian.models.contract import LEARN, PREDICT, Bags, Learner, Program, Schema
     from riparian.models.drift import create as create_detector
-    from riparian.models.prequential import Prequential
+    from riparian.models.evaluation.prequential import Prequential
     from riparian.models.registry import create as create_learner
     from riparian.models.streams import Source, Stream
     from riparian.models.streams.registry import Drift
@@ -47,7 +47,7 @@ _PLACES = {
     **dict.fromkeys(("StreamClassifier", "StreamRegressor"), "estimators"),
     **dict.fromkeys(("Evaluation", "evaluate"), "evaluation"),
     **dict.fromkeys(("LEARN", "PREDICT", "Bags", "Learner", "Program", "Schema"), "models.contract"),
-    "Prequential": "models.prequential",
+    "Prequential": "models.evaluation.prequential",
     **dict.fromkeys(("Source", "Stream"), "models.streams"),
     "Drift": "models.streams.registry",
     "create_detector": "models.drift:create",

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, labels_of, rows_of, weights_of
-from riparian.models.prequential import Prequential
+from riparian.models.evaluation.prequential import Prequential
 
 BLOCK = 10_000  # instances that the learner gets at once; the results are the same for any number
 

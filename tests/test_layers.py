@@ -20,7 +20,7 @@ ALLOWED = {
     "topics": {"topics", "numpy", "msgspec"},
 }
 # What numba makes code with, for types and instructions that are not numba's own.
-CODE = {f"models/{name}.py" for name in ("ahead", "frames", "simd", "words")}
+CODE = {f"models/kernels/{name}.py" for name in ("ahead", "frames", "simd", "words")}
 # Libraries of the extras, each known to one module that is imported in a process of its own, or where they are there.
 EXTRAS = {
     "models/extras.py": {"packaging"},
@@ -44,7 +44,7 @@ EXTRAS = {
     },
 } | {path: {"llvmlite"} for path in CODE}
 # Fits go on in processes beside the stream, and a thread each waits for their pipes; trees may run in threads.
-THREADED = {"models/batch/process.py", "models/threads.py"}
+THREADED = {"models/batch/process.py", "models/kernels/threads.py"}
 # Folders of app, and modules of it, that never lead to Kafka or asyncio.
 PURE = (
     *("partition", "dataset", "evaluation", "stream_file", "errors"),
@@ -202,7 +202,7 @@ def test_only_codecs_know_what_the_bytes_of_a_record_say():
 def test_only_one_module_decorates_kernels():
     for path in sources("models"):
         if "numba" in top_level(path):
-            own = {f"models/{name}.py" for name in ("kernel", "kernel_cache", "kernel_compiler")}
+            own = {f"models/kernels/{name}.py" for name in ("kernel", "cache", "compiler")}
             assert str(path.relative_to(ROOT)) in {*own, *CODE}
 
 

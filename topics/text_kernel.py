@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.topics.slices import Texts
 
 MOST = 4096  # texts for which a table is made each time

@@ -268,7 +268,7 @@ def waiting_bytes(spec: "Spec") -> int:
         x = PLACE_BYTES + spec.record.max_instances * x
     vectors = sum(1 + len(kept(model, spec.task, parameters)) for model, parameters in spec.models().values())
     if spec.predictions.coverage is not None:
-        from riparian.models.conformal import N_SAID
+        from riparian.models.predictions.conformal import N_SAID
 
         vectors += N_SAID[spec.task == "regression"]
     vectors += ((spec.predictions.calibrated is True) + (spec.decision is not None)) * len(spec.models())

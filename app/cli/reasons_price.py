@@ -24,7 +24,7 @@ def price_of(spec: "Spec") -> Price | None:
     are compiled, which a worker would do."""
     if spec.predictions.reasons is None:
         return None
-    from riparian.models.shapley import n_asked
+    from riparian.models.explanation.shapley import n_asked
 
     n, resolved = n_asked(len(spec.features)), spec.resolved()
     if resolved is not None and resolved.n_bytes:
@@ -38,7 +38,7 @@ def _measured(spec: "Spec") -> float:
     from riparian.app.cli.progress import progress
     from riparian.app.partition.learner import PartitionLearner
     from riparian.models.contract import Bags
-    from riparian.models.shapley import contributions
+    from riparian.models.explanation.shapley import contributions
     from riparian.topics.names import CHAMPION
 
     learner, rng = PartitionLearner(spec), np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""AUROC of each class against the rest, as `models.auroc` has it, over a whole run.
+"""AUROC of each class against the rest, as `models.evaluation.auroc` has it, over a whole run.
 
 Up to ROOM scores all are kept, and the result is exact. Beyond that each class keeps ROOM / K distinct values, with the
 weights of its labels and of the others at each. If it has more, neighbouring values are merged into a cell, and later

@@ -16,7 +16,7 @@ from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.watch import Finding
 from riparian.app.stream_file.spec import Spec
-from riparian.models.auto import AUTO
+from riparian.models.auto.auto import AUTO
 from riparian.models.contract import Program
 from riparian.models.memory import live_bytes
 from riparian.topics.names import CHAMPION

@@ -246,9 +246,9 @@ def evaluate_all(
     list of dict
         JSON-serialisable: model, parameters, data, task, label_delay (and clock), seed, n (labels scored; without a
         goal what `app.evaluation.alerts.Tally` has instead, and the threshold), the metrics
-        that the task has (undefined ones are absent) as `models.prequential` and `app.evaluation.measured` have them;
-        n_nodes, n_leaves, depth (and n_models) at the end; live_bytes, of the model's arrays as they lie in memory
-        (`models.memory`), at the end, and mean_live_bytes and peak_live_bytes, over the points of the curves;
+        that the task has (undefined ones are absent) as `models.evaluation.prequential` and `app.evaluation.measured`
+        have them; n_nodes, n_leaves, depth (and n_models) at the end; live_bytes, of the model's arrays as they lie in
+        memory (`models.memory`), at the end, and mean_live_bytes and peak_live_bytes, over the points of the curves;
         state_bytes, of what a checkpoint stores of the model, at the end, and peak_state_bytes; seconds (CPU time of
         the learner alone: predicting and learning), instances_per_second by it, and wall_seconds by the clock;
         classes (`Measured.classes`, by name); curves (`Course.curves`: metrics over the sliding or fading window, the

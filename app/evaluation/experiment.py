@@ -12,8 +12,8 @@ from riparian.app.evaluation.folds import cross_validate
 from riparian.app.evaluation.setup import Setup
 from riparian.app.evaluation.sweep import Candidate, run, tasks_of
 from riparian.app.stream_file.spec import Spec
-from riparian.models.decision import MEMORY
-from riparian.models.threads import n_cores
+from riparian.models.kernels.threads import n_cores
+from riparian.models.predictions.decision import MEMORY
 
 Told = Callable[[int], None]
 

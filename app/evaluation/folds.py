@@ -2,8 +2,8 @@
 
 The rows, or bags, are dealt into folds at random, each class by itself, so that all folds have their share of it. Each
 fold is predicted by a learner that was fitted to the other folds (`Learner.fit`), in random order, since files are
-often sorted by class. The metrics are of all predictions together, as `models.prequential` computes them. Another
-repeat deals the rows anew, and gives the learner another seed.
+often sorted by class. The metrics are of all predictions together, as `models.evaluation.prequential` computes them.
+Another repeat deals the rows anew, and gives the learner another seed.
 """
 
 import time
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from riparian.app.dataset.table import Table
 from riparian.app.errors import DataError, SpecError
 from riparian.app.evaluation.measured import Measured
-from riparian.models.auto import AUTO, resolve
+from riparian.models.auto.auto import AUTO, resolve
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.memory import live_bytes
 from riparian.models.registry import create, validate

@@ -13,9 +13,9 @@ from riparian.app.dataset.data import MOST_CLASSES
 from riparian.app.evaluation.auroc import Ranking
 from riparian.app.evaluation.measures import FROM_FIRST
 from riparian.app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
-from riparian.models import auroc
 from riparian.models.contract import LEARN, Floats, Program
-from riparian.models.prequential import NEGLIGIBLE, Prequential
+from riparian.models.evaluation import auroc
+from riparian.models.evaluation.prequential import NEGLIGIBLE, Prequential
 from riparian.topics.records import ANOMALY, VALUES
 
 NOTHING = -1  # was known

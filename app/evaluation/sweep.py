@@ -19,7 +19,7 @@ from riparian.app.evaluation.evaluate import Problem, evaluate_all
 from riparian.app.evaluation.pool import Pool, advance
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import Spec
-from riparian.models.auto import AUTO, PARAMETERS
+from riparian.models.auto.auto import AUTO, PARAMETERS
 from riparian.models.entry import Parameter, suggest
 from riparian.models.registry import find
 

@@ -17,8 +17,8 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.contract import Learner
+from riparian.models.evaluation.prequential import Prequential
 from riparian.models.memory import live_bytes
-from riparian.models.prequential import Prequential
 from riparian.topics.commands import EventRecord
 from riparian.topics.records import VALUES, DriftRecord
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from riparian.app.kafka.batches import Head
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.topics.records import Headers, RawBatch
 from riparian.topics.slices import PADDING, Ints, Slices
 

@@ -10,7 +10,7 @@ from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.producer.message_accumulator import BatchBuilder
 from crc32c import crc32c
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.topics.slices import Slices
 
 # Base offset, length, leader's epoch, version, checksum, attributes, last offset, two timestamps, producer's id, epoch

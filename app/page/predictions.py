@@ -19,7 +19,7 @@ from riparian.app.state.finding import Found, find, label_of
 from riparian.app.state.moment import Moment, moment_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Bags, Floats, Learner
-from riparian.models.shapley import contributions
+from riparian.models.explanation.shapley import contributions
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE, VALUES
 from riparian.topics.vocabulary import canonical

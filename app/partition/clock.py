@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 Ints = NDArray[np.int64]
 

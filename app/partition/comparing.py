@@ -1,8 +1,8 @@
 """Each challenger beside the champion, by the predictions that both really made, and the rule that promotes. Pure.
 
-Losses, spans and intervals are those of models/comparison.py. A comparison is about two models: it begins anew when the
-champion is another one. The rule looks after every `PACE` labels that were learned, counted since the stream began, so
-that it looks at the same labels however batches were divided.
+Losses, spans and intervals are those of models/evaluation/comparison.py. A comparison is about two models: it begins
+anew when the champion is another one. The rule looks after every `PACE` labels that were learned, counted since the
+stream began, so that it looks at the same labels however batches were divided.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from riparian.app.partition.role import Role
 from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.spec import Spec
 from riparian.app.stream_file.spec_parts import AUTOMATIC, CONFIDENCE, PACE
-from riparian.models.comparison import Advantage, ByCost, Comparison, warm_up
 from riparian.models.contract import LEARN, Program
+from riparian.models.evaluation.comparison import Advantage, ByCost, Comparison, warm_up
 from riparian.models.restoring import restore
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import ANOMALY

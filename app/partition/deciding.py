@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
-from riparian.models.decision import Threshold, by_cost
+from riparian.models.predictions.decision import Threshold, by_cost
 from riparian.models.restoring import restore
 from riparian.topics.records import ANOMALY
 from riparian.topics.vocabulary import Vocabulary
@@ -162,7 +162,7 @@ class Decision:
         return self._deciding.code
 
     def run(self, program: Program, out: Floats, decided: Floats) -> None:
-        """Decide at each PREDICT of a program, and learn. out, decided : as `models.decision` has them."""
+        """Decide at each PREDICT of a program, and learn. out, decided : as `models.predictions.decision` has them."""
         if self.threshold is not None:
             self.threshold.run(program, out, decided, self._deciding.code)
         elif self._deciding.costs is not None:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.kernel import kernel
-from riparian.models.words import SPARE
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.words import SPARE
 from riparian.topics.formats.common.cells import view
 from riparian.topics.slices import Texts
 

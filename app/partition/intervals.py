@@ -16,8 +16,8 @@ from riparian.app.partition.pending import PendingStore
 from riparian.app.partition.role import Role
 from riparian.app.partition.running_model import kept_names
 from riparian.app.stream_file.spec import Spec
-from riparian.models.conformal import Conformal, sets
 from riparian.models.contract import Floats, Program
+from riparian.models.predictions.conformal import Conformal, sets
 from riparian.models.restoring import restore
 from riparian.topics.records import REGRESSION
 

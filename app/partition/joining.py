@@ -17,8 +17,8 @@ import numpy as np
 
 from riparian.app.partition.ids import Bytes, Hashes, Ints, write_digests, write_tags
 from riparian.models.contract import LEARN, PREDICT, Floats
-from riparian.models.kernel import kernel
-from riparian.models.words import zeros_above
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.words import zeros_above
 
 # columns of WaitingIndex.entries; an entry is as long as a line of the processor's cache
 TAG, START, LENGTH, PLACE, ARRIVED, HOME, SERIAL, MARK, ENTRY_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 7, 8

@@ -29,7 +29,7 @@ from riparian.app.partition.state import present
 from riparian.app.partition.watch import Finding
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import PREDICT, Floats, Program
-from riparian.models.prequential import MOST_CLASSES
+from riparian.models.evaluation.prequential import MOST_CLASSES
 from riparian.topics.codecs import Codec
 from riparian.topics.commands import EventRecord
 from riparian.topics.learned import LearnedCommand, LearnedRecord

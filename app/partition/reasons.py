@@ -1,9 +1,9 @@
 """Which features moved a prediction most, asked of the model that made it, when it made it. Pure.
 
-What each feature adds is its Shapley value (models/shapley.py), by permutations that the record's id draws. Models are
-asked as they are at that moment: programs are therefore run in pieces that predict last, which changes no bit
-(models/contract.py), and after each piece the model is asked. Nothing of this waits, or is state: it is written with
-the prediction.
+What each feature adds is its Shapley value (models/explanation/shapley.py), by permutations that the record's id draws.
+Models are asked as they are at that moment: programs are therefore run in pieces that predict last, which changes no
+bit (models/contract.py), and after each piece the model is asked. Nothing of this waits, or is state: it is written
+with the prediction.
 
 Reasons of alerts alone are asked for once it is known which predictions are alerts. A program is decided when the
 models have run it, so `Ahead` decides it piece by piece beforehand, by copies of what decides.
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.deciding import Decision
 from riparian.app.partition.ids import packed, tags
-from riparian.models.calibration import Calibration
 from riparian.models.contract import PREDICT, Bags, Floats, Learner, Program
-from riparian.models.shapley import contributions, largest
+from riparian.models.explanation.shapley import contributions, largest
+from riparian.models.predictions.calibration import Calibration
 
 _KEY = np.zeros(2, np.uint64)  # the same in each process
 

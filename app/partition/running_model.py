@@ -23,7 +23,7 @@ from riparian.app.partition.sharing import LearnedRows
 from riparian.app.stream_file.lineup import place_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
-from riparian.models.kernel_cache import one_part
+from riparian.models.kernels.cache import one_part
 from riparian.models.registry import create, kept, kept_on
 from riparian.models.restoring import restore
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE

@@ -20,12 +20,12 @@ from riparian.app.partition.running_model import RunningModel
 from riparian.app.partition.sharing import LearnedRows
 from riparian.app.stream_file.spec import Spec
 from riparian.app.stream_file.spec_parts import ALERTS, AUTOMATIC
-from riparian.models.auroc import areas
-from riparian.models.calibration import SAID_WIDTH, Calibration
 from riparian.models.contract import Floats, Program, Schema
-from riparian.models.decision import DECIDED_WIDTH
-from riparian.models.estimation import Estimation
-from riparian.models.prequential import Prequential
+from riparian.models.evaluation.auroc import areas
+from riparian.models.evaluation.estimation import Estimation
+from riparian.models.evaluation.prequential import Prequential
+from riparian.models.predictions.calibration import SAID_WIDTH, Calibration
+from riparian.models.predictions.decision import DECIDED_WIDTH
 from riparian.models.restoring import restore
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import REGRESSION, VALUES

@@ -25,7 +25,7 @@ from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.drift import create, find
 from riparian.models.drift.contract import DRIFT, WARNING
 from riparian.models.drift.scaling import CENTRE, FIRST, LEAST, WIDTH, bring, new_scale
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.restoring import DamagedError, check, check_shapes, named
 from riparian.topics.records import Shift
 

@@ -15,7 +15,7 @@ from riparian.app.errors import SpecError
 from riparian.app.stream_file.learning_spec import SINGLE
 from riparian.app.stream_file.record_spec import FeatureSpec
 from riparian.app.stream_file.spec import Spec, loads
-from riparian.models.auto import TooSmallError
+from riparian.models.auto.auto import TooSmallError
 from riparian.topics.names import FEATURES, LABELS, topic_name
 from riparian.topics.paths import Index, dotted, parse
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE, Path
@@ -90,7 +90,7 @@ class Draft(NamedTuple):
 def most_values(n: int) -> int | None:
     """What a file names as `max_values` of a feature of which `n` values were seen: a round figure, four times as many
     and no less than the default, so that nothing is rejected that would not be. None of few: `auto` reckons with ten
-    where nothing is named (models/auto_values.py), and with many where something is."""
+    where nothing is named (models/auto/values.py), and with many where something is."""
     if n <= FEW_VALUES:
         return None
     return round_figure(max(4 * n, MOST_VALUES))

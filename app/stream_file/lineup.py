@@ -10,11 +10,11 @@ from riparian.topics import records
 from riparian.topics.names import CHAMPION
 
 if TYPE_CHECKING:
-    from riparian.models.auto_values import Values
+    from riparian.models.auto.values import Values
 
 
 def models_of(spec: Any) -> dict[str, tuple[str, dict[str, Any]]]:
-    from riparian.models import auto
+    from riparian.models.auto import auto
 
     models = {CHAMPION: spec.champion, **spec.challengers}
     if spec.champion.model == AUTO:
@@ -59,8 +59,8 @@ def check_model(spec: Any, role: str, model: ModelSpec) -> tuple[str, dict[str, 
 
 def values_of(spec: Any) -> "Values":
     """The values of a stream's features, as `auto` reckons with them."""
-    from riparian.models.auto import UNNAMED
-    from riparian.models.auto_values import Values
+    from riparian.models.auto.auto import UNNAMED
+    from riparian.models.auto.values import Values
 
     reckoned, named, bounds = [], [], {}
     for f, feature in enumerate(spec.features.values()):

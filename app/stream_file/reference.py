@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from riparian.app.stream_file.spec import Spec
 from riparian.app.stream_file.spec_parts import AUTO
-from riparian.models import auto
+from riparian.models.auto import auto
 from riparian.models.drift import DETECTORS
 from riparian.models.entry import Parameter
 from riparian.models.registry import REGISTRY

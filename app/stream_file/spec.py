@@ -57,7 +57,7 @@ from riparian.topics.schemas import Schemas
 from riparian.topics.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from riparian.models.auto import Resolved
+    from riparian.models.auto.auto import Resolved
 
 
 # Fields of a stream file that `riparian apply` sends besides the models.
@@ -230,7 +230,7 @@ class Spec(Fields):
         """What `auto` stands for here; None where the champion is named. budget : other than the stream file's."""
         if self.champion.model != AUTO:
             return None
-        from riparian.models import auto
+        from riparian.models.auto import auto
 
         n_classes = 1
         if self.task not in records.VALUES:
@@ -243,7 +243,7 @@ class Spec(Fields):
     def adopting(self, meta: Mapping[str, Any]) -> "Spec":
         """This stream as a state has it, where commands have left it so since this file; and with the state's champion,
         where `auto` chose it by the same budget: another version may choose another one. meta : of the state."""
-        from riparian.models.auto import CHOICES
+        from riparian.models.auto.auto import CHOICES
         from riparian.models.registry import validate
 
         runs = self.runs_by(meta)

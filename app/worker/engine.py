@@ -52,7 +52,7 @@ from riparian.app.worker.silence import Silence
 from riparian.app.worker.tail import Tail, read_tails
 from riparian.app.worker.topic_watch import TopicWatch
 from riparian.app.worker.transport import ConsumerThread, Fetched
-from riparian.models.threads import n_cores
+from riparian.models.kernels.threads import n_cores
 from riparian.topics.names import AS_IT_COMES, FEATURES, changelog_topic
 
 if TYPE_CHECKING:

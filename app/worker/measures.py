@@ -29,7 +29,7 @@ class Measure(NamedTuple):
     bounds: tuple[float, ...] = ()
 
 
-# metric of models.prequential -> name
+# metric of models.evaluation.prequential -> name
 PREQUENTIAL = {
     "accuracy": "riparian_accuracy_ratio",
     "kappa": "riparian_kappa_ratio",

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tables import Table, test_then_train
-from riparian.models.auroc import areas, mean
 from riparian.models.contract import Floats
+from riparian.models.evaluation.auroc import areas, mean
 from riparian.models.memory import live_bytes
 from riparian.models.registry import create
 

@@ -16,7 +16,7 @@ from riparian.app.dataset.data import DataFile
 from riparian.app.dataset.table import read_table
 from riparian.app.evaluation.folds import cross_validate
 from riparian.models.contract import Schema
-from riparian.models.streams import friedman
+from riparian.models.streams.generators import friedman
 
 SGT = "stochastic-gradient-tree"
 Learners = dict[str, tuple[str, dict[str, Any]]]

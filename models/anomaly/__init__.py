@@ -1,5 +1,5 @@
 """Learners that score how unusual an instance is, without labels.
 
-Learners: `half-space-trees` (half_space.py) and `online-isolation-forest` (online_isolation.py). Read half_space.py
+Learners, each in the file of its name: `half-space-trees` and `online-isolation-forest`. Read half_space_trees.py
 first.
 """

@@ -18,7 +18,7 @@ def check_windows(_: str, parameters: Mapping[str, Any]) -> None:
 
 HALF_SPACE_TREES = Entry(
     name="half-space-trees",
-    cls="riparian.models.anomaly.half_space:HalfSpaceTrees",
+    cls="riparian.models.anomaly.half_space_trees:HalfSpaceTrees",
     tasks=(ANOMALY,),
     parameters=(
         Parameter("n_trees", int, 25, 1, 200, text="trees"),
@@ -34,7 +34,7 @@ HALF_SPACE_TREES = Entry(
 )
 ONLINE_ISOLATION_FOREST = Entry(
     name="online-isolation-forest",
-    cls="riparian.models.anomaly.online_isolation:OnlineIsolationForest",
+    cls="riparian.models.anomaly.online_isolation_forest:OnlineIsolationForest",
     tasks=(ANOMALY,),
     parameters=(
         Parameter("n_trees", int, 32, 1, 200, text="trees"),

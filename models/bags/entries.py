@@ -29,7 +29,7 @@ MITI = Entry(
 )
 QUICK_DIVERSE_DENSITY = Entry(
     name="quick-diverse-density",
-    cls="riparian.models.bags.diverse_density:QuickDiverseDensity",
+    cls="riparian.models.bags.quick_diverse_density:QuickDiverseDensity",
     tasks=(MULTI_INSTANCE,),
     parameters=(
         *_WINDOW,

@@ -11,7 +11,7 @@ precision, and so would be the gradient.
 
 import numpy as np
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 NEAREST = 1e-9  # a distance of 0 gives a negative bag likelihood 0, whose logarithm is none
 FAR = 30.0  # beyond this distance 1 - exp(-d) is 1, and a bag's probability the sum of its instances'

@@ -26,7 +26,7 @@ from riparian.models.bags import entries
 from riparian.models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
 from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
 from riparian.models.joined import joined, prefixed
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import Layout, Paths
 
 CRITERIA = ("max-bepp", "gini", "sum-squared-bepp")

@@ -7,7 +7,7 @@ Steps are found by halving (Armijo's condition, algorithm 3.1); a pair whose cur
 import numpy as np
 
 from riparian.models.bags.likelihood import gradient_of
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 MEMORY = 10
 ARMIJO = 1e-4

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from riparian.models.contract import Bags, Floats, Learner, Program, Schema
 from riparian.models.joined import copied
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import Layout
 
 # numbers in Window.at

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from riparian.models.baseline.entries import MAJORITY_CLASS
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 
 class MajorityClassState(NamedTuple):

@@ -1,7 +1,7 @@
 """Naive Bayes: Gaussian likelihoods for numeric features, Laplace's estimates for nominal ones, one pass.
 
 Langley, Iba and Thompson 1992 (nominal); John and Langley 1995 (Gaussians). Statistics and their deviations from MOA
-are those of models.observers; the model is one block of them.
+are those of models.observers.gaussians; the model is one block of them.
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from riparian.models.baseline.entries import NAIVE_BAYES
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
-from riparian.models.kernel import kernel
-from riparian.models.likelihood import score_leaf, scratch_of
-from riparian.models.observers import (
+from riparian.models.kernels.kernel import kernel
+from riparian.models.observers.gaussians import (
     Cache,
     Known,
     check_growth,
@@ -24,13 +23,14 @@ from riparian.models.observers import (
     transfer,
     write_weights,
 )
+from riparian.models.observers.likelihood import score_leaf, scratch_of
 
 
 class NaiveBayesState(NamedTuple):
     """Everything that the learner knows.
 
     weights : (1, n_outputs) float64, of the classes.
-    stats : (1, width) float64, one block of models.observers.
+    stats : (1, width) float64, one block of models.observers.gaussians.
     values : uint8, which values of the nominal features were learned.
     n_values : (d,) int64, how many of each.
     """

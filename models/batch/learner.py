@@ -30,7 +30,7 @@ from riparian.models.drift.contract import DRIFT
 from riparian.models.drift.scaling import bring, new_scale
 from riparian.models.entry import CLASSIFICATION
 from riparian.models.joined import copied, joined, prefixed
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import Layout, Paths
 
 log = logging.getLogger(__name__)

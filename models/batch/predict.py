@@ -7,7 +7,7 @@ import numpy as np
 
 from riparian.models.batch.forest import FITTED, LINK, LOGISTIC, MEDIAN, N_KIND, SOFTMAX, Forest
 from riparian.models.contract import Floats
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 
 class Room(NamedTuple):

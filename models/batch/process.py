@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from riparian.models.batch.fit import Job, fit
 from riparian.models.batch.forest import Forest
-from riparian.models.threads import n_cores
+from riparian.models.kernels.threads import n_cores
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
 from riparian.models.drift.entries import ADWIN
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 ROWS = 48  # 5 x 2^48 values: no stream fills it
 SMALLEST_WINDOW = 10

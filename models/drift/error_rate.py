@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
 from riparian.models.drift.entries import DDM, EDDM
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 ERRORS, BEST_RATE, BEST_DEVIATION = 0, 1, 2
 SEEN, MISTAKES, LAST_MISTAKE, LEVEL = 0, 1, 2, 3

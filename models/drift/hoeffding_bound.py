@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
 from riparian.models.drift.entries import HDDM_A, HDDM_W
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 ALL, LOW, HIGH = 0, 1, 2
 AFTER_LOW, AFTER_HIGH = 3, 4

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
 from riparian.models.drift.entries import KSWIN
-from riparian.models.kernel import kernel
-from riparian.models.randomness import below, seeded
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.randomness import below, seeded
 
 MOST_INSERTED = 64
 FILLED, NEXT = 0, 1

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
 from riparian.models.drift.entries import PAGE_HINKLEY
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 MEAN, UP, LEAST, DOWN, GREATEST = 0, 1, 2, 3, 4
 

@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 FIRST = 100  # values that the first scale is measured on; they are not scaled themselves
 BLOCK = 500  # values between two looks

@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.drift.scaling import sort
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 PANES = 10  # in a window
 SAMPLE = 500  # values that set the bins, at most

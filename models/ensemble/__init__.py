@@ -1,6 +1,6 @@
 """Ensembles of Hoeffding trees and of regression trees.
 
-Learners: `adaptive-random-forest` (random_forest.py), `streaming-random-patches` (random_patches.py), `online-bagging`
-(bagging.py), `leveraging-bagging` (leveraging.py), `smooth-boost` and `online-boosting` (boosting.py). Read members.py
-first: members run a whole program each, and vote. adaptation.py watches members for drift.
+Learners, each in the file of its name: `adaptive-random-forest`, `streaming-random-patches`, `online-bagging`,
+`leveraging-bagging`, `smooth-boost`, `online-boosting`. Read members.py first: members run a whole program each, and
+vote. adaptation/ replaces members after drifts; boosting.py is what the last two share.
 """

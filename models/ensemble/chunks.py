@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Program
-from riparian.models.draws import PoissonTable, poisson_from, uniform_at
-from riparian.models.kernel import kernel
-from riparian.models.observers import heaviest
+from riparian.models.kernels.draws import PoissonTable, poisson_from, uniform_at
+from riparian.models.kernels.kernel import kernel
+from riparian.models.observers.gaussians import heaviest
 from riparian.models.running_scale import held
 
 # Operations of a chunk: with 256, calls take as long as trees; the more, the rarer a tree is fetched from memory, and
@@ -140,7 +140,8 @@ def draw_weights(first, last, ordinal, w, below, at, keys, weights):
     """weights[slot, i] = w[i] times a Poisson draw of the slot's, by the label's number: a bootstrap sample, online.
     O(n) a slot.
 
-    Oza and Russell 2001, section 3.2. below, at : the fields of a models.draws.PoissonTable. keys : (M,). Mutates
+    Oza and Russell 2001, section 3.2. below, at : the fields of a models.kernels.draws.PoissonTable. keys : (M,).
+    Mutates
     weights : (M, length).
     """
     table = PoissonTable(below, at)

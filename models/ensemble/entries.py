@@ -43,7 +43,7 @@ def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any
 
 ONLINE_BAGGING = Entry(
     name="online-bagging",
-    cls="riparian.models.ensemble.bagging:OnlineBagging",
+    cls="riparian.models.ensemble.online_bagging:OnlineBagging",
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=(N_MODELS, THREADS, VOTE, *TREE),
     free=FREE,
@@ -52,7 +52,7 @@ ONLINE_BAGGING = Entry(
 )
 ADAPTIVE_RANDOM_FOREST = Entry(
     name="adaptive-random-forest",
-    cls="riparian.models.ensemble.random_forest:AdaptiveRandomForest",
+    cls="riparian.models.ensemble.adaptive_random_forest:AdaptiveRandomForest",
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=_watched(
         0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
@@ -64,7 +64,7 @@ ADAPTIVE_RANDOM_FOREST = Entry(
 )
 STREAMING_RANDOM_PATCHES = Entry(
     name="streaming-random-patches",
-    cls="riparian.models.ensemble.random_patches:StreamingRandomPatches",
+    cls="riparian.models.ensemble.streaming_random_patches:StreamingRandomPatches",
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=(
         Parameter(
@@ -83,7 +83,7 @@ STREAMING_RANDOM_PATCHES = Entry(
 )
 LEVERAGING_BAGGING = Entry(
     name="leveraging-bagging",
-    cls="riparian.models.ensemble.leveraging:LeveragingBagging",
+    cls="riparian.models.ensemble.leveraging_bagging:LeveragingBagging",
     tasks=(CLASSIFICATION,),
     parameters=(
         N_MODELS,
@@ -99,7 +99,7 @@ LEVERAGING_BAGGING = Entry(
 )
 SMOOTH_BOOST = Entry(
     name="smooth-boost",
-    cls="riparian.models.ensemble.boosting:SmoothBoost",
+    cls="riparian.models.ensemble.smooth_boost:SmoothBoost",
     tasks=(CLASSIFICATION,),
     parameters=(
         N_MODELS,
@@ -115,7 +115,7 @@ SMOOTH_BOOST = Entry(
 )
 ONLINE_BOOSTING = Entry(
     name="online-boosting",
-    cls="riparian.models.ensemble.boosting:OnlineBoosting",
+    cls="riparian.models.ensemble.online_boosting:OnlineBoosting",
     tasks=(CLASSIFICATION,),
     parameters=(
         N_MODELS,

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Program, Schema
-from riparian.models.description import moved
 from riparian.models.ensemble.chunks import (
     HITS,
     LEAST,
@@ -39,10 +38,11 @@ from riparian.models.ensemble.chunks import (
 )
 from riparian.models.ensemble.entries import TREE
 from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
+from riparian.models.explanation.description import moved
+from riparian.models.kernels.threads import share
 from riparian.models.layout import Layout
-from riparian.models.observers import check_growth
+from riparian.models.observers.gaussians import check_growth
 from riparian.models.restoring import restore
-from riparian.models.threads import share
 
 # Operations of a chunk: trees run fewer sooner than they are handed over, and with a third of the processor time.
 WORTH_A_THREAD = 256

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Program, Schema
-from riparian.models.draws import key
 from riparian.models.hoeffding.feature_subsets import draw_features
+from riparian.models.kernels.draws import key
 from riparian.models.layout import Layout
 from riparian.models.regression.nodes import Nodes
 from riparian.models.regression.subspace_tree import SubspaceRegressionTree

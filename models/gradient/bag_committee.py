@@ -31,7 +31,7 @@ from riparian.models.gradient.committee import (
 )
 from riparian.models.gradient.learner_state import BUFFERED, LEARNED, NEXT_BINS, READY
 from riparian.models.gradient.tree import learn, try_change
-from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.kernels.kernel import DONE, GROW, kernel
 
 # Further places in `progress`: the instance that comes next, and how many take the gradient (0: no bag is begun).
 NEXT_INSTANCE, N_TOPS, N_PROGRESS = 6, 7, 8

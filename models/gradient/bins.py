@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 # Of a cell: the weight, and the places of an output's sums after the one before.
 WEIGHT, MOMENTS = 0, 5

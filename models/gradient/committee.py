@@ -38,8 +38,8 @@ from riparian.models.gradient.learner_state import (
 )
 from riparian.models.gradient.losses import POISSON, SQUARED, derivatives, softmax
 from riparian.models.gradient.tree import N_BLOCKS, N_NODES, learn, plant, rescale, route, score, try_change
-from riparian.models.kernel import DONE, GROW, kernel
-from riparian.models.randomness import uniform
+from riparian.models.kernels.kernel import DONE, GROW, kernel
+from riparian.models.kernels.randomness import uniform
 
 # Statuses besides DONE and GROW: the warm-up is complete; stages are to begin anew; bins are due.
 WARM, RESET, BIN = 2, 3, 4

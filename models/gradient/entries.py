@@ -67,8 +67,8 @@ PARAMETERS = (
 
 STOCHASTIC_GRADIENT_TREE = Entry(
     name="stochastic-gradient-tree",
-    cls="riparian.models.gradient.learner:StochasticGradientTree",
-    bags="riparian.models.gradient.bag_learner:BagGradientTree",
+    cls="riparian.models.gradient.stochastic_gradient_tree:StochasticGradientTree",
+    bags="riparian.models.gradient.bag_gradient_tree:BagGradientTree",
     tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
     parameters=PARAMETERS,
     free=("max_nodes", "max_bytes", "max_depth"),

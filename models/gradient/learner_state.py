@@ -10,7 +10,7 @@ from riparian.models.contract import Floats, Schema
 from riparian.models.drift.adwin import ROWS
 from riparian.models.gradient.bins import MOMENTS
 from riparian.models.gradient.losses import LOSSES
-from riparian.models.randomness import below
+from riparian.models.kernels.randomness import below
 
 # Places in LearnerState.counts: labels learned (with those of the warm-up), labels in the buffer, whether the warm-up
 # is over, and the number of labels at which bins are due.

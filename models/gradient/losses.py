@@ -5,12 +5,12 @@ for the tests, its value in `value`. What the trees need: a Hessian that is not 
 themselves (models.gradient.tree), so a loss that is linear somewhere may say 0.
 
 Targets and scores of all losses but Poisson's are in units of the target's standard deviation
-(models.gradient.learner), so a threshold of 1 means one deviation on every stream.
+(models.gradient.stochastic_gradient_tree), so a threshold of 1 means one deviation on every stream.
 """
 
 import math
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 SQUARED, HUBER, QUANTILE, POISSON = range(4)
 LOSSES = {"squared": SQUARED, "huber": HUBER, "quantile": QUANTILE, "poisson": POISSON}

@@ -8,7 +8,7 @@ tested after a few dozen instances.
 
 import math
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 LOG_SQRT_PI = 0.5 * math.log(math.pi)
 MOST_TERMS = 10_000

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats
 from riparian.models.gradient.bins import GG, GH, HH, MOMENTS, WEIGHT, G, H
 from riparian.models.gradient.significance import p_value
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 # Below this share of the leaf's weight a branch has none: sums of fractional weights have rounding errors.
 NO_WEIGHT = 1e-9

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats
 from riparian.models.gradient.bins import GG, GH, HH, MOMENTS, WEIGHT, G, H
 from riparian.models.gradient.splits import best_candidate, children_of, is_better
-from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.kernels.kernel import DONE, GROW, kernel
 
 # Columns of Nodes.links.
 TEST, LEFT, RIGHT, DEFAULT, NEXT, CODE, PARENT, DEPTH, BLOCK, TREE = range(10)

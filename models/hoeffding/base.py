@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats, Learner, Schema
 from riparian.models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, enlarge
 from riparian.models.hoeffding.parameters import NBA, Settings, bins_of
-from riparian.models.observers import Cache, Known, check_growth, transfer
+from riparian.models.observers.gaussians import Cache, Known, check_growth, transfer
 
 
 class ClassificationTree(Learner):

@@ -31,7 +31,7 @@ _BOUNDS = (
 )
 HOEFFDING_TREE = Entry(
     name="hoeffding-tree",
-    cls="riparian.models.hoeffding.tree:HoeffdingTree",
+    cls="riparian.models.hoeffding.hoeffding_tree:HoeffdingTree",
     tasks=(CLASSIFICATION,),
     parameters=(_GRACE_PERIOD, *_HOEFFDING, *_BOUNDS),
     paper="P. Domingos and G. Hulten: Mining high-speed data streams. KDD 2000.",
@@ -52,7 +52,7 @@ SUBSPACE_TREE = HOEFFDING_TREE._replace(
 
 HOEFFDING_ADAPTIVE_TREE = Entry(
     name="hoeffding-adaptive-tree",
-    cls="riparian.models.hoeffding.adaptive:HoeffdingAdaptiveTree",
+    cls="riparian.models.hoeffding.hoeffding_adaptive_tree:HoeffdingAdaptiveTree",
     tasks=(CLASSIFICATION,),
     parameters=(
         _GRACE_PERIOD,
@@ -69,7 +69,7 @@ HOEFFDING_ADAPTIVE_TREE = Entry(
 )
 EXTREMELY_FAST_DECISION_TREE = Entry(
     name="extremely-fast-decision-tree",
-    cls="riparian.models.hoeffding.efdt:ExtremelyFastDecisionTree",
+    cls="riparian.models.hoeffding.extremely_fast_decision_tree:ExtremelyFastDecisionTree",
     tasks=(CLASSIFICATION,),
     parameters=(
         _GRACE_PERIOD,

@@ -2,8 +2,9 @@
 
 The features of a node follow from the tree's seed and the node's number (or from the seed alone, where all nodes have
 the same), by a hash: a leaf keeps them for life, and they are not state. Its block holds the statistics of these
-features only, one after the other as in a learner of so many features. So the kernels of models.observers,
-models.blocks and models.hoeffding.split run on it as they are, on a row of gathered values.
+features only, one after the other as in a learner of so many features. So the kernels of models.observers.gaussians,
+models.observers.histogram_blocks and models.hoeffding.splitting.candidates run on it as they are, on a row of gathered
+values.
 """
 
 from functools import lru_cache
@@ -13,18 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
-from riparian.models.draws import uniform_at
 from riparian.models.hoeffding.nodes import TEST
-from riparian.models.kernel import kernel
-from riparian.models.likelihood import BEYOND
-from riparian.models.observers import Layout, lay_out
+from riparian.models.kernels.draws import uniform_at
+from riparian.models.kernels.kernel import kernel
+from riparian.models.observers.gaussians import Layout, lay_out
+from riparian.models.observers.likelihood import BEYOND
 
 
 class FeatureSubsets(NamedTuple):
     """Of each node, in arrays of n_nodes rows (or of one row, where all nodes have the same features), s columns.
 
     features : (n, s) int32, ascending.
-    n_values, offset, cached, code : (n, s), as models.observers.Layout has them.
+    n_values, offset, cached, code : (n, s), as models.observers.gaussians.Layout has them.
     bins : (1,) int64, keys of a histogram, or 0.
     x : (1, s) float64, scratch, the values of an instance.
     n_seen : (s,) int64, scratch, how many values each of its features has had.

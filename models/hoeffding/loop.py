@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riparian.models.blocks import observe_bins, score_bins
 from riparian.models.contract import PREDICT
-from riparian.models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
 from riparian.models.hoeffding.feature_subsets import FeatureSubsets, gather, know, layout_at, name_test
-from riparian.models.hoeffding.growth import may_grow, rank_leaves, try_split
 from riparian.models.hoeffding.nodes import (
     BLOCK,
     EVALUATED,
@@ -32,13 +29,16 @@ from riparian.models.hoeffding.nodes import (
     try_branch,
 )
 from riparian.models.hoeffding.parameters import NB, NBA, Settings
-from riparian.models.kernel import DONE, GROW, kernel
-from riparian.models.likelihood import score_leaf
-from riparian.models.observers import Cache, Known, Layout, heaviest, observe, write_joint, write_weights
+from riparian.models.hoeffding.splitting.growth import may_grow, rank_leaves, try_split
+from riparian.models.kernels.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
+from riparian.models.kernels.kernel import DONE, GROW, kernel
+from riparian.models.observers.gaussians import Cache, Known, Layout, heaviest, observe, write_joint, write_weights
+from riparian.models.observers.histogram_blocks import observe_bins, score_bins
+from riparian.models.observers.likelihood import score_leaf
 
 
 class TreeValues(NamedTuple):
-    """What a kernel of a tree is called with each time: models.frames.
+    """What a kernel of a tree is called with each time: models.kernels.frames.
 
     progress : (5,) int64, see models.hoeffding.nodes; between programs, that of the beginning of one.
     joint, post, found : scratch.

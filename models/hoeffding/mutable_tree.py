@@ -19,11 +19,11 @@ from riparian.models.contract import Floats, Schema
 from riparian.models.hoeffding.base import ClassificationTree
 from riparian.models.hoeffding.nodes import SEEN
 from riparian.models.hoeffding.parameters import bins_of, settings_of
-from riparian.models.hoeffding.split import branch
-from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.hoeffding.splitting.candidates import branch
+from riparian.models.kernels.kernel import DONE, GROW, kernel
 from riparian.models.layout import Layout, Paths
-from riparian.models.likelihood import scratch_of
-from riparian.models.observers import Cache, know_nothing, lay_out
+from riparian.models.observers.gaussians import Cache, know_nothing, lay_out
+from riparian.models.observers.likelihood import scratch_of
 
 # Columns of MutableNodes.links.
 TEST, MAP, N_MAP, DEFAULT, PARENT, DEPTH, ALTERNATE = range(7)
@@ -49,7 +49,7 @@ class MutableNodes(NamedTuple):
     weights : (n_rows, n_outputs) float64, of the classes.
     leaf : (n_rows, 4) float64, weight seen, the same at the last attempt to split, and the weight that majority class
         and naive Bayes would have predicted correctly.
-    stats : (n_rows, width) float64, blocks of models.observers.
+    stats : (n_rows, width) float64, blocks of models.observers.gaussians.
     child_of_value : int32.
     counts : (4,) int64, live nodes, rows ever used, first dead row (-1 for none), entries of child_of_value.
     """
@@ -66,7 +66,7 @@ class MutableNodes(NamedTuple):
 class Scratch(NamedTuple):
     """What kernels write though it is no state.
 
-    joint : of models.likelihood.scratch_of.
+    joint : of models.observers.likelihood.scratch_of.
     post : (branches + 1, n_outputs).
     found : 4.
     """

@@ -1,8 +1,8 @@
 """The arrays of a tree that only grows, and the way through it: nodes are appended and never move.
 
 Node i is row i; parents come before their children. A leaf that observes has a block of statistics; inner nodes have
-none, nor have leaves that were deactivated (models.hoeffding.growth). Trees whose subtrees come and go have arrays of
-their own (models.hoeffding.mutable_tree), but the same columns in `leaf`.
+none, nor have leaves that were deactivated (models.hoeffding.splitting.growth). Trees whose subtrees come and go have
+arrays of their own (models.hoeffding.mutable_tree), but the same columns in `leaf`.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
-from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.kernels.kernel import DONE, GROW, kernel
 
 # Columns of Nodes.links.
 TEST, FIRST, DEFAULT, MAP, N_MAP, PARENT, DEPTH, BLOCK = range(8)
@@ -35,7 +35,7 @@ class HoeffdingTreeState(NamedTuple):
     leaf : (n_nodes, 4) float64, weight that the node saw as a leaf, the same at its last split attempt, and the weight
         that majority class and naive Bayes would have predicted correctly. Where leaves can be deactivated there is a
         fifth column: the weight that it saw before it last got its block.
-    stats : (n_blocks, width) float64, blocks of models.observers.
+    stats : (n_blocks, width) float64, blocks of models.observers.gaussians.
     child_of_value : int32, node of a value, -1 for none.
     values : uint8, which values of the nominal features were learned.
     n_values : (d,) int64, how many of each.

@@ -3,7 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from riparian.models.hoeffding.split import GINI, HELLINGER, INFO_GAIN
+from riparian.models.hoeffding.splitting.candidates import GINI, HELLINGER, INFO_GAIN
 
 CRITERIA = {"info-gain": INFO_GAIN, "gini": GINI, "hellinger": HELLINGER}
 MC, NB, NBA = 0, 1, 2

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Program, Schema
-from riparian.models.draws import key
 from riparian.models.hoeffding.entries import SUBSPACE_TREE
 from riparian.models.hoeffding.feature_subsets import draw_features, lay_out_subsets, widest
+from riparian.models.hoeffding.hoeffding_tree import UNWATCHED, HoeffdingTree
 from riparian.models.hoeffding.loop import watch_binned_subsets, watch_gaussian_subsets
 from riparian.models.hoeffding.nodes import BLOCK
 from riparian.models.hoeffding.parameters import bins_of
-from riparian.models.hoeffding.tree import UNWATCHED, HoeffdingTree
-from riparian.models.observers import Known, know_nothing, lay_out, transfer
+from riparian.models.kernels.draws import key
+from riparian.models.observers.gaussians import Known, know_nothing, lay_out, transfer
 
 
 class SubspaceTree(HoeffdingTree):

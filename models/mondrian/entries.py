@@ -4,7 +4,7 @@ from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
 MONDRIAN_FOREST = Entry(
     name="mondrian-forest",
-    cls="riparian.models.mondrian.forest:MondrianForest",
+    cls="riparian.models.mondrian.mondrian_forest:MondrianForest",
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=(
         Parameter("n_trees", int, 10, 1, 10_000, text="trees that vote"),

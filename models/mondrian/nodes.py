@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
-from riparian.models.kernel import kernel
-from riparian.models.simd import each, load, spread, where_less
-from riparian.models.words import zeros_below
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.simd import each, load, spread, where_less
+from riparian.models.kernels.words import zeros_below
 
 # Columns of `links`, which is `tests` as uint32. LEFT is 0 in a leaf; the right child follows the left one.
 FEATURE, LEFT = range(2)

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.mondrian.nodes import CLASSES, LEFT, TIME, VALUES, child, distance, measure
 
 PER_FEATURE = 10.0  # gamma, as in all experiments of the paper

@@ -10,8 +10,10 @@ import math
 
 import numpy as np
 
-from riparian.models.draws import uniform_at
-from riparian.models.kernel import kernel
+from riparian.models.kernels.draws import uniform_at
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.simd import load, spread, store, where_less
+from riparian.models.kernels.words import zeros_below
 from riparian.models.mondrian.nodes import (
     CLASSES,
     CLOSABLE,
@@ -33,8 +35,6 @@ from riparian.models.mondrian.nodes import (
     distance,
 )
 from riparian.models.mondrian.weights import climb, fetch_way, probabilities, pseudo_count
-from riparian.models.simd import load, spread, store, where_less
-from riparian.models.words import zeros_below
 
 LEAST_DISTANCE = 1e-15  # in ranges; below it lies rounding
 LEAST_SHARE = 1e-12  # of a leaf's weight; below it lies rounding

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from riparian.models.ahead import fetch
-from riparian.models.kernel import kernel
+from riparian.models.kernels.ahead import fetch
+from riparian.models.kernels.kernel import kernel
 from riparian.models.mondrian.nodes import CLASSES, CLOSABLE, LARGEST, LEFT, ODDS, VALUES, WEIGHT, child
 from riparian.models.running_scale import held
 

@@ -30,7 +30,7 @@ MEMBERS: dict[str, dict[str, Any]] = {
 
 OPINION_POOL = Entry(
     name="opinion-pool",
-    cls="riparian.models.opinion_pool.learner:OpinionPool",
+    cls="riparian.models.opinion_pool.opinion_pool:OpinionPool",
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=(
         Parameter(

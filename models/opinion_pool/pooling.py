@@ -46,7 +46,7 @@ import numpy as np
 
 from riparian.models.contract import LARGEST_TARGET, LEARN, PREDICT
 from riparian.models.evenness import evenness
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.running_scale import held
 
 LOGARITHMIC, LINEAR, LEADER = 0, 1, 2

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LEARN, Floats, Program, Schema
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 PRIOR = 20.0  # labels
 MOST = 1000.0  # labels

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Schema
-from riparian.models.frames import Frame
+from riparian.models.kernels.frames import Frame
 from riparian.models.layout import Layout, Paths
-from riparian.models.observers import check_growth
+from riparian.models.observers.gaussians import check_growth
 from riparian.models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MODEL_ERROR, SEEN, N
 from riparian.models.regression.nodes import (
     BLOCK,

@@ -40,7 +40,7 @@ SUBSPACE_TREE = Entry(
 
 FIMT_DD = Entry(
     name="fimt-dd",
-    cls="riparian.models.regression.fimt:FimtDD",
+    cls="riparian.models.regression.fimt_dd:FimtDD",
     tasks=(REGRESSION,),
     free=_FREE,
     parameters=(
@@ -55,7 +55,7 @@ FIMT_DD = Entry(
 )
 HOEFFDING_REGRESSION_TREE = Entry(
     name="hoeffding-regression-tree",
-    cls="riparian.models.regression.hoeffding:HoeffdingRegressionTree",
+    cls="riparian.models.regression.hoeffding_regression_tree:HoeffdingRegressionTree",
     tasks=(REGRESSION,),
     free=_FREE,
     parameters=_REGRESSION_TREE,

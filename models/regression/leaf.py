@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from riparian.models.contract import LARGEST_TARGET
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.regression.observers import HEAD, observe
 from riparian.models.running_scale import held
 

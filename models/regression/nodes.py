@@ -1,10 +1,10 @@
 """The nodes of a regression tree: arrays with free places, routing, splitting, and what people see of them.
 
-Shared by models.regression.fimt and models.regression.orto. Invariants:
+Shared by models.regression.fimt_dd and models.regression.orto. Invariants:
 
 - node 0 is the root; every node in use but the root and other trees' roots is LEFT or RIGHT of its PARENT;
-- a leaf has a block (models.observers), all others have none (-1); places that are free are zero but for the link to
-  the next free one, and are taken again, the last one freed first, before the arrays grow;
+- a leaf has a block (models.observers.gaussians), all others have none (-1); places that are free are zero but for the
+  link to the next free one, and are taken again, the last one freed first, before the arrays grow;
 - OTHER is the root of another tree for the same instances: see the modules that use it.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.regression.leaf import AGE, EVALUATED, MEAN, ORIGIN, SEEN, N
 from riparian.models.regression.observers import MEAN_FALSE, MEAN_TRUE, N_FALSE, N_TRUE, divide, rank_tests
 

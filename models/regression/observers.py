@@ -1,7 +1,7 @@
 """What a leaf of a regression tree observes: the targets beside the values of every feature, and where to split.
 
 Standard deviation reduction and the search tree of values (E-BST) after Ikonomovska, Gama and Džeroski 2011, section 4;
-theirs keeps every distinct value, ours is bounded: models.histogram.
+theirs keeps every distinct value, ours is bounded: models.observers.histogram.
 
 One *block* is one row of `blocks`: all that a leaf knows. First HEAD numbers (models.regression.leaf), then the weights
 of its linear model, then feature after feature
@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
-from riparian.models.histogram import insert
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
+from riparian.models.observers.histogram import insert
 
 HEAD = 8  # numbers before the weights
 

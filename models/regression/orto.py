@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program, Schema
-from riparian.models.kernel import DONE, GROW, kernel
+from riparian.models.kernels.kernel import DONE, GROW, kernel
 from riparian.models.regression.base import RegressionTree
 from riparian.models.regression.entries import ORTO
 from riparian.models.regression.leaf import (

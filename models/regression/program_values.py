@@ -1,4 +1,5 @@
-"""What the kernel that runs a program is called with each time, in a frame (models.frames): models.regression.fimt."""
+"""What the kernel that runs a program is called with each time, in a frame (models.kernels.frames):
+models.regression.fimt_dd."""
 
 from typing import Any, NamedTuple
 
@@ -6,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
-from riparian.models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
-from riparian.models.kernel import kernel
+from riparian.models.kernels.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
+from riparian.models.kernels.kernel import kernel
 from riparian.models.regression.nodes import Growth, Nodes, Scratch
 from riparian.models.regression.observers import Layout
 
@@ -49,7 +50,7 @@ UNTOLD, ALL, EMPTY = np.zeros(0), np.zeros((1, 0), np.int32), room_for(0)
 
 
 class FimtValues(NamedTuple):
-    """What the kernel of a tree is called with each time: models.frames.
+    """What the kernel of a tree is called with each time: models.kernels.frames.
 
     progress : (1,) int64, the next operation; between programs 0.
     chosen : (n_nodes, m) int32, the features that a leaf observes; with m = 0 all. subset : room for them.

@@ -1,9 +1,9 @@
 """A regression tree each of whose leaves looks for its test among some of the features: the member of a forest.
 
-FIMT-DD without drift detection (models.regression.fimt, models.regression.hoeffding), but a leaf observes a random
-subset of the features, as the members of the adaptive random forest for regression do (Gomes, Barddal, Ferreira and
-Bifet 2018); its linear model has all of them. What a leaf does not observe has no merit, so ranking and splitting are
-those of the plain tree.
+FIMT-DD without drift detection (models.regression.fimt_dd, models.regression.hoeffding_regression_tree), but a leaf
+observes a random subset of the features, as the members of the adaptive random forest for regression do (Gomes,
+Barddal, Ferreira and Bifet 2018); its linear model has all of them. What a leaf does not observe has no merit, so
+ranking and splitting are those of the plain tree.
 
 A subset follows from the tree's seed and the node's id (nodes are never given back), so it is not state.
 """
@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Program, Schema
-from riparian.models.draws import key
 from riparian.models.hoeffding.feature_subsets import draw_features
+from riparian.models.kernels.draws import key
 from riparian.models.regression.entries import SUBSPACE_TREE
-from riparian.models.regression.fimt import FramedTree
+from riparian.models.regression.fimt_dd import FramedTree
 from riparian.models.regression.program_values import UNTOLD, Drift, room_for
 
 
 class SubspaceRegressionTree(FramedTree):
     """Hoeffding regression tree whose leaves observe `n_features` random features each, and that tells its errors.
 
-    Missing values, nominal features, labels, weights and bounds on memory: as in models.regression.fimt.FimtDD.
+    Missing values, nominal features, labels, weights and bounds on memory: as in models.regression.fimt_dd.FimtDD.
 
     Parameters
     ----------

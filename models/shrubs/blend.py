@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from riparian.models.contract import PREDICT, Floats
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.running_scale import held
 from riparian.models.shrubs.shrubs import teachable
 from riparian.models.shrubs.simplex import in_order, project

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
-from riparian.models.kernel import kernel
-from riparian.models.randomness import below
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.randomness import below
+from riparian.models.kernels.simd import WIDTH
 from riparian.models.shrubs.random_splits import FEW, random_on, random_on_all, random_on_few, takes_place
 from riparian.models.shrubs.splits import best_on, is_pure, sum_up
 from riparian.models.shrubs.trees import FEATURE, LEAVES, LEFT, NODES, VALUE
-from riparian.models.simd import WIDTH
 
 INNER = 1  # in Scratch.stack: the node looks for a test
 
@@ -167,8 +167,8 @@ def grow(
     feature the n_filled rows by value, missing ones last (used for best splits only, as `columns` is). chosen : (size,)
     uint8, 1 for the rows to learn. n_chosen : how many, >= 1. n_tried : features tried a node, drawn anew for each, and
     more while none of them differs; or, in a subspace, drawn once for the whole tree. best_splits : the best test a
-    feature, or a random one. kind : of sums, models.shrubs.splits. random : state of models.randomness, used for
-    features where n_tried < d, for random tests, and where features tie.
+    feature, or a random one. kind : of sums, models.shrubs.splits. random : state of models.kernels.randomness, used
+    for features where n_tried < d, for random tests, and where features tie.
 
     Mutates trees[slot], random, scratch. O(d rows depth).
     """

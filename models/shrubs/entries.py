@@ -14,7 +14,7 @@ def check(task: str, parameters: Mapping[str, Any]) -> None:
 
 SHRUB_ENSEMBLE = Entry(
     name="shrub-ensemble",
-    cls="riparian.models.shrubs.ensemble:ShrubEnsemble",
+    cls="riparian.models.shrubs.shrub_ensemble:ShrubEnsemble",
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=(
         Parameter("n_trees", int, 32, 1, 10_000, text="most trees of a window that vote"),

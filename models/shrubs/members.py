@@ -12,8 +12,8 @@ Predictions and targets are less an origin (models.shrubs.window), or their prod
 float. Weights sum to 1, so they are those of the targets as they are.
 
 Members are in the order of their age, the oldest first. Each has a slot, its place among the trees and in what is said.
-Sums are of pairs, so the later of the two members has them in its row. Vectors of members (models.simd) are as long as
-a whole number of them: what stands beyond the members is rubbish.
+Sums are of pairs, so the later of the two members has them in its row. Vectors of members (models.kernels.simd) are as
+long as a whole number of them: what stands beyond the members is rubbish.
 """
 
 from typing import NamedTuple
@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.simd import WIDTH, load, spread, store
 from riparian.models.shrubs.simplex import in_order, project
-from riparian.models.simd import WIDTH, load, spread, store
 
 MSE, CROSS_ENTROPY = 0, 1
 LEAST_PROBABILITY = 0.01  # below it the gradient of the cross-entropy is that at this probability

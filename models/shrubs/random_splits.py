@@ -1,18 +1,18 @@
 """Tests drawn at random: of a feature one threshold between its least and greatest value, or one of its nominal values.
 
-Where all features are tried, four of them are at once (models.simd). They must come to what they come to one after the
-other, and the random numbers are one sequence: a feature that is as good as the best one before draws whose test is
-taken, and only then comes the next feature's threshold. Such a tie is rare where there are more than a few rows. So
-four thresholds are drawn as if there were none; after a tie those behind it are drawn anew.
+Where all features are tried, four of them are at once (models.kernels.simd). They must come to what they come to one
+after the other, and the random numbers are one sequence: a feature that is as good as the best one before draws whose
+test is taken, and only then comes the next feature's threshold. Such a tie is rare where there are more than a few
+rows. So four thresholds are drawn as if there were none; after a tie those behind it are drawn anew.
 """
 
 import numpy as np
 
-from riparian.models.kernel import kernel
-from riparian.models.randomness import advanced, below, in_unit, uniform
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.randomness import advanced, below, in_unit, uniform
+from riparian.models.kernels.simd import WIDTH, load, select, spread, store, where_less
 from riparian.models.shrubs.splits import SHARES, TWO, one_moment
 from riparian.models.shrubs.trees import KNOWN
-from riparian.models.simd import WIDTH, load, select, spread, store, where_less
 
 FEW = 8  # rows; of fewer, tests tie so often that one feature after the other takes less time
 # Rows of `lanes`. MOST is GREATEST, or infinity where a value is missing. NUMERIC is 1, or 0 of a nominal feature.

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Program, Schema
-from riparian.models.kernel import kernel
-from riparian.models.randomness import seeded, uniform
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.randomness import seeded, uniform
 from riparian.models.shrubs.cart import Scratch, grow, room_to_grow
 from riparian.models.shrubs.members import (
     Members,

@@ -6,8 +6,8 @@ Carreira-Perpiñán 2013: that projection, by sorting.
 
 import numpy as np
 
-from riparian.models.kernel import kernel
-from riparian.models.simd import select
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.simd import select
 
 ONE = np.uint64(1)  # indices are unsigned: numba asks of signed ones whether they count from the end
 

@@ -13,7 +13,7 @@ A window has a missing value as infinity. For best tests it is held by columns, 
 
 import numpy as np
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.shrubs.trees import KNOWN
 
 MEAN, TWO, SHARES = 0, 1, 2

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
-from riparian.models.kernel import kernel
-from riparian.models.simd import select
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.simd import select
 
 KNOWN = np.finfo(np.float64).max  # a threshold that only missing values exceed
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.simd import WIDTH
 from riparian.models.running_scale import held
-from riparian.models.simd import WIDTH
 
 # Places in `counts`.
 LEARNED, FILLED, HEAD, MEMBERS = range(4)
@@ -28,7 +28,7 @@ ORIGIN, SQUARE = range(2)
 class Window(NamedTuple):
     """The ring. Its first places are filled first.
 
-    x : (size, d and more, a whole number of models.simd's lanes), a missing value as infinity.
+    x : (size, d and more, a whole number of models.kernels.simd's lanes), a missing value as infinity.
     columns : (d, size), the same by features, or (0, size) without `order`.
     y, w : (size,), y as far as it counts.
     above : (size,), y less the origin; of classes y.

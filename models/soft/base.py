@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models import observers
 from riparian.models.contract import Floats, Learner, Program, Schema
-from riparian.models.kernel import GROW
+from riparian.models.kernels.kernel import GROW
 from riparian.models.layout import Layout, Paths
+from riparian.models.observers import gaussians as observers
 from riparian.models.regression.observers import lay_out as lay_out_values
 from riparian.models.soft.choice import Pool, pool_of
 from riparian.models.soft.forest import (
@@ -47,7 +47,7 @@ from riparian.models.soft.forest import (
     used,
 )
 from riparian.models.soft.growth import N_SPLIT_POINTS
-from riparian.models.soft.inputs import pull_back
+from riparian.models.soft.passes.inputs import pull_back
 from riparian.models.soft.program import run
 from riparian.models.soft.transparency import described, important_features
 
@@ -117,7 +117,7 @@ class Models:
         self.prepare(new)
 
     def pull_back(self, x: Floats, gradients: Floats) -> tuple[Floats, Floats]:
-        """As models.soft.inputs.pull_back, of rows of any layout: (outputs, gradients by the inputs)."""
+        """As models.soft.passes.inputs.pull_back, of rows of any layout: (outputs, gradients by the inputs)."""
         rows = np.ascontiguousarray(x, dtype=np.float64)
         outputs, inputs = np.zeros((len(rows), self._scratch.logits.shape[1])), np.zeros(rows.shape)
         given = np.ascontiguousarray(np.broadcast_to(np.asarray(gradients, np.float64), outputs.shape))
@@ -192,7 +192,7 @@ class SoftModel(Learner):
         return gradients
 
     def input_gradients(self, x: Floats, output_gradients: Floats) -> Floats:
-        """dL/dx of Algorithm 1, for what stands before the tree (models.soft.inputs).
+        """dL/dx of Algorithm 1, for what stands before the tree (models.soft.passes.inputs).
 
         x : (n, d), output_gradients : (n, n_outputs), dL/dT -> (n, d); 0 for nominal features, for missing values and
         for those beyond nine deviations. Nothing is learned: `learn_many` then moves the tree's own weights.

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
-from riparian.models.kernel import kernel
-from riparian.models.randomness import below, seeded
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.randomness import below, seeded
 from riparian.models.running_scale import held
 
 # Places in Pool.state: the model that predicts; labels learned.

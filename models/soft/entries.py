@@ -14,7 +14,7 @@ _ADAM = (
 
 SOFT_HOEFFDING_TREE = Entry(
     name="soft-hoeffding-tree",
-    cls="riparian.models.soft.tree:SoftHoeffdingTree",
+    cls="riparian.models.soft.soft_hoeffding_tree:SoftHoeffdingTree",
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=(
         Parameter("max_depth", int, 7, 0, 12, text="leaves at this depth do not split (root: 0); bounds memory"),
@@ -48,7 +48,7 @@ SOFT_TREE = Entry(
 )
 MODEL_POOL = Entry(
     name="model-pool",
-    cls="riparian.models.soft.pool:ModelPool",
+    cls="riparian.models.soft.model_pool:ModelPool",
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=(
         Parameter("of", str, "auto", text="model of the candidates; auto: soft-hoeffding-tree, for values soft-tree"),

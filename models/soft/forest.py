@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models import observers
 from riparian.models.contract import Floats, Schema
 from riparian.models.hoeffding.nodes import enlarge
-from riparian.models.randomness import seeded, uniform
+from riparian.models.kernels.randomness import seeded, uniform
+from riparian.models.observers import gaussians as observers
 from riparian.models.regression.observers import lay_out as lay_out_values
 from riparian.models.regression.observers import transfer as transfer_values
 
@@ -77,7 +77,7 @@ class Forest(NamedTuple):
     classes : (n_nodes, k) float64, weight of each class in the statistics of a leaf; of an inner node as it was split.
         0 in a regression.
     gates : (n_gates, 3, p) float64, weights of a gate and their two moments.
-    blocks : (n_blocks, width) float64, statistics of models.observers; of leaves of a regression, those of
+    blocks : (n_blocks, width) float64, statistics of models.observers.gaussians; of leaves of a regression, those of
         models.regression.observers, without linear models.
     owners : (n_blocks,) int32, their leaves.
     roots : (M, R) int32.
@@ -177,11 +177,11 @@ class Scratch(NamedTuple):
     logits, probabilities, gradient : (M, k).
     reached : (2,) int64, how many of the visits are inner nodes and leaves.
     learned, stepped : (V,) int32, the leaves and the inner nodes among them that learn.
-    post, found : of models.hoeffding.split.
+    post, found : of models.hoeffding.splitting.candidates.
     places, sides : of models.regression.observers.
     rates : (M,) float64, of the current label's step of Adam.
     counted : (M,) float64, what its target counts as.
-    cached : what models.observers.observe writes of a cache that is out of date: nothing.
+    cached : what models.observers.gaussians.observe writes of a cache that is out of date: nothing.
     """
 
     row: Floats

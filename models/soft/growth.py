@@ -5,7 +5,7 @@ above `min_reach`; after each grace period a leaf takes the best binary test if 
 the next feature's, or from not splitting, or is below the tie threshold.
 
 - Classification: the merit of a test is its information gain, of at most log2(classes in the leaf) bits, the range R of
-  the bound. Tests and merits: models.hoeffding.split.
+  the bound. Tests and merits: models.hoeffding.splitting.candidates.
 - Regression (Section 6): the merit is the share of the targets' variance in the leaf that the test removes, R is 1.
   Tests are the keys of the bounded search trees of models.regression.observers.
 
@@ -31,10 +31,10 @@ What follows a split is a choice, since the paper leaves it open:
 
 import math
 
-from riparian.models.hoeffding.split import FEATURE as BEST
-from riparian.models.hoeffding.split import INFO_GAIN, MERIT, SECOND, best_split, branch
-from riparian.models.hoeffding.split import VALUE as BEST_VALUE
-from riparian.models.kernel import kernel
+from riparian.models.hoeffding.splitting.candidates import FEATURE as BEST
+from riparian.models.hoeffding.splitting.candidates import INFO_GAIN, MERIT, SECOND, best_split, branch
+from riparian.models.hoeffding.splitting.candidates import VALUE as BEST_VALUE
+from riparian.models.kernels.kernel import kernel
 from riparian.models.regression.observers import MEAN_FALSE, MEAN_TRUE, N_FALSE, N_TRUE, divide
 from riparian.models.soft.forest import (
     BLOCK,
@@ -57,7 +57,7 @@ from riparian.models.soft.forest import (
     VALUE,
     WEIGHT,
 )
-from riparian.models.soft.gates import normalised
+from riparian.models.soft.passes.forward import normalised
 
 N_SPLIT_POINTS = 10
 MIN_BRANCH_FRACTION = 0.01
@@ -149,8 +149,9 @@ def open_gate(node, forest, encoding, scales, settings, feature, value, passed, 
 
 @kernel
 def decided(found, span, statistic, n_free, seen, settings):
-    """Whether the best test is to be taken. found : of models.hoeffding.split. span : range of the merit. statistic :
-    likelihood ratio of the best test, which in noise is chi-squared with n_free degrees of freedom."""
+    """Whether the best test is to be taken. found : of models.hoeffding.splitting.candidates. span : range of the
+    merit. statistic : likelihood ratio of the best test, which in noise is chi-squared with n_free degrees of
+    freedom."""
     bound = math.sqrt(span * span * settings[S_LOG_DELTA] / (2.0 * seen))
     if not (found[MERIT] - found[SECOND] > bound or bound < settings[S_TIE]):
         return False
@@ -209,7 +210,8 @@ def squares_within(n, total, squares):
 
 @kernel
 def best_value_test(block, layout, seen, found):
-    """Fill in `found` as models.hoeffding.split.best_split does, with the test that leaves the least variance.
+    """Fill in `found` as models.hoeffding.splitting.candidates.best_split does, with the test that leaves the least
+    variance.
 
     The merit of a test is the share of the targets' variance that it removes, times the share of the weight `seen`
     whose value is known. Ties go to the first. O(d (n_bins or V)).

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from riparian.models.contract import LARGEST_TARGET, LEARN, PREDICT
-from riparian.models.kernel import DONE, GROW, kernel
-from riparian.models.observers import observe
+from riparian.models.kernels.kernel import DONE, GROW, kernel
+from riparian.models.observers.gaussians import observe
 from riparian.models.regression.leaf import ORIGIN
 from riparian.models.regression.observers import observe as observe_value
 from riparian.models.running_scale import held
@@ -30,9 +30,9 @@ from riparian.models.soft.forest import (
     S_REGRESSION,
     SEEN,
 )
-from riparian.models.soft.gates import forward, normalise, read_row, rescale, softmax
-from riparian.models.soft.gradient import backward, rate_of
 from riparian.models.soft.growth import try_split, try_split_values
+from riparian.models.soft.passes.backward import backward, rate_of
+from riparian.models.soft.passes.forward import forward, normalise, read_row, rescale, softmax
 
 HEAVIEST = 1e100  # of a loss: the square of its gradient is finite
 

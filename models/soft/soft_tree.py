@@ -26,7 +26,7 @@ class SoftTree(SoftModel):
     gamma : float
         Width of the smooth step, > 0.
     learning_rate, beta1, beta2 : float
-        Of Adam; steps are shorter where a class is rare (models.soft.gradient).
+        Of Adam; steps are shorter where a class is rare (models.soft.passes.backward).
 
     Notes
     -----

@@ -33,7 +33,7 @@ from riparian.models.soft.forest import (
     Forest,
     encode,
 )
-from riparian.models.soft.gates import CLIP, HUGE
+from riparian.models.soft.passes.forward import CLIP, HUGE
 from riparian.models.soft.program import T_N
 
 
@@ -137,7 +137,7 @@ def described(forest: Forest, model: int, schema: Schema, settings: Floats) -> l
     - weights: of the features, of those in normalised units (three standard deviations), of nominal ones by value.
     - importance: the part of every feature in the rule, (d,), alpha |w z| / sum and 1 - alpha for the test's feature.
     - variance: the same by the variances of w z, (d,): what features have of the gate's decrease of impurity
-      (models.importance).
+      (models.explanation.importance).
     - important: how many features matter, Eq. 5, for an instance that is typical.
     """
     nodes: dict[int, dict[str, Any]] = {}

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Schema
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.models.streaming_forest.false_roots import NODES
 
 

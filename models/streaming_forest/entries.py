@@ -20,7 +20,7 @@ SDF_PAPER = (
 
 STREAMING_DECISION_TREE = Entry(
     name="streaming-decision-tree",
-    cls="riparian.models.streaming_forest.forest:StreamingDecisionTree",
+    cls="riparian.models.streaming_forest.streaming_decision_tree:StreamingDecisionTree",
     tasks=(CLASSIFICATION,),
     parameters=(
         BATCH_SIZE._replace(default=100),
@@ -34,7 +34,7 @@ STREAMING_DECISION_TREE = Entry(
 )
 STREAMING_DECISION_FOREST = Entry(
     name="streaming-decision-forest",
-    cls="riparian.models.streaming_forest.forest:StreamingDecisionForest",
+    cls="riparian.models.streaming_forest.streaming_decision_forest:StreamingDecisionForest",
     tasks=(CLASSIFICATION,),
     parameters=(
         Parameter("n_trees", int, 30, 1, 10_000, text="trees that vote; the paper has 100"),

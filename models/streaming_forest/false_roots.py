@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
-from riparian.models.draws import poisson, uniform_at
-from riparian.models.kernel import kernel
+from riparian.models.kernels.draws import poisson, uniform_at
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.words import zeros_below
 from riparian.models.streaming_forest.node_tests import best_category, best_threshold, sort_values
-from riparian.models.words import zeros_below
 
 FEW = 12  # rows; so few are sorted sooner than they are found in the window's order
 WORD = 64  # bits

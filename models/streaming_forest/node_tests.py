@@ -9,7 +9,7 @@ trees are few, and nominal ones are counted.
 
 import numpy as np
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 KNOWN = np.finfo(np.float64).max  # a threshold that only missing values exceed
 RUN = 16  # values that are sorted by insertion

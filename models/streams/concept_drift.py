@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.kernel import kernel
-from riparian.models.randomness import seeded, uniform
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.randomness import seeded, uniform
 from riparian.models.streams import Floats, Source
 
 

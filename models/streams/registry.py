@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
     @property
     def module(self) -> str:
-        return f"riparian.models.streams.{self.name.replace('-', '_')}"
+        return f"riparian.models.streams.generators.{self.name.replace('-', '_')}"
 
     def source(self, seed: int = 0, **parameters: Any) -> Source:
         """Open the stream (and import numba). ValueError where parameters do not fit together."""

@@ -12,9 +12,9 @@ from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import build
-from riparian.models.auroc import areas
 from riparian.models.contract import PREDICT, Program, Schema
-from riparian.models.decision import Threshold
+from riparian.models.evaluation.auroc import areas
+from riparian.models.predictions.decision import Threshold
 from riparian.models.registry import create
 from riparian.topics.records import RawBatch
 from tests.app.test_learner import fold, records

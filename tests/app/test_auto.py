@@ -16,11 +16,10 @@ from riparian.app.stream_file import spec as spec_module
 from riparian.app.stream_file.lineup import values_of
 from riparian.app.stream_file.reference import json_schema
 from riparian.app.stream_file.spec import Spec, build
-from riparian.models import auto
-from riparian.models import auto_costs as costs
-from riparian.models.auto import Resolved, resolve
-from riparian.models.auto_costs import Shape
-from riparian.models.auto_values import Values
+from riparian.models.auto import auto, costs
+from riparian.models.auto.auto import Resolved, resolve
+from riparian.models.auto.costs import Shape
+from riparian.models.auto.values import Values
 from riparian.models.contract import Schema
 from riparian.models.memory import live_bytes
 from riparian.models.registry import REGISTRY, create, validate

@@ -4,7 +4,7 @@ import pytest
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import build
-from riparian.models.comparison import Comparison
+from riparian.models.evaluation.comparison import Comparison
 from tests.app.test_drift import FILE, fold, records
 from tests.models.naive_comparison import NaiveComparison
 

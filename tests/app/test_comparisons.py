@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from riparian.app.cli.compare import command
 from riparian.app.comparisons import Found
 from riparian.app.errors import SpecError
-from riparian.models.comparison import Comparison, bound
+from riparian.models.evaluation.comparison import Comparison, bound
 from riparian.topics import reports
 from riparian.topics.records import MetricsRecord
 from tests.models.test_comparison import classified, score

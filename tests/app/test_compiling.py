@@ -11,12 +11,12 @@ import pytest
 
 from riparian.app.kafka.ports import listen
 from riparian.app.worker.web import Compiling
-from riparian.models import kernel_cache
+from riparian.models.kernels import cache as kernel_cache
 from tests.conftest import jit
 
 KERNELS = """
 import numpy as np
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 @kernel
 def add(x):
@@ -50,7 +50,7 @@ kernels = add, smallest, both, pair
 COMMAND = """
 import sys
 from riparian.app import compiling
-from riparian.models.kernel_cache import kernels_of
+from riparian.models.kernels.cache import kernels_of
 from kernels import call, kernels
 
 if __name__ == "__main__":
@@ -91,7 +91,7 @@ def test_a_kernel_that_is_there_is_called_and_one_that_is_not_is_refused(run, tm
     from tests.models.test_kernel_cache import ROOT
 
     code = (
-        "from riparian.models.kernel_cache import NotCompiledError, compile_none\n"
+        "from riparian.models.kernels.cache import NotCompiledError, compile_none\n"
         "import numpy as np, kernels\n"
         "kernels.add(np.ones(2))\n"
         "with compile_none():\n"

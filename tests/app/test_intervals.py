@@ -10,8 +10,8 @@ from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import build
-from riparian.models.conformal import Conformal
 from riparian.models.contract import LEARN, PREDICT, Program
+from riparian.models.predictions.conformal import Conformal
 from tests.app.test_promotion import FILE, fold, records
 
 OF_VALUES = {

@@ -11,8 +11,8 @@ from sklearn import metrics as oracle
 
 from riparian.app.evaluation.auroc import Ranking
 from riparian.app.evaluation.measured import Measured
-from riparian.models import auroc
 from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.evaluation import auroc
 from riparian.models.memory import live_bytes
 from riparian.models.registry import create
 

@@ -29,7 +29,7 @@ from riparian.app.worker.measures import METRICS, PREQUENTIAL
 from riparian.app.worker.metrics import Metrics
 from riparian.app.worker.scrape import BUILD, registry
 from riparian.app.worker.web import health, health_of, ready, scraped_page
-from riparian.models.prequential import Prequential
+from riparian.models.evaluation.prequential import Prequential
 from riparian.topics import reports
 from riparian.topics.names import FEATURES, INPUTS, LABELS
 from riparian.topics.records import Place, RawBatch

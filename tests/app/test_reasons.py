@@ -14,8 +14,8 @@ from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.partition.reasons import keys_of
 from riparian.app.stream_file.spec import build
 from riparian.models.contract import Schema
+from riparian.models.explanation.shapley import contributions
 from riparian.models.registry import create
-from riparian.models.shapley import contributions
 from riparian.topics.records import RawBatch
 
 N = 700

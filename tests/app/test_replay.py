@@ -32,7 +32,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.replay import FUTURE_MS, Messages, Schedule, Timeline, plan, publish
 from riparian.app.stream_file.spec import build, loads
-from riparian.models.streams import agrawal
+from riparian.models.streams.generators import agrawal
 from riparian.topics.formats.common.json_rows import Renderer, Template, quoted
 from riparian.topics.records import RawBatch, Rows
 

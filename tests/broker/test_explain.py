@@ -10,7 +10,7 @@ from riparian.app.cli.explain import lines
 from riparian.app.errors import StateError
 from riparian.app.page.predictions import explained
 from riparian.models.contract import PREDICT, Program
-from riparian.models.decision import Threshold
+from riparian.models.predictions.decision import Threshold
 from tests.broker.harness import instances, send
 
 pytestmark = pytest.mark.broker

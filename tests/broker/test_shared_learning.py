@@ -20,7 +20,7 @@ from riparian.app.state.checkpoint import Encoder
 from riparian.app.state.loading import Loaded
 from riparian.app.worker.learned import read_reached
 from riparian.models.contract import Program
-from riparian.models.opinion_pool.learner import OpinionPool
+from riparian.models.opinion_pool.opinion_pool import OpinionPool
 from riparian.topics.learned import LearnedRecord, write
 from riparian.topics.names import LEARNED
 from riparian.topics.records import RawBatch

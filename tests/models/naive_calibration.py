@@ -1,4 +1,5 @@
-"""The naive twin of models/calibration.py: every label in a list, powers and gradients as the papers write them."""
+"""The naive twin of models/predictions/calibration.py: every label in a list, powers and gradients as the papers write
+them."""
 
 import math
 

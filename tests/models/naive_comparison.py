@@ -1,4 +1,5 @@
-"""The naive twin of models/comparison.py: every pair of losses in a list, each interval from its definition."""
+"""The naive twin of models/evaluation/comparison.py: every pair of losses in a list, each interval from its
+definition."""
 
 import math
 import statistics

@@ -1,4 +1,5 @@
-"""The naive twin of models/conformal.py: every label ever seen in a list, quantiles by sorting, sums when asked."""
+"""The naive twin of models/predictions/conformal.py: every label ever seen in a list, quantiles by sorting, sums when
+asked."""
 
 import math
 

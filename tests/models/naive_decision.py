@@ -1,4 +1,5 @@
-"""The naive twin of models/decision.py: everything that happened in lists, each threshold from its definition."""
+"""The naive twin of models/predictions/decision.py: everything that happened in lists, each threshold from its
+definition."""
 
 import math
 

@@ -1,7 +1,8 @@
 """The extremely fast decision tree once more, slow and obvious, from the paper (Manapragada, Webb and Salehi 2018).
 
 Nodes, observers and merits are those of the Hoeffding tree's twin. Every node on the path of an instance observes it;
-then tests are evaluated from the root on. Ties at inner nodes: as models.hoeffding.efdt documents.
+then tests are evaluated from the root on. Ties at inner nodes: as models.hoeffding.extremely_fast_decision_tree
+documents.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The naive twin of models/estimation.py: everything that came in a list, summed up when asked."""
+"""The naive twin of models/evaluation/estimation.py: everything that came in a list, summed up when asked."""
 
 import math
 

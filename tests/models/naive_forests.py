@@ -1,8 +1,8 @@
 """Adaptive random forests and streaming random patches once more, slow and obvious, one instance at a time.
 
 Written from Gomes et al. 2017 and Gomes, Read and Bifet 2019, and the documented choices of
-models.ensemble.adaptation. Every instance goes through all members before the next one comes; the trees are twins of
-the Hoeffding tree, the detectors twins of ADWIN.
+models.ensemble.adaptation.watched_trees. Every instance goes through all members before the next one comes; the trees
+are twins of the Hoeffding tree, the detectors twins of ADWIN.
 """
 
 from tests.models.naive_drift import NaiveAdwin

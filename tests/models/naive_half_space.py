@@ -5,7 +5,7 @@ What the paper does not say (ranges, missing and nominal values, the scale of th
 
 import math
 
-from riparian.models.draws import key, uniform_at
+from riparian.models.kernels.draws import key, uniform_at
 
 
 class Node:

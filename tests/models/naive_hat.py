@@ -1,7 +1,7 @@
 """The Hoeffding adaptive tree once more, slow and obvious, from the paper (Bifet and Gavaldà 2009).
 
 Nodes, observers and merits are those of the Hoeffding tree's twin, windows those of ADWIN's. Choices where the paper is
-silent: as models.hoeffding.adaptive documents.
+silent: as models.hoeffding.hoeffding_adaptive_tree documents.
 """
 
 import math

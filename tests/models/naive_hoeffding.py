@@ -1,9 +1,10 @@
 """The Hoeffding tree and naive Bayes once more, slow and obvious: one instance at a time, dicts and objects.
 
 Written from the papers (Domingos and Hulten 2000; Gama, Rocha and Medas 2003; Holmes, Kirkby and Pfahringer 2005;
-Langley, Iba and Thompson 1992; John and Langley 1995) and the documented choices of models.observers,
-models.hoeffding.split and models.hoeffding.tree; it shares no code with them. Nothing is cached, nothing has a
-capacity. Sums go over features, classes and branches in ascending order, so that figures can be compared exactly.
+Langley, Iba and Thompson 1992; John and Langley 1995) and the documented choices of models.observers.gaussians,
+models.hoeffding.splitting.candidates and models.hoeffding.hoeffding_tree; it shares no code with them. Nothing is
+cached, nothing has a capacity. Sums go over features, classes and branches in ascending order, so that figures can be
+compared exactly.
 """
 
 import decimal

@@ -6,7 +6,7 @@ the same.
 
 import math
 
-from riparian.models.randomness import seeded
+from riparian.models.kernels.randomness import seeded
 from tests.models.naive_running_scale import held
 
 MASK = (1 << 64) - 1

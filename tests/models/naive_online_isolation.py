@@ -6,7 +6,7 @@ says.
 
 import math
 
-from riparian.models.draws import key, uniform_at
+from riparian.models.kernels.draws import key, uniform_at
 
 
 class Node:

@@ -1,4 +1,4 @@
-"""The naive twin of models/prequential.py: every scored label in a list, each metric from its definition."""
+"""The naive twin of models/evaluation/prequential.py: every scored label in a list, each metric from its definition."""
 
 import math
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from riparian.models.randomness import below, seeded, uniform
+from riparian.models.kernels.randomness import below, seeded, uniform
 from tests.models.naive_running_scale import held, near
 
 

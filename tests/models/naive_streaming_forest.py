@@ -1,6 +1,6 @@
 """Streaming decision trees and forests, slow and plain: recursive trees that remember which rows went where.
 
-Drawn numbers are those of models.draws: what is drawn is part of the contract.
+Drawn numbers are those of models.kernels.draws: what is drawn is part of the contract.
 """
 
 import math
@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from riparian.models.draws import key, poisson, uniform_at
+from riparian.models.kernels.draws import key, poisson, uniform_at
 from tests.models.naive_shrubs import goes_left, missing, purity
 
 

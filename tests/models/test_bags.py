@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from riparian.models.bags.diverse_density import QuickDiverseDensity
 from riparian.models.bags.likelihood import bag_loss, gradient_of, loss_of
 from riparian.models.bags.miti import CRITERIA, MITI
 from riparian.models.bags.optimise import optimise_scale
+from riparian.models.bags.quick_diverse_density import QuickDiverseDensity
 from riparian.models.bags.window import TrainingSet
 from riparian.models.contract import Bags, Schema, indices
 from tests.models.naive_bags import MITITwin, loss, probability

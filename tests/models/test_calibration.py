@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from riparian.models.calibration import POWER, Calibration
 from riparian.models.contract import PREDICT
+from riparian.models.predictions.calibration import POWER, Calibration
 from riparian.models.restoring import restore
 from tests.models.naive_calibration import NaiveCalibration
 from tests.models.test_conformal import program_of

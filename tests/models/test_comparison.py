@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.promotion import equal_pair, looked_at
-from riparian.models.comparison import Comparison, share
 from riparian.models.contract import LEARN, PREDICT, Program
+from riparian.models.evaluation.comparison import Comparison, share
 from riparian.models.restoring import restore
 from tests.models.naive_comparison import NaiveComparison
 

@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from riparian.models.conformal import Conformal, sets
 from riparian.models.contract import LEARN, PREDICT, Program
+from riparian.models.predictions.conformal import Conformal, sets
 from riparian.models.restoring import restore
 from tests.models.naive_conformal import NaiveConformal
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.models.contract import LEARN, PREDICT, Program
-from riparian.models.decision import ALERT_RATE, PRECISION, RECALL, TARGETS, Threshold, by_cost
+from riparian.models.predictions.decision import ALERT_RATE, PRECISION, RECALL, TARGETS, Threshold, by_cost
 from riparian.models.restoring import DamagedError, restore
 from tests.models.naive_decision import NaiveAlerts, NaiveThreshold, cheapest
 

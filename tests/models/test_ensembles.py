@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from riparian.models.contract import Program
-from riparian.models.draws import key, poisson, poisson_from, poisson_table, uniform_at
 from riparian.models.ensemble import boosting, chunks, members
 from riparian.models.ensemble.chunks import HITS, WEIGHT
 from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
+from riparian.models.kernels.draws import key, poisson, poisson_from, poisson_table, uniform_at
 from riparian.models.registry import create
 from tests.models import naive_ensembles as naive
 from tests.models.streams_of_instances import in_pieces, interleave, mixed, played, same, snapshot

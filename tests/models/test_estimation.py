@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from riparian.models.contract import LEARN, PREDICT, Program
-from riparian.models.estimation import Estimation
+from riparian.models.evaluation.estimation import Estimation
 from riparian.models.restoring import restore
 from tests.models.naive_estimation import NaiveEstimation
 

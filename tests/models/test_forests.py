@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from riparian.models.contract import LEARN, Schema
-from riparian.models.ensemble.adaptation import n_chosen
+from riparian.models.ensemble.adaptation.watched_trees import n_chosen
+from riparian.models.hoeffding.hoeffding_tree import HoeffdingTree
 from riparian.models.hoeffding.subspace_tree import SubspaceTree
-from riparian.models.hoeffding.tree import HoeffdingTree
 from riparian.models.registry import create
 from tests.models.naive_forests import ForestTwin, SubspaceTreeTwin
 from tests.models.streams_of_instances import cut, in_pieces, interleave, mixed, played, snapshot

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 import pytest
 
-from riparian.models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
-from riparian.models.kernel import kernel
+from riparian.models.kernels.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
+from riparian.models.kernels.kernel import kernel
 from tests.conftest import jit
 
 

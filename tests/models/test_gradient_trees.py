@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from riparian.models.contract import Schema
 from riparian.models.gradient.bins import bin_of, equal_width, quantiles
-from riparian.models.gradient.learner import StochasticGradientTree
 from riparian.models.gradient.losses import LOSSES, derivatives, value
 from riparian.models.gradient.presets import effective
 from riparian.models.gradient.significance import p_value
+from riparian.models.gradient.stochastic_gradient_tree import StochasticGradientTree
 from tests.models.naive_sgt import SgtTwin, p_of_f
 from tests.models.streams_of_instances import in_pieces, interleave, mixed, played, same, snapshot
 

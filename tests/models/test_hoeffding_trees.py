@@ -11,9 +11,20 @@ from hypothesis import strategies as st
 
 from riparian.models.contract import LEARN, Program, Schema
 from riparian.models.hoeffding import nodes as plain
-from riparian.models.hoeffding.adaptive import HoeffdingAdaptiveTree
-from riparian.models.hoeffding.efdt import ExtremelyFastDecisionTree
-from riparian.models.hoeffding.error_window import BUCKETS, ERRORS, MAX_BUCKETS, RANKS, ROW, STEP, WIDTH, add_error, cut
+from riparian.models.hoeffding.adaptation.error_window import (
+    BUCKETS,
+    ERRORS,
+    MAX_BUCKETS,
+    RANKS,
+    ROW,
+    STEP,
+    WIDTH,
+    add_error,
+    cut,
+)
+from riparian.models.hoeffding.extremely_fast_decision_tree import ExtremelyFastDecisionTree
+from riparian.models.hoeffding.hoeffding_adaptive_tree import HoeffdingAdaptiveTree
+from riparian.models.hoeffding.hoeffding_tree import HoeffdingTree
 from riparian.models.hoeffding.mutable_tree import (
     ALTERNATE,
     DEAD,
@@ -25,8 +36,7 @@ from riparian.models.hoeffding.mutable_tree import (
     PARENT,
     TEST,
 )
-from riparian.models.hoeffding.tree import HoeffdingTree
-from riparian.models.streams import agrawal
+from riparian.models.streams.generators import agrawal
 from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_efdt import EfdtTwin
 from tests.models.naive_hat import HatTwin

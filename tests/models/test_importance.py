@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from riparian.models.contract import Schema
-from riparian.models.description import moved
-from riparian.models.importance import importance, information
+from riparian.models.explanation.description import moved
+from riparian.models.explanation.importance import importance, information
 from riparian.models.registry import create
 from tests.models.contract.worlds import rows, schema_of
 

@@ -15,7 +15,7 @@ from numba.core.dispatcher import Dispatcher, _FunctionCompiler
 from numba.core.registry import cpu_target
 from numba.core.types import functions
 
-from riparian.models import kernel_cache
+from riparian.models.kernels import cache as kernel_cache
 from tests.conftest import jit
 
 ROOT = kernel_cache.ROOT
@@ -70,8 +70,8 @@ def test_what_a_file_imports_from_a_folder_is_all_of_the_folder(package):
 
 def test_the_kernels_of_this_project_depend_on_their_helpers():
     files = kernel_cache._imports(str(ROOT / "riparian" / "models" / "hoeffding" / "loop.py"))
-    assert str(ROOT / "riparian" / "models" / "observers.py") in files
-    assert str(ROOT / "riparian" / "models" / "kernel.py") in files
+    assert str(ROOT / "riparian" / "models" / "observers" / "gaussians.py") in files
+    assert str(ROOT / "riparian" / "models" / "kernels" / "kernel.py") in files
     files = kernel_cache._imports(str(ROOT / "riparian" / "topics" / "formats" / "json" / "writing.py"))
     assert str(ROOT / "riparian" / "topics" / "formats" / "json" / "shortest.py") in files
     files = kernel_cache._imports(str(ROOT / "riparian" / "app" / "kafka" / "record_batches.py"))
@@ -83,8 +83,8 @@ KERNEL = """
 import sys
 import tempfile
 import time
-from riparian.models import kernel_cache
-from riparian.models.kernel import kernel
+from riparian.models.kernels import cache as kernel_cache
+from riparian.models.kernels.kernel import kernel
 
 if sys.argv[2:]:
     kernel_cache.PATIENCE_SECONDS = 0.1
@@ -144,7 +144,7 @@ def test_processes_compile_each_variant_once_and_mix_up_none(start):
 SAME_NAMES = """
 import sys
 import tempfile
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 def scaled(factor):
     @kernel
@@ -194,7 +194,7 @@ INNER = """
 import sys
 import tempfile
 import numpy as np
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 
 @kernel(inline=True)
 def half(x):

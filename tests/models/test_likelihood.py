@@ -7,8 +7,8 @@ import pytest
 
 from riparian.models.baseline.naive_bayes import NaiveBayes
 from riparian.models.contract import Schema
-from riparian.models.kernel import kernel
-from riparian.models.likelihood import exp_parts
+from riparian.models.kernels.kernel import kernel
+from riparian.models.observers.likelihood import exp_parts
 from tests.models.naive_hoeffding import NaiveBayesTwin, exponential
 
 

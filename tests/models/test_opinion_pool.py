@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.models.explanation.shapley import contributions
 from riparian.models.opinion_pool import resting
 from riparian.models.opinion_pool.entries import MEMBERS
 from riparian.models.opinion_pool.members import members
 from riparian.models.registry import create, exchanged, kept, validate
-from riparian.models.shapley import contributions
 from tests.models.naive_opinion_pool import NaivePool
 
 CLASSES = {"tree": "hoeffding-tree", "bayes": "naive-bayes", "last": "last-label", "most": "majority-class"}

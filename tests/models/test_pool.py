@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-import riparian.models.soft.pool
+import riparian.models.soft.model_pool
 from riparian.models.contract import Schema
-from riparian.models.randomness import below, seeded
+from riparian.models.kernels.randomness import below, seeded
 from riparian.models.registry import create, validate
 from riparian.models.soft.candidates import parse
-from riparian.models.soft.pool import ModelPool
+from riparian.models.soft.model_pool import ModelPool
 from tests.models.naive_pool import PoolTwin
 from tests.models.streams_of_instances import interleave, mixed, played
 
@@ -63,7 +63,7 @@ def test_both_ways_equal_the_twin(task, parameters, delay, monkeypatch):
     learners = []
     for stacked in (True, False):
         if not stacked:
-            monkeypatch.setattr(riparian.models.soft.pool, "stackable", lambda *_: False)
+            monkeypatch.setattr(riparian.models.soft.model_pool, "stackable", lambda *_: False)
         learner, out = ModelPool(stream.schema, seed=3, **parameters), np.zeros(expected.shape)
         assert (learner._models is not None) == stacked
         learner.run(program, stream.x, out)

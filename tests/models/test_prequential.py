@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.models.contract import LEARN, Program
-from riparian.models.prequential import MOST_CLASSES, UNIT_LIMIT, Prequential
+from riparian.models.evaluation.prequential import MOST_CLASSES, UNIT_LIMIT, Prequential
 from riparian.models.restoring import DamagedError, restore
 from tests.models.naive_prequential import NaivePrequential
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from riparian.models.contract import LEARN, Schema
 from riparian.models.registry import create
-from riparian.models.regression.fimt import FimtDD
-from riparian.models.regression.hoeffding import HoeffdingRegressionTree
+from riparian.models.regression.fimt_dd import FimtDD
+from riparian.models.regression.hoeffding_regression_tree import HoeffdingRegressionTree
 from riparian.models.regression.nodes import (
     BLOCK,
     FREE,

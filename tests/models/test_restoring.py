@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from riparian.models.calibration import Calibration
-from riparian.models.comparison import Comparison
-from riparian.models.conformal import Conformal
 from riparian.models.contract import Schema
-from riparian.models.decision import Threshold
 from riparian.models.drift import create as create_detector
-from riparian.models.estimation import Estimation
+from riparian.models.evaluation.comparison import Comparison
+from riparian.models.evaluation.estimation import Estimation
+from riparian.models.evaluation.prequential import Prequential
 from riparian.models.layout import Layout, Paths
-from riparian.models.prequential import Prequential
+from riparian.models.predictions.calibration import Calibration
+from riparian.models.predictions.conformal import Conformal
+from riparian.models.predictions.decision import Threshold
 from riparian.models.registry import create
 from riparian.models.restoring import DamagedError, check, check_shapes, restore
 from tests.models.contract import worlds as contract

@@ -7,11 +7,11 @@ from math import comb
 import numpy as np
 import pytest
 
-from riparian.models import shapley
 from riparian.models.contract import Bags, Schema
 from riparian.models.entry import TASKS
+from riparian.models.explanation import shapley
+from riparian.models.explanation.shapley import contributions, is_exact, largest, n_asked
 from riparian.models.registry import REGISTRY, create
-from riparian.models.shapley import contributions, is_exact, largest, n_asked
 
 RNG = np.random.default_rng(5)
 N = 400

@@ -6,9 +6,9 @@ import numba
 import numpy as np
 import pytest
 
-from riparian.models.kernel import kernel
-from riparian.models.simd import WIDTH, each, load, magnitude, of_four, spread, square_root, store, where_less
-from riparian.models.soft.gates import linear_form
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.simd import WIDTH, each, load, magnitude, of_four, spread, square_root, store, where_less
+from riparian.models.soft.passes.forward import linear_form
 
 
 @kernel

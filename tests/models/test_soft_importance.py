@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from riparian.models.contract import Schema
-from riparian.models.importance import importance
+from riparian.models.explanation.importance import importance
 from riparian.models.registry import create
 from tests.models.naive_soft import SoftTwin
 from tests.models.streams_of_instances import mixed

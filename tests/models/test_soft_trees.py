@@ -26,11 +26,11 @@ from riparian.models.soft.forest import (
     VALUE,
     WEIGHT,
 )
-from riparian.models.soft.gates import smooth_step, smooth_step_slope
-from riparian.models.soft.gradient import rate_of
+from riparian.models.soft.passes.backward import rate_of
+from riparian.models.soft.passes.forward import smooth_step, smooth_step_slope
+from riparian.models.soft.soft_hoeffding_tree import SoftHoeffdingTree
 from riparian.models.soft.soft_tree import SoftTree
 from riparian.models.soft.transparency import count
-from riparian.models.soft.tree import SoftHoeffdingTree
 from tests.models.naive_soft import BIAS, Node, SoftTwin, Weights
 from tests.models.streams_of_instances import in_pieces, interleave, mixed, played
 from tests.models.test_hoeffding_trees import WORLDS

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from riparian.models.contract import Schema
-from riparian.models.hoeffding.split import INFO_GAIN, MERIT, SECOND, best_split
-from riparian.models.hoeffding.split_bounds import may_win, normal_below, times_log
-from riparian.models.observers import know_nothing, lay_out, observe
+from riparian.models.hoeffding.splitting.bounds import may_win, normal_below, times_log
+from riparian.models.hoeffding.splitting.candidates import INFO_GAIN, MERIT, SECOND, best_split
+from riparian.models.observers.gaussians import know_nothing, lay_out, observe
 
 N_VALUES = (0, 3, 0, 5, 0, 2)
 NO_CACHE = np.zeros(0)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riparian.models.randomness import draw, seeded
-from riparian.models.streams import (
+from riparian.models.kernels.randomness import draw, seeded
+from riparian.models.streams.concept_drift import drifting
+from riparian.models.streams.generators import (
     agrawal,
     friedman,
     hyperplane,
@@ -26,7 +27,6 @@ from riparian.models.streams import (
     transient_chessboard,
     waveform,
 )
-from riparian.models.streams.concept_drift import drifting
 from riparian.models.streams.registry import REGISTRY, Drift, find, open_source, validate
 from tests.models import naive_streams
 from tests.models.naive_streams import xoshiro

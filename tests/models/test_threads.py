@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from riparian.models.threads import n_cores, pass_on, quota, share
+from riparian.models.kernels.threads import n_cores, pass_on, quota, share
 
 
 @pytest.mark.parametrize(("threads", "n"), [(1, 5), (2, 0), (2, 1), (2, 11), (3, 10), (8, 3)])

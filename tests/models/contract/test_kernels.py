@@ -30,8 +30,8 @@ def kernels():
 
 # Kernels that make arrays of their own: rare ones, over a window or a whole tree.
 ALLOCATING = {
-    "riparian.models.bags.diverse_density._predict",
-    "riparian.models.bags.diverse_density.search",
+    "riparian.models.bags.quick_diverse_density._predict",
+    "riparian.models.bags.quick_diverse_density.search",
     "riparian.models.bags.miti.grow",
     "riparian.models.bags.optimise._direction",
     "riparian.models.bags.optimise.optimise_scale",
@@ -41,11 +41,11 @@ ALLOCATING = {
     "riparian.models.drift.kswin._kswin",
     "riparian.models.drift.kswin.sort",
     "riparian.models.shrubs.cart.grow",
-    "riparian.models.mondrian.forest._run",
+    "riparian.models.mondrian.mondrian_forest._run",
     "riparian.models.streaming_forest.false_roots.sort_in",
     "riparian.models.streaming_forest.node_tests.sort_values",
     "riparian.models.streaming_forest.description.depth_of",
-    "riparian.models.hoeffding.split_bounds.may_win",
+    "riparian.models.hoeffding.splitting.bounds.may_win",
     "riparian.models.hoeffding.mutable_tree.pack_maps",
 }
 
@@ -67,7 +67,7 @@ def test_options_of_every_kernel():
 SIGNATURES = """
 import numpy as np
 from numba.core import types
-from riparian.models.prequential import Prequential
+from riparian.models.evaluation.prequential import Prequential
 from riparian.models.registry import REGISTRY
 from tests.models.contract import test_all, test_kernels
 from tests.models.contract import worlds as contract

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from riparian.models.auto import resolve
+from riparian.models.auto.auto import resolve
 from tests.models.contract.checks import *  # noqa: F403
 from tests.models.contract.checks import errors
 from tests.models.contract.worlds import N_VALUES, Case, rows

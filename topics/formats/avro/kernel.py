@@ -10,7 +10,7 @@ takes at least a byte of it, so a walk ends.
 
 import numpy as np
 
-from riparian.models.kernel import kernel
+from riparian.models.kernels.kernel import kernel
 from riparian.topics.formats.common.cells import NONE, REALS, SYMBOLS, TEXTS, TRUTHS, WHOLES
 
 # What a line of a program does, with its values a, b and c. A `column` is one of the numbers, a `slot` another field.

@@ -11,8 +11,8 @@ decoder would give. Each read is checked against the end of its record.
 
 import numpy as np
 
-from riparian.models.kernel import kernel
-from riparian.models.words import digits_of, in_all, lower_bytes, same_bytes, zeros_below
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.words import digits_of, in_all, lower_bytes, same_bytes, zeros_below
 from riparian.topics.formats.common.cells import REALS, TEXTS, TRUTHS, WHOLES
 from riparian.topics.formats.json.number import MOST_DIGITS, decimal
 

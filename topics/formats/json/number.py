@@ -8,8 +8,8 @@ others.
 
 import numpy as np
 
-from riparian.models.kernel import kernel
-from riparian.models.words import product, zeros_above
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.words import product, zeros_above
 
 SMALLEST, LARGEST = -330, 308  # powers of ten
 MOST_DIGITS = 19  # 64 bits hold them

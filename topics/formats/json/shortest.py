@@ -6,8 +6,8 @@ between a number's neighbours, the shortest length that has one decides, and of 
 
 import numpy as np
 
-from riparian.models.kernel import kernel
-from riparian.models.words import eight_digits, product, zeros_above, zeros_below
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.words import eight_digits, product, zeros_above, zeros_below
 
 LONGEST = 32  # bytes of a number, with those behind it that are written, too
 _SMALLEST, _LARGEST = -292, 324  # powers of ten that scale a double

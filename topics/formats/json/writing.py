@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.kernel import kernel
-from riparian.models.words import SPARE, copied, in_all, lower_bytes, same_bytes
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.words import SPARE, copied, in_all, lower_bytes, same_bytes
 from riparian.topics.formats.common.cells import view
 from riparian.topics.formats.json.shortest import LONGEST, real, whole
 from riparian.topics.records import Floats

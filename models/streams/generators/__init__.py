@@ -1,0 +1,1 @@
+"""Generators, one a module: `source(seed, **parameters) -> Source`. Read sea.py first, the shortest."""

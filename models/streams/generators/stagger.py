@@ -1,0 +1,47 @@
+"""The STAGGER concepts: three nominal features, and one of three rules.
+
+Schlimmer, Granger: Incremental learning from noisy data. Machine Learning 1, 1986. Values are coded as in MOA's
+STAGGERGenerator: size small, medium, large; colour red, blue, green; shape circle, square, triangle. Class 1 is the
+concept. No noise.
+"""
+
+from functools import partial
+
+from riparian.models.kernels.kernel import kernel
+from riparian.models.kernels.randomness import below, seeded
+from riparian.models.streams import Source
+
+NAMES = ("size", "colour", "shape")
+SMALL, RED, GREEN, CIRCLE = 0.0, 0.0, 2.0, 0.0
+N_FUNCTIONS = 3
+
+
+def source(seed: int = 0, *, function: int = 0) -> Source:
+    """Objects.
+
+    Parameters
+    ----------
+    seed : int
+        Of the random state.
+    function : int
+        0 for small and red, 1 for green or circle, 2 for medium or large.
+    """
+    if not 0 <= function < N_FUNCTIONS:
+        raise ValueError(f"STAGGER has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
+    return Source(partial(_fill, seeded(seed), function), (3, 3, 3), NAMES, 2)
+
+
+@kernel
+def _fill(state, function, x, y):
+    """Write all rows of `x` and `y`; mutates the random state too."""
+    for i in range(len(x)):
+        for j in range(3):
+            x[i, j] = below(state, 3)
+        size, colour, shape = x[i, 0], x[i, 1], x[i, 2]
+        if function == 0:
+            positive = size == SMALL and colour == RED
+        elif function == 1:
+            positive = colour == GREEN or shape == CIRCLE
+        else:
+            positive = size != SMALL
+        y[i] = 1.0 if positive else 0.0
