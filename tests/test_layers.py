@@ -233,3 +233,13 @@ def test_arguments_of_kernels_differ_in_name_or_fields():
                 assert (node.name, fields) not in known, f"{path} repeats {node.name} of {known[node.name, fields]}"
                 known[node.name, fields] = path
     assert known
+
+
+@pytest.mark.parametrize("package", ["models"])
+def test_a_folder_is_small_and_says_what_it_has(package):
+    """At most fourteen files, and an `__init__` that says what is there."""
+    for folder in {path.parent for path in sources(package)}:
+        assert len(list(folder.glob("*.py"))) <= 14, f"{folder.relative_to(ROOT)} has more than fourteen files"
+        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+        assert text, f"{folder.relative_to(ROOT)} says nothing"
+        assert len(text.splitlines()) <= 10, f"{folder.relative_to(ROOT)} says too much"

@@ -180,4 +180,11 @@ def test_each_family_lists_its_learners_and_where_to_begin():
         text = " ".join(import_module(f"riparian.models.{family}").__doc__.split())
         learners = text.partition("Learner")[2].partition(". Read")[0]
         assert names == set(re.findall(r"`([a-z-]+)`", learners)) - {"auto", "partial_fit"}, family
-        assert all((folder / file).is_file() for file in re.findall(r"\w+\.py", text)), family
+        assert all((folder / file).is_file() for file in re.findall(r"[\w/]+\.py", text)), family
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_learner_stands_in_a_file_of_its_name(name):
+    module = REGISTRY[name].cls.partition(":")[0].rpartition(".")[2]
+    fitted = REGISTRY[name].cls.split(".")[2] == "batch"  # a line each
+    assert module == ("learners" if fitted else name.replace("-", "_"))
