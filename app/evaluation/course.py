@@ -4,9 +4,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from riparian.app.dataset.instances import Instances, Rejections
 from riparian.app.dataset.lateness import Lateness
 from riparian.app.evaluation.alerts import Tally
@@ -14,6 +11,7 @@ from riparian.app.evaluation.measured import FromFirstLabel, Measured
 from riparian.app.evaluation.measures import MOST_CLASSES, OF_CLASS
 from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.reasons import Reasons
 from riparian.app.partition.watch import Finding
 from riparian.app.stream_file.spec import Spec
 from riparian.models.auto.auto import AUTO
@@ -117,7 +115,8 @@ class Course:
         self.points.append(point | {"seconds": self.timed.cpu, "wall_seconds": self.timed.wall})
 
     def _besides(self, recent: bool = False) -> dict[str, float]:
-        return self.learner.roles[CHAMPION].besides(recent)
+        learner = self.learner
+        return learner.servings[CHAMPION].besides(learner.roles[CHAMPION].metrics, recent)
 
     def curves(self) -> dict[str, list[float | None]]:
         """Columns: n, labels scored so far (or predictions), each number once, and what is known there; None where it
@@ -189,9 +188,9 @@ class _Timed:
         self._run = champion.run
         champion.run = self.run  # type: ignore[method-assign]
 
-    def run(self, program: Program, keys: NDArray[np.uint64] | None = None) -> list[Finding]:
+    def run(self, program: Program, reasons: Reasons | None = None) -> list[Finding]:
         cpu, wall = time.process_time(), time.perf_counter()
-        findings = self._run(program, keys)
+        findings = self._run(program, reasons)
         self.cpu += time.process_time() - cpu
         self.wall += time.perf_counter() - wall
         return findings

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
+from riparian.app.partition.memos import kept_names
 from riparian.app.partition.pending import PendingStore
-from riparian.app.partition.role import Role
-from riparian.app.partition.running_model import kept_names
+from riparian.app.partition.serving import Serving
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats, Program
 from riparian.models.predictions.conformal import Conformal, sets
@@ -69,7 +69,7 @@ class Intervals:
         if self._conformal is not None:
             self._conformal.resize(n_outputs)
 
-    def run(self, program: Program, champions: Sequence[tuple[int, Role]]) -> None:
+    def run(self, program: Program, champions: Sequence[tuple[int, Serving]]) -> None:
         """Say and score what a program has, after all models have run it.
 
         champions : each champion in it, with the place of its first operation.
@@ -78,8 +78,8 @@ class Intervals:
             return
         said = [self._pending.out[name] for name in self.names]
         ends = [*(start for start, _ in champions[1:]), len(program.op)]
-        for (start, role), end in zip(champions, ends, strict=True):
-            self._conformal.run(program.part(start, end), role.predictions, said)
+        for (start, served), end in zip(champions, ends, strict=True):
+            self._conformal.run(program.part(start, end), served.predictions, said)
 
     def said(self, rows: NDArray[np.int32], withheld: bool = False) -> Floats | None:
         """What was said for rows of the pending store, as `Outcome.said` has it. withheld : nothing is told of it."""

@@ -24,6 +24,7 @@ from riparian.app.partition.promotion import Decided
 from riparian.app.partition.reasons import keys_of
 from riparian.app.partition.restoring import RestorableState
 from riparian.app.partition.role import Role
+from riparian.app.partition.serving import Serving
 from riparian.app.partition.sharing import Sharing
 from riparian.app.partition.state import present
 from riparian.app.partition.watch import Finding
@@ -221,7 +222,7 @@ class PartitionLearner(RestorableState):
         for role in self.roles.values():
             findings += role.run(weighted)
             role.score(program)
-        champion = self.roles[CHAMPION]
+        champion = self.servings[CHAMPION]
         findings = self.promotion.carry_out(self.comparing.score(program, sharing.n), program, findings)
         self.led_by(champion)
         times = np.repeat(np.array([record.time for record in records], np.int64), sharing.lengths)
@@ -233,15 +234,15 @@ class PartitionLearner(RestorableState):
         """What the log says -> the name of a model, or of what it keeps, where records of before count that."""
         names = {role.key: name for name, role in self.roles.items()}
         for role in self.roles.values():
-            if not role.begun:
+            if not role.memos.begun:
                 names |= {f"{role.key}/{i}": kept for i, kept in enumerate(role.kept_names)}
         return names
 
-    def led_by(self, champion: Role) -> None:
+    def led_by(self, champion: Serving) -> None:
         """This was the champion before the rule may have promoted another one."""
-        if self.roles[CHAMPION] is not champion:
+        if self.servings[CHAMPION] is not champion:
             self.spoke = self.spoke or champion
-        if self.spoke is self.roles[CHAMPION]:
+        if self.spoke is self.servings[CHAMPION]:
             self.spoke = None
 
     def decode_features(self, raw: RawBatch, of_models: bool = False) -> Features:
@@ -341,7 +342,7 @@ class PartitionLearner(RestorableState):
             features.sizes,
         )
         started = time.perf_counter()
-        program, said, findings = joined.program, dict[Role, Floats](), list[Finding]()
+        program, findings = joined.program, list[Finding]()
         learns = len(joined.waited) > 0
         joint: Joint | None = None
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
@@ -351,21 +352,22 @@ class PartitionLearner(RestorableState):
         else:
             scored = program
             weighted = self.deciding.weighted(program)
-            for role in self.roles.values():
-                findings += role.run(weighted, draws)
-                role.calibrate(program)
-                role.decide(program)
+            for name, role in self.roles.items():
+                serving = self.servings[name]
+                findings += role.run(weighted, serving.begin_reasons(weighted, draws))
+                serving.calibrate(program)
+                serving.decide(program)
                 if learns:
                     role.score(program)
-                role.estimate(program)
-        for role in self.roles.values():
-            said[role] = role.predictions.take(joined.predicted, axis=0)
-        named = {role: role.named[joined.predicted, :1] for role in self.roles.values() if role.decision is not None}
+                serving.estimate(program)
+        served = list(self.servings.values())
+        said = {one: one.predictions.take(joined.predicted, axis=0) for one in served}
+        named = {one: one.named[joined.predicted, :1] for one in served if one.decision is not None}
         shared = self.sharing is not None
         decisions = [] if shared or not learns else self.comparing.score(program, self.pending.counts["joined"])
-        led = [(one.place + 1, one.role) for one in decisions if one.promoted]
+        led = [(one.place + 1, self.servings[one.role.name]) for one in decisions if one.promoted]
         if self.sharing is None:
-            self.intervals.run(scored, [(0, self.roles[CHAMPION]), *led])
+            self.intervals.run(scored, [(0, self.servings[CHAMPION]), *led])
         else:
             self._run_intervals(scored)
         findings = self.promotion.carry_out(decisions, program, findings)
@@ -412,10 +414,10 @@ class PartitionLearner(RestorableState):
             return None
         most = self.spec.predictions.reasons.top
         flat = {
-            role: np.full((n, 2 * most), np.nan)
-            if role.reasons is None or self.steering.paused
-            else role.reasons.found.reshape(n, 2 * most)
-            for role in self.roles.values()
+            one: np.full((n, 2 * most), np.nan)
+            if one.reasons is None or self.steering.paused
+            else one.reasons.found.reshape(n, 2 * most)
+            for one in self.servings.values()
         }
         return self.promotion.predictions(flat)[CHAMPION].reshape(n, most, 2)
 
@@ -425,21 +427,22 @@ class PartitionLearner(RestorableState):
         """Predict by the models that all partitions learn. Returns the program, as what the predictions are held
         against has to see it."""
         x = sharing.translated(features.x)
-        for role in self.roles.values():
-            role.predict(x, joined.predicted)
+        for name, role in self.roles.items():
+            self.servings[name].predict(role, x, joined.predicted)
         sharing.predicted(joined.predicted)
         scored = sharing.scored(joined.program)
-        for role in self.roles.values():
-            role.calibrate(scored)
-            role.decide(scored)
-            role.explain(x, joined.predicted, draws)
-            role.estimate(scored)
+        for name, role in self.roles.items():
+            serving = self.servings[name]
+            serving.calibrate(scored)
+            serving.decide(scored)
+            serving.explain(role, x, joined.predicted, draws)
+            serving.estimate(scored)
         return scored
 
     def _run_intervals(self, scored: Program) -> None:
         """A label is held against who was the champion at the last prediction before it: of a promotion in the log of
         all partitions only the next prediction records that it was before it."""
-        champion = self.roles[CHAMPION]
+        champion = self.servings[CHAMPION]
         if self.spoke is None:
             self.intervals.run(scored, [(0, champion)])
             return
@@ -510,8 +513,8 @@ class PartitionLearner(RestorableState):
     def figures(self) -> Figures:
         """Metrics and sizes as they stand. Call it between steps."""
         leaps = (sum(clock.leaps[i] for clock in self.clocks.values()) for i in range(2))
-        overall = {name: role.overall() for name, role in self.roles.items()}
-        recent = {name: role.recent() for name, role in self.roles.items()}
+        overall = {name: self.servings[name].overall(role.metrics) for name, role in self.roles.items()}
+        recent = {name: self.servings[name].recent(role.metrics) for name, role in self.roles.items()}
         overall[CHAMPION] |= self.intervals.metrics()
         recent[CHAMPION] |= self.intervals.windowed()
         return Figures(
@@ -529,7 +532,7 @@ class PartitionLearner(RestorableState):
             recent=recent,
             sizes={name: {**role.model.size(), "n_bytes": role.model.n_bytes} for name, role in self.roles.items()},
             compared=self.comparing.figures(),
-            estimated={name: role.estimated() for name, role in self.roles.items()},
+            estimated={name: one.estimated() for name, one in self.servings.items()},
             by_class={name: self._by_class(name, role) for name, role in self.roles.items()},
             distances=self.drift.distances(),
             learned_offset=self.places[LEARNED] if self.sharing is not None and self.tells else 0,

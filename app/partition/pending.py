@@ -222,6 +222,13 @@ class PendingStore:
         rows = self._instances.rows()
         return int(self._instances.entries[rows[i], SERIAL]) if i < len(rows) else self.next_arrival
 
+    def lasting(self, number: int) -> int | None:
+        """Of the number of an arrival, what a state has of it where nothing watches errors: nothing."""
+
+    def begun(self, names: Iterable[str]) -> dict[str, int]:
+        """Since which arrival outputs stand here that are new: all that wait came before, and have none."""
+        return {}
+
     def keep(self, names: Iterable[str], width: int) -> None:
         """Room for further outputs beside each instance: nothing is there of those that wait."""
         self.out |= {name: np.zeros((self._capacity, width)) for name in names}

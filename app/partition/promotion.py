@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.comparing import Decision
 from riparian.app.partition.outcome import DeadLetter, Lineup
-from riparian.app.partition.role import Role
+from riparian.app.partition.serving import Serving
 from riparian.app.partition.steering import Steered, Steering
 from riparian.app.partition.watch import Finding
 from riparian.models.contract import PREDICT, Floats, Program
@@ -63,7 +63,7 @@ class Promotion:
         self.decided: list[Decided] = []
         self._due: list[_Due] = []
         self._starts: list[int] = []  # number of the prediction in the last program that each of these is told with
-        self._lined: list[tuple[int, dict[str, Role]]] = []
+        self._lined: list[tuple[int, str, dict[str, Serving]]] = []
 
     def obey(self, record: LearnedCommand) -> list[DeadLetter]:
         """Apply a command to models that all partitions learn, at its place of their log; dead letters, where it is
@@ -88,6 +88,11 @@ class Promotion:
             )
         return []
 
+    def _lined_up(self, start: int) -> tuple[int, str, dict[str, Serving]]:
+        """From this prediction on: the champion's learner, and who serves, the champion first."""
+        roles, servings = self._learner.roles, self._learner.servings
+        return start, roles[CHAMPION].learner_name, {name: servings[name] for name in roles}
+
     def _models(self) -> dict[str, str]:
         return {role: running.learner_name for role, running in self._learner.roles.items()}
 
@@ -95,7 +100,7 @@ class Promotion:
         """Promote and propose. Returns what was found in the program, by the names that models had then."""
         learner, found, self.decided = self._learner, list(findings), []
         predicted = np.flatnonzero(program.op == PREDICT) if decisions else np.zeros(0, np.int64)
-        self._starts, self._lined = [0] * len(self._due), [(0, dict(learner.roles))]
+        self._starts, self._lined = [0] * len(self._due), [self._lined_up(0)]
         for one in decisions:
             start, name = int(np.searchsorted(predicted, one.place, side="right")), one.role.name
             said = self._sentence(one)
@@ -104,7 +109,7 @@ class Promotion:
                 said = f"{self._steering.promote(name)}: {said}"
                 now = {names[role]: role.name for role in names}
                 found = [f if f.place <= one.place or f.role is None else f._replace(role=now[f.role]) for f in found]
-                self._lined.append((start, dict(learner.roles)))
+                self._lined.append(self._lined_up(start))
             due = _Due(APPLIED if one.promoted else PROPOSED, name, said, self._models())
             self.decided.append(Decided(one.promoted, due))
             self._due.append(due)
@@ -125,7 +130,7 @@ class Promotion:
 
     def _rank(self, finding: Finding, places: Sequence[int]) -> int:
         """Number of the finding's role among those of its place; features come last. places : of promotions."""
-        roles = list(self._lined[sum(place < finding.place for place in places)][1])
+        roles = list(self._lined[sum(place < finding.place for place in places)][2])
         return len(roles) if finding.role is None else roles.index(finding.role)
 
     def _sentence(self, one: Decision) -> str:
@@ -143,21 +148,21 @@ class Promotion:
 
     @property
     def lineups(self) -> list[Lineup]:
-        return [Lineup(start, roles[CHAMPION].learner_name, tuple(roles)) for start, roles in self._lined]
+        return [Lineup(start, model, tuple(served)) for start, model, served in self._lined]
 
-    def predictions(self, said: Mapping[Role, Floats]) -> dict[str, Floats]:
+    def predictions(self, said: Mapping[Serving, Floats]) -> dict[str, Floats]:
         """Name -> what the model that was called so predicted in the last program; zeros where there was none.
 
-        said : role -> (n, k).
+        said : serving -> (n, k).
         """
         if len(self._lined) == 1:
-            return {name: said[role] for name, role in self._lined[0][1].items()}
+            return {name: said[one] for name, one in self._lined[0][2].items()}
         shape = next(iter(said.values())).shape
         found: dict[str, Floats] = {}
-        ends = [*(start for start, _ in self._lined[1:]), shape[0]]
-        for (start, roles), end in zip(self._lined, ends, strict=True):
-            for name, role in roles.items():
-                found.setdefault(name, np.zeros(shape))[start:end] = said[role][start:end]
+        ends = [*(start for start, *_ in self._lined[1:]), shape[0]]
+        for (start, _, served), end in zip(self._lined, ends, strict=True):
+            for name, one in served.items():
+                found.setdefault(name, np.zeros(shape))[start:end] = said[one][start:end]
         return found
 
     def tell(

@@ -9,7 +9,7 @@ Reasons of alerts alone are asked for once it is known which predictions are ale
 models have run it, so `Ahead` decides it piece by piece beforehand, by copies of what decides.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,14 +95,14 @@ class Reasons:
         Features of a prediction.
     alert : int, optional
         The class whose namings alone are asked about; None: all predictions are.
+    ahead_of : callable, optional
+        Gives what decides at an operation of the program, up to which it has run; None: nothing does while it runs.
 
     Attributes
     ----------
     found : (n, most, 2) float64
         Of each prediction, in the order of the program, the number of a feature and what it added, the largest first;
         NaN behind the last one that added anything, and where nothing was known, or asked.
-    ahead : Ahead, optional
-        Of a model that decides while its program runs.
     """
 
     def __init__(
@@ -111,12 +111,17 @@ class Reasons:
         keys: NDArray[np.uint64],
         most: int,
         alert: int | None = None,
-        ahead: Ahead | None = None,
+        ahead_of: Callable[[int], Ahead | None] | None = None,
     ) -> None:
         rows = program.row[program.op == PREDICT]
         self._place = np.argsort(rows, kind="stable")
-        self._rows, self._keys, self._alert, self.ahead = rows[self._place], keys, alert, ahead
+        self._rows, self._keys, self._alert, self._ahead_of = rows[self._place], keys, alert, ahead_of
+        self.begin_at(0)
         self.found = np.full((len(rows), most, 2), np.nan)
+
+    def begin_at(self, start: int) -> None:
+        """The program is run from this operation on."""
+        self._ahead = None if self._ahead_of is None else self._ahead_of(start)
 
     def ask(
         self,
@@ -134,8 +139,8 @@ class Reasons:
         """
         rows = part.row[part.op == PREDICT]
         self.found[self._place[np.searchsorted(self._rows, rows)]] = np.nan  # of a model before this one
-        if self.ahead is not None:
-            named = self.ahead.follow(part, out)
+        if self._ahead is not None:
+            named = self._ahead.follow(part, out)
         about = asked_about(out[rows], named)
         if self._alert is not None:
             chosen = np.zeros(len(rows), np.bool_) if named is None else named == self._alert

@@ -210,7 +210,7 @@ def held(learner: PartitionLearner) -> tuple[list[Any], str]:
     """Which models a learner has, and a hash of what they have learned."""
     roles = learner.roles.items()
     return [
-        (n, r.key, r.learner_name, r.model.parameters(), r.begun, r.frozen, r.action) for n, r in roles
+        (n, r.key, r.learner_name, r.model.parameters(), r.memos.begun, r.frozen, r.action) for n, r in roles
     ], learner.learned_digest()
 
 
@@ -385,7 +385,7 @@ class LedLearner(PartitionLearner):
                 sharing.obeys(one)
                 letters += self.promotion.obey(one)
                 continue
-            champion = self.roles[CHAMPION]
+            champion = self.servings[CHAMPION]
             for decided in one.decided:
                 self.promotion.repeat(decided)
             self.led_by(champion)

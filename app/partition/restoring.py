@@ -18,7 +18,7 @@ from riparian.app.partition.deciding import decided_name
 from riparian.app.partition.inputs import Mark
 from riparian.app.partition.pending import Source
 from riparian.app.partition.role import Role
-from riparian.app.partition.scored_model import said_name
+from riparian.app.partition.serving import said_name
 from riparian.app.partition.sharing import STATE as SHARED
 from riparian.app.partition.sharing import VALUES
 from riparian.app.partition.state import PartitionState, Snapshot, usual_seed
@@ -83,8 +83,10 @@ class RestorableState(PartitionState):
         if source is not None:
             places = kept_on(role.learner_name, self.spec.task, meta["models"][source][1], role.model.parameters())
             begun = (meta.get("begun") or {}).get(source) or {}
-            role.begun = {name: int(begun[name]) for name, at in places.items() if at is not None and name in begun}
-            role.begin([name for name, at in places.items() if at is None])
+            role.memos.begun = {
+                name: int(begun[name]) for name, at in places.items() if at is not None and name in begun
+            }
+            role.memos.begin([name for name, at in places.items() if at is None])
 
     def _kept_sources(self, role: Role, source: str | None, models: Mapping[str, Any]) -> dict[str, Source | None]:
         """Name of each array that a model keeps beside instances -> what was `source`'s in the state."""
@@ -131,11 +133,12 @@ class RestorableState(PartitionState):
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].seed = seeds[source]
-                self.roles[name].restore(arrays, source, was, meta["models"][source][1], decides)
+                self.roles[name].restore(arrays, source, was, meta["models"][source][1])
+                self.servings[name].restore(arrays, source, self.schema.n_outputs, decides)
         self._restore_keys(changes.takes, meta.get("keys") or {})
         since = {} if self.sharing is None else meta.get("since") or {}
         for name, source in changes.takes.items():
-            self.roles[name].since = int(since[source]) if source in since else None
+            self.roles[name].memos.since = int(since[source]) if source in since else None
             self._restore_begun(self.roles[name], source, meta)
         ran = [list(one) for one in (file.runs_by(meta) or {"files": []})["files"]]
         self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
@@ -162,7 +165,7 @@ class RestorableState(PartitionState):
             self.places[role] = self.place_in(meta, role)
             self.clocks[role] = Clock(moment, stamps.get(role, ()), leaps.get(role, (0, 0)))
         self.spoke = next(
-            (self.roles[one] for one, was in changes.takes.items() if was and was == meta.get("spoke")), None
+            (self.servings[one] for one, was in changes.takes.items() if was and was == meta.get("spoke")), None
         )
         field = state_field(CONTROL, "offset")
         self.aside = {field: int(meta[field])} if CONTROL not in self.rules and field in meta else {}

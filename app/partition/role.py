@@ -1,6 +1,7 @@
-"""One model of a stream: what is done when its errors rise, and when a command asks. Pure.
+"""One model of a stream: how it runs and is scored, what is done when its errors rise, and when a command asks. Pure.
 
-How it runs, and how it is scored, say running_model.py and scored_model.py.
+A new model is made as one that has run from the beginning was, and is then given room for whatever is known by now. It
+is not told of features that came since: to it an instance is as it was.
 
 Detectors see the errors of a whole program at once, after the model has run it. What is done about a drift must
 nevertheless happen at one place in the order of records, wherever that order was divided into programs.
@@ -17,35 +18,72 @@ predecessor's predictions: its detectors skip the labels of instances that were 
 arrival number of an instance tells which these are (app/partition/pending.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.arrays import under
-from riparian.app.partition.deciding import Deciding
-from riparian.app.partition.pending import PendingStore
-from riparian.app.partition.scored_model import ScoredModel
+from riparian.app.errors import SpecError
+from riparian.app.partition.arrays import over, under
+from riparian.app.partition.deciding import decided_name
+from riparian.app.partition.memos import Memos
+from riparian.app.partition.pending import EMPTY, PendingStore
+from riparian.app.partition.reasons import Reasons, pieces
 from riparian.app.partition.sharing import LearnedRows
 from riparian.app.partition.trial import DROPPED, REPLACED, Trial
 from riparian.app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
+from riparian.app.stream_file.lineup import place_of
 from riparian.app.stream_file.spec import Spec
 from riparian.app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
-from riparian.models.contract import LEARN, PREDICT, Learner, Program, Schema
-from riparian.models.restoring import check_shapes, named
-from riparian.topics.records import VALUES
+from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
+from riparian.models.evaluation.prequential import Prequential
+from riparian.models.kernels.cache import one_part
+from riparian.models.registry import create, kept, kept_on
+from riparian.models.restoring import check_shapes, named, restore
+from riparian.topics.records import ANOMALY, VALUES
 
 ERROR = "error"  # the name of the signal of a model's errors
 ALERT, STARTED = "alert", "replace-started"
 REACTIONS = (RESET, REPLACED, DROPPED)  # that are counted
 
 
-class Role(ScoredModel):
-    """The champion or a challenger. Parameters are those of ScoredModel.
+def at_arrival(program: Program) -> Program:
+    """Of a program, its predictions, and each instance learned right after its own."""
+    row = np.repeat(program.row[program.op == PREDICT], 2)
+    op = np.tile(np.array([PREDICT, LEARN], np.int8), len(row) // 2)
+    return Program(op, row, np.full(len(row), np.nan), np.ones(len(row)))
+
+
+class Role:
+    """The champion or a challenger.
+
+    Parameters
+    ----------
+    name : str
+        Under which its predictions stand beside instances, and its arrays in a state.
+    spec : Spec
+    schema : Schema
+        That every model of this role is made with before it is resized: the arrays of a new model are then laid out
+        like those of one that has run from the beginning.
+    rows : PendingStore or LearnedRows
+        What it learns from, with what was predicted for it.
+    seed : int
 
     Attributes
     ----------
+    model : Learner
+        The one that predicts now.
+    key : str
+        Its name when it began, unless another had that: a promotion leaves it as it is.
+    seed : int
+        Of its model: part of it, as what a forest draws follows from it. A model that goes on keeps its own.
+    columns : list of int, optional
+        Which of the stream's features its models know, where there have come more since; None: all.
+    memos : Memos
+        What the model keeps beside instances.
+    metrics : Prequential
+        Scores of all predictions of the role, whichever of its models made them.
     action : str
         What is done when its errors rise.
     signal : Signal
@@ -58,17 +96,23 @@ class Role(ScoredModel):
         How often each of REACTIONS happened.
     """
 
-    def __init__(
-        self,
-        name: str,
-        spec: Spec,
-        schema: Schema,
-        pending: PendingStore,
-        seed: int,
-        learned: LearnedRows | None = None,
-        deciding: Deciding | None = None,
-    ) -> None:
-        super().__init__(name, spec, schema, pending, seed, learned, deciding)
+    def __init__(self, name: str, spec: Spec, schema: Schema, rows: PendingStore | LearnedRows, seed: int) -> None:
+        self.name = self.key = name
+        self.learner_name, self._parameters = spec.models()[name]
+        self.schema = self._first = schema
+        self.columns: list[int] | None = None
+        self._own = np.zeros((0, 0))  # rows of the slab as its models know them, each written before it is read
+        self._rows = rows
+        self.seed = seed
+        self._task, self._at_arrival = spec.task, spec.task == ANOMALY
+        try:
+            self.model = self._made(schema)
+        except ValueError as error:  # raised by what an import path names
+            raise SpecError(f"{place_of(name)}: {error}") from None
+        self._had: Mapping[str, Any] | None = None  # parameters by which its state was made, where it has one
+        self._follows = False  # whether its model is another role's, which learns for it
+        self.memos = Memos(kept(self.learner_name, spec.task, self._parameters), rows)
+        self.metrics = self._scores(spec)
         self.action = spec.on_drift()[name]
         self.signal = self._new_signal(spec)
         self.reactions = np.zeros(len(REACTIONS), np.int64)
@@ -78,6 +122,27 @@ class Role(ScoredModel):
         self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
         self._asked: int | None = None  # the detector that asked for a trial which has not begun
         self._findings: list[Finding] = []  # of the program that is being run
+        self._reasons: Reasons | None = None  # that are asked for meanwhile
+
+    @property
+    def labelled(self) -> Floats:
+        """(capacity, n_outputs) float64: what was predicted for each row of what it learns from."""
+        return self._rows.out[self.name]
+
+    @property
+    def labelled_named(self) -> Floats | None:
+        """The class that each of these named, as `Serving.named` has it; None where nothing was ever decided."""
+        return self._rows.out.get(decided_name(self.name))
+
+    @property
+    def kept(self) -> list[Floats]:
+        """What the model keeps beside each instance for its label: `model.n_kept` arrays like `labelled`."""
+        return [self._rows.out[name] for name in self.kept_names]
+
+    @property
+    def kept_names(self) -> list[str]:
+        """Where these stand."""
+        return self.memos.of(self.name)
 
     @property
     def watched(self) -> bool:
@@ -86,37 +151,70 @@ class Role(ScoredModel):
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
-        super().warm_up()
+        with one_part():
+            self.model.warm_up()
+        self.score(EMPTY)
         if self.watched:
             self.signal.warm_up()
+
+    def _made(self, schema: Schema) -> Learner:
+        return create(self.learner_name, self.known(schema), seed=self.seed, **self._parameters)
+
+    def _fresh(self) -> Learner:
+        """A new model with room for all values and classes known now, in the place of the one that there is."""
+        model = self._made(self._first)
+        if self.schema != self._first:
+            model.resize(self.known(self.schema))
+        model.inherit(self.model)
+        return model
+
+    def known(self, schema: Schema) -> Schema:
+        """Of a schema, what the models of this role know."""
+        if self.columns is None:
+            return schema
+        return schema._replace(n_values=tuple(schema.n_values[j] for j in self.columns))
+
+    def _scores(self, spec: Spec) -> Prequential:
+        """What scores the predictions, as this stream file says, and has seen none."""
+        window, fading = spec.metrics.window, spec.metrics.fading
+        return Prequential(spec.task, self.schema.n_outputs, window=window, fading=fading, alerts=spec.has_alerts)
 
     def _new_signal(self, spec: Spec) -> Signal:
         kind = ABSOLUTE if spec.task in VALUES else MISTAKES
         return Signal(spec.drift.detectors, kind, seed=self.seed)
 
+    def widen(self, first: Schema, schema: Schema) -> None:
+        """Features were appended, which the models of this role do not know: to them an instance is as it was."""
+        if self.columns is None:
+            self.columns = list(range(self.schema.n_features))
+        self._first, self.schema = first, schema
+
     def resize(self, schema: Schema) -> None:
         """Make room for values and classes seen since."""
-        super().resize(schema)
-        if self.trial is not None and not self._follows:
-            self.trial.model.resize(self._known(schema))
+        self.schema = schema
+        if self._follows:
+            return
+        self.model.resize(self.known(schema))
+        self.metrics.resize(schema.n_outputs)
+        if self.trial is not None:
+            self.trial.model.resize(self.known(schema))
 
     # -- a program ---------------------------------------------------------------------------------------------
 
-    def run(self, program: Program, keys: NDArray[np.uint64] | None = None) -> list[Finding]:
+    def run(self, program: Program, reasons: Reasons | None = None) -> list[Finding]:
         """Predict and learn, watch the errors, and answer a drift as the stream file says.
 
-        program : the one that the pending store has just made. keys : of its predictions, where reasons are asked for.
+        program : the last one of what it learns from. reasons : takes why it predicted what, where that is asked for.
         Returns what was found, in order.
         """
-        self._findings, at, n = [], 0, len(program.op)
-        self.begin_reasons(program, keys)
+        self._findings, self._reasons, at, n = [], reasons, 0, len(program.op)
         if self.frozen:
             predict = program.op == PREDICT
             only = Program(*(column[predict] for column in program))
             self.model.run_with(only, self._slab(only), self.labelled, self.kept)
             self._ask_why(program)
             if self.watched:
-                self._tell(self._watch(program, 0))
+                self._note_all(self._watch(program, 0))
         elif not self.watched:
             self._run_model(program)
         elif self.action == RESET:
@@ -131,33 +229,67 @@ class Role(ScoredModel):
                 self._run_piece(program, at, n)
         return self._findings
 
+    def score(self, program: Program) -> None:
+        """Score each label of a program that was run by the prediction that was made for its instance."""
+        self.metrics.score(program, self.labelled, self.labelled_named)
+
+    def _run_model(self, piece: Program, start: int = 0) -> None:
+        """Operations of the program from `start` on. What learns from features alone does so right after each
+        prediction; labels only score."""
+        if self._at_arrival:
+            piece = at_arrival(piece)
+        else:
+            self.memos.forget(self.name, piece, start)
+        for part in self._parts(piece):
+            self.model.run_with(part, self._slab(part), self.labelled, self.kept)
+            self._ask_why(part)
+
+    def _slab(self, program: Program) -> Floats | Bags:
+        """What the models run a program over."""
+        slab = self._rows.slab
+        if self.columns is None or isinstance(slab, Bags):
+            return slab
+        if self._own.shape != (len(slab), len(self.columns)):
+            self._own = np.zeros((len(slab), len(self.columns)))
+        self._own[program.row] = slab[program.row[:, None], self.columns]
+        return self._own
+
+    def _parts(self, piece: Program) -> Iterable[Program]:
+        """Where reasons are asked for, pieces that predict last, after each of which the model is asked."""
+        return [piece] if self._reasons is None else pieces(piece)
+
+    def _ask_why(self, part: Program) -> None:
+        """After these operations of a program, about what was predicted in them."""
+        if self._reasons is not None:
+            self._reasons.ask(self.model, self._slab(part), part, self.labelled, self.columns)
+
     def _run_piece(self, program: Program, start: int, stop: int) -> None:
         """Operations start to stop, of which no one is the place of a reset, and none but the last of a trial."""
         piece = program if stop - start == len(program.op) else program.part(start, stop)
         if self.trial is None:
             self._run_model(piece, start)
         else:
-            self._forget(piece, start)
+            self.memos.forget(self.name, piece, start)
             for part in self._parts(piece):
                 self.trial.run(self.model, part, self._slab(part), self.labelled, self.kept)
                 self._ask_why(part)
-        self._tell(self._watch(piece, start))
+        self._note_all(self._watch(piece, start))
 
     def _run_to_reset(self, program: Program, start: int) -> int:
         """Run the operations from `start` to the first reset, or to the end. Returns where to go on."""
         rest, detectors = program.part(start), self.signal.copy()
-        if start and self.reasons is not None:
-            self.reasons.ahead = self._ahead_of(program, start)
+        if start and self._reasons is not None:
+            self._reasons.begin_at(start)
         self._run_model(rest, start)
         found = self._watch(rest, start)
         end = next((place + 1 for place, one in found if one.rose and one.is_drift), None)
         if end is None:
-            self._tell(found)
+            self._note_all(found)
             return len(program.op)
         if end < len(program.op):  # the detectors have seen labels that are not this model's any more
             self.signal.restore(detectors)
             found = self._watch(program.part(start, end), start)
-        self._tell(found)
+        self._note_all(found)
         self._count(RESET)
         self._hand_over(self._fresh(), program, end)
         return end
@@ -167,12 +299,12 @@ class Role(ScoredModel):
         places, values = errors(self.signal.kind, piece, self.labelled)
         if start:
             places += start
-        if self.since is not None:
-            own = self._learned.arrivals()[places] >= self.since
+        if self.memos.since is not None:
+            own = self._rows.arrivals()[places] >= self.memos.since
             places, values = places[own], values[own]
         return [(int(places[one.i]), one) for one in self.signal.update(values)]
 
-    def _tell(self, found: list[tuple[int, Found]]) -> None:
+    def _note_all(self, found: list[tuple[int, Found]]) -> None:
         """Note what detectors found, and what is done about it."""
         acts = not self.frozen
         may_reset = self.action == RESET and acts
@@ -194,14 +326,14 @@ class Role(ScoredModel):
         """`model` takes over at operation `at`: its errors are a series of their own."""
         self.model = model
         self.signal.forget()
-        self.since = self._learned.taken_over(program, at)
+        self.memos.since = self._rows.taken_over(program, at)
 
     # -- trials ------------------------------------------------------------------------------------------------
 
     def _places_of_trials(self, program: Program) -> list[int]:
         """The ends of the pieces after which a trial may begin or end."""
         learns = np.flatnonzero(program.op == LEARN)
-        n_before = self._learned.counts["joined"] - len(learns)
+        n_before = self._rows.counts["joined"] - len(learns)
         ends: list[int] = (learns[-(n_before + 1) % PACE :: PACE] + 1).tolist()
         return ends
 
@@ -243,9 +375,9 @@ class Role(ScoredModel):
         self.columns = None
         self.model = self._fresh()
         self.signal.forget()
-        self.since = self._learned.next_arrival
+        self.memos.since = self._rows.next_arrival
         for name in self.kept_names:
-            self._learned.forget(name)
+            self._rows.forget(name)
 
     def react(self, action: str) -> None:
         """Do this when errors rise, from here on."""
@@ -255,7 +387,11 @@ class Role(ScoredModel):
 
     def settle(self, spec: Spec) -> None:
         """Go on as this stream file says of metrics and of drift."""
-        super().settle(spec)
+        window, fading = spec.metrics.window, spec.metrics.fading
+        if (window, fading) != (self.metrics.window, self.metrics.fading):
+            known = self.metrics.state()._asdict()
+            self.metrics = self._scores(spec)
+            self.metrics.restore(known)
         self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
         if self._follows:  # there the rest was done
             return
@@ -263,15 +399,14 @@ class Role(ScoredModel):
             self.trial.bound(self._trial_window, self._trial_patience)
         if spec.drift.detectors == self._detectors:
             return
-        # A state without detectors knows no `reactions`, nor `since` unless partitions share what is learned, so they
-        # must not matter from here on.
+        # A state without detectors knows no `reactions`, and of the pending store no `since`, so they must not matter
+        # from here on.
         self._end_trial()
-        if self._learned is self._pending:
-            if self.since is not None:
-                for name in self.kept_names:
-                    self._learned.forget(name, self.since)
+        if self.memos.since is not None:
+            for name in self.kept_names:
+                self._rows.forget(name, self.memos.since)
             if not (self._detectors and spec.drift.detectors):
-                self.since = None
+                self.memos.since = self._rows.lasting(self.memos.since)
         self.reactions[:] = 0
         self._detectors, self.signal = spec.drift.detectors, self._new_signal(spec)
 
@@ -283,16 +418,31 @@ class Role(ScoredModel):
             trial.inherit(model)
         return model, trial
 
-    def adjust(self, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> None:
-        """Go on with these parameters, and the models that `adjusted` made with them."""
-        self._go_on_with(parameters, model)
+    def _adjusted(self, model: Learner, parameters: dict[str, Any]) -> Learner:
+        made = create(self.learner_name, self.known(self.schema), seed=self.seed, **parameters)
+        if self._follows:  # it is there with what it knows, and comes from there
+            return made
+        state = {name: array.copy() for name, array in model.state()._asdict().items()}
+        restore(made, made.adapted(model.parameters(), state), self.name)
+        return made
+
+    def adjust(self, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> tuple[list[str], list[str]]:
+        """Go on with these parameters, and the models that `adjusted` made with them. Returns which arrays beside
+        instances are not kept any more, and which are new."""
+        places = kept_on(self.learner_name, self._task, self._parameters, parameters)
+        gone, fresh = list[str](), list[str]()
+        if list(places.values()) != list(range(len(self.memos.names))):
+            gone, fresh = self.memos.exchange(self.name, places)
+        self._parameters, self.model = parameters, model
         if self.trial is not None and trial is not None:
             self.trial.model = trial
+        return gone, fresh
 
     def follow(self, leads: Self) -> None:
         """Whatever is done about the models is done there, too."""
-        super().follow(leads)
-        self.signal, self.trial, self._asked = leads.signal, leads.trial, leads._asked
+        self._follows = True
+        self.model, self.memos.since, self.memos.begun = leads.model, leads.memos.since, leads.memos.begun
+        self.metrics, self.signal, self.trial, self._asked = leads.metrics, leads.signal, leads.trial, leads._asked
         self.frozen, self.reactions, self.action = leads.frozen, leads.reactions, leads.action
 
     def give_up(self, leads: Self | None) -> None:
@@ -308,11 +458,39 @@ class Role(ScoredModel):
         places = (f"models/{self.name}", f"drift/trials/{self.name}/model")
         return {f"{place}/{field}" for place in places for field in self.model.incomparable}
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Live arrays of what it has learned, by their names in a state, without what watches it."""
+        model, metrics = self.model.state()._asdict(), self.metrics.state()._asdict()
+        return over(f"models/{self.name}/", model) | over(f"metrics/{self.name}/", metrics)
+
+    def begin_with(
+        self, arrays: Mapping[str, NDArray[Any]], source: str, schema: Schema, parameters: Mapping[str, Any]
+    ) -> None:
+        """Take over the model of a state, where the role was called `source`, and the model had room for `schema`.
+        parameters : that it had."""
+        self._had = parameters
+        self.model = self._restored(under(arrays, f"models/{source}/"), schema)
+
+    def _restored(self, state: Mapping[str, NDArray[Any]], schema: Schema) -> Learner:
+        model = self._made(schema)
+        restore(model, state if self._had is None else model.adapted(self._had, state), self.name)
+        model.resize(self.known(self.schema))
+        return model
+
+    def restore(
+        self, arrays: Mapping[str, NDArray[Any]], source: str, schema: Schema, parameters: Mapping[str, Any]
+    ) -> None:
+        """Take over arrays of `state()`, as in `begin_with`."""
+        self.begin_with(arrays, source, schema, parameters)
+        restore(self.metrics, under(arrays, f"metrics/{source}/"), f"the metrics of {self.name}")
+        self.metrics.resize(self.schema.n_outputs)
+
     def state_of_watching(self) -> dict[str, NDArray[Any]]:
         """Live arrays of what watches the errors, without the trial."""
-        n_old = 0 if self.since is None else self._learned.n_before(self.since)
+        since = self.memos.since
+        n_old = 0 if since is None else self._rows.n_before(since)
         if not n_old:
-            self.since = None
+            self.memos.since = None
         more = np.array([-1 if self._asked is None else self._asked, n_old], np.int64)
         return self.signal.state() | {"reactions": self.reactions, "more": more}
 
@@ -330,7 +508,7 @@ class Role(ScoredModel):
             self.reactions = arrays["reactions"].copy()
             asked, n_old = arrays["more"].tolist()
         if n_old:
-            self.since = self._learned.arrival(n_old)
+            self.memos.since = self._rows.arrival(n_old)
         if self.action != REPLACE:
             return
         self._asked = None if asked < 0 else asked

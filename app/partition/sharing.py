@@ -22,13 +22,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.deciding import DECIDED, Stakes
+from riparian.app.partition.deciding import DECIDED, Stakes, decided_name
 from riparian.app.partition.merge import Piece
 from riparian.app.partition.outcome import DeadLetter, Joint, stacked
 from riparian.app.partition.pending import PendingStore, renamed
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
+from riparian.models.predictions.decision import DECIDED_WIDTH
 from riparian.topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
+from riparian.topics.records import VALUES as UNDECIDED
 from riparian.topics.records import WRONG_LEARNED
 from riparian.topics.vocabulary import Scalar, Vocabulary, canonical
 
@@ -70,7 +72,8 @@ class LearnedRows:
     predicted it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, task: str) -> None:
+        self._decides = task not in UNDECIDED
         self.slab: Floats = np.zeros((0, 0))
         self.out: dict[str, Floats] = {}
         self.counts = {"joined": 0}
@@ -81,8 +84,27 @@ class LearnedRows:
     def next_arrival(self) -> int:
         return self.counts["joined"]
 
-    def keep(self, names: Sequence[str], width: int) -> None:
-        """A model has these outputs."""
+    def lasting(self, number: int) -> int | None:
+        """Of the number of an arrival, what a state has of it where nothing watches errors."""
+        return number
+
+    def begun(self, names: Iterable[str]) -> dict[str, int]:
+        """Since which arrival outputs are learned that are new: what is in the log may have others of their name."""
+        return dict.fromkeys(names, self.next_arrival)
+
+    def add(self, name: str, kept: Sequence[str], width: int) -> None:
+        """A model begins. kept : outputs that it keeps besides its predictions."""
+        self._keep([name, *kept], width)
+        if self._decides:  # whatever this stream file says: what was decided is what counts, on each replica
+            self._keep([decided_name(name)], DECIDED_WIDTH)
+
+    def exchange(self, gone: Iterable[str], fresh: Sequence[str], width: int) -> None:
+        """A model keeps others. gone, fresh : outputs."""
+        for name in gone:
+            del self._widths[name], self.out[name]
+        self._keep(fresh, width)
+
+    def _keep(self, names: Sequence[str], width: int) -> None:
         self._widths |= dict.fromkeys(names, width)
         self.out |= {name: np.zeros((0, width)) for name in names}
 
@@ -96,14 +118,9 @@ class LearnedRows:
         self._widths = {other: n for other, n in self._widths.items() if other.partition("/")[0] != name}
         self.out = {other: self.out[other] for other in self._widths}
 
-    def discard(self, names: Iterable[str]) -> None:
-        """These outputs go."""
-        for name in names:
-            del self._widths[name], self.out[name]
-
     def resize(self, width: int) -> None:
         """Outputs have room for so many classes."""
-        self.keep([name for name in self._widths if not name.endswith(DECIDED)], width)
+        self._keep([name for name in self._widths if not name.endswith(DECIDED)], width)
 
     def fitting(self, out: Mapping[str, Floats]) -> dict[str, Floats]:
         """What was predicted for no more classes than came with labels: no worker predicts more."""
@@ -167,7 +184,7 @@ class Sharing:
         self.vocabularies, self.classes = list(map(opened, spec.vocabularies())), opened(spec.class_vocabulary())
         self.own_terms = self.terms = terms_of(spec)
         self.stakes = self._stakes()
-        self.rows = LearnedRows()
+        self.rows = LearnedRows(spec.task)
         self.n = 0
         self.n_commands = self.next_command = 0
         self.numbers: dict[int, int] = {}

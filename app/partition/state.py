@@ -25,8 +25,8 @@ from riparian.app.partition.merge import Piece, empty_piece
 from riparian.app.partition.pending import PendingStore
 from riparian.app.partition.promotion import Promotion
 from riparian.app.partition.role import Role
-from riparian.app.partition.scored_model import SAID
-from riparian.app.partition.sharing import Sharing
+from riparian.app.partition.serving import SAID, Serving, Servings
+from riparian.app.partition.sharing import LearnedRows, Sharing
 from riparian.app.partition.steering import Steering
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.spec import Spec
@@ -123,6 +123,10 @@ class PartitionState:
         self.deciding = Deciding(spec, self.classes)
         self.deciding.fit(self.schema.n_outputs)
         self.roles = {name: self.make_role(name, spec) for name in spec.models()}
+        self.servings = Servings(spec, self.pending, self.deciding)
+        for name, role in self.roles.items():
+            for store in self.stores:
+                store.add(name, role.kept_names, self.schema.n_outputs)
         self.intervals = Intervals(spec, self.schema.n_outputs, self.pending)
         self.drift = Drift(spec, partition, self.roles, self.decoding[0], self.classes)
         stakes = self.deciding if self.sharing is None else self.sharing.stakes
@@ -132,7 +136,7 @@ class PartitionState:
         self.promotion = Promotion(self, self.steering)
         self._commands: list[Piece] = []  # that take effect before the next instance that is predicted
         self._held = empty_piece()  # of what all partitions share: a command, and what is behind it, likewise
-        self.spoke: Role | None = None  # the champion at the last prediction, where a rule has promoted since
+        self.spoke: Serving | None = None  # the champion at the last prediction, where a rule has promoted since
 
     @property
     def tells(self) -> bool:
@@ -144,11 +148,16 @@ class PartitionState:
         """Values and classes as they came in this partition: those of the models, unless partitions share these."""
         return (self.vocabularies, self.classes) if self.sharing is None else self.sharing.own
 
+    @property
+    def stores(self) -> list[Servings | LearnedRows]:
+        """Where predictions stand under the names of models."""
+        return [self.servings, *([] if self.sharing is None else [self.sharing.rows])]
+
     def make_role(self, name: str, spec: Spec) -> Role:
         """A model that begins. spec : the stream with this model."""
         rows = None if self.sharing is None else self.sharing.rows
         seed = self.sharing.terms.seed if self.sharing is not None else usual_seed(spec.seed, self.partition, False)
-        role = Role(name, spec, self._first, self.pending, seed, rows, self.deciding)
+        role = Role(name, spec, self._first, self.pending if rows is None else rows, seed)
         if self.schema != self._first:
             role.resize(self.schema)
         return role
@@ -161,6 +170,7 @@ class PartitionState:
         self.pending.bound(join.horizon, self.spec.most_waiting, join.max_labels, join.max_pending_bytes)
         for role in self.roles.values():
             role.settle(spec)
+        self.servings.settle(spec)
         self.drift.settle(spec)
         self.comparing.settle(spec)
         self.intervals.settle(spec)
@@ -198,8 +208,9 @@ class PartitionState:
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
-        for role in self.roles.values():
+        for name, role in self.roles.items():
             role.warm_up()
+            self.servings[name].warm_up(role)
         clock.warm_up()
         self.pending.warm_up()
         self.drift.warm_up()
@@ -236,8 +247,9 @@ class PartitionState:
         if schema == self.schema:
             return
         self.schema = schema
-        for role in self.roles.values():
+        for name, role in self.roles.items():
             role.resize(schema)
+            self.servings[name].resize(schema.n_outputs)
         self.intervals.resize(schema.n_outputs)
         own = [] if sharing is None else sharing.names
         outputs = [name for name in self.pending.out if not name.endswith((SAID, DECIDED)) and name not in own]
@@ -259,8 +271,8 @@ class PartitionState:
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Live arrays of all but the pending store."""
         arrays: dict[str, NDArray[Any]] = {}
-        for role in self.roles.values():
-            arrays |= role.state()
+        for name, role in self.roles.items():
+            arrays |= role.state() | self.servings[name].state()
         arrays |= over("compared/", self.comparing.state()) | over("drift/", self.drift.state())
         arrays |= self.intervals.state() | ({} if self.sharing is None else self.sharing.state())
         values = msgspec.msgpack.encode([None if v is None else v.state() for v in self.decoding[0]])
@@ -315,12 +327,12 @@ class PartitionState:
     def _since(self) -> dict[str, dict[str, int]]:
         """Since when models predict that took over from others; nothing where there are none. What waits is in the log
         later, so nothing else tells."""
-        since = {name: role.since for name, role in self.roles.items() if role.since}
+        since = {name: role.memos.since for name, role in self.roles.items() if role.memos.since}
         return {"since": since} if since else {}
 
     def _begun(self) -> dict[str, dict[str, dict[str, int]]]:
         """The same of single members of a model."""
-        begun = {name: role.begun for name, role in self.roles.items() if role.begun}
+        begun = {name: role.memos.begun for name, role in self.roles.items() if role.memos.begun}
         return {"begun": begun} if begun else {}
 
     def _runs(self) -> dict[str, Any]:
@@ -354,7 +366,7 @@ class PartitionState:
                 trial = over(f"drift/trials/{role.name}/", role.trial.state())
                 arrays |= {name: a for name, a in trial.items() if name not in role.incomparable}
             arrays |= {f"{role.name}/{name}": array for name, array in role.state_of_watching().items()}
-            arrays |= {name: a for name, a in role.learned_state().items() if name not in role.incomparable}
+            arrays |= {name: a for name, a in role.state().items() if name not in role.incomparable}
         for name in sorted(arrays.keys() - {f"metrics/{name}/probabilities" for name in self.roles}):
             digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
             digest.update(np.ascontiguousarray(arrays[name]).tobytes())

@@ -25,8 +25,8 @@ from riparian.app.partition.clock import Clock
 from riparian.app.partition.comparing import Comparing
 from riparian.app.partition.merge import Piece
 from riparian.app.partition.outcome import DeadLetter
-from riparian.app.partition.pending import PendingStore
 from riparian.app.partition.role import Role
+from riparian.app.partition.serving import Servings
 from riparian.app.partition.sharing import LearnedRows, Sharing
 from riparian.app.stream_file.columns import Columns, changed, digest_of, known_columns, plain, read
 from riparian.app.stream_file.lineup import check_champion
@@ -52,13 +52,16 @@ class Steered(Protocol):
     spec: Spec
     partition: int
     roles: dict[str, Role]
-    pending: PendingStore
     schema: Schema
     bits: dict[str, int]
     places: dict[str, int]
     clocks: dict[str, Clock]
     sharing: Sharing | None
     comparing: Comparing
+    servings: Servings
+
+    @property
+    def stores(self) -> list[Servings | LearnedRows]: ...
 
     def make_role(self, name: str, spec: Spec) -> Role: ...
     def line_up(self, roles: dict[str, Role]) -> None: ...
@@ -239,8 +242,8 @@ class Steering:
         self._on_drift = {names.get(other, other): own for other, own in self._on_drift.items()}
         for other in (role, old):
             other.name = names[other.name]
-        for waiting in self._waiting():
-            waiting.rename(names)
+        for store in self._learner.stores:
+            store.rename(names)
         self._line_up({names.get(other, other): roles[other] for other in order})
         return f"{name} ({role.learner_name}) is the champion, and the champion before is the challenger {self._before}"
 
@@ -313,10 +316,9 @@ class Steering:
         except (ValueError, RiparianError) as error:
             raise RefusedError(str(error).strip().partition("\n")[0]) from None
         self._on_drift[name] = own
-        names, width = [name, *role.kept_names], learner.schema.n_outputs
-        learner.pending.add(names, width)
+        for store in learner.stores:
+            store.add(name, role.kept_names, learner.schema.n_outputs)
         if learner.sharing is not None:
-            learner.sharing.rows.keep(names, width)
             role.key = f"{name}@{learner.sharing.n_commands}"  # another one of this name may have predicted what waits
         self._line_up({**learner.roles, name: role})
         return f"{name} ({learner_name}) begins as a challenger"
@@ -326,8 +328,8 @@ class Steering:
         if name == CHAMPION:
             raise RefusedError("the champion cannot be dropped: promote another model first")
         role = self._role(name)
-        for waiting in self._waiting():
-            waiting.drop(name)
+        for store in self._learner.stores:
+            store.drop(name)
         del self._on_drift[name]
         self._before = None if self._before == name else self._before
         self._line_up({other: kept for other, kept in self._learner.roles.items() if other != name})
@@ -392,7 +394,9 @@ class Steering:
             self._applied = _Applied(new_spec.running(), [*files[:1], *files[1:][-FILES:]])
             learner.settle(new_spec)
         for role in free:
-            roles[role].adjust(models[role][1], *made[role])
+            exchanged = roles[role].adjust(models[role][1], *made[role])
+            for store in learner.stores if any(exchanged) else ():
+                store.exchange(*exchanged, learner.schema.n_outputs)
         for role in (*gone, *other):
             self.drop(role)
         for role in (*other, *new):
@@ -432,11 +436,6 @@ class Steering:
         files = [] if self._columns is None else self._columns.files
         files = [*files, *(d for d in map(digest_of, (spec.present, new_spec.present)) if d not in files)]
         self._columns = Columns(plain(new_spec.features), sorted(new_spec.gone), [*files[:1], *files[1:][-FILES:]])
-
-    def _waiting(self) -> list[PendingStore | LearnedRows]:
-        """Where predictions stand under the names of models."""
-        sharing = self._learner.sharing
-        return [self._learner.pending, *([] if sharing is None else [sharing.rows])]
 
     def _role(self, name: str) -> Role:
         role = self._learner.roles.get(name)

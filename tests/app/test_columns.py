@@ -124,7 +124,7 @@ def test_a_model_that_begins_with_them_learns_from_them_and_is_promoted() -> Non
     fold = lived(spec())
     told = [one.sentence for one in fold.events]
     assert told[1] == "changed: drift.features; features dropped: a, c"
-    accuracy = {name: role.recent()["accuracy"] for name, role in fold.learner.roles.items()}
+    accuracy = {name: found["accuracy"] for name, found in fold.learner.figures().recent.items()}
     assert accuracy["wide"] > accuracy["champion"] + 0.1, accuracy
     fold.take({**records(1300, 200), CONTROL: [b'{"id": "9", "command": "promote", "model": "wide"}']})
     assert fold.learner.roles["champion"].columns is None

@@ -202,7 +202,7 @@ def test_a_golden_state_with_thresholds_is_read_and_goes_on_as_it_would_have() -
     digests = json.loads(DECIDED.read_text(encoding="utf-8"))
     learner = portable.restore(decided(), portable.unpack(DECIDED.with_suffix(".bin").read_bytes(), "decided"))
     assert all(
-        role.decision and role.decision.threshold and role.decision.threshold.value for role in learner.roles.values()
+        one.decision and one.decision.threshold and one.decision.threshold.value for one in learner.servings.values()
     )
     goes_on(learner, PartitionLearner(decided(), PARTITION), digests, ANEW)
 

@@ -472,7 +472,7 @@ def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None
     replica.advance()
     other.advance()
     assert other.learner is not None
-    known = next(one for one in other.learner.roles["nb"].learned_state().values() if one.dtype == float)
+    known = next(one for one in other.learner.roles["nb"].state().values() if one.dtype == float)
     known += 1.0
     assert lone.move(replica) is None
     assert other.apart is replica

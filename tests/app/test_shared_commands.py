@@ -110,9 +110,9 @@ def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itsel
     learners = [world.learners[0] for world in worlds]
     assert learners[0].figures().overall == learners[1].figures().overall
     for name, role in learners[0].roles.items():
-        for field, array in role.learned_state().items():
+        for field, array in role.state().items():
             if field not in role.incomparable:
-                np.testing.assert_array_equal(array, learners[1].roles[name].learned_state()[field], field)
+                np.testing.assert_array_equal(array, learners[1].roles[name].state()[field], field)
 
 
 def test_a_model_that_a_changed_file_brings_gets_a_key_of_its_own() -> None:
@@ -204,8 +204,8 @@ def test_what_members_of_a_name_said_before_is_not_another_ones() -> None:
         at[LABELS] += labels
     for p in (1, 0):
         world.step(p)
-    assert [learner.roles["pool"].begun.keys() for learner in world.learners] == [{"member-t"}, set()]
-    begun = world.learners[0].roles["pool"].begun["member-t"]
+    assert [learner.roles["pool"].memos.begun.keys() for learner in world.learners] == [{"member-t"}, set()]
+    begun = world.learners[0].roles["pool"].memos.begun["member-t"]
     world.come(given[262:400])
     world.finish()
     log, n_old = world.log[:before], 0

@@ -90,9 +90,9 @@ def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(mode
     assert one.figures().compared == two.figures().compared
     assert ("threshold" in one.figures().recent["nb"]) == (decision not in (None, "costs"))
     for name, role in one.roles.items():
-        for field, array in role.learned_state().items():
+        for field, array in role.state().items():
             if field not in role.incomparable:
-                np.testing.assert_array_equal(array, two.roles[name].learned_state()[field], field)
+                np.testing.assert_array_equal(array, two.roles[name].state()[field], field)
     assert [[d.n, d.action] for o in shared.outcomes[0] for d in o.drifts] == [
         [d.n, d.action] for o in alone.outcomes[0] for d in o.drifts
     ]

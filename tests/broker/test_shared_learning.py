@@ -245,7 +245,7 @@ def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(stream: Any) -
 
 
 def arrays_of(learner: PartitionLearner) -> dict[str, Any]:
-    return {name: array for role in learner.roles.values() for name, array in role.learned_state().items()}
+    return {name: array for role in learner.roles.values() for name, array in role.state().items()}
 
 
 def assert_begun(s: Stream, source: PartitionLearner) -> None:

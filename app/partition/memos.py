@@ -1,0 +1,72 @@
+"""What a model keeps beside instances for their labels, and of which instances that is its own. Pure.
+
+It is of use to that model alone. Where another one takes over, or a member of it, labels of instances before find
+nothing kept. The arrival number of an instance tells which these are (app/partition/pending.py).
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from riparian.app.partition.pending import PendingStore
+from riparian.app.partition.sharing import LearnedRows
+from riparian.models.contract import LEARN, Program
+
+
+class Memos:
+    """Of one model.
+
+    Parameters
+    ----------
+    names : iterable
+        Of what the model keeps beside each instance.
+    rows : PendingStore or LearnedRows
+        What the model learns from.
+
+    Attributes
+    ----------
+    since : int, optional
+        Arrival number of the first instance that the model predicted, where it took over from another one; None: it
+        predicted all that wait.
+    begun : dict
+        Name -> the first arrival that those predicted which came while the model ran, where partitions share what is
+        learned: the log may have what others of their name kept before.
+    """
+
+    def __init__(self, names: Iterable[str], rows: PendingStore | LearnedRows) -> None:
+        self.names = list(names)
+        self.since: int | None = None
+        self.begun: dict[str, int] = {}
+        self._rows = rows
+
+    def of(self, role: str) -> list[str]:
+        """The names of the arrays that hold them."""
+        return kept_names(role, self.names)
+
+    def forget(self, role: str, piece: Program, start: int) -> None:
+        """Where a label comes to what another model predicted, or a member of before, what was kept then says nothing
+        to this one. piece : operations of the last program from `start` on."""
+        if not self.names or (self.since is None and not self.begun):
+            return
+        arrivals, learns = self._rows.arrivals()[start : start + len(piece.op)], piece.op == LEARN
+        for name, place in zip(self.names, self.of(role), strict=True):
+            since = max(self.since or 0, self.begun.get(name, 0))
+            self._rows.out[place][piece.row[learns & (arrivals < since)]] = np.nan
+
+    def exchange(self, role: str, places: Mapping[str, int | None]) -> tuple[list[str], list[str]]:
+        """These are kept from here on; the arrays of those that are not any more, and of those that are new. places :
+        None where it is new."""
+        gone = kept_names(role, [one for one in self.names if places.get(one) is None])
+        self.names, fresh = list(places), [one for one, at in places.items() if at is None]
+        self.begin(fresh)
+        return gone, kept_names(role, fresh)
+
+    def begin(self, fresh: Iterable[str]) -> None:
+        """These come with the next instance: whatever is older is another member's."""
+        stay = {one: number for one, number in self.begun.items() if one in self.names}
+        self.begun = stay | self._rows.begun(fresh)
+
+
+def kept_names(role: str, kept: Iterable[object]) -> list[str]:
+    """Of the arrays that a model keeps beside instances, in the pending store."""
+    return [f"{role}/{one}" for one in kept]

@@ -1,0 +1,296 @@
+"""What a partition makes of a model's predictions: scaled, decided, explained, and how right they are expected to be
+before labels come. Pure.
+
+All of this learns from the partition's own predictions and labels, whichever model of a role made them: it goes on
+where another one takes over.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riparian.app.partition.arrays import over, under
+from riparian.app.partition.deciding import Deciding, Decision, decided_name
+from riparian.app.partition.pending import EMPTY, PendingStore
+from riparian.app.partition.reasons import Ahead, Reasons
+from riparian.app.partition.role import Role
+from riparian.app.stream_file.spec import Spec
+from riparian.app.stream_file.spec_parts import ALERTS, AUTOMATIC
+from riparian.models.contract import Bags, Floats, Program, Schema
+from riparian.models.evaluation.auroc import areas
+from riparian.models.evaluation.estimation import Estimation
+from riparian.models.evaluation.prequential import Prequential
+from riparian.models.predictions.calibration import SAID_WIDTH, Calibration
+from riparian.models.predictions.decision import DECIDED_WIDTH
+from riparian.models.restoring import restore
+from riparian.topics.names import CHAMPION
+from riparian.topics.records import MULTI_INSTANCE, REGRESSION, VALUES
+
+SAID = "/said"
+NOT_SCALED = np.zeros((0, SAID_WIDTH))
+
+
+def said_name(role: str) -> str:
+    """Where the pending store keeps how the probabilities of a model were scaled."""
+    return f"{role}{SAID}"
+
+
+def asked_at_once(x: Floats) -> Program:
+    """The program that predicts each of these rows, and learns nothing."""
+    n = len(x)
+    return Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
+
+
+class Serving:
+    """Of one model.
+
+    Parameters
+    ----------
+    name : str
+        Of the role.
+    spec : Spec
+    schema : Schema
+    pending : PendingStore
+        Where its predictions wait beside their instances.
+    deciding : Deciding
+        What the stream file says of costs.
+
+    Attributes
+    ----------
+    estimation : Estimation, optional
+        What its scores are expected to be before the labels come; none of a regression.
+    calibration : Calibration, optional
+        Of its probabilities, which it scales where the stream file says so; none of a regression.
+    decision : Decision, optional
+        Which class its predictions name, where that is not the likeliest, or which of its scores are alerts.
+    reasons : Reasons, optional
+        Of the last program, where they are asked for.
+    """
+
+    def __init__(self, name: str, spec: Spec, schema: Schema, pending: PendingStore, deciding: Deciding) -> None:
+        self.name = name
+        self._pending = pending
+        self._span = window, fading = spec.metrics.window, spec.metrics.fading
+        self.estimation = None if spec.task in VALUES else Estimation()
+        self.calibration: Calibration | None = None
+        if spec.task not in VALUES:
+            scales = spec.predictions.calibrated
+            self.calibration = Calibration(schema.n_outputs, scales=scales, window=window, fading=fading)
+            if scales:
+                pending.keep([said_name(name)], SAID_WIDTH)
+        self.decision: Decision | None = None
+        if deciding.asked is not None:
+            self.decision = Decision(deciding)
+            pending.keep([decided_name(name)], DECIDED_WIDTH)
+        self.reasons: Reasons | None = None
+        self._asked_why = spec.predictions.reasons
+        self._may_lead = spec.promotion is not None and spec.promotion.mode == AUTOMATIC
+        self._task = spec.task
+
+    @property
+    def predictions(self) -> Floats:
+        """(capacity, n_outputs) float64: what was predicted for each row of the pending store."""
+        return self._pending.out[self.name]
+
+    @property
+    def named(self) -> Floats:
+        """(capacity, 2) float64: the code of the class named for each row of the pending store, of a model that
+        decides, or 1 of an alert, else 0; NaN where nothing was known, or of scores decided."""
+        return self._pending.out[decided_name(self.name)]
+
+    def warm_up(self, role: Role) -> None:
+        """Compile the kernels, or load them from the cache, before the first record."""
+        if self._asked_why is not None:
+            zero = np.zeros((1, role.known(role.schema).n_features))
+            slab = Bags.of([1], zero) if self._task == MULTI_INSTANCE else zero
+            one = asked_at_once(zero)
+            Reasons(one, np.zeros(1, np.uint64), 1).ask(role.model, slab, one, np.zeros((1, role.schema.n_outputs)))
+        self.estimate(EMPTY)
+        self.calibrate(EMPTY)
+        self.decide(EMPTY)
+        self.overall(role.metrics)
+        self.recent(role.metrics)
+        if self._task != REGRESSION:  # without labels nothing is ranked
+            areas(np.arange(2), np.eye(2), np.ones(2))
+
+    def resize(self, n_outputs: int) -> None:
+        """Make room for classes seen since."""
+        if self.calibration is not None:
+            self.calibration.resize(n_outputs)
+
+    def settle(self, spec: Spec) -> None:
+        """Go on as this stream file says of metrics and of reasons."""
+        self._asked_why, before = spec.predictions.reasons, self._span
+        self._span = spec.metrics.window, spec.metrics.fading
+        if self._span != before and self.calibration is not None:
+            self.calibration.settle(*self._span)
+
+    # -- predictions -------------------------------------------------------------------------------------------
+
+    def predict(self, role: Role, x: Floats, rows: NDArray[np.int32]) -> None:
+        """Predict instances that wait in these rows of the pending store, and learn nothing. x : (n, d), they as the
+        model knows them."""
+        if not len(rows):  # the model may be learning, for another partition
+            return
+        names = [self.name, *role.kept_names]
+        out, *kept = (np.zeros((len(rows), self._pending.out[name].shape[1])) for name in names)
+        role.model.run_with(asked_at_once(x), x, out, kept)
+        for name, found in zip(names, (out, *kept), strict=True):
+            self._pending.out[name][rows] = found
+
+    def calibrate(self, program: Program) -> None:
+        """Scale the predictions of a program that was run, if asked for, and see how well calibrated they were. Which
+        class is the likeliest does not change, nor what is known."""
+        if self.calibration is not None:
+            said = self._pending.out[said_name(self.name)] if self.calibration.scales else NOT_SCALED
+            self.calibration.run(program, self.predictions, said)
+
+    def decide(self, program: Program) -> None:
+        """Say which class each prediction of a program names, once its probabilities are as they stay, or whether its
+        score is an alert."""
+        if self.decision is not None:
+            self.decision.run(program, self.predictions, self.named)
+
+    def estimate(self, program: Program) -> None:
+        """Take the predictions and labels of a program for the accuracy that is expected."""
+        if self.estimation is not None:
+            self.estimation.follow(program, self.predictions)
+
+    # -- reasons -----------------------------------------------------------------------------------------------
+
+    def begin_reasons(self, program: Program, keys: NDArray[np.uint64] | None, ahead: bool = True) -> Reasons | None:
+        """Of a program that will run, of each model that may be the champion at one of its predictions.
+
+        keys : as `app.partition.reasons.keys_of` gives them; None where reasons are not asked for. ahead : whether what
+        the predictions name has to be known while it runs.
+        """
+        self.reasons, asked = None, self._asked_why
+        if asked is not None and keys is not None and (self.name == CHAMPION or self._may_lead):
+            decides = self.decision is not None
+            alert = self.decision.alert if asked.of == ALERTS and self.decision is not None else None
+            ahead_of = (lambda start: self._ahead_of(program, start)) if ahead and decides else None
+            self.reasons = Reasons(program, keys, asked.top, alert, ahead_of)
+        return self.reasons
+
+    def _ahead_of(self, program: Program, start: int) -> Ahead | None:
+        """What decides, at operation `start` of a program that has run so far."""
+        if self.decision is None:
+            return None
+        scales = self.calibration is not None and self.calibration.scales
+        scaled = self._pending.out[said_name(self.name)] if scales else NOT_SCALED
+        made = Ahead(program, self.decision, self.calibration if scales else None, self.predictions, self.named, scaled)
+        made.follow(program.part(0, start), self.predictions)
+        return made
+
+    def explain(self, role: Role, x: Floats, rows: NDArray[np.int32], keys: NDArray[np.uint64] | None) -> None:
+        """Of predictions of instances that wait in these rows, which have been decided: the model has learned nothing
+        since. x : as in `predict`."""
+        program = asked_at_once(x)
+        if (reasons := self.begin_reasons(program, keys, ahead=False)) is not None and len(rows):
+            named = None if self.decision is None else self.named[rows, 0]
+            reasons.ask(role.model, x, program, self.predictions[rows], named=named)
+
+    # -- what is told ------------------------------------------------------------------------------------------
+
+    def overall(self, metrics: Prequential) -> dict[str, float]:
+        """All scores over the whole stream. metrics : of its model."""
+        return metrics.metrics() | self.besides(metrics, False)
+
+    def recent(self, metrics: Prequential) -> dict[str, float]:
+        """The same over the window, or fading."""
+        return metrics.windowed() | self.besides(metrics, True)
+
+    def besides(self, metrics: Prequential, recent: bool) -> dict[str, float]:
+        """Of these, what the predictions alone do not tell: calibration, and what decisions cost."""
+        found: dict[str, float] = {}
+        if self.calibration is not None:
+            found |= self.calibration.windowed() if recent else self.calibration.metrics()
+        if self.decision is not None:
+            found |= self.decision.metrics(metrics.counts(recent), recent)
+        return found
+
+    def estimated(self) -> dict[str, float]:
+        """`accuracy` of the last predictions before their labels come, the `error` of confidence that is
+        subtracted, and what is `observed` by the last labels of this partition; without what is not known."""
+        if self.estimation is None:
+            return {}
+        found = {
+            "accuracy": self.estimation.accuracy(),
+            "error": self.estimation.error(),
+            "observed": self.estimation.observed(),
+        }
+        return {field: value for field, value in found.items() if value is not None}
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Live arrays, by their names in a state."""
+        arrays: dict[str, NDArray[Any]] = {}
+        if self.estimation is not None and self.estimation.has_begun:
+            arrays |= over(f"estimated/{self.name}/", self.estimation.state()._asdict())
+        if self.calibration is not None and self.calibration.has_begun:
+            arrays |= over(f"calibration/{self.name}/", self.calibration.state()._asdict())
+        if self.decision is not None:
+            arrays |= over(f"decision/{self.name}/", self.decision.state())
+        return arrays
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], source: str, n_outputs: int, decides: bool) -> None:
+        """Take over arrays of `state()`, where the role was called `source`. decides : whether its threshold is about
+        the same as it was."""
+        estimated = under(arrays, f"estimated/{source}/")
+        if self.estimation is not None and estimated:  # states of before have none
+            restore(self.estimation, estimated, f"the estimate of {self.name}")
+        calibrated = under(arrays, f"calibration/{source}/")
+        if self.calibration is not None and calibrated:  # likewise
+            restore(self.calibration, calibrated, f"the calibration of {self.name}")
+            self.calibration.resize(n_outputs)
+        if self.decision is not None and decides:
+            self.decision.restore(under(arrays, f"decision/{source}/"), self.name)
+
+
+class Servings(dict[str, Serving]):
+    """Of all models of a partition, by role; each with its place in the pending store.
+
+    Parameters
+    ----------
+    spec : Spec
+    pending : PendingStore
+    deciding : Deciding
+    """
+
+    def __init__(self, spec: Spec, pending: PendingStore, deciding: Deciding) -> None:
+        super().__init__()
+        self._spec, self._pending, self._deciding = spec, pending, deciding
+
+    def settle(self, spec: Spec) -> None:
+        """Go on as this stream file says."""
+        self._spec = spec
+        for serving in self.values():
+            serving.settle(spec)
+
+    def add(self, name: str, kept: Sequence[str], width: int) -> None:
+        """A model begins, which has predicted nothing that waits. kept : arrays of what it keeps beside instances."""
+        schema = Schema((), width, self._spec.task)
+        self[name] = Serving(name, self._spec, schema, self._pending, self._deciding)
+        self._pending.add([name, *kept], width)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Models get other names. names : of before -> from here on."""
+        there = {names.get(name, name): serving for name, serving in self.items()}
+        self.clear()
+        self.update(there)
+        for name, serving in there.items():
+            serving.name = name
+        self._pending.rename(names)
+
+    def drop(self, name: str) -> None:
+        """A model goes, and what it predicted."""
+        del self[name]
+        self._pending.drop(name)
+
+    def exchange(self, gone: Sequence[str], fresh: Sequence[str], width: int) -> None:
+        """A model keeps others beside instances. gone, fresh : arrays."""
+        self._pending.discard(gone)
+        self._pending.add(fresh, width)
