@@ -1,7 +1,8 @@
 """Synthetic streams as data files: rows are generated when they are read, so code that reads a file can read these.
 
-Nominal values are texts, v0, v1, …, and classes c0, c1, …: a column of codes would be taken for numbers. The target is
-the last column, `class` or `target`. Numbers have the fewest digits that read back to the same bits.
+Nominal values are texts, v0, v1, …, and classes c0, c1, … unless they have names: a column of codes would be taken for
+numbers. The target is the last column, `class` or `target`. Numbers have the fewest digits that read back to the same
+bits; what is missing is null among numbers, and else nothing.
 """
 
 import gzip
@@ -85,7 +86,9 @@ class SyntheticFile(DataFile):
         self.names = (*source.names, target)
         # of each column, the texts of its codes; None for numbers
         self.texts: list[list[str] | None] = [[f"v{c}" for c in range(k)] if k else None for k in source.n_values]
-        self.texts.append([f"c{c}" for c in range(source.n_classes)] if source.n_classes else None)
+        classes = [*source.classes] or [f"c{c}" for c in range(source.n_classes)]
+        self.texts.append(classes or None)
+        self.ids = source.ids
         for drift in recipe.drifts:
             if drift.at >= recipe.n:
                 raise SpecError(
@@ -102,7 +105,9 @@ class SyntheticFile(DataFile):
             )
 
     def _column(self, values: Floats, codes: list[str] | None) -> list[str]:
-        return numbers(values) if codes is None else [codes[int(code)] for code in values.tolist()]
+        if codes is None:
+            return numbers(values)
+        return ["" if math.isnan(code) else codes[int(code)] for code in values.tolist()]
 
     def count(self, limit: int | None = None) -> int:
         return int(min(self.recipe.n, math.inf if limit is None else limit))
@@ -113,6 +118,7 @@ class SyntheticFile(DataFile):
         features = {
             name: NUMERIC if values is None else {"type": NOMINAL, "values": values}
             for name, values in zip(self.names[:-1], self.texts[:-1], strict=True)
+            if name not in self.ids
         }
         data: dict[str, Any] = {"name": self.recipe.name, "task": task, "features": features}
         if task == CLASSIFICATION:

@@ -35,12 +35,16 @@ class Source(NamedTuple):
     """A stream that goes on: its schema as in `Stream`, and what makes the next instances.
 
     fill : writes the next len(x) instances into x (n, d) and y (n,); keeps the state of the stream.
+    classes : their names, where they have some.
+    ids : of the names, those that are no features: a time, or whom an instance belongs to.
     """
 
     fill: Callable[[Floats, Floats], None]
     n_values: tuple[int, ...]
     names: tuple[str, ...]
     n_classes: int
+    classes: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
 
     def take(self, n: int) -> Stream:
         """The next n instances."""

@@ -96,6 +96,24 @@ _ENTRIES = (
         text="Four squares in a row, one a class, that move to and fro: what was learned soon turns wrong.",
     ),
     Entry(
+        name="payments",
+        parameters=(
+            Parameter("customers", int, 5000, 1, 100_000, text="cards"),
+            Parameter("terminals", int, 10_000, 1, 100_000, text="places where they are used"),
+            Parameter("radius", float, 5.0, 0.1, 20.0, text="how far a customer goes, in a square of side 100"),
+            Parameter(
+                "labels",
+                str,
+                "both",
+                choices=("both", "fraud"),
+                text="both, a week late; or of fraud alone, 1 to 60 days",
+            ),
+        ),
+        paper="Y. Le Borgne, W. Siblini, B. Lebichot and G. Bontempi: Reproducible machine learning for credit card "
+        "fraud detection. Practical handbook, ULB 2022.",
+        text="Payments by card at terminals, of which 1 in 120 is fraud: a card's and a terminal's past show it.",
+    ),
+    Entry(
         name="random-rbf",
         parameters=(
             Parameter("n_features", int, 10, 1, 10_000, text="numeric features"),

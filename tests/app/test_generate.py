@@ -20,7 +20,8 @@ from riparian.models.streams.registry import REGISTRY, Drift, open_source
 from tests.app.test_replay import read
 
 DRIFTING = Recipe("agrawal", 900, 3, {"function": 3}, [Drift(300, 0, {"function": 1}), Drift(600, 50, {"function": 7})])
-EVERY = [DRIFTING, *(Recipe(name, 700, 5) for name in REGISTRY)]
+FEW = {"payments": {"customers": 30, "terminals": 40, "radius": 20}}
+EVERY = [DRIFTING, *(Recipe(name, 700, 5, FEW.get(name, {})) for name in REGISTRY)]
 
 
 def run(*arguments):
@@ -54,7 +55,8 @@ def test_what_is_written_reads_back_to_the_same_bits(given, tmp_path):
                 assert written.numbers(block, j, "x").tobytes() == codes.tobytes()
             else:
                 letter = "c" if j == len(stream.names) else "v"
-                assert block.columns[j] == [f"{letter}{int(code)}" for code in codes]
+                known = given.name == "payments" and letter == "c"
+                assert block.columns[j] == [["ok", "fraud"][int(c)] if known else f"{letter}{int(c)}" for c in codes]
     # And the file that is not written is the one that is.
     assert file.names == written.names
     assert columns(file, size=64) == columns(written) == columns(file)
@@ -64,7 +66,7 @@ def test_what_is_written_reads_back_to_the_same_bits(given, tmp_path):
     (tmp_path / "s.yaml").write_text(run(given.name, "--stream-file").output)
     spec = load(tmp_path / "s.yaml")
     assert spec.task == types.task
-    assert list(spec.features) == list(file.names[:-1])
+    assert list(spec.features) == [name for name in file.names[:-1] if name not in file.ids]
     assert list(rows_of_file(file, spec)) == list(rows_of_file(written, spec))
     assert sum(map(len, rows_of_file(file, spec))) == given.n
 
@@ -170,6 +172,18 @@ def test_the_documentation_lists_every_stream():
         assert (f"{source.n_classes} classes" if source.n_classes else "regression") in row
         functions = [parameter for parameter in entry.parameters if parameter.name == "function"]
         assert all(f"`function` 0 to {parameter.high}" in row for parameter in functions)
+
+
+def test_payments_without_a_label_have_an_empty_class(tmp_path):
+    path = tmp_path / "p.csv"
+    found = run("payments", "-n", 20_000, "--set", "labels=fraud", path)
+    assert found.exit_code == 0, found.output
+    assert found.output.endswith("s\n")
+    lines = path.read_text().splitlines()
+    assert lines[0] == "time,card,terminal,amount,labelled,class"
+    assert re.fullmatch(r"15225\d{5}\.0,v\d+,v\d+,\d+\.\d+,null,", lines[1])
+    assert {line.rpartition(",")[2] for line in lines[1:]} == {"", "fraud"}
+    assert "features: {amount: numeric}" in run("payments", "--stream-file").output
 
 
 @pytest.mark.broker

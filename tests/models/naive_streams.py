@@ -1,5 +1,6 @@
 """The naive twins of models/streams: one instance at a time in plain Python, from the papers, with the same draws."""
 
+import itertools
 import math
 
 MASK = (1 << 64) - 1
@@ -100,6 +101,50 @@ def sine(seed, function=0, n_irrelevant=2):
         if function in (1, 3):
             positive = not positive
         yield row, 0 if positive else 1
+
+
+def payments(seed, customers, terminals, radius, labels):
+    random, delays = NaiveRandom(seed), NaiveRandom(seed + 2**40)
+    homes = [(100 * random.uniform(), 100 * random.uniform()) for _ in range(customers)]
+    shops = [(100 * random.uniform(), 100 * random.uniform()) for _ in range(terminals)]
+    habits = [(5 + 95 * random.uniform(), 4 * random.uniform()) for _ in range(customers)]
+    near = [[j for j, b in enumerate(shops) if (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 < radius**2] for a in homes]
+    bad_shops, bad_cards = [], []  # each day's
+    for day in itertools.count():
+        for bad, drawn, n in ((bad_shops, 2, terminals), (bad_cards, 3, customers)):
+            bad.append([])
+            while len(bad[-1]) < drawn:
+                one = random.below(n)
+                if one not in bad[-1]:
+                    bad[-1].append(one)
+        paid = []
+        for card, (mean, rate) in enumerate(habits):
+            product, possible = random.uniform(), 0
+            while product > math.exp(-4) and possible < 24:
+                product *= random.uniform()
+                possible += 1
+            for _ in range(possible):
+                if 4 * random.uniform() >= rate:
+                    continue
+                second = math.floor(43200 + 20000 * random.normal())
+                amount = mean + mean / 2 * random.normal()
+                amount = 2 * mean * random.uniform() if amount < 0 else amount
+                pick, third = random.below(max(1, len(near[card]))), random.uniform() < 1 / 3
+                if not near[card] or not 0 < second < 86400:
+                    continue
+                shop, amount = near[card][pick], round(100 * amount) / 100
+                fraud = amount > 220 or any(shop in some for some in bad_shops[-28:])
+                if third and any(card in some for some in bad_cards[-14:]):
+                    fraud, amount = True, round(amount * 5 * 100) / 100
+                paid.append((1522540800 + 86400 * day + second, card, shop, amount, fraud))
+        for time, card, shop, amount, fraud in sorted(paid, key=lambda one: one[0]):
+            days = 7
+            if labels == "fraud":
+                days = 60 if fraud else math.nan
+                while days >= 60:
+                    days = 1 - 15 * math.log(1 - delays.uniform())
+            late = math.nan if math.isnan(days) else math.floor(86400 * days)
+            yield [time, card, shop, amount, time + late], float(fraud) if late == late else math.nan
 
 
 def rare(seed, ratio=0.002, shift=2.5, function=0):

@@ -19,6 +19,7 @@ from riparian.models.streams.generators import (
     hyperplane,
     led,
     moving_squares,
+    payments,
     random_rbf,
     rare,
     sea,
@@ -32,14 +33,16 @@ from tests.models import naive_streams
 from tests.models.naive_streams import xoshiro
 
 MODULES = [
-    agrawal, friedman, hyperplane, led, moving_squares, random_rbf, rare, sea, sine, stagger,
+    agrawal, friedman, hyperplane, led, moving_squares, payments, random_rbf, rare, sea, sine, stagger,
     transient_chessboard, waveform,
 ]  # fmt: skip
+VILLAGE = {"customers": 40, "terminals": 60, "radius": 20.0}  # payments of a few
 TWINS = [
     (friedman, [{}, {"function": 1, "noise": 0.2}, {"function": 2}]),
     (hyperplane, [{}, {"n_features": 3, "n_drift": 3, "speed": 0.05, "turn": 0.3, "noise": 0.2}, {"speed": 0.0}]),
     (led, [{}, {"noise": 0.3, "n_irrelevant": 7, "n_swapped": 7}, {"n_swapped": 3}]),
     (moving_squares, [{}, {"speed": 0.01}, {"speed": 1.0}]),
+    (payments, [{**VILLAGE, "labels": labels} for labels in ("both", "fraud")]),
     (rare, [{}, {"ratio": 0.4, "function": 1}, {"ratio": 0.1, "shift": 1.0}]),
     (sea, [{}, *({"function": f, "noise": 0.2} for f in (1, 2, 3))]),
     (sine, [{}, *({"function": f, "n_irrelevant": 0} for f in (1, 2, 3))]),
@@ -88,6 +91,10 @@ def test_streams_are_the_twins(module, parameters):
     for seed in (0, 9):
         stream = module.source(seed, **parameters).take(1500)
         x, y = rows(getattr(naive_streams, name)(seed, **parameters), 1500)
+        if module is payments:  # which are rounded to cents and seconds
+            assert np.array_equal(stream.x, x, equal_nan=True)
+            assert np.array_equal(stream.y, y, equal_nan=True)
+            continue
         if module in (rare, waveform):  # a logarithm of the standard library may differ in the last bit
             assert stream.x == pytest.approx(x, rel=1e-12, abs=1e-12)
         else:
@@ -97,14 +104,69 @@ def test_streams_are_the_twins(module, parameters):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_shapes_and_codes(module):
-    stream = module.source().take(3000)
+    source = module.source()
+    stream = source.take(3000)
     assert stream.x.shape == (3000, len(stream.names)) == (len(stream.y), len(stream.n_values))
     assert stream.n_classes == 0 or set(stream.y) == set(range(stream.n_classes))
     for j, n_values in enumerate(stream.n_values):
-        if n_values:
+        if n_values and stream.names[j] in source.ids:
+            assert set(stream.x[:, j]) < set(range(n_values))
+        elif n_values:
             assert set(stream.x[:, j]) == set(range(n_values))
         else:
             assert len(set(stream.x[:, j])) > 20
+
+
+def test_payments_are_as_the_handbook_draws_them():
+    stream = payments.source(7).take(690_000)
+    time, card, terminal, amount, labelled = stream.x.T
+    fraud, day = stream.y == 1, (time - payments.BEGIN) // payments.DAY
+    assert (np.diff(time) >= 0).all()
+    assert (labelled == time + 7 * payments.DAY).all()
+    assert 0.008 < fraud[345_000:].mean() < 0.0095
+    assert fraud[amount > payments.LIMIT].all()
+    # Whoever pays is near, with amounts and rates of its own.
+    world = payments.make_world(seeded(7), 5000, 10_000, 5.0)
+    place, where = world.customers[card.astype(int)], world.terminals[terminal.astype(int)]
+    assert np.hypot(*(place - where).T).max() < 5.0
+    many = np.bincount(card.astype(int), minlength=5000)
+    reached = np.diff(world.start) > 0
+    assert set(np.flatnonzero(many)) <= set(np.flatnonzero(reached))
+    # A day's normal times lie within it but for 3 %.
+    assert many[reached] == pytest.approx(0.969 * (day[-1] + 1) * world.rates[reached], abs=120, rel=0.15)
+    usual = np.bincount(card[~fraud].astype(int), minlength=5000)
+    busy = (usual > 100) & (world.means < 80)
+    means = np.bincount(card[~fraud].astype(int), amount[~fraud], 5000)[busy] / usual[busy]
+    assert means == pytest.approx(1.03 * world.means[busy], rel=0.25)
+    # All payments at a compromised terminal are fraud, for 28 days: two more are each day.
+    lengths = []
+    for t in np.unique(terminal[fraud]):
+        of_fraud = fraud[terminal == t]
+        runs = np.flatnonzero(np.diff(np.concatenate(([0], of_fraud, [0]))))
+        first, last = runs[::2], runs[1::2] - 1
+        days = day[terminal == t]
+        lengths.extend((days[last] - days[first])[last - first >= 5].tolist())
+    assert 20 < np.median(lengths) <= 27
+    assert sum(length > 27 for length in lengths) < 0.03 * len(lengths)  # but for one that is compromised again
+    assert len(lengths) == pytest.approx(2 * day[-1], rel=0.35)
+
+
+def test_labels_of_fraud_alone_come_when_they_are_known():
+    both, alone = (payments.source(3, labels=labels).take(300_000) for labels in ("both", "fraud"))
+    assert both.x[:, :4].tobytes() == alone.x[:, :4].tobytes()
+    fraud = both.y == 1
+    assert np.isnan(alone.y[~fraud]).all()
+    assert np.isnan(alone.x[~fraud, 4]).all()
+    assert (alone.y[fraud] == 1).all()
+    days = (alone.x[fraud, 4] - alone.x[fraud, 0]) / payments.DAY
+    assert days.min() >= 1
+    assert days.max() < 60
+    assert [(days < n).mean() for n in (7, 14, 30)] == pytest.approx([0.34, 0.59, 0.87], abs=0.04)
+
+
+def test_payments_need_somewhere_to_pay():
+    with pytest.raises(ValueError, match="no customer of 1 has one of 1 terminals within"):
+        payments.source(0, customers=1, terminals=1, radius=0.1)
 
 
 def group_a(function, salary, commission, age, elevel, hvalue, hyears, loan):
@@ -253,7 +315,7 @@ def test_the_registry_says_what_sources_take(entry):
         assert parameter.text
         still = {"n_drift": 0} if parameter.name == "n_features" and "n_drift" in signature else {}
         for value in (parameter.low, parameter.high):
-            if value < 1000:
+            if value is not None and value < 1000:
                 entry.source(0, **{parameter.name: value} | still).take(2)
     assert entry.paper
     assert entry.text
