@@ -17,9 +17,10 @@ from faust.types import TP
 
 OLDEST_VERSION = 4  # of an answer that tells of committed ends
 # Mean of the time between two fetches, but for a few. A steady stream could be fetched record by record, which takes
-# more of the processors of worker and broker: what comes meanwhile shall come together.
+# more of the processors of worker and broker: what comes meanwhile shall come together. A round costs about the same
+# whatever it holds, so the next one comes when that is a quarter of the time.
 FETCH_SECONDS, BURST = 0.002, 5
-PARTITION_SECONDS = 0.00015  # more for each partition that is asked for
+LONGEST_SECONDS, SHARE = 0.02, 0.25
 SMALL_BYTES = 1 << 20  # of an answer, beyond which there is a backlog, where all topics shall have their turn
 
 
@@ -50,6 +51,7 @@ class Answers:
         self._n = 0
         self._seen: dict[TP, Seen] = {}
         self._due: dict[int, float] = {}  # broker -> when it was to be asked last
+        self._spent: dict[int, float] = {}  # broker -> processor time of the process then
         self._backlogs: set[int] = set()  # brokers whose last answer was large
 
     def watch(self, client: Any) -> None:
@@ -62,7 +64,7 @@ class Answers:
             if node_id not in self._backlogs:
                 request.topics.sort(key=lambda topic: topic[0] not in self.first)
                 n = sum(len(partitions) for _, partitions in request.topics)
-                early = self._early(node_id, time.monotonic(), n)
+                early = self._early(node_id, time.monotonic(), time.process_time(), n)
                 if early > 0:
                     await asyncio.sleep(early)
             asked = self._n
@@ -73,9 +75,11 @@ class Answers:
 
         client.send = watched
 
-    def _early(self, node_id: int, now: float, n_partitions: int) -> float:
-        """A broker is to be asked for so many partitions: how many seconds too early."""
-        seconds = FETCH_SECONDS + n_partitions * PARTITION_SECONDS
+    def _early(self, node_id: int, now: float, spent: float, n_partitions: int) -> float:
+        """A broker is to be asked for so many partitions: how many seconds too early. spent : processor time of the
+        process, s."""
+        cost, self._spent[node_id] = spent - self._spent.get(node_id, spent), spent
+        seconds = min(max(FETCH_SECONDS, cost / SHARE), LONGEST_SECONDS)
         at_once = BURST * FETCH_SECONDS * 2 / n_partitions  # less where there are many, whose records come together
         due = self._due[node_id] = max(self._due.get(node_id, 0.0) + seconds, now - at_once)
         return due - now

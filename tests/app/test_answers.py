@@ -7,7 +7,7 @@ import pytest
 from aiokafka.protocol.fetch import FetchRequest
 from faust.types import TP
 
-from riparian.app.worker.answers import BURST, FETCH_SECONDS, PARTITION_SECONDS, SMALL_BYTES, Answers
+from riparian.app.worker.answers import BURST, FETCH_SECONDS, LONGEST_SECONDS, SHARE, SMALL_BYTES, Answers
 
 F, L = TP("f", 0), TP("l", 0)
 
@@ -84,15 +84,18 @@ def test_fetches_name_the_features_first_but_in_a_backlog():
 
 
 @pytest.mark.parametrize("n", [2, 128])
-def test_a_broker_is_asked_five_hundred_times_a_second_at_most_but_for_a_few_and_less_for_many_partitions(n):
-    answers, now, waited, seconds = Answers(), 100.0, [], FETCH_SECONDS + n * PARTITION_SECONDS
-    for _ in range(1000):  # each is answered at once
-        early = max(0.0, answers._early(0, now, n))
+@pytest.mark.parametrize("cost", [0.0, 0.002, 1.0])
+def test_a_broker_is_asked_five_hundred_times_a_second_at_most_but_for_a_few_and_less_where_rounds_cost_more(n, cost):
+    answers, now, waited = Answers(), 100.0, []
+    seconds = min(max(FETCH_SECONDS, cost / SHARE), LONGEST_SECONDS)
+    answers._early(0, 0.0, -cost, n)
+    for i in range(1000):  # each is answered at once
+        early = max(0.0, answers._early(0, now, i * cost, n))
         waited.append(early)
         now += early
     assert waited.count(0.0) == 1 + int(2 * BURST * FETCH_SECONDS / n / seconds)
     assert now - 100.0 == pytest.approx((1000 - 1) * seconds - 2 * BURST * FETCH_SECONDS / n)
-    assert answers._early(1, now, n) < 0  # another broker
-    assert answers._early(0, now + 1.0, n) < 0  # after a pause
+    assert answers._early(1, now, 0.0, n) < 0  # another broker
+    assert answers._early(0, now + 1.0, 1000 * cost, n) < 0  # after a pause
     slow = Answers()
-    assert all(slow._early(0, 50.0 + i / 400, 2) <= 0 for i in range(1000))  # what waits for records is not held up
+    assert all(slow._early(0, 50.0 + i / 400, 0.0, 2) <= 0 for i in range(1000))  # what waits for records goes on
