@@ -11,6 +11,7 @@ from faust.types import TP
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.worker import agent
+from riparian.app.worker.eager import eagerly
 from riparian.app.worker.engine import Engine
 from riparian.app.worker.metrics import Metrics
 from riparian.app.worker.runner import IDLE_SECONDS, Life, Runner
@@ -131,6 +132,54 @@ def test_an_error_ends_its_own_partition_alone(tmp_path, sound):
         rounds.engine.round(turn)
         await settle()
         assert len(rounds.ended) == 1
+
+    asyncio.run(run())
+
+
+def test_a_turn_that_waits_for_nothing_is_taken_within_its_round_without_a_task(tmp_path):
+    async def run():
+        rounds, taken = Rounds(tmp_path), []
+
+        async def turn(task):
+            taken.append((task.partition, asyncio.current_task()))
+            return False
+
+        for one in rounds.runners:
+            rounds.engine.wake(one)
+        rounds.engine.round(turn)
+        assert taken == [(0, asyncio.current_task()), (1, asyncio.current_task())]
+        assert not any(one.busy for one in rounds.runners)
+
+    asyncio.run(run())
+
+
+def test_what_waits_goes_on_in_a_task_with_what_it_waited_for():
+    async def run():
+        taken, answers = [], [asyncio.get_running_loop().create_future() for _ in range(3)]
+
+        async def work():
+            taken.append("begun")
+            await asyncio.sleep(0)
+            taken.append(await answers[0])
+            try:
+                await answers[1]
+            except KafkaError as error:
+                taken.append(error)
+            try:
+                await answers[2]
+            except asyncio.CancelledError:
+                taken.append("cancelled")
+
+        task, error = eagerly(work()), KafkaError("refused")
+        assert taken == ["begun"]
+        await settle()
+        answers[0].set_result("answer")
+        answers[1].set_exception(error)
+        await settle()
+        assert taken == ["begun", "answer", error]
+        task.cancel()
+        await task
+        assert taken[-1] == "cancelled"
 
     asyncio.run(run())
 

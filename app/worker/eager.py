@@ -1,0 +1,37 @@
+"""Coroutines that run at once up to where they have to wait: most need no task of their own."""
+
+import asyncio
+import types
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+
+def eagerly(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+    """Run a coroutine now, and what is left of it, from where it waits first, in a task; None where nothing is.
+
+    Until then `asyncio.current_task` is that of the caller, who gets what is raised.
+    """
+    try:
+        waits_for = coroutine.send(None)
+    except StopIteration:
+        return None
+    return asyncio.create_task(_rest(coroutine, waits_for))
+
+
+async def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
+    await _going_on(coroutine, waits_for)
+
+
+@types.coroutine
+def _going_on(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    while True:
+        try:
+            result = yield waits_for
+        except BaseException as error:
+            step, given = coroutine.throw, error
+        else:
+            step, given = coroutine.send, result
+        try:
+            waits_for = step(given)
+        except StopIteration:
+            return
