@@ -147,6 +147,11 @@ class Buffer:
         return int(self._pieces[0].offsets[0]) if self._pieces else self.next_offset
 
     @property
+    def first_time(self) -> int:
+        """Effective time of the first record that waits here; there is one."""
+        return int(self._pieces[0].times[0])
+
+    @property
     def fetch_offset(self) -> int:
         """Kafka's offset of the record that comes next, or that is to be read once more for the rest of it."""
         found: int = offset_of(self.next_offset, self.bits)

@@ -17,6 +17,11 @@ class Behind:
     sharing : Sharing
     clock : callable
         Seconds that never go back.
+
+    Attributes
+    ----------
+    held : bool
+        What `holds_back` found last.
     """
 
     def __init__(self, sharing: Sharing, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,6 +30,7 @@ class Behind:
         self._joined = deque([(sharing.joined, clock())])
         self._since: float | None = None  # predictions wait
         self._waited = 0.0
+        self.held = False
 
     def has_joined(self) -> None:
         """A step has joined instances."""
@@ -47,7 +53,7 @@ class Behind:
         """Whether nothing may be predicted or joined before the models have learned more; it gives the merge the size
         of its steps. What was predicted before this worker is predicted again as it was."""
         merge.limit = self._sharing.step
-        held = self._sharing.lags and not merge.follows
+        self.held = self._sharing.lags and not merge.follows
         self._waited = self.wait_seconds
-        self._since = self._clock() if held and len(merge.buffers[FEATURES]) else None
-        return held
+        self._since = self._clock() if self.held and len(merge.buffers[FEATURES]) else None
+        return self.held

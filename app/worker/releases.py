@@ -20,7 +20,7 @@ from faust.types import TP
 from riparian.app.partition.merge import EMPTY, Ends, Merge, Release, empty_piece
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.answers import Seen
-from riparian.topics.names import AS_IT_COMES, FEATURES
+from riparian.topics.names import AS_IT_COMES, FEATURES, LABELS
 from riparian.topics.places import place_of
 
 PATIENT_SECONDS = 0.06  # that labels wait for the next fetch before the broker is asked
@@ -79,6 +79,8 @@ class Releases:
         How often records went although another topic was not read up to where they need it, after `join.max_wait`.
     due : float
         When to call `next` again although nothing has come.
+    more : bool
+        Whether the next call may find something at once.
     """
 
     def __init__(
@@ -90,8 +92,11 @@ class Releases:
         failed: Callable[[Exception], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.n_forced, self.due = 0, math.inf
+        self.n_forced, self.due, self.more = 0, math.inf, False
         self._merge, self._buffers, self._tps, self._host = merge, merge.buffers, tps, host
+        # From behind: of the latest records with one time, those of the log that comes last.
+        timed = [(role, buffer) for role, buffer in merge.buffers.items() if buffer.rule != AS_IT_COMES]
+        self._timed = dict(reversed(timed))
         roles = list(merge.buffers)
         self._nothing = Release(dict.fromkeys(roles, empty_piece()), dict.fromkeys(roles[1:], EMPTY))
         self._wake, self._failed, self._clock = wake, failed, clock
@@ -101,9 +106,22 @@ class Releases:
         self._asked = 0.0
         self._alone = 0.0  # since when labels wait for the next fetch
 
-    def fetched(self, role: str, seen: Seen | None) -> None:
-        """Records of a topic have come. seen : with which answer, where the ends of others are known by it."""
+    def fetched(self, role: str, seen: Seen | None) -> bool:
+        """Records of a topic were added to its buffer. seen : with which answer, where the ends of others are known by
+        it. Returns whether to call `next` now: labels alone, behind all features, wait until it is `due`."""
         self._seen[role] = seen
+        merge, buffer = self._merge, self._buffers[role]
+        if (
+            role != LABELS
+            or merge.n_waiting > len(buffer)
+            or merge.follows
+            or self._ends is not None
+            or buffer.first_time <= self._buffers[FEATURES].last_time
+        ):
+            return True
+        self._alone = self._alone or self._clock()
+        self.due = self._alone + PATIENT_SECONDS
+        return False
 
     def stop(self) -> None:
         if self._question is not None:
@@ -111,13 +129,16 @@ class Releases:
 
     def next(self) -> Release:
         """Remove and return what may go now; where that depends on the broker, ask it. Call it on the event loop."""
-        self.due = math.inf
+        self.due, self.more = math.inf, False
         if not (self._merge.n_waiting or self._merge.follows):
             return self._nothing
-        merge, release = self._merge, self._merge.release()
+        merge, release = self._merge, self._merge.release(self._ahead())
         if release.n:
             self._alone = 0.0
-        if release.n or not merge.n_waiting or merge.follows:
+        if not merge.n_waiting:
+            return release
+        if merge.follows or any(len(piece.offsets) >= merge.limit for piece in release.pieces.values()):
+            self.more = release.n > 0
             return release
         self.due = self._clock() + POLL_SECONDS
         # Labels alone keep nobody waiting, and what is fetched next mostly says that they may go.
@@ -131,15 +152,18 @@ class Releases:
         # Records wait, and nothing later has come from the other logs. See where all end now: once the others have been
         # read that far, whatever is missing there was appended after what waits here had arrived.
         if self._ends is None:
-            self._ends, self._asked = self._known(), self._clock()
+            waiting = [role for role, buffer in self._buffers.items() if len(buffer) and buffer.rule != AS_IT_COMES]
+            self._ends, self._asked = self._known(waiting[0]) if len(waiting) == 1 else None, self._clock()
         if self._ends is None:
             self.due = math.inf
             if self._question is None:
                 self._question = asyncio.create_task(self._ask(), name=f"ends-{self._tps[FEATURES].partition}")
             return release
-        timed = {role: buffer for role, buffer in self._buffers.items() if buffer.rule != AS_IT_COMES}
-        until = {role: end for role, end in self._ends.until.items() if role in timed}
-        unread = [r for r, end in until.items() if not self._host.reached(self._tps[r], end, timed[r].fetch_offset)]
+        if release.n:
+            self.more = True
+            return release
+        timed = self._timed
+        unread = [role for role, end in self._ends.until.items() if role in timed and not self._reached(role, end)]
         below = {role: place_of(end, 0, timed[role].bits) for role, end in self._ends.below.items() if role in timed}
         if unread:
             # What has come of one log needs only the others to be read that far. So a backlog of one, longer than the
@@ -158,16 +182,32 @@ class Releases:
             self._ends = None  # nothing is left below them (markers of transactions may be): ask when something waits
         return release
 
-    def _known(self) -> Found | None:
-        """Where the logs end, if what has been fetched tells; None where the broker has to be asked.
+    def _ahead(self) -> Ends | None:
+        """What goes with the records of all other logs, which come before the last one here: those of the log that it
+        stands in, if what has been fetched tells where the others end."""
+        if self._ends is not None or self._merge.follows:
+            return None
+        role = max(self._timed, key=lambda role: self._timed[role].last_time)  # the last one, on a tie
+        if not len(self._timed[role]) or any(len(one) > one.n_certain for one in self._timed.values()):
+            return None
+        known = self._known(role)
+        if known is None or not all(self._reached(other, end) for other, end in known.until.items()):
+            return None
+        return Ends({role: place_of(known.below[role], 0, self._timed[role].bits)})
+
+    def _reached(self, role: str, end: int) -> bool:
+        return self._host.reached(self._tps[role], end, self._timed[role].fetch_offset)
+
+    def _known(self, role: str) -> Found | None:
+        """Where the logs end, if what has been fetched tells, when records of this one wait; None where the broker has
+        to be asked.
 
         The answer that brought records tells it for these alone, or one to a later fetch: of their own log there may be
         more, stamped earlier than what waits of the others.
         """
-        waiting = [role for role, buffer in self._buffers.items() if len(buffer) and buffer.rule != AS_IT_COMES]
-        seen = self._seen.get(waiting[0]) if len(waiting) == 1 else None
-        until = None if seen is None else self._host.ends_beside(self._tps[FEATURES].partition, waiting[0], seen)
-        return None if until is None else Found({waiting[0]: self._buffers[waiting[0]].fetch_offset}, until)
+        seen = self._seen.get(role)
+        until = None if seen is None else self._host.ends_beside(self._tps[FEATURES].partition, role, seen)
+        return None if until is None else Found({role: self._buffers[role].fetch_offset}, until)
 
     async def _ask(self) -> None:
         """Ask the broker, while the partition goes on with what comes meanwhile."""

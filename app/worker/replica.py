@@ -6,12 +6,14 @@ A worker has one for all of its partitions, and one more for each load of some w
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.replica import LedLearner, Replica
 from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.brief import Brief
 from riparian.app.worker.learned import Feed
 from riparian.topics.names import LEARNED
 from riparian.topics.records import DriftRecord
@@ -50,7 +52,7 @@ class ReplicaOfWorker:
         self._topic: str = spec.topics.learned
         self._replica = Replica(spec)
         self._in_thread, self._learned, self._failed = in_thread, learned, failed
-        self._came = asyncio.Event()
+        self._came, self._brief = asyncio.Event(), Brief()
         self._feed = Feed(connection, self._topic, self._replica, self._came.set, failed)
         self._task: asyncio.Task[None] | None = None
 
@@ -118,6 +120,24 @@ class ReplicaOfWorker:
             )
         return drifts
 
+    async def _advance(self) -> None:
+        """Learn what has come: in another thread where that may take long, or a step has the replica there."""
+        n, lock = len(self._replica), self._replica.lock
+        if n <= self._brief.most and lock.acquire(blocking=False):
+            try:
+                seconds = self._timed()
+            finally:
+                lock.release()
+        else:
+            seconds = await self._in_thread(self._timed)
+        self._brief.judge(n, seconds)
+
+    def _timed(self) -> float:
+        """Learn what has come; processor time, s."""
+        began = time.thread_time()
+        self._replica.advance()
+        return time.thread_time() - began
+
     async def stop(self) -> None:
         await self._feed.stop()
         if self._task is not None:
@@ -130,7 +150,7 @@ class ReplicaOfWorker:
             self._came.clear()
             before = self.place
             try:
-                await self._in_thread(self._replica.advance)
+                await self._advance()
             except Exception as error:
                 self._failed(error)
                 return

@@ -34,7 +34,9 @@ from riparian.app.registry.asking import NOTHING, Asking
 from riparian.app.registry.client import Registry
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
+from riparian.app.worker.brief import Brief
 from riparian.app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
+from riparian.app.worker.eager import eagerly
 from riparian.app.worker.learned import SharedLog
 from riparian.app.worker.letters import Sendable, letters, sendable
 from riparian.app.worker.releases import ReleaseHost, Releases
@@ -49,10 +51,6 @@ from riparian.topics.records import UNKNOWN_SCHEMA, DriftRecord, PartitionRecord
 
 log = logging.getLogger(__name__)
 
-# That a step may hold up the event loop. The way to another thread and back takes longer, since both hold the
-# interpreter's lock in turn: with 2 ms here all steps of a pool went that way, and answers took twice as long.
-BRIEF_SECONDS = 0.01
-FEW = 512  # records, at most, of a step on the event loop
 POLL_SECONDS = 0.005  # between two looks for what the shared log's models, or a schema, wait for
 IDLE_SECONDS = 0.5  # between two turns, at most
 LAST_CHECKPOINT_SECONDS = 10.0  # how long the last one may wait for the broker
@@ -225,7 +223,7 @@ class Runner:
         )
         told = self._is_durable, self._has_checkpoint, self.telling.hear
         self.checkpoints = Checkpoints(host, learner, state, encoder, outputs, *told)
-        self._few = 0  # records whose step is brief
+        self._brief = Brief()
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if host.registry is None else self._ask(host.registry, tail)
         self._turns: asyncio.Task[None] | None = None
@@ -286,11 +284,14 @@ class Runner:
         if fetched.jump is not None and not self._jump(tp, *fetched.jump):
             return 0
         buffer = self.buffers[self._roles[tp]]
-        self._releases.fetched(self._roles[tp], fetched.seen)
         before = len(buffer)
         skipped = buffer.add(fetched.raw)
         self.n_skipped += skipped
-        self.awake = True  # whoever adds begins a round
+        # Whoever adds begins a round.
+        if self._releases.fetched(self._roles[tp], fetched.seen):
+            self.awake = True
+        else:
+            self.due = min(self.due, self._releases.due)
         return len(buffer) - before + skipped - len(fetched.raw)
 
     def wake(self) -> None:
@@ -321,7 +322,7 @@ class Runner:
 
     def begin(self, turn: "Turn") -> None:
         """Take turns until there is nothing to do, or until one of them has to wait: then that goes on by itself."""
-        self._turns = asyncio.create_task(self._take(turn))
+        self._turns = eagerly(self._take(turn))
 
     async def _take(self, turn: "Turn") -> None:
         try:
@@ -381,13 +382,14 @@ class Runner:
             self._replays = False
 
     def learned_more(self) -> None:
-        """The worker's replica has."""
+        """A replica of the worker has."""
         self.checkpoints.dirty = True
-        self.wake()
+        if self._replays or self.replica is not self.host.replica or (self.shared and self.shared.behind.held):
+            self.wake()
 
     def has_more(self, release: Release) -> bool:
         """After a turn that has taken this: whether there may be more that can go now."""
-        return self.waits_for_schema or bool(release.n and self.merge.n_waiting)
+        return self.waits_for_schema or bool(release.n and self._releases.more)
 
     @property
     def waits_for_schema(self) -> bool:
@@ -441,14 +443,14 @@ class Runner:
     async def step(self, release: Release) -> Step:
         """Decode, join, predict, learn and encode: in memory. In another thread, where that may take long."""
         started = time.monotonic()
-        if release.n <= self._few and self.learner.hold():
+        if release.n <= self._brief.most and self.learner.hold():
             try:
                 made, seconds = self._timed(release)
             finally:
                 self.learner.let_go()
         else:
             made, seconds = await self.host.in_thread(self._timed, release)
-        self._judge(release.n, seconds)
+        self._brief.judge(release.n, seconds)
         self.checkpoints.dirty = True
         return Step(*made, started)
 
@@ -483,13 +485,6 @@ class Runner:
         """And CPU seconds: those of the clock are longer on a busy machine, wherever the step is taken."""
         began = time.thread_time()
         return self._work(release), time.thread_time() - began
-
-    def _judge(self, n: int, seconds: float) -> None:
-        """A step of n records took so long: how many the next may have, to be taken on the event loop."""
-        if seconds < BRIEF_SECONDS / 2:
-            self._few = max(self._few, min(2 * n, FEW))
-        elif seconds > BRIEF_SECONDS:
-            self._few = min(self._few, n // 2)
 
     def _work(self, release: Release) -> tuple[Outcome, list[Any], list[Any], list[str]]:
         """Off the event loop: decode, learn, encode. The outcome, batches of predictions and of dead letters, and why

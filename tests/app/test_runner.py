@@ -18,6 +18,7 @@ from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.backpressure import MAX_RECORDS
+from riparian.app.worker.brief import Brief
 from riparian.app.worker.checkpoints import Beside, Checkpoints
 from riparian.app.worker.releases import PATIENT_SECONDS, Found
 from riparian.app.worker.replica import AloneError
@@ -116,10 +117,10 @@ def at(ends: dict[str, int]) -> Found:
 async def release_of(runner):
     """What is released, once the broker has said where the topics end, and patience is over."""
     release, releases = runner.release(), runner._releases
-    if releases._alone:
+    if releases._alone and not release.n:
         releases._alone -= PATIENT_SECONDS
         release = runner.release()
-    if releases._question is not None:
+    if releases._question is not None and not release.n:
         await releases._question
         release = runner.release() if runner._end is None else release
     return release
@@ -211,13 +212,16 @@ def test_labels_alone_wait_for_the_next_fetch_before_the_broker_is_asked(spec):
     runner.host.ends = nobody
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, seen={"labels": 0}))
     assert runner.release().n == 10
+    runner.awake, runner.due = False, time.monotonic() + 10.0
     runner.add(LABELS, Fetched(batch(0, 3, 2000), epoch=2))
+    assert not runner.awake
+    assert runner.due < time.monotonic() + 2 * PATIENT_SECONDS
     assert runner.release().n == 0
     assert runner._releases._question is None
     runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2, seen={"labels": 3}))
     release = runner.release()
-    assert {role: len(piece.offsets) for role, piece in release.pieces.items()} == {"features": 0, "labels": 3}
-    assert runner.release().n == 5
+    assert {role: len(piece.offsets) for role, piece in release.pieces.items()} == {"features": 5, "labels": 3}
+    assert release.before["labels"].tolist() == [3] * 5
     assert runner._releases._question is None
 
 
@@ -391,9 +395,9 @@ def test_the_partitions_of_a_worker_share_what_checkpoints_may_take(spec, n_part
     assert asyncio.run(due_after()) == pytest.approx(seconds, rel=0.4)
 
 
-def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_brief(spec):
-    runner = runner_of(spec)
-    assert runner._few == 0  # the first goes to a thread: it may take long
+def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_brief():
+    brief = Brief()
+    assert brief.most == 0  # the first goes to a thread: it may take long
     for n, seconds, few in (
         (3, 0.002, 6),
         (1, 0.002, 6),
@@ -403,8 +407,8 @@ def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_br
         (400, 0.015, 5),  # in a thread
         (8192, 0.0025, 512),
     ):
-        runner._judge(n, seconds)
-        assert runner._few == few
+        brief.judge(n, seconds)
+        assert brief.most == few
 
 
 FOREST = {"model": "random-forest"}
