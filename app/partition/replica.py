@@ -325,7 +325,7 @@ class LedLearner(PartitionLearner):
                     return self._step(release)
                 at = int(predicted[0])
             rest = release
-            if at or any(found[0] for found in release.before.values()):
+            if at or (self._changes(replica) and any(found[0] for found in release.before.values())):
                 before, rest = release.parts([at])
                 outcomes.append(self._step(before))
             drifts = self._catch_up(replica, letters)
@@ -334,6 +334,14 @@ class LedLearner(PartitionLearner):
         rejected = {**outcome.rejected, **by_topic(letters)} if self.tells else outcome.rejected
         drifts += outcome.drifts
         return together([*outcomes, outcome._replace(drifts=drifts, n_settled=n_settled, rejected=rejected)])
+
+    def _changes(self, replica: Replica) -> bool:
+        """Whether what has happened in the replica matters to labels that come before an instance: they are joined and
+        scored, and what the models learn is nothing to that."""
+        leads, sharing = replica.learner, self.sharing
+        if leads is None or leads.sharing is None or sharing is None:
+            return True
+        return bool(replica.news_of(self)) or leads.room != self.room or leads.sharing.terms != sharing.terms
 
     @property
     def waits(self) -> bool:

@@ -23,6 +23,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Joint
 from riparian.app.partition.sharing import records, together
 from riparian.app.worker.behind import Behind
+from riparian.app.worker.brief import FEW
 from riparian.topics.commands import MAX_COMMAND_BYTES
 from riparian.topics.learned import VERSION, LearnedCommand, LearnedRecord, read, write
 from riparian.topics.names import LEARNED
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000  # records in memory that the partition has not learned, beyond which no more are fetched
-PAUSE_SECONDS = 0.01
+PAUSE_SECONDS = 0.02  # between two fetches, where there is no backlog
 RETRY_SECONDS = 0.5
-SHARE_SECONDS = 0.05  # that what was joined may wait for more to be appended with it: each record costs all partitions
+# That what was joined may wait for more to be appended with it: each record costs all partitions. So those of a worker
+# together append about as many records a second, however many they are.
+SHARE_SECONDS, PARTITION_SECONDS, MOST_SECONDS = 0.05, 1 / 160, 0.5
 
 
 class Reached:
@@ -208,6 +211,8 @@ class Feed:
                 for records in found.values():
                     self._buffer.add(RawBatch.of(records))
                     self._wake()
+                    if len(records) < MOST_WAITING:  # each fetch costs, and what comes meanwhile comes together
+                        await asyncio.sleep(PAUSE_SECONDS)
         finally:
             await consumer.stop()
 
@@ -232,6 +237,9 @@ class LogHost(Protocol):
 
     spec: "Spec"
     connection: Connection
+
+    @property
+    def n_partitions(self) -> int: ...
 
     async def in_thread(self, function: Any, *args: Any) -> Any: ...
 
@@ -295,7 +303,9 @@ class SharedLog:
         """What was joined is appended with what comes next, or now where it is much: half the limit."""
         self.behind.has_joined()
         if not self._joined:
-            self._due = time.monotonic() + SHARE_SECONDS
+            self._due = time.monotonic() + min(
+                max(SHARE_SECONDS, self._host.n_partitions * PARTITION_SECONDS), MOST_SECONDS
+            )
         self._joined += joined
         if 2 * sum(len(one.y) for one in self._joined) >= limit:
             await self.append()
@@ -306,7 +316,8 @@ class SharedLog:
         values = [write(command) for command in self._commands.taken()]
         if self._joined:
             joined, self._joined = self._joined, []
-            made = await self._host.in_thread(self._records, joined)
+            brief = sum(len(one.y) for one in joined) <= FEW
+            made = self._records(joined) if brief else await self._host.in_thread(self._records, joined)
             if made:
                 await self._outputs.flush()
             values += made
@@ -314,7 +325,7 @@ class SharedLog:
             await self._outputs.send_one(self._topic, None, value)
 
     def _records(self, joined: list[Joint]) -> list[bytes]:
-        """Off the event loop: the records of what was joined and not appended by an owner before."""
+        """The records of what was joined and not appended by an owner before."""
         learner = self._learner
         roles = [role for role, _, _ in self._host.spec.inputs]
         places = {role: learner.places[role] for role in roles}
