@@ -25,13 +25,12 @@ async def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
 @types.coroutine
 def _going_on(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
     while True:
+        result, error = None, None
         try:
             result = yield waits_for
-        except BaseException as error:
-            step, given = coroutine.throw, error
-        else:
-            step, given = coroutine.send, result
+        except BaseException as raised:
+            error = raised
         try:
-            waits_for = step(given)
+            waits_for = coroutine.send(result) if error is None else coroutine.throw(error)
         except StopIteration:
             return
