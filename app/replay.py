@@ -40,7 +40,7 @@ from riparian.app.kafka.rights import enter
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import inputs as schemas_of_inputs
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.headers import HeaderWriter
+from riparian.topics.decoding.headers import HeaderWriter
 from riparian.topics.names import FEATURES, LABELS, TIMESTAMP_AFTER_MS
 from riparian.topics.records import Headers, Rows
 

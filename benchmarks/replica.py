@@ -27,9 +27,9 @@ from riparian.app.partition.replica import Replica
 from riparian.app.partition.sharing import records
 from riparian.app.stream_file.spec import build
 from riparian.models.registry import REGISTRY
-from riparian.topics.learned import write
 from riparian.topics.names import CHAMPION, FEATURES, LABELS, LEARNED, PREDICTIONS
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import write
 
 TURN = 16  # rounds
 TASK = "classification"

@@ -27,9 +27,9 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.partition.sharing import records
 from riparian.app.stream_file.spec import build
-from riparian.topics.learned import write
 from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import write
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ("hoeffding-tree", "adaptive-random-forest")

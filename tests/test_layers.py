@@ -36,7 +36,7 @@ EXTRAS = {
         f"topics/formats/protobuf/{name}.py": {"google"}
         for name in ("codec", "predictions", "proto_text", "reader", "types")
     },
-    "topics/text_kernel.py": {"models"},
+    "topics/decoding/text_kernel.py": {"models"},
     # Walk blocks of records: imported when there is the first one.
     **{
         f"topics/formats/{name}.py": {"models"}

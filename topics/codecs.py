@@ -1,8 +1,9 @@
 """Codecs: bytes of records to columns, predictions to bytes, and predictions read back.
 
 A format is a class with the methods of `Codec`, listed in `CODECS` under the name by which a stream file asks for it.
-It has to know how a record is read (`topics.columns.Reader`), and how a prediction is written and read back. What the
-values of a record mean, and which records are rejected, is the same for every format (`topics.columns`).
+It has to know how a record is read (`topics.decoding.columns.Reader`), and how a prediction is written and read back.
+What the values of a record mean, and which records are rejected, is the same for every format
+(`topics.decoding.columns`).
 
 Features, labels and predictions of a stream may be of different formats (`Formats`), which `of_stream` puts together.
 Metrics and drift records are JSON in every stream (`topics.reports`).
@@ -11,8 +12,8 @@ Metrics and drift records are JSON in every stream (`topics.reports`).
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from riparian.topics.decoding.headers import Wanted
 from riparian.topics.formats.json.codec import JsonCodec
-from riparian.topics.headers import Wanted
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import IndexBits
 from riparian.topics.prediction_columns import PredictionColumns
@@ -89,7 +90,7 @@ class Codec(Protocol):
 
 class RecordWriter(Protocol):
     """Writes the values of feature and label records, for replays; what goes into headers is left out of the rows
-    (`topics.headers.HeaderWriter.inside`). times : ms since 1970, for streams whose records hold one.
+    (`topics.decoding.headers.HeaderWriter.inside`). times : ms since 1970, for streams whose records hold one.
 
     A format whose records hold several has `join_features` and `join_labels`, too, which make one record of these.
     """

@@ -127,10 +127,10 @@ class Mapping:
     id, label_id : path of the id, or None where it is the Kafka key.
     time, label_time : path of the event time, or None where there is none.
     y : path of a label inside the feature record, or None.
-    label_y : path of the label in the labels topic; () where it is not in the value (see `topics.headers.inside`).
-    envelope, label_envelope : what stands around the row (see `topics.envelopes`), or None. Paths begin at the record.
-    max_bytes : largest value that is decoded, in bytes.
-    max_instances : most instances of a bag.
+    label_y : path of the label in the labels topic; () where it is not in the value (see
+    `topics.decoding.headers.inside`). envelope, label_envelope : what stands around the row (see
+    `topics.decoding.envelopes`), or None. Paths begin at the record. max_bytes : largest value that is decoded, in
+    bytes. max_instances : most instances of a bag.
     further : fields of a prediction that name the next offsets of input logs besides features and labels.
     says_more : whether predictions have an interval, or a set of classes.
     says_why : whether predictions have reasons.

@@ -423,8 +423,8 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from riparian.topics.decoding.paths import dotted
     from riparian.topics.names import LABELS
-    from riparian.topics.paths import dotted
     from riparian.topics.vocabulary import canonical
 
     def table(title: str, *headings: str) -> Table:

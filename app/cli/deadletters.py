@@ -256,7 +256,7 @@ def _wanted(reasons: tuple[str, ...], since: str | None) -> "Wanted":
 def _since(text: str) -> int:
     """ms since 1970 of a duration before now, or of a time."""
     from riparian.app.stream_file.durations import parse_duration
-    from riparian.topics.times import milliseconds
+    from riparian.topics.decoding.times import milliseconds
 
     try:
         return int(1000 * (time.time() - parse_duration(text)))

@@ -16,7 +16,7 @@ from riparian.app.dataset.data import task_of as task_of_column
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, Feature, listed, most_values, quoted, quoted_bytes
 from riparian.app.stream_file.spec_parts import NAME
-from riparian.topics.paths import check_paths
+from riparian.topics.decoding.paths import check_paths
 from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
 from riparian.topics.vocabulary import MAX_TEXT
 

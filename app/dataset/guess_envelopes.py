@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from riparian.app.dataset.guess_records import Message, Sampled
-from riparian.topics.envelopes import AROUND, CLOUDEVENTS, CONNECT, DEBEZIUM, judged
+from riparian.topics.decoding.envelopes import AROUND, CLOUDEVENTS, CONNECT, DEBEZIUM, judged
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _CE = "ce_"

@@ -20,7 +20,7 @@ from riparian.app.dataset.guess import (
 )
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, Feature, most_values
-from riparian.topics.envelopes import AROUND, DEBEZIUM
+from riparian.topics.decoding.envelopes import AROUND, DEBEZIUM
 from riparian.topics.records import ANOMALY, BOOLEAN, NOMINAL, NUMERIC, Headers, Path
 from riparian.topics.vocabulary import canonical
 

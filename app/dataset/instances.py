@@ -1,8 +1,8 @@
 """Rows of a data file as a learner takes them: numbers and codes, and the moment of each row.
 
-A row is decoded as a record is, by `topics.columns`: a file is a format of its own, so what a worker rejects is
-rejected here, for the same reason. The codes of nominal values and classes are learned in the order of the rows, as a
-worker learns them. So several learners of one stream can share what was read, and the vocabularies with it.
+A row is decoded as a record is, by `topics.decoding.columns`: a file is a format of its own, so what a worker rejects
+is rejected here, for the same reason. The codes of nominal values and classes are learned in the order of the rows, as
+a worker learns them. So several learners of one stream can share what was read, and the vocabularies with it.
 """
 
 import math
@@ -17,10 +17,10 @@ from riparian.app.dataset.data import Block, DataFile, Floats
 from riparian.app.dataset.rows import cells_as_json, json_texts
 from riparian.app.errors import DataError
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.columns import Bad, ColumnDecoder, no_record
-from riparian.topics.headers import HeaderWriter
+from riparian.topics.decoding.columns import Bad, ColumnDecoder, no_record
+from riparian.topics.decoding.headers import HeaderWriter
+from riparian.topics.decoding.times import milliseconds
 from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, Feature, Mapping, Path, RawBatch, Rejected, Rows
-from riparian.topics.times import milliseconds
 from riparian.topics.vocabulary import MISSING, Vocabulary
 
 Ints = NDArray[np.int64]
@@ -100,7 +100,7 @@ class _Records:
 
 
 class _Format:
-    """Reads these as `topics.columns` asks for it.
+    """Reads these as `topics.decoding.columns` asks for it.
 
     max_bytes : largest record that is taken; largest : that came, of those that were written
     """

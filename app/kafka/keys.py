@@ -24,10 +24,10 @@ from riparian.app.partition.meeting import shown
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import tell
 from riparian.app.stream_file.durations import format_duration
+from riparian.topics.decoding.headers import header_of
+from riparian.topics.decoding.paths import dotted
 from riparian.topics.formats.common.json_text import read_object
-from riparian.topics.headers import header_of
 from riparian.topics.names import FEATURES, LABELS
-from riparian.topics.paths import dotted
 from riparian.topics.places import index_of, offset_of
 from riparian.topics.records import RawBatch, Unknown
 from riparian.topics.schemas import Key

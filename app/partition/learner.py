@@ -33,12 +33,12 @@ from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.evaluation.prequential import MOST_CLASSES
 from riparian.topics.codecs import Codec
 from riparian.topics.commands import EventRecord
-from riparian.topics.learned import LearnedCommand, LearnedRecord
+from riparian.topics.decoding.paths import dotted
 from riparian.topics.names import CHAMPION, CONTROL, FEATURES, LABELS, LEARNED
-from riparian.topics.paths import dotted
 from riparian.topics.places import index_of, offset_of
 from riparian.topics.records import DriftRecord, Features, Labels, Packed, RawBatch
 from riparian.topics.slices import chained
+from riparian.topics.training_log import LearnedCommand, LearnedRecord
 
 LABELS_OF_ANOMALIES = ["0", "1"]  # as other labels' texts are; figures of the alerts are those of the second
 # Scores of a partition by its own labels, also where all partitions learn one model.

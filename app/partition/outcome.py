@@ -9,9 +9,9 @@ import numpy as np
 from riparian.app.partition.merge import Ints, Piece
 from riparian.models.contract import Floats
 from riparian.topics.commands import EventRecord
-from riparian.topics.learned import Terms
 from riparian.topics.names import CONTROL, LEARNED
 from riparian.topics.records import WRONG_LEARNED, Distance, DriftRecord, Headers, Packed, Rejected
+from riparian.topics.training_log import Terms
 from riparian.topics.vocabulary import Scalar
 
 

@@ -19,10 +19,10 @@ from riparian.app.partition.steering import Steered, Steering
 from riparian.app.partition.watch import Finding
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.topics.commands import APPLIED, PROMOTE, PROPOSED, EventRecord
-from riparian.topics.learned import LearnedCommand
 from riparian.topics.names import CHAMPION, FEATURES, LABELS
 from riparian.topics.places import index_of, offset_of
 from riparian.topics.records import REGRESSION
+from riparian.topics.training_log import LearnedCommand
 
 RULE = "promotion"  # who asked, in its events
 

@@ -32,9 +32,9 @@ from riparian.app.partition.outcome import DeadLetter, Outcome, by_topic, togeth
 from riparian.app.partition.sharing import VALUES, Sharing
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.learned import LearnedCommand
 from riparian.topics.names import CHAMPION, FEATURES, LEARNED
 from riparian.topics.records import DriftRecord, RawBatch
+from riparian.topics.training_log import LearnedCommand
 
 News = Learned | LearnedCommand | DeadLetter
 LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica

@@ -29,9 +29,9 @@ from riparian.app.partition.pending import PendingStore, renamed
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.predictions.decision import DECIDED_WIDTH
-from riparian.topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
 from riparian.topics.records import VALUES as UNDECIDED
 from riparian.topics.records import WRONG_LEARNED
+from riparian.topics.training_log import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
 from riparian.topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so

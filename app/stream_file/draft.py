@@ -16,8 +16,8 @@ from riparian.app.stream_file.learning_spec import SINGLE
 from riparian.app.stream_file.record_spec import FeatureSpec
 from riparian.app.stream_file.spec import Spec, loads
 from riparian.models.auto.auto import TooSmallError
+from riparian.topics.decoding.paths import Index, dotted, parse
 from riparian.topics.names import FEATURES, LABELS, topic_name
-from riparian.topics.paths import Index, dotted, parse
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE, Path
 
 MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment

@@ -5,10 +5,10 @@ from typing import Any
 
 from riparian.app.stream_file.record_spec import KEY, LabelSpec, RecordSpec
 from riparian.topics import codecs, records
-from riparian.topics.envelopes import AROUND, CLOUDEVENTS, CONNECT, placed
-from riparian.topics.headers import header_of
+from riparian.topics.decoding.envelopes import AROUND, CLOUDEVENTS, CONNECT, placed
+from riparian.topics.decoding.headers import header_of
+from riparian.topics.decoding.paths import check_paths, dotted, first_conflict
 from riparian.topics.names import INPUTS, LEARNED, place_field
-from riparian.topics.paths import check_paths, dotted, first_conflict
 
 
 def mapping_of(spec: Any) -> records.Mapping:

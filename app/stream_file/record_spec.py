@@ -8,9 +8,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from riparian.app.stream_file.spec_errors import found
 from riparian.app.stream_file.spec_parts import Brief, Part
 from riparian.topics import records
-from riparian.topics.headers import header_of
+from riparian.topics.decoding.headers import header_of
+from riparian.topics.decoding.paths import MAX_INDEX, Index, check_paths, parse
 from riparian.topics.names import check_topic_name
-from riparian.topics.paths import MAX_INDEX, Index, check_paths, parse
 from riparian.topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
 
 # Stands for the Kafka key where a path is expected.

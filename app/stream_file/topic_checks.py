@@ -11,9 +11,9 @@ from riparian.app.stream_file.record_spec import KEY
 from riparian.app.stream_file.spec_parts import ALERTS, REPLACE
 from riparian.models.extras import installation
 from riparian.topics import codecs
-from riparian.topics.headers import header_of
+from riparian.topics.decoding.headers import header_of
+from riparian.topics.decoding.paths import dotted
 from riparian.topics.names import FEATURES, INPUTS, LABELS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
-from riparian.topics.paths import dotted
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE, REGRESSION, Path
 
 

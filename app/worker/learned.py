@@ -25,9 +25,9 @@ from riparian.app.partition.sharing import records, together
 from riparian.app.worker.behind import Behind
 from riparian.app.worker.brief import FEW
 from riparian.topics.commands import MAX_COMMAND_BYTES
-from riparian.topics.learned import VERSION, LearnedCommand, LearnedRecord, read, write
 from riparian.topics.names import LEARNED
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import VERSION, LearnedCommand, LearnedRecord, read, write
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Consumer

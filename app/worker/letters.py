@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from riparian.app.partition.outcome import DeadLetter
-from riparian.topics.headers import MOST_TRACE_BYTES
+from riparian.topics.decoding.headers import MOST_TRACE_BYTES
 from riparian.topics.names import dead_letter, dead_letter_headers, own_headers
 from riparian.topics.places import index_of, offset_of
 from riparian.topics.records import MAX_KEY_BYTES, PREDICTION_TOO_LARGE

@@ -44,7 +44,7 @@ from riparian.app.worker.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.tail import Tail
 from riparian.app.worker.telling import Telling
 from riparian.app.worker.transport import Fetched
-from riparian.topics.headers import trace
+from riparian.topics.decoding.headers import trace
 from riparian.topics.names import CONTROL, FEATURES, LEARNED, state_field
 from riparian.topics.places import place_of
 from riparian.topics.records import UNKNOWN_SCHEMA, DriftRecord, PartitionRecord

@@ -16,9 +16,9 @@ from riparian.app.partition.sharing import records
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics import commands
 from riparian.topics.commands import Command, EventRecord
-from riparian.topics.learned import LearnedCommand, LearnedRecord, read, write
 from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import LearnedCommand, LearnedRecord, read, write
 
 RESETS: dict[str, Any] = {"detectors": {"page-hinkley": {"threshold": 2, "min_values": 5}}, "on_drift": "reset"}
 

@@ -12,9 +12,9 @@ from riparian.app.partition.merge import EMPTY, EVERYTHING, Merge, Release
 from riparian.app.partition.sharing import records
 from riparian.app.stream_file.spec import Spec, build
 from riparian.app.worker.behind import Behind
-from riparian.topics.learned import write
 from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import write
 from tests.app.shared_world import lacked
 
 

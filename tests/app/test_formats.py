@@ -28,8 +28,8 @@ from riparian.app.worker import tail as tail_of_outputs
 from riparian.topics import codecs
 from riparian.topics import records as r
 from riparian.topics.codecs import Formats, JsonCodec
-from riparian.topics.columns import ColumnDecoder, no_record
-from riparian.topics.headers import inside
+from riparian.topics.decoding.columns import ColumnDecoder, no_record
+from riparian.topics.decoding.headers import inside
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Place, RawBatch
 from riparian.topics.vocabulary import Vocabulary

@@ -18,9 +18,9 @@ from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.engine import Engine
 from riparian.app.worker.metrics import Metrics
 from riparian.app.worker.replica import ReplicaOfWorker
-from riparian.topics.learned import is_command
 from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import is_command
 from tests.app.shared_world import (
     COMMANDS,
     DECISIONS,

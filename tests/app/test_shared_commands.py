@@ -11,9 +11,9 @@ from riparian.app.errors import StateError
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.worker.learned import Commands
 from riparian.topics import commands
-from riparian.topics.learned import LearnedRecord, read, write
 from riparian.topics.names import CONTROL, FEATURES, LABELS
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import LearnedRecord, read, write
 from tests.app.shared_world import (
     COMMANDS,
     DECISIONS,

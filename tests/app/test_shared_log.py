@@ -14,10 +14,10 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import Merge, Script
 from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.sharing import records, together
-from riparian.topics.learned import LearnedCommand, LearnedRecord, read, write
 from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.schemas import Written
+from riparian.topics.training_log import LearnedCommand, LearnedRecord, read, write
 from tests.app.shared_world import DECISIONS, RULE, TREE, World, commanded, lived, pool, replayed, rows, said, stream
 
 WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True, "reasons": 2}))

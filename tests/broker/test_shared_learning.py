@@ -21,9 +21,9 @@ from riparian.app.state.loading import Loaded
 from riparian.app.worker.learned import read_reached
 from riparian.models.contract import Program
 from riparian.models.opinion_pool.opinion_pool import OpinionPool
-from riparian.topics.learned import LearnedRecord, write
 from riparian.topics.names import LEARNED
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import LearnedRecord, write
 from tests.app.shared_world import lacked
 from tests.broker.harness import PATIENCE, Rows, Stream, Worker, append, delete_before, instances, send, stored
 from tests.broker.test_misbehaviour import delete_topic

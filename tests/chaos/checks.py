@@ -13,7 +13,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import Merge
 from riparian.app.state.audit import audit
 from riparian.app.stream_file.spec import Spec
-from riparian.topics import learned
+from riparian.topics import training_log
 from riparian.topics.names import HEADER_OFFSET, HEADER_TOPIC, LEARNED
 from riparian.topics.records import RawBatch
 from tests.broker.harness import check_against_oracle, predictions, read, stored
@@ -94,8 +94,8 @@ def check_replicas(broker: str, spec: Spec) -> list[str]:
     assert spec.topics.learned is not None
     log, numbers, said = read(broker, spec.topics.learned), Counter[int](), list[str]()
     for record in log:
-        one = learned.read(record.value)
-        if isinstance(one, learned.LearnedCommand):
+        one = training_log.read(record.value)
+        if isinstance(one, training_log.LearnedCommand):
             continue
         if one.first != numbers[one.partition]:
             said.append(

@@ -19,7 +19,7 @@ from aiokafka import AIOKafkaProducer
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.columns import plain
 from riparian.app.stream_file.spec import Spec
-from riparian.topics import commands, learned
+from riparian.topics import commands, training_log
 from riparian.topics.commands import APPLIED, PROPOSED, REFUSED, Command, EventRecord
 from riparian.topics.names import CHAMPION
 from tests.broker.harness import predictions, read
@@ -302,8 +302,8 @@ def _places_in_the_log(broker: str, spec: Spec) -> dict[int, int]:
     """Place of a command in the control topic -> where it stands first in the log that all partitions learn."""
     if spec.topics.learned is None:
         return {}
-    found = [(learned.read(record.value), record.offset) for record in read(broker, spec.topics.learned)]
-    return {one.offset: at for one, at in reversed(found) if isinstance(one, learned.LearnedCommand)}
+    found = [(training_log.read(record.value), record.offset) for record in read(broker, spec.topics.learned)]
+    return {one.offset: at for one, at in reversed(found) if isinstance(one, training_log.LearnedCommand)}
 
 
 def _places(told: Sequence[EventRecord], sent: Sequence[dict[str, Any]], shares: bool) -> list[str]:

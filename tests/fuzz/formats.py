@@ -16,8 +16,8 @@ import numpy as np
 
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.codecs import Codec, Formats, of_stream
-from riparian.topics.headers import HeaderWriter
-from riparian.topics.paths import Index
+from riparian.topics.decoding.headers import HeaderWriter
+from riparian.topics.decoding.paths import Index
 from riparian.topics.records import IGNORED, Packed, RawBatch, Rows
 from riparian.topics.schemas import JSON, PROTOBUF, Schema, Schemas, Written
 from riparian.topics.vocabulary import Vocabulary

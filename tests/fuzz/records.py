@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from riparian.app.stream_file.spec import Spec, build
-from riparian.topics.headers import header_of
+from riparian.topics.decoding.headers import header_of
+from riparian.topics.decoding.paths import Index
 from riparian.topics.names import HEADER_SOURCE, HEADER_UNREAD
-from riparian.topics.paths import Index
 from riparian.topics.records import Mapping, Path
 from riparian.topics.vocabulary import Vocabulary
 from tests.fuzz import letters, mutate

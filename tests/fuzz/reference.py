@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from riparian.topics.paths import Index
+from riparian.topics.decoding.paths import Index
 from riparian.topics.records import Headers, Mapping, Path
 
 HEADER = "@header:"

@@ -11,7 +11,7 @@ from riparian.app.replay import Schedule, Timeline
 from riparian.app.stream_file.spec import build
 from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
-from riparian.topics.headers import Wanted, trace
+from riparian.topics.decoding.headers import Wanted, trace
 from riparian.topics.records import RawBatch
 
 STREAM = {

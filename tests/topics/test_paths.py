@@ -13,7 +13,7 @@ from riparian.app.errors import SpecError
 from riparian.app.replay import Schedule, Timeline
 from riparian.app.stream_file.spec import build
 from riparian.topics import records as r
-from riparian.topics.paths import Index, dotted, parse
+from riparian.topics.decoding.paths import Index, dotted, parse
 from riparian.topics.records import RawBatch
 
 STREAM = {

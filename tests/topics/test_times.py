@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from riparian.topics.decoding.times import many_milliseconds, milliseconds
 from riparian.topics.formats.common.json_text import MAX_DEPTH, too_deep
-from riparian.topics.times import many_milliseconds, milliseconds
 
 
 @pytest.mark.parametrize(

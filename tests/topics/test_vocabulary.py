@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riparian.topics import text_kernel
+from riparian.topics.decoding import text_kernel
 from riparian.topics.slices import Texts, of_texts
 from riparian.topics.vocabulary import UNKNOWN, Vocabulary, canonical
 

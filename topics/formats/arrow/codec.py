@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from riparian.topics import records as r
-from riparian.topics.columns import Bad, ColumnDecoder, listed, no_record
-from riparian.topics.envelopes import Ignored
+from riparian.topics.decoding.columns import Bad, ColumnDecoder, listed, no_record
+from riparian.topics.decoding.envelopes import Ignored
+from riparian.topics.decoding.headers import inside
 from riparian.topics.formats.arrow.columns import Fit, Found, Steps, fit, read, reason, written
 from riparian.topics.formats.arrow.messages import open_batch, sound_batch
 from riparian.topics.formats.arrow.predictions import Predictions
 from riparian.topics.formats.arrow.rows import Writer
 from riparian.topics.formats.common import slots
 from riparian.topics.formats.common.slots import Slot
-from riparian.topics.headers import inside
 from riparian.topics.names import FEATURES
 from riparian.topics.places import BITS, IndexBits, index_of, place_of
 from riparian.topics.records import Floats, Mapping, Packed, Path, RawBatch
@@ -98,7 +98,7 @@ class _Records:
         return self.n
 
     def column(self, path: Path) -> Any:
-        """As `topics.columns.Reader` says. Rows of records that are refused are missing."""
+        """As `topics.decoding.columns.Reader` says. Rows of records that are refused are missing."""
         parts = self.parts[path]
         values = [part for _, part in parts]
         whole = sum(map(len, values)) == self.n
@@ -123,7 +123,7 @@ class _Records:
 
 
 class _Reader:
-    """Reads the records of one kind: see `topics.columns.FeatureReader`."""
+    """Reads the records of one kind: see `topics.decoding.columns.FeatureReader`."""
 
     def __init__(self, mapping: Mapping, of: Sequence[Slot], of_features: bool) -> None:
         self.slots = list({slot.path: slot for slot in reversed(of)}.values())[::-1]  # the first of each path

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from riparian.topics import records as r
+from riparian.topics.decoding.paths import Index, dotted
+from riparian.topics.decoding.times import SECONDS_BELOW
 from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.slots import Slot, hint
-from riparian.topics.paths import Index, dotted
 from riparian.topics.records import Floats, Path
 from riparian.topics.slices import Coded, Texts
-from riparian.topics.times import SECONDS_BELOW
 from riparian.topics.vocabulary import MAX_TEXT
 
 _FLOAT = pa.float64()
@@ -239,7 +239,7 @@ def _texts(array: Any) -> Texts | None:
 
 
 def times(array: Any) -> Found:
-    """ISO 8601, or numbers as `topics.times` takes them."""
+    """ISO 8601, or numbers as `topics.decoding.times` takes them."""
     if pa.types.is_dictionary(array.type):
         if _is_text(array.type.value_type):
             return scalars(array)  # never as many texts as there are rows: a few bytes may claim them all

@@ -7,10 +7,10 @@ import msgspec
 import pyarrow as pa
 
 from riparian.topics import records as r
+from riparian.topics.decoding.headers import inside
+from riparian.topics.decoding.paths import Index, dotted
 from riparian.topics.formats.arrow.columns import written
 from riparian.topics.formats.common.json_rows import Renderer
-from riparian.topics.headers import inside
-from riparian.topics.paths import Index, dotted
 from riparian.topics.records import Mapping, Path
 
 _decode = msgspec.json.Decoder(list[Any]).decode

@@ -1,6 +1,7 @@
 """Many records of Avro at once: `kernel` walks their bytes, and what it leaves is the reader's.
 
-The columns of a block are what `topics.columns` asks a format for: lists of Python's values, and an array of numbers.
+The columns of a block are what `topics.decoding.columns` asks a format for: lists of Python's values, and an array of
+numbers.
 """
 
 from collections.abc import Sequence

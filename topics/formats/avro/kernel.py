@@ -45,7 +45,7 @@ TAKEN, LEFT, OTHER = range(3)  # OTHER : it begins with another head
 
 MOST_COUNTERS = 16
 _EXACT = 1 << 53  # up to here a whole number is a float64, and a division of two is as Python's of whole numbers
-_SECONDS_BELOW = 1e11  # topics.times
+_SECONDS_BELOW = 1e11  # topics.decoding.times
 
 
 @kernel(inline=True)

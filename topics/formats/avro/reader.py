@@ -11,6 +11,8 @@ from struct import error as struct_error
 from typing import Any
 
 from riparian.topics import records as r
+from riparian.topics.decoding.paths import Index, dotted
+from riparian.topics.decoding.times import in_unit
 from riparian.topics.formats.avro import types as a
 from riparian.topics.formats.avro.types import TooDeepError, Type
 from riparian.topics.formats.common import slots as s
@@ -18,8 +20,6 @@ from riparian.topics.formats.common.blocks import Shape
 from riparian.topics.formats.common.slots import Problem, RefusedError, Slot, lacks_all, problem
 from riparian.topics.formats.common.tuples import Read
 from riparian.topics.formats.common.varints import MalformedError
-from riparian.topics.paths import Index, dotted
-from riparian.topics.times import in_unit
 from riparian.topics.vocabulary import UNAVAILABLE
 
 _WHOLE, _REAL = (a.INT, a.LONG), (a.FLOAT, a.DOUBLE)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any
 
+from riparian.topics.decoding.times import UNITS, is_no_moment
 from riparian.topics.formats.common.json_text import MAX_DEPTH
 from riparian.topics.formats.common.schema_text import check, content
 from riparian.topics.formats.common.slots import names_in
 from riparian.topics.formats.common.varints import MalformedError, long
 from riparian.topics.schemas import AVRO, Schema, UnusableError
-from riparian.topics.times import UNITS, is_no_moment
 
 NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING = (
     "null", "boolean", "int", "long", "float", "double", "bytes", "string",

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from riparian.topics import records as r
-from riparian.topics.columns import Bad
+from riparian.topics.decoding.columns import Bad
 from riparian.topics.formats.common.slots import FLAG, NUMBER, Slot
 from riparian.topics.records import Feature, Floats, Mapping, Path
 
@@ -90,7 +90,7 @@ class Records(list[Any]):
 
 class ColumnReader:
     """Columns of records that are read one by one, or as a block: what is the same whatever a record is made into. See
-    `topics.columns.FeatureReader`.
+    `topics.decoding.columns.FeatureReader`.
 
     Parameters
     ----------

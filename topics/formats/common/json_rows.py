@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from typing import Any
 
-from riparian.topics.envelopes import CLOUDEVENTS, CONNECT, DEBEZIUM
-from riparian.topics.paths import Index
+from riparian.topics.decoding.envelopes import CLOUDEVENTS, CONNECT, DEBEZIUM
+from riparian.topics.decoding.paths import Index
 from riparian.topics.records import MULTI_INSTANCE, Mapping, Path, Rows
 
 FixedFields = dict[str, str]

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, cast
 
-from riparian.topics.columns import ColumnDecoder, FeatureReader, Reader
+from riparian.topics.decoding.columns import ColumnDecoder, FeatureReader, Reader
+from riparian.topics.decoding.headers import Wanted, inside
 from riparian.topics.formats.common.framing import head, inline, named, unknown
 from riparian.topics.formats.common.json_rows import Renderer
 from riparian.topics.formats.common.slots import Problem
-from riparian.topics.headers import Wanted, inside
 from riparian.topics.names import FEATURES, LABELS, LEARNED, place_field
 from riparian.topics.records import Mapping, RawBatch, Rows
 from riparian.topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from riparian.topics import records as r
-from riparian.topics.envelopes import DEBEZIUM, OP, ROW
-from riparian.topics.paths import dotted
+from riparian.topics.decoding.envelopes import DEBEZIUM, OP, ROW
+from riparian.topics.decoding.paths import dotted
 from riparian.topics.records import Mapping, Path
 
 # What a slot holds; in brackets what it may be in a record.

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from riparian.topics import records as r
-from riparian.topics.columns import Bad, no_record
-from riparian.topics.envelopes import DEBEZIUM, OP, ROW, Ignored, judged
+from riparian.topics.decoding.columns import Bad, no_record
+from riparian.topics.decoding.envelopes import DEBEZIUM, OP, ROW, Ignored, judged
+from riparian.topics.decoding.headers import inside
 from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Records, Shape
 from riparian.topics.formats.common.framing import ID_BYTES, head_of, inline, no_head
 from riparian.topics.formats.common.registered import Predictions, RegisteredCodec
 from riparian.topics.formats.common.slots import Problem, RefusedError, of_envelope, of_features, of_labels
-from riparian.topics.headers import inside
 from riparian.topics.records import Feature, Floats, Mapping, RawBatch
 from riparian.topics.schemas import Key, Schema, Schemas, UnusableError
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from riparian.topics import text_kernel
+from riparian.topics.decoding import text_kernel
 from riparian.topics.formats.common.blocks import Block, Shape
 from riparian.topics.formats.common.cells import Cells, view
 from riparian.topics.formats.json import kernel as k

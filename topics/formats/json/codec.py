@@ -14,8 +14,10 @@ import msgspec
 import numpy as np
 
 from riparian.topics import records as r
-from riparian.topics.columns import Bad, ColumnDecoder, no_record
-from riparian.topics.envelopes import CLOUDEVENTS, DEBEZIUM, OP, SPECVERSION, Ignored, ignores_tombstones
+from riparian.topics.decoding.columns import Bad, ColumnDecoder, no_record
+from riparian.topics.decoding.envelopes import CLOUDEVENTS, DEBEZIUM, OP, SPECVERSION, Ignored, ignores_tombstones
+from riparian.topics.decoding.headers import inside
+from riparian.topics.decoding.paths import dotted
 from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Shape
 from riparian.topics.formats.common.json_rows import Renderer
 from riparian.topics.formats.common.json_text import (
@@ -29,8 +31,6 @@ from riparian.topics.formats.common.slots import of_features, of_labels
 from riparian.topics.formats.json.envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect
 from riparian.topics.formats.json.layout import Layout, Leaf
 from riparian.topics.formats.json.predictions import PredictionWriter, place_reader
-from riparian.topics.headers import inside
-from riparian.topics.paths import dotted
 from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
 from riparian.topics.vocabulary import UNTOLD
 

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from riparian.topics import headers
 from riparian.topics import records as r
-from riparian.topics.columns import Bad
-from riparian.topics.envelopes import CLOUDEVENTS, DEBEZIUM, OP, ROW, SPECVERSION, Ignored, judged
+from riparian.topics.decoding import headers
+from riparian.topics.decoding.columns import Bad
+from riparian.topics.decoding.envelopes import CLOUDEVENTS, DEBEZIUM, OP, ROW, SPECVERSION, Ignored, judged
+from riparian.topics.decoding.paths import Index, dotted
+from riparian.topics.decoding.times import UNITS, in_unit, is_no_moment
 from riparian.topics.formats.json.layout import Layout, Leaf
-from riparian.topics.paths import Index, dotted
 from riparian.topics.records import Path, RawBatch
-from riparian.topics.times import UNITS, in_unit, is_no_moment
 from riparian.topics.vocabulary import UNAVAILABLE
 
 Decode = Callable[[bytes], Any]

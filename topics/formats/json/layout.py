@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from riparian.topics.paths import Index, check_paths
+from riparian.topics.decoding.paths import Index, check_paths
 from riparian.topics.records import Path
 
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.topics.decoding.paths import Index
 from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.blocks import Shape
 from riparian.topics.formats.json import kernel as k
-from riparian.topics.paths import Index
 from riparian.topics.records import Path
 
 MOST_LINES = 2000

@@ -11,13 +11,13 @@ from functools import cache
 from typing import Any, cast
 
 from riparian.topics import records as r
-from riparian.topics.columns import Bad, FeatureReader, Reader, no_record
+from riparian.topics.decoding.columns import Bad, FeatureReader, Reader, no_record
+from riparian.topics.decoding.headers import inside
 from riparian.topics.formats.common.framing import ID_BYTES, body_of, head_of, inline, no_head
 from riparian.topics.formats.common.registered import FURTHER, Predictions, RegisteredCodec, written_by
 from riparian.topics.formats.common.slots import Problem, Slot, of_features, of_labels
 from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.formats.json_schema.types import JsonSchema
-from riparian.topics.headers import inside
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Mapping, Place, RawBatch
 from riparian.topics.schemas import JSON, Key, NotToldError, Schema, Schemas

@@ -11,10 +11,10 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from riparian.topics.decoding.paths import Index
 from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.schema_text import check, content
 from riparian.topics.formats.common.slots import MOST_NAMES, Problem, Slot, names_in, problem
-from riparian.topics.paths import Index
 from riparian.topics.schemas import JSON, Schema, UnusableError
 
 MOST_ALTERNATIVES = 200  # of one place: oneOf in oneOf

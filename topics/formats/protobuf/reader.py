@@ -16,16 +16,16 @@ from google.protobuf import timestamp_pb2
 from google.protobuf.message import DecodeError
 
 from riparian.topics import records as r
+from riparian.topics.decoding.paths import Index, dotted
+from riparian.topics.decoding.times import in_unit
 from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.blocks import Shape
 from riparian.topics.formats.common.slots import Problem, RefusedError, Slot, lacks_all, names_in, problem
 from riparian.topics.formats.common.tuples import Read
 from riparian.topics.formats.common.varints import MalformedError
 from riparian.topics.formats.protobuf.types import Descriptor, Messages, class_of, indexes_at
-from riparian.topics.paths import Index, dotted
 from riparian.topics.records import Path
 from riparian.topics.schemas import UnusableError
-from riparian.topics.times import in_unit
 
 # Kinds of values, as sentences call them.
 _BOOL, _TEXT, _BYTES, _WHOLE, _REAL, _ENUM = "a bool", "a string", "bytes", "a whole number", "a float", "an enum"
@@ -355,7 +355,7 @@ def _checked_text(slot: Slot, value: Any) -> str:
 
 
 def _milliseconds(value: Any) -> float:
-    """A Timestamp as `topics.times` wants numbers."""
+    """A Timestamp as `topics.decoding.times` wants numbers."""
     return in_unit(value.seconds * 1000 + value.nanos / 1_000_000, 1.0)
 
 

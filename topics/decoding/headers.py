@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from riparian.topics import records as r
-from riparian.topics.envelopes import CLOUDEVENTS
+from riparian.topics.decoding.envelopes import CLOUDEVENTS
 from riparian.topics.names import HEADER_TRACE, HEADER_TRACE_STATE
 from riparian.topics.records import HEADER, Headers, Mapping, Path, RawBatch, Rows
 from riparian.topics.vocabulary import JSON_NUMBER

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from riparian.topics import headers
 from riparian.topics import records as r
-from riparian.topics.envelopes import Ignored
-from riparian.topics.headers import header_of
+from riparian.topics.decoding import headers
+from riparian.topics.decoding.envelopes import Ignored
+from riparian.topics.decoding.headers import header_of
+from riparian.topics.decoding.paths import dotted
+from riparian.topics.decoding.times import many_milliseconds, milliseconds
 from riparian.topics.names import FEATURES, HEADER_UNREAD
-from riparian.topics.paths import dotted
 from riparian.topics.places import IndexBits
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
 from riparian.topics.schemas import Key, Schema
 from riparian.topics.slices import Coded, Slices, Texts
-from riparian.topics.times import many_milliseconds, milliseconds
 from riparian.topics.vocabulary import MAX_TEXT, UNTOLD, Vocabulary, canonical
 
 # position in the batch -> (reason, detail); the first reason found stays.
@@ -36,7 +36,7 @@ Bad = headers.Bad
 
 
 class Reader(Protocol):
-    """How a format reads records of one kind, label records say, of one stream: what `topics.headers.inside`
+    """How a format reads records of one kind, label records say, of one stream: what `topics.decoding.headers.inside`
     leaves of its mapping. Fields in headers are not its business.
 
     What it reads has the types that the mapping asks for, or is None: an id is a text or an integer; a time a number or
@@ -511,7 +511,7 @@ def _known(column: _Column) -> Floats | None:
         return _translated(column.values, column.vocabulary)
     if not isinstance(column.values, Texts):
         return None
-    from riparian.topics.text_kernel import codes  # numba, which the texts come from, too
+    from riparian.topics.decoding.text_kernel import codes  # numba, which the texts come from, too
 
     return codes(column.values, column.vocabulary.texts)
 
