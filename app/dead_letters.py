@@ -23,9 +23,9 @@ from aiokafka.structs import TopicPartition
 from riparian.app.errors import BrokerError, TopicError
 from riparian.app.kafka.admin import check_topics
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.limits import largest_batches
 from riparian.app.kafka.outputs import ask_in_vain, close
 from riparian.app.kafka.reading import EVERYTHING, Bounds, bounds_of, read_to_end, reading
+from riparian.app.kafka.topics.limits import largest_batches
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import names
 from riparian.topics.places import offset_of

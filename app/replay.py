@@ -33,10 +33,10 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import BrokerError, DataError, SpecError
+from riparian.app.kafka.access.rights import enter
 from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.partitioner import partitions_of
-from riparian.app.kafka.rights import enter
+from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import inputs as schemas_of_inputs
 from riparian.app.stream_file.spec import Spec

@@ -38,8 +38,8 @@ from benchmarks.workload import (
     rows,
     stream_file,
 )
-from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.local_broker.broker import LocalBroker
 from riparian.app.kafka.reading import read_to_end
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.formats.arrow.columns import written

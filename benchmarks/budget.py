@@ -22,7 +22,7 @@ from aiokafka.structs import TopicPartition
 from benchmarks.floors import FETCH_BYTES
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.outputs import Outputs, fenced_producer
-from riparian.app.kafka.unpacking import Unpacking
+from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import Spec, load

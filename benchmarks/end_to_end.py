@@ -35,9 +35,9 @@ from riparian.app import __version__
 from riparian.app.cli.parsing import parse_model
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.admin import ensure_topics
-from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.java import kafka_version
+from riparian.app.kafka.local_broker.broker import LocalBroker
+from riparian.app.kafka.local_broker.java import kafka_version
 from riparian.models.auto.auto import AUTO, PARAMETERS
 from riparian.models.entry import checked
 from riparian.models.kernels.threads import n_cores

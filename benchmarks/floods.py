@@ -30,8 +30,8 @@ from benchmarks.processes import MeasureError, Worker
 from benchmarks.record import write
 from benchmarks.workload import producing
 from riparian.app.kafka.admin import ensure_topics
-from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.local_broker.broker import LocalBroker
 from riparian.app.stream_file.spec import load
 
 SECONDS = 600.0

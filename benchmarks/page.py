@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.record import printed
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.ports import free_port, listen
+from riparian.app.kafka.local_broker.ports import free_port, listen
 from riparian.app.page.models import ModelPages
 from riparian.app.page.server import Page, serve
 from riparian.app.page.store import Store

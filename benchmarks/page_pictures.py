@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from riparian.app.demo.run import local_broker
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.ports import free_port
 
 STREAM = Path(__file__).parents[1] / "deploy" / "streams" / "sine.yaml"
 MORE = """partitions: 2

@@ -25,8 +25,8 @@ from benchmarks.processes import ROOT
 from benchmarks.record import printed
 from benchmarks.workload import Backlog, past, stream_file
 from riparian.app.kafka.admin import ensure_topics
-from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.local_broker.broker import LocalBroker
 
 
 def budget(checkout: Path, broker: str, stream: Path, n: int) -> dict[str, float]:

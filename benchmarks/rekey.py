@@ -24,8 +24,8 @@ from benchmarks.processes import Worker
 from benchmarks.record import printed
 from benchmarks.workload import Backlog, create, delete, past, stream_file
 from riparian.app.kafka.admin import ensure_topics
-from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.local_broker.broker import LocalBroker
 
 SOURCES = 4
 MAX_SECONDS = 600.0

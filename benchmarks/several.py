@@ -23,8 +23,8 @@ from benchmarks.processes import Worker, cpu_seconds, resident_bytes
 from benchmarks.record import write
 from benchmarks.workload import Backlog, past, stream_file
 from riparian.app.kafka.admin import ensure_topics
-from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.local_broker.broker import LocalBroker
 
 REST_SECONDS, IDLE_SECONDS = 8.0, 10.0  # until the last checkpoint is written; in which the processor is watched
 PATIENCE_SECONDS = 300.0

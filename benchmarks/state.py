@@ -30,7 +30,7 @@ from benchmarks.record import write
 from benchmarks.workload import MAX_BATCH_BYTES, delete, producing
 from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.lag import lag
+from riparian.app.kafka.topics.lag import lag
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint
 from riparian.app.state.changelog import bounds

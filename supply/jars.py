@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from riparian.app.kafka.java import BROKER_FILES, JAR_HASHES
+from riparian.app.kafka.local_broker.java import BROKER_FILES, JAR_HASHES
 
 
 def main() -> None:

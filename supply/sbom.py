@@ -15,7 +15,7 @@ from cyclonedx.output import make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
 from packageurl import PackageURL
 
-from riparian.app.kafka.java import jar_hashes
+from riparian.app.kafka.local_broker.java import jar_hashes
 from supply.locks import FOLDER, Pin, pins
 
 

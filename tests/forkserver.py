@@ -160,11 +160,12 @@ def _prepare() -> None:
     for module in {name.partition(":")[0] for name in COMMANDS.values()}:
         importlib.import_module(f"riparian.app.cli.{module}")
     for name in (
-        "kafka.admin", "kafka.lag", "kafka.rights", "page.server", "replay", "state.audit", "state.backtest",
-        "state.moment", "state.transfer", "worker.application", "worker.host", "worker.metrics", "worker.web",
+        "kafka.admin", "kafka.topics.lag", "kafka.access.rights", "page.server", "replay", "state.audit",
+        "state.backtest", "state.moment", "state.transfer", "worker.application", "worker.host",
+        "worker.metrics", "worker.web",
     ):  # fmt: skip
         importlib.import_module(f"riparian.app.{name}")
-    from riparian.app.kafka import record_batches, written_batches
+    from riparian.app.kafka.wire_format import record_batches, written_batches
     from riparian.app.partition.learner import PartitionLearner
     from riparian.app.stream_file.spec import build
 

@@ -19,7 +19,7 @@ PROPERTIES = "\ngroup.min.session.timeout.ms=1000\n"
 
 def broker() -> str:
     """HOST:PORT of the run's broker."""
-    from riparian.app.kafka.java import locked
+    from riparian.app.kafka.local_broker.java import locked
 
     folder = Path(os.environ[FOLDER])
     address, log = folder / ADDRESS, folder / "broker.log"
@@ -34,7 +34,7 @@ def broker() -> str:
 
 def hold(folder: Path) -> None:
     """Run the broker until SIGTERM."""
-    from riparian.app.kafka.broker import LocalBroker
+    from riparian.app.kafka.local_broker.broker import LocalBroker
 
     told = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: told.set())

@@ -18,7 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from riparian.app.kafka.java import jar_hashes, kafka_version
+from riparian.app.kafka.local_broker.java import jar_hashes, kafka_version
 from supply import vulnerabilities
 from supply.locks import FOLDER, pins
 from supply.sbom import bill

@@ -199,8 +199,8 @@ def load(stream: Path) -> "Spec":
 
 
 def with_rights(spec: "Spec", connection: Connection, command: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What `work` gives, by a client that may do what `command` does (`app.kafka.acls`)."""
-    from riparian.app.kafka import rights
+    """What `work` gives, by a client that may do what `command` does (`app.kafka.access.acls`)."""
+    from riparian.app.kafka.access import rights
 
     async def run() -> T:
         await rights.enter(spec, connection, command)

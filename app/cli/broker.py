@@ -44,7 +44,7 @@ def start(port: int | None, data_dir: Path, foreground: bool, as_json: bool) -> 
 
     Started twice on the same directory, it says so and succeeds. The first start fetches Kafka's jars with Maven.
     """
-    from riparian.app.kafka import broker
+    from riparian.app.kafka.local_broker import broker
 
     def say(line: str) -> None:
         click.echo(line, err=True)
@@ -68,7 +68,7 @@ def start(port: int | None, data_dir: Path, foreground: bool, as_json: bool) -> 
 @click.option("--json", "as_json", is_flag=True, help="Print what was stopped as one JSON object.")
 def stop(data_dir: Path, as_json: bool) -> None:
     """Stop the broker of a data directory (its topics stay)."""
-    from riparian.app.kafka import broker
+    from riparian.app.kafka.local_broker import broker
 
     stopped = broker.stop(data_dir)
     if as_json:
@@ -84,7 +84,7 @@ def stop(data_dir: Path, as_json: bool) -> None:
 @json_option
 def status(data_dir: Path, as_json: bool) -> None:
     """Say whether a broker runs: exit code 0 when it does, 1 when not."""
-    from riparian.app.kafka import broker
+    from riparian.app.kafka.local_broker import broker
 
     running = broker.status(data_dir)
     _show(running, data_dir, as_json)
@@ -93,7 +93,7 @@ def status(data_dir: Path, as_json: bool) -> None:
 
 def _show(running: Any, data_dir: Path, as_json: bool) -> None:
     """Print a broker's record, for people or as JSON."""
-    from riparian.app.kafka.broker import ready
+    from riparian.app.kafka.local_broker.broker import ready
 
     if as_json:
         found: dict[str, Any] = {"running": running is not None, "data_dir": str(data_dir.resolve())}

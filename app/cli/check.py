@@ -21,9 +21,9 @@ from riparian.app.kafka.connection import Connection
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from riparian.app.kafka.acls import Right
+    from riparian.app.kafka.access.acls import Right
     from riparian.app.kafka.admin import TopicsReport
-    from riparian.app.kafka.keys import Ids
+    from riparian.app.kafka.topics.keys import Ids
     from riparian.app.partition.changes import Changes
     from riparian.app.state.loading import LearnedLog
     from riparian.app.stream_file.spec import Spec
@@ -165,7 +165,7 @@ class Found(NamedTuple):
                 f"{len(self.denied)} ACL{'s are' if len(self.denied) > 1 else ' is'} missing for riparian {user} with "
                 f"the stream {spec.name} (riparian deploy acls prints all that it needs): {self.denied[0]}"
             )
-        from riparian.app.kafka.creating import not_ours
+        from riparian.app.kafka.topics.creating import not_ours
         from riparian.topics.names import changelog_topic
 
         if self.report is not None and spec.create_topics == "never":
@@ -194,9 +194,9 @@ async def _look(spec: "Spec", connection: Connection, user: str, *, asked: bool,
 
 async def _lacking(spec: "Spec", connection: Connection, user: str) -> "list[Right]":
     """ACLs that are missing for the command `user`, and for what is looked at here."""
-    from riparian.app.kafka.acls import needed
+    from riparian.app.kafka.access.acls import needed
+    from riparian.app.kafka.access.rights import missing
     from riparian.app.kafka.admin import wait_for_broker
-    from riparian.app.kafka.rights import missing
 
     await wait_for_broker(connection, timeout_seconds=3.0)
     here = [right for right in needed(spec, "check") if not right.dispensable]
@@ -219,7 +219,8 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
 
 
 async def _ask(spec: "Spec", connection: Connection) -> Found:
-    from riparian.app.kafka import admin, keys, topic_warnings
+    from riparian.app.kafka import admin
+    from riparian.app.kafka.topics import keys, topic_warnings
     from riparian.app.state import loading
 
     report = await admin.check_topics(spec, connection)

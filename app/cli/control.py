@@ -60,7 +60,7 @@ def _run(
     rights_of: str = "control",
 ) -> None:
     from riparian.app import control
-    from riparian.app.kafka import rights
+    from riparian.app.kafka.access import rights
 
     declared = load(stream)
     control.check(declared)

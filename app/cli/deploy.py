@@ -14,7 +14,7 @@ from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from riparian.app.kafka.acls import Right
+    from riparian.app.kafka.access.acls import Right
     from riparian.app.stream_file.spec import Spec
 
 
@@ -51,7 +51,7 @@ def load(files: Sequence[Path]) -> "list[Spec]":
 
 def all_needed(specs: "Sequence[Spec]", users: Sequence[str]) -> "list[Right]":
     """Each right once that one of the commands `users` needs with one of the streams."""
-    from riparian.app.kafka.acls import needed
+    from riparian.app.kafka.access.acls import needed
 
     return list(dict.fromkeys(right for spec in specs for user in users for right in needed(spec, user)))
 
@@ -71,7 +71,7 @@ def topics(
     \b
     riparian deploy topics orders.yaml --bootstrap-server kafka:9093
     """
-    from riparian.app.kafka.creating import commands
+    from riparian.app.kafka.topics.creating import commands
 
     server = bootstrap_server or str(connection)
     found = (line for spec in load(streams) for line in commands(spec, server, command_config))
@@ -104,7 +104,7 @@ def acls(
     riparian deploy acls orders.yaml --principal User:riparian
     riparian deploy acls orders.yaml --principal User:ops --for lag --for audit
     """
-    from riparian.app.kafka.acls import lines
+    from riparian.app.kafka.access.acls import lines
 
     if not principal.partition(":")[2]:
         raise click.BadParameter(f"{principal!r} has no type: write User:NAME", param_hint="--principal")
@@ -112,7 +112,7 @@ def acls(
     for line in lines(rights, principal, bootstrap_server or str(connection), command_config):
         click.echo(line)
     if apply:
-        from riparian.app.kafka.rights import grant
+        from riparian.app.kafka.access.rights import grant
 
         asyncio.run(grant(connection, rights, principal))
         click.echo(f"granted at {connection}: {len(rights)} ACLs", err=True)
@@ -150,7 +150,7 @@ def kubernetes(
     """
     import yaml
 
-    from riparian.app.kafka import strimzi
+    from riparian.app.kafka.access import strimzi
 
     specs = load(streams)
     longest = strimzi.longest_name(authentication)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from riparian.app.kafka.sources import BROKER, PREFIX
+from riparian.app.kafka.client.sources import BROKER, PREFIX
 from riparian.app.references import VARIABLE
 from riparian.models.adapter.signature import KEY
 

@@ -108,7 +108,7 @@ async def _of_topic(topic: str, connection: "Connection", given: dict[str, Any])
     from riparian.app.dataset.fitting import of_topics
     from riparian.app.dataset.guess import stream_name
     from riparian.app.kafka.admin import wait_for_broker
-    from riparian.app.kafka.sample import sample
+    from riparian.app.kafka.topics.sample import sample
     from riparian.topics.names import FEATURES, LABELS, topic_name
 
     stem = topic.removesuffix(f".{FEATURES}")

@@ -32,7 +32,7 @@ def command(stream: Path, partition: int, role: str, form: str, connection: Conn
 
     from riparian.app import inspection
     from riparian.app.cli.progress import progress
-    from riparian.app.kafka import rights
+    from riparian.app.kafka.access import rights
     from riparian.app.state import loading
 
     if not spec.control:  # a command may have brought others

@@ -26,7 +26,7 @@ def make_ready(spec: "Spec", told: Callable[[int, int], None] | None = None) -> 
 
 def warm_up(spec: "Spec") -> None:
     """Call each of its kernels."""
-    from riparian.app.kafka import record_batches, written_batches
+    from riparian.app.kafka.wire_format import record_batches, written_batches
     from riparian.app.partition.learner import PartitionLearner
 
     PartitionLearner(spec).warm_up()

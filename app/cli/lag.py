@@ -12,7 +12,7 @@ from riparian.app.cli.saying import for_each
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from riparian.app.kafka.lag import LagReport
+    from riparian.app.kafka.topics.lag import LagReport
 
 
 @click.command()
@@ -29,7 +29,7 @@ def command(streams: tuple[Path, ...], as_json: bool, connections: list[Connecti
 
 
 def _tell(stream: Path, connection: Connection, as_json: bool) -> None:
-    from riparian.app.kafka.lag import lag
+    from riparian.app.kafka.topics.lag import lag
 
     declared = load(stream)
     report = with_rights(declared, connection, "lag", lambda: lag(declared, connection))

@@ -94,7 +94,7 @@ def command(
 
     asyncio.run(_enter([spec for _, spec in specs], connection))
 
-    from riparian.app.kafka.ports import listen
+    from riparian.app.kafka.local_broker.ports import listen
     from riparian.app.page.actions import Actions
     from riparian.app.page.models import ModelPages
     from riparian.app.page.server import Page, serve
@@ -151,7 +151,7 @@ def _tls(cert: Path | None, key: Path | None) -> "ssl.SSLContext | None":
 
 async def _enter(specs: "list[Spec]", connection: Connection) -> None:
     """AccessError where an ACL is missing. Where no broker answers, the page says so."""
-    from riparian.app.kafka import rights
+    from riparian.app.kafka.access import rights
 
     for spec in specs:
         try:

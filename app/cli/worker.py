@@ -136,7 +136,7 @@ def command(
 
     from riparian.app import compiling
     from riparian.app.cli.kernels import make_ready
-    from riparian.app.kafka.ports import listen
+    from riparian.app.kafka.local_broker.ports import listen
     from riparian.app.worker.application import create_app
     from riparian.app.worker.host import Hosted, run
     from riparian.app.worker.metrics import Metrics
@@ -192,8 +192,9 @@ def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:
 async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Callable[[str], None]) -> list[str]:
     """Make the topics that a stream lacks, and see that the others fit; what to warn of. Waits `wait` seconds for the
     broker."""
-    from riparian.app.kafka import rights, topic_warnings
+    from riparian.app.kafka.access import rights
     from riparian.app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
+    from riparian.app.kafka.topics import topic_warnings
     from riparian.app.state.changelog import ensure_changelog
     from riparian.app.state.loading import check_kind
 

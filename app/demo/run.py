@@ -2,7 +2,8 @@
 
 Everything lives below one folder (`.riparian/demo`) and every run starts afresh: a local broker's topics are removed
 before the start, and on somebody's own broker the stream gets a name of its own. The worker is a process like any other
-worker; it and the broker end with the demo, even when the demo is killed with -9 (app/kafka/supervisor.py).
+worker; it and the broker end with the demo, even when the demo is killed with -9
+(app/kafka/local_broker/supervisor.py).
 
 With immediate labels each label is acknowledged before the features after it are sent, and the worker takes the two
 topics in that order, so the figures are those of `riparian evaluate` to the last digit, which the demo checks.
@@ -24,7 +25,7 @@ from riparian.app import compiling
 from riparian.app.demo import view as demo_view
 from riparian.app.errors import BrokerError, RiparianError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.supervisor import Supervised
+from riparian.app.kafka.local_broker.supervisor import Supervised
 from riparian.app.stream_file.spec import Spec, load
 from riparian.topics.names import CHAMPION
 
@@ -79,7 +80,7 @@ def write_stream(folder: Path, name: str) -> Path:
 @contextlib.contextmanager
 def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterator[Connection]:
     """A broker below `folder`, without topics of an earlier run. Its topics go at the end, unless kept."""
-    from riparian.app.kafka import broker
+    from riparian.app.kafka.local_broker import broker
 
     data_dir = folder / "broker"
     running = broker.status(data_dir)
@@ -292,7 +293,7 @@ def evaluate_command(plan: Plan) -> str:
 
 def choose_port(port: int | None, usual: int = DEFAULT_PORT) -> int:
     """The port of a page: as asked for, else the usual one, else a free one."""
-    from riparian.app.kafka.ports import free_port, port_is_free
+    from riparian.app.kafka.local_broker.ports import free_port, port_is_free
 
     if port is None:
         return usual if port_is_free(usual) else free_port()

@@ -1,1 +1,9 @@
-"""Access to Kafka: connections, reading and writing, requests about topics and groups, and a local broker."""
+"""Access to Kafka: begin with `connection`, where every client is made.
+
+- `connection`, `client/`: clients, and their settings, tokens and sockets.
+- `reading`: partitions read to their present end; `wire_format/`: fetched batches read and written by kernels.
+- `outputs`, `bundles`: what the owner of a partition writes, by a producer that can be fenced.
+- `admin`, `topics/`: requests about topics and groups, and what they have to be.
+- `access/`: the rights that a command needs, and why a broker refuses.
+- `local_broker/`: Kafka on this machine.
+"""

@@ -30,9 +30,9 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from riparian.app.errors import AccessError, BrokerError, TopicError
+from riparian.app.kafka.access.refusal import quiet, refusal, start
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.creating import not_ours, planned
-from riparian.app.kafka.refusal import quiet, refusal, start
+from riparian.app.kafka.topics.creating import not_ours, planned
 from riparian.topics.names import INPUTS, LEARNED, OUTPUTS, STEERING, TIMESTAMP_AFTER, changelog_topic, topic_name
 
 if TYPE_CHECKING:

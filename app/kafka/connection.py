@@ -2,8 +2,8 @@
 
 A command turns its options --broker and --kafka-config into a `Connection` when it starts; everything below is given
 that object, and no other module names a broker or makes a client of its own (tests/test_layers.py). What every client
-has to know to be let in, a certificate or a password, comes from app/kafka/settings.py by `Connection._settings` and
-`Connection.faust`, and from nowhere else.
+has to know to be let in, a certificate or a password, comes from app/kafka/client/settings.py by `Connection._settings`
+and `Connection.faust`, and from nowhere else.
 
 The client library is imported when the first client is made: a command that asks nothing of Kafka does not wait for it.
 """
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from riparian.app.errors import BrokerError
-from riparian.app.kafka import error_codes, rebootstrap
+from riparian.app.kafka.client import error_codes, rebootstrap
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer as Consumer
     from aiokafka import AIOKafkaProducer as Producer
     from aiokafka.admin import AIOKafkaAdminClient as Admin
 
-    from riparian.app.kafka.settings import Settings
+    from riparian.app.kafka.client.settings import Settings
 
     __all__ = ["Admin", "Connection", "Consumer", "Producer"]
 
@@ -44,7 +44,7 @@ def _read_passwords_anew() -> None:
     import aiokafka.client
     from aiokafka.conn import create_conn
 
-    from riparian.app.kafka.settings import FreshPassword
+    from riparian.app.kafka.client.settings import FreshPassword
 
     async def create(*addresses: Any, sasl_plain_password: str | None = None, **settings: Any) -> Any:
         if isinstance(sasl_plain_password, FreshPassword):
@@ -78,7 +78,8 @@ def _change_clients() -> None:
     often, and read any batch."""
     from aiokafka.client import AIOKafkaClient
 
-    from riparian.app.kafka import unpacking, wire
+    from riparian.app.kafka.client import wire
+    from riparian.app.kafka.wire_format import unpacking
 
     rebootstrap.install(AIOKafkaClient)
     error_codes.learn()
@@ -122,12 +123,12 @@ class Connection:
     ) -> "Connection":
         """The connection of a command's options, environment and stream file.
 
-        broker : HOST:PORT of --broker, which is stronger than all else. The rest as in `app.kafka.sources.read`, which
-        says what is raised.
+        broker : HOST:PORT of --broker, which is stronger than all else. The rest as in `app.kafka.client.sources.read`,
+        which says what is raised.
         """
         settings = None
         if section or config is not None or any(name.startswith("RIPARIAN_KAFKA_") for name in environment):
-            from riparian.app.kafka.sources import (
+            from riparian.app.kafka.client.sources import (
                 read,  # a command that asks for nothing of it does not wait for pydantic
             )
 
@@ -171,7 +172,7 @@ class Connection:
         """The same connection for a worker of another instance id."""
         if instance_id == self.instance_id:
             return self
-        from riparian.app.kafka.settings import Settings
+        from riparian.app.kafka.client.settings import Settings
 
         settings = self.settings or Settings.model_validate({})
         return replace(self, settings=settings.model_copy(update={"instance_id": instance_id}))

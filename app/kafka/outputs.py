@@ -37,8 +37,8 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import AccessError, BrokerError
+from riparian.app.kafka.client.error_codes import INVALID_RECORD
 from riparian.app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
-from riparian.app.kafka.error_codes import INVALID_RECORD
 from riparian.topics.names import transactional_id
 from riparian.topics.slices import Slices
 
@@ -195,7 +195,7 @@ class Outputs:
         """Batches of records. Thread-safe; called off the event loop."""
         now = int(time.time() * 1000)
         if headers is None and isinstance(values, Slices):
-            from riparian.app.kafka.written_batches import written  # numba, which takes a while to import
+            from riparian.app.kafka.wire_format.written_batches import written  # numba, which takes a while to import
 
             columns = keys if isinstance(keys, Slices) else Slices.of(keys)
             return written(columns, values, self._producer._message_accumulator._batch_size, self._codec, now)

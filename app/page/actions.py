@@ -17,7 +17,7 @@ from aiohttp import web
 
 from riparian.app import control, dead_letters
 from riparian.app.errors import SpecError
-from riparian.app.kafka import rights
+from riparian.app.kafka.access import rights
 from riparian.app.kafka.connection import Connection
 from riparian.app.page.lines import Steps, answered
 from riparian.app.page.requests import sent

@@ -11,8 +11,8 @@ import msgspec
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.partitioner import partitions_of
 from riparian.app.kafka.reading import Reader, reading
+from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import predictions, tell

@@ -18,8 +18,8 @@ from aiokafka.structs import TopicPartition
 from riparian.app.errors import DataError, StateError, TopicError
 from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.lag import PartitionLag, lag
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.kafka.topics.lag import PartitionLag, lag
 from riparian.app.partition.changes import next_origin
 from riparian.app.partition.sharing import STATE as SHARED
 from riparian.app.state import checkpoint, portable

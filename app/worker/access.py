@@ -8,8 +8,8 @@ from typing import Any
 from aiokafka.errors import InvalidSessionTimeoutError
 
 from riparian.app.errors import BrokerError
+from riparian.app.kafka.access.refusal import refusal
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.refusal import refusal
 
 log = logging.getLogger(__name__)
 

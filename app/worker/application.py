@@ -12,7 +12,7 @@ import faust
 from faust.utils import venusian
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.unpacking import Unpacking
+from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker import agent, front, recovery, transport
 from riparian.app.worker.access import Access

@@ -24,13 +24,13 @@ from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from riparian.app.errors import RegistryError
+from riparian.app.kafka.access.rights import denied
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.outputs import ask_in_vain, broker_error
 from riparian.app.kafka.outputs import close as close_producer
-from riparian.app.kafka.partitioner import partitions_of
 from riparian.app.kafka.reading import COMMITTED, close
-from riparian.app.kafka.rights import denied
-from riparian.app.kafka.unpacking import Unpacking, size_of
+from riparian.app.kafka.topics.partitioner import partitions_of
+from riparian.app.kafka.wire_format.unpacking import Unpacking, size_of
 from riparian.app.partition import inputs
 from riparian.app.partition.merge import concatenate
 from riparian.app.registry.client import Registry

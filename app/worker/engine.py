@@ -25,13 +25,13 @@ from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from riparian.app.errors import RiparianError, TopicError
-from riparian.app.kafka import rights
+from riparian.app.kafka.access import rights
 from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.limits import largest_batches
 from riparian.app.kafka.outputs import Outputs, close, fenced_producer
 from riparian.app.kafka.reading import COMMITTED
-from riparian.app.kafka.unpacking import RECORD_BYTES
+from riparian.app.kafka.topics.limits import largest_batches
+from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.inputs import Lost
 from riparian.app.partition.replica import LedLearner
 from riparian.app.registry.client import Registry

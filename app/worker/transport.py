@@ -43,9 +43,9 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
+from riparian.app.kafka.access.rights import denied
 from riparian.app.kafka.reading import COMMITTED, close
-from riparian.app.kafka.rights import denied
-from riparian.app.kafka.unpacking import BatchRecords, Unpacking, size_of
+from riparian.app.kafka.wire_format.unpacking import BatchRecords, Unpacking, size_of
 from riparian.app.partition.merge import concatenate
 from riparian.app.worker import membership
 from riparian.app.worker.access import out_of_group

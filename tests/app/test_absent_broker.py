@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAuthorizationFailedError
 
-from riparian.app.kafka import refusal
+from riparian.app.kafka.access import refusal
 from riparian.app.kafka.reading import close
 from riparian.app.worker import runner, transport
 from tests.app.test_runner import runner_of, spec

@@ -102,7 +102,9 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
 
 
 def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from riparian.app.kafka import admin, keys, rights, topic_warnings
+    from riparian.app.kafka import admin
+    from riparian.app.kafka.access import rights
+    from riparian.app.kafka.topics import keys, topic_warnings
     from riparian.app.state import loading
 
     async def there(*arguments: Any, **options: Any) -> None: ...

@@ -78,7 +78,7 @@ def test_what_runs_beside_auto_is_compared_too(tmp_path, monkeypatch):
     async def nothing(*_):
         return []
 
-    monkeypatch.setattr("riparian.app.kafka.rights.enter", nothing)
+    monkeypatch.setattr("riparian.app.kafka.access.rights.enter", nothing)
     monkeypatch.setattr("riparian.app.comparisons.read", nothing)
     result = CliRunner().invoke(command, [str(path)])
     assert result.exit_code == 0, result.exception

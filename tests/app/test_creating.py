@@ -8,10 +8,10 @@ from click.testing import CliRunner
 
 from riparian.app.cli import cli
 from riparian.app.errors import SpecError, TopicError
-from riparian.app.kafka import strimzi
-from riparian.app.kafka.acls import CREATE, needed
-from riparian.app.kafka.creating import planned
-from riparian.app.kafka.topic_warnings import fewer_replicas
+from riparian.app.kafka.access import strimzi
+from riparian.app.kafka.access.acls import CREATE, needed
+from riparian.app.kafka.topics.creating import planned
+from riparian.app.kafka.topics.topic_warnings import fewer_replicas
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import stream_file
 

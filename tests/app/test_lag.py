@@ -4,7 +4,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from riparian.app.cli.lag import _show
-from riparian.app.kafka.lag import LagReport, lag_of
+from riparian.app.kafka.topics.lag import LagReport, lag_of
 
 PART = TopicPartition("s.features", 0)
 

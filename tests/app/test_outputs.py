@@ -7,9 +7,10 @@ import pytest
 from aiokafka import errors
 
 from riparian.app.errors import AccessError, BrokerError
-from riparian.app.kafka import error_codes, outputs
+from riparian.app.kafka import outputs
+from riparian.app.kafka.client import error_codes
 from riparian.app.kafka.outputs import Outputs, broker_error, close
-from riparian.app.kafka.topic_warnings import compacted
+from riparian.app.kafka.topics.topic_warnings import compacted
 
 
 @pytest.mark.parametrize(

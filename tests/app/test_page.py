@@ -11,7 +11,7 @@ import pytest
 from riparian.app import comparisons
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.ports import listen
+from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.page import models, telling
 from riparian.app.page.actions import Actions
 from riparian.app.page.server import STATIC, Page, follow

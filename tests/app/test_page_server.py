@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from riparian.app.kafka.ports import listen
+from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.worker.front import MAX_CONNECTIONS
 from tests.app.page_server import Fed, served
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from riparian.app.kafka.ports import listen
+from riparian.app.kafka.local_broker.ports import listen
 from riparian.topics.records import Distance
 from tests.app.page_records import SHIFT, compared, drift, model, part
 from tests.app.page_server import Fed, served

@@ -13,8 +13,8 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
-from riparian.app.kafka import unpacking
-from riparian.app.kafka.unpacking import Answer, BatchRecords, Unpacking, size_of
+from riparian.app.kafka.wire_format import unpacking
+from riparian.app.kafka.wire_format.unpacking import Answer, BatchRecords, Unpacking, size_of
 from riparian.app.partition.merge import concatenate
 from riparian.topics.records import RawBatch, Unread
 from riparian.topics.slices import Slices, chained

@@ -10,8 +10,8 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
-from riparian.app.kafka.partitioner import murmur2, partitions_of
-from riparian.app.kafka.rights import denied
+from riparian.app.kafka.access.rights import denied
+from riparian.app.kafka.topics.partitioner import murmur2, partitions_of
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.copy_claims import is_ours, new_id, offsets
 from riparian.app.worker.copy_order import CopyOrder

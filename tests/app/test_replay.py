@@ -27,7 +27,7 @@ from riparian.app.dataset.rows import numbers, rows_of_file
 from riparian.app.errors import BrokerError, DataError, SpecError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.partitioner import murmur2, partitions_of
+from riparian.app.kafka.topics.partitioner import murmur2, partitions_of
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.replay import FUTURE_MS, Messages, Schedule, Timeline, plan, publish

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.keys import Ids, Keys, Sampled
+from riparian.app.kafka.topics.keys import Ids, Keys, Sampled
 from riparian.app.partition.meeting import LEAST, absent, few, none, written_otherwise
 from riparian.app.stream_file.spec import build
 from riparian.app.worker import silence

@@ -16,7 +16,7 @@ from riparian.app.cli import cli
 from riparian.app.cli.state import _summary, tell
 from riparian.app.errors import DataError, SpecError, StateError, TopicError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.lag import PartitionLag
+from riparian.app.kafka.topics.lag import PartitionLag
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state import changelog, checkpoint, portable
 from riparian.app.state.changelog import Changelog, check_partition

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from riparian.app.kafka.tokens import Token, TokenError, Tokens, client_credentials, provider
+from riparian.app.kafka.client.tokens import Token, TokenError, Tokens, client_credentials, provider
 
 SECRET = "open-sesame"
 

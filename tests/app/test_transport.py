@@ -27,9 +27,9 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.web.drivers.aiohttp import Web
 
-from riparian.app.kafka import unpacking
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.unpacking import Unpacking
+from riparian.app.kafka.wire_format import unpacking
+from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.partition.merge import concatenate
 from riparian.app.worker import transport
 from riparian.topics.names import CHECKPOINT

@@ -8,8 +8,8 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 
-from riparian.app.kafka import decompression, unpacking
-from riparian.app.kafka.unpacking import Answer, BatchRecords, Unpacking, size_of
+from riparian.app.kafka.wire_format import decompression, unpacking
+from riparian.app.kafka.wire_format.unpacking import Answer, BatchRecords, Unpacking, size_of
 from riparian.app.partition.merge import concatenate
 from riparian.topics.codecs import CODECS
 from riparian.topics.names import dead_letter

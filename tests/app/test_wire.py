@@ -14,8 +14,8 @@ from aiokafka import conn
 from aiokafka.protocol import produce
 from aiokafka.protocol.struct import Struct
 
-from riparian.app.kafka import wire
-from riparian.app.kafka.wire import SMALL_BYTES, Receiver
+from riparian.app.kafka.client import wire
+from riparian.app.kafka.client.wire import SMALL_BYTES, Receiver
 from tests.broker.secured import certificates
 
 SIZES = [0, 1, 4, 100, SMALL_BYTES - 1, SMALL_BYTES, SMALL_BYTES + 1, 300_000, 3_000_000]

@@ -14,7 +14,7 @@ from riparian.app.cli import broker_option
 from riparian.app.cli.saying import JsonFormatter
 from riparian.app.cli.worker import command
 from riparian.app.errors import RiparianError
-from riparian.app.kafka import ports
+from riparian.app.kafka.local_broker import ports
 from riparian.app.worker import host as worker
 from riparian.app.worker.naming import STREAM, Named
 

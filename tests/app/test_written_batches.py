@@ -9,7 +9,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from riparian.app.kafka.outputs import COMPRESSION, Outputs
-from riparian.app.kafka.written_batches import WrittenBatch, written
+from riparian.app.kafka.wire_format.written_batches import WrittenBatch, written
 from riparian.topics.slices import Slices
 
 NOW = 1_700_000_000_000

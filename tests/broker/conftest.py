@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.local_broker.broker import LocalBroker
 from tests.broker.harness import Stream
 from tests.broker.secured import Secured, secured_broker
 from tests.shared import PROPERTIES

@@ -32,7 +32,7 @@ from riparian.app.cli import cli
 from riparian.app.errors import StateError
 from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from riparian.app.state import checkpoint

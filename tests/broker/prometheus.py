@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.ports import free_port
 from tests.broker.harness import PATIENCE, ROOT
 
 FOLDER = ROOT / "deploy" / "prometheus"

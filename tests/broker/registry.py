@@ -14,8 +14,8 @@ import urllib.request
 from pathlib import Path
 from typing import IO
 
-from riparian.app.kafka.java import cache_dir, find_java, locked
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.java import cache_dir, find_java, locked
+from riparian.app.kafka.local_broker.ports import free_port
 
 VERSION = "2.6.13.Final"
 SHA256 = "3cda1b34aa020fb4ac4dd6a66018d757e81e437f97e20a1f92d366b70091c6ba"

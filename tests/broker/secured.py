@@ -26,9 +26,9 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.broker import LocalBroker
+from riparian.app.kafka.local_broker.ports import free_port
 from tests.shared import PROPERTIES
 
 PASSWORD = "correct-horse$battery-staple"

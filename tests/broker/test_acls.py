@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from riparian.app.cli import cli
 from riparian.app.cli.parsing import WITH_RIGHTS
 from riparian.app.errors import AccessError
-from riparian.app.kafka import rights
-from riparian.app.kafka.acls import CREATE, DESCRIBE, GROUP, READ, RIGHTS, TOPIC, Right, needed
+from riparian.app.kafka.access import rights
+from riparian.app.kafka.access.acls import CREATE, DESCRIBE, GROUP, READ, RIGHTS, TOPIC, Right, needed
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.lag import lag
+from riparian.app.kafka.topics.lag import lag
 from riparian.app.state.transfer import versions
 from riparian.app.stream_file.spec import Spec
 from tests.broker.harness import (

@@ -18,9 +18,10 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import BrokerError, TopicError
-from riparian.app.kafka import admin, creating, topic_warnings
+from riparian.app.kafka import admin
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.lag import lag
+from riparian.app.kafka.topics import creating, topic_warnings
+from riparian.app.kafka.topics.lag import lag
 from riparian.app.state.changelog import ensure_changelog
 from riparian.app.stream_file.spec import load
 from riparian.topics import names

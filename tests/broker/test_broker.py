@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from riparian.app.errors import BrokerError
-from riparian.app.kafka import broker as local
-from riparian.app.kafka import java, ports
+from riparian.app.kafka.local_broker import broker as local
+from riparian.app.kafka.local_broker import java, ports
 from tests.broker.harness import PATIENCE, administer, make_topics
 from tests.conftest import leftovers
 from tests.processes import until
@@ -95,7 +95,7 @@ def test_a_daemon_starts_once_is_seen_and_stops_and_one_in_the_foreground_ends_w
 CALLER = """
 import sys, threading, time
 from pathlib import Path
-from riparian.app.kafka.broker import LocalBroker
+from riparian.app.kafka.local_broker.broker import LocalBroker
 
 broker = LocalBroker(Path(sys.argv[1]))
 worker = threading.Thread(target=broker.start)  # a thread that ends must not take the broker along

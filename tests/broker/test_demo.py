@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from riparian.app.demo.run import DATA, N_ROWS, TEMPLATE
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.ports import free_port
 from tests.broker.harness import PATIENCE, ROOT, administer, riparian
 from tests.conftest import leftovers
 from tests.processes import until

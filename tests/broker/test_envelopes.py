@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.written import rows_of_arrays
-from riparian.app.kafka.keys import sample
+from riparian.app.kafka.topics.keys import sample
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.replay import publish
 from tests.broker.harness import Sent, send

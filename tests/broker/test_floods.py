@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from riparian.app.kafka.unpacking import PIECE_BYTES
+from riparian.app.kafka.wire_format.unpacking import PIECE_BYTES
 from riparian.app.worker.backpressure import POLL_PIECES
 from tests.broker.harness import Page, Sent, instances, send
 from tests.processes import until

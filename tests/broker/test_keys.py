@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from riparian.app.kafka.keys import Ids, Keys
-from riparian.app.kafka.partitioner import partitions_of
+from riparian.app.kafka.topics.keys import Ids, Keys
+from riparian.app.kafka.topics.partitioner import partitions_of
 from tests.broker.harness import Page, Sent, Stream, instances, invoke, send
 
 pytestmark = pytest.mark.broker

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.admin import NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.state import checkpoint
 from riparian.app.state.changelog import ensure_changelog
 from riparian.topics.names import changelog_topic

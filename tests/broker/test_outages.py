@@ -11,9 +11,9 @@ import pytest
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
 
-from riparian.app.kafka.broker import LocalBroker
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.broker import LocalBroker
+from riparian.app.kafka.local_broker.ports import free_port
 from tests.broker.harness import PATIENCE, Stream, instances, riparian, stream_file
 from tests.shared import PROPERTIES
 

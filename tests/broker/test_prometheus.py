@@ -13,7 +13,7 @@ import pytest
 
 from riparian.app import control
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker import measures as names

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from riparian.app.kafka.lag import lag
+from riparian.app.kafka.topics.lag import lag
 from tests.broker.harness import Sent, instances, send
 from tests.processes import until
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from riparian.app import comparisons
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
 from riparian.topics import commands
 from riparian.topics.records import RawBatch

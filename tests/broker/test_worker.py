@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from riparian.app.kafka.lag import lag
+from riparian.app.kafka.topics.lag import lag
 from tests.broker.harness import PATIENCE, Sent, instances, send
 from tests.processes import until
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from benchmarks.record import write
 from riparian.app.cli.parsing import parse_model
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.lag import lag
+from riparian.app.kafka.topics.lag import lag
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import INPUTS
 from tests.broker.harness import ROOT, create_topics, stream_file

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from riparian.app.kafka.broker import LocalBroker
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.broker import LocalBroker
+from riparian.app.kafka.local_broker.ports import free_port
 from tests.broker.harness import Worker
 from tests.chaos.proxy import Network, Proxy
 from tests.chaos.schedule import Step

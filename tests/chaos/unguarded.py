@@ -13,7 +13,7 @@ from aiokafka.structs import TopicPartition
 import riparian.app.worker.engine
 from riparian.app.cli import main
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.lag import lag
+from riparian.app.kafka.topics.lag import lag
 from riparian.app.partition.merge import Script
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.engine import Engine

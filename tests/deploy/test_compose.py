@@ -15,9 +15,9 @@ from aiokafka import AIOKafkaConsumer
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.kafka.broker import LocalBroker
-from riparian.app.kafka.java import kafka_version
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.broker import LocalBroker
+from riparian.app.kafka.local_broker.java import kafka_version
+from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.stream_file.spec import load
 
 ROOT = Path(__file__).resolve().parents[2]

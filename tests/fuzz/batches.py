@@ -73,7 +73,7 @@ class Batches(Target):
     n_records = 0
 
     def prepare(self) -> None:
-        from riparian.app.kafka.unpacking import Unpacking
+        from riparian.app.kafka.wire_format.unpacking import Unpacking
 
         self._asked = Unpacking(["source"]), Unpacking(["source"], ["source"]), None
 
@@ -87,7 +87,7 @@ class Batches(Target):
         return struct.pack(">qiiib", first, *sizes, int(rng.integers(1, 34))) + data
 
     def run(self, case: bytes) -> None:
-        from riparian.app.kafka import unpacking
+        from riparian.app.kafka.wire_format import unpacking
 
         first, *sizes, few = struct.unpack_from(">qiiib", case)
         data = case[21:]

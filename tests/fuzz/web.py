@@ -294,7 +294,7 @@ def _read(connection: socket.socket) -> bytes:
 
 async def _serve(parent: int) -> None:
     from riparian.app.kafka.connection import Connection
-    from riparian.app.kafka.ports import listen
+    from riparian.app.kafka.local_broker.ports import listen
     from riparian.app.stream_file.spec import build
     from riparian.app.worker.application import create_app
     from riparian.app.worker.metrics import Metrics

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from riparian.app.compiling import SENTENCE
-from riparian.app.kafka.broker import LocalBroker
-from riparian.app.kafka.ports import free_port
+from riparian.app.kafka.local_broker.broker import LocalBroker
+from riparian.app.kafka.local_broker.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"

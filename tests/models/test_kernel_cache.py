@@ -74,9 +74,9 @@ def test_the_kernels_of_this_project_depend_on_their_helpers():
     assert str(ROOT / "riparian" / "models" / "kernels" / "kernel.py") in files
     files = kernel_cache._imports(str(ROOT / "riparian" / "topics" / "formats" / "json" / "writing.py"))
     assert str(ROOT / "riparian" / "topics" / "formats" / "json" / "shortest.py") in files
-    files = kernel_cache._imports(str(ROOT / "riparian" / "app" / "kafka" / "record_batches.py"))
-    assert str(ROOT / "riparian" / "app" / "kafka" / "batches.py") in files
-    assert str(ROOT / "riparian" / "app" / "kafka" / "broker.py") not in files
+    files = kernel_cache._imports(str(ROOT / "riparian" / "app" / "kafka" / "wire_format" / "record_batches.py"))
+    assert str(ROOT / "riparian" / "app" / "kafka" / "wire_format" / "batches.py") in files
+    assert str(ROOT / "riparian" / "app" / "kafka" / "local_broker" / "broker.py") not in files
 
 
 KERNEL = """

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from riparian.app.errors import BrokerError
-from riparian.app.kafka.settings import OAUTH, Settings
+from riparian.app.kafka.client.settings import OAUTH, Settings
 from riparian.app.references import resolved
 from riparian.app.stream_file.kafka_spec import NAMES, PROVIDER, SYNONYMS, nearest
 

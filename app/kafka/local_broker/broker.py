@@ -4,7 +4,7 @@ Two ways to hold it:
 
 - `start`, `stop`, `status`: a daemon that survives the command, known by a record in its data directory;
 - `LocalBroker`: a context manager whose broker lives as long as the calling process, and dies with it even when that is
-  killed with -9 (app/kafka/supervisor.py).
+  killed with -9 (app/kafka/local_broker/supervisor.py).
 
 The data directory holds `broker.json` (the record: process id, its start time, port), `server.properties` as
 rendered, `kafka/` (topics) and `logs/`. The record names a process by its id *and* its start time, so a reused id is
@@ -27,9 +27,9 @@ from types import TracebackType
 from typing import NamedTuple
 
 from riparian.app.errors import BrokerError
-from riparian.app.kafka.java import BROKER_FILES, find_java, kafka_jars, kafka_version, locked
-from riparian.app.kafka.ports import answers, free_port, port_is_free
-from riparian.app.kafka.supervisor import Supervised
+from riparian.app.kafka.local_broker.java import BROKER_FILES, find_java, kafka_jars, kafka_version, locked
+from riparian.app.kafka.local_broker.ports import answers, free_port, port_is_free
+from riparian.app.kafka.local_broker.supervisor import Supervised
 
 DEFAULT_PORT = 9092
 READY_SECONDS = 60.0

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from riparian.app.kafka.creating import planned
+from riparian.app.kafka.topics.creating import planned
 
 if TYPE_CHECKING:
-    from riparian.app.kafka.acls import Right
+    from riparian.app.kafka.access.acls import Right
     from riparian.app.stream_file.spec import Spec
 
 GROUP = "kafka.strimzi.io"

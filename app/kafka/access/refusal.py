@@ -24,9 +24,9 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeReques
 from aiokafka.protocol.metadata import MetadataRequest
 
 from riparian.app.errors import AccessError
+from riparian.app.kafka.client.settings import OAUTH, Settings
+from riparian.app.kafka.client.tokens import TokenError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.settings import OAUTH, Settings
-from riparian.app.kafka.tokens import TokenError
 
 SECONDS = 5.0
 TAKES_NONE = "takes no password on this port: set security.protocol to {}, or name its port for SASL."

@@ -6,7 +6,7 @@ from aiokafka.errors import GroupAuthorizationFailedError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from riparian.app.errors import AccessError, TopicError
-from riparian.app.kafka.acls import DESCRIBE, GROUP, Right
+from riparian.app.kafka.access.acls import DESCRIBE, GROUP, Right
 from riparian.app.kafka.admin import (
     admin_client,
     check_sources,
@@ -17,8 +17,8 @@ from riparian.app.kafka.admin import (
     stream_topics,
 )
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.creating import not_ours
 from riparian.app.kafka.reading import COMMITTED, read_to_end
+from riparian.app.kafka.topics.creating import not_ours
 from riparian.topics import reports
 from riparian.topics.names import CHECKPOINT, INPUTS
 

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from riparian.app.errors import BrokerError
 
 JAVA_MINIMUM = 17  # Kafka 4 brokers need it
-BROKER_FILES = Path(__file__).resolve().parents[2] / "deploy" / "broker"
+BROKER_FILES = Path(__file__).resolve().parents[3] / "deploy" / "broker"
 JAR_HASHES = BROKER_FILES / "jars.sha256"  # in the format of sha256sum; written by `make lock`
 
 ELSEWHERE = (

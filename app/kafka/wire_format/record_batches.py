@@ -1,7 +1,7 @@
 """Record batches of version 2 read by a kernel: where the keys and values of their records stand, with no object each.
 
-What it takes is what `app.kafka.batches` reads one by one. It stops where that finds something damaged. Headers are
-passed over, and found afterwards where somebody wants them.
+What it takes is what `app.kafka.wire_format.batches` reads one by one. It stops where that finds something damaged.
+Headers are passed over, and found afterwards where somebody wants them.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riparian.app.kafka.batches import Head
+from riparian.app.kafka.wire_format.batches import Head
 from riparian.models.kernels.kernel import kernel
 from riparian.topics.records import Headers, RawBatch
 from riparian.topics.slices import PADDING, Ints, Slices

@@ -9,7 +9,7 @@ and last offset, and takes whatever the records say of offsets and attributes, a
 - A length below zero says None. Numbers take at most five bytes, those of time ten, and are cut off to 32 and 64 bits.
 
 What does not fit is no record. It and what follows in its batch is one row at the batch's last offset, whose value is
-`Unread`. `app.kafka.record_batches` reads the same by a kernel.
+`Unread`. `app.kafka.wire_format.record_batches` reads the same by a kernel.
 """
 
 import struct
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
-from riparian.app.kafka import decompression
-from riparian.app.kafka.decompression import UnreadableBatchError
+from riparian.app.kafka.wire_format import decompression
+from riparian.app.kafka.wire_format.decompression import UnreadableBatchError
 from riparian.topics.records import Unread
 
 # Of a batch, without what only the client looks at: base offset, magic, attributes, last offset, first and greatest

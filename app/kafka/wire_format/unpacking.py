@@ -7,8 +7,8 @@ record, whose value is `Unread`, in place of the last of them; and so is what fo
 No batch moves a reader beyond the offsets that it takes.
 
 Records of pieces are not made into objects: a kernel finds where their keys and values stand
-(`app.kafka.record_batches`). Where it would be no gain, or something is damaged, `app.kafka.batches` reads them one by
-one. Only batches of older versions are left to the client.
+(`app.kafka.wire_format.record_batches`). Where it would be no gain, or something is damaged,
+`app.kafka.wire_format.batches` reads them one by one. Only batches of older versions are left to the client.
 
 The client has no hook for unpacking, so its classes are replaced in the whole process. Which records come in pieces is
 each consumer's own affair: it says so by an `Unpacking`, which the client hands to these classes as the deserializer of
@@ -24,14 +24,14 @@ from aiokafka.consumer import fetcher as aiokafka_fetcher
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
-from riparian.app.kafka import batches, decompression
-from riparian.app.kafka.batches import Head, Row
-from riparian.app.kafka.decompression import UnreadableBatchError
+from riparian.app.kafka.wire_format import batches, decompression
+from riparian.app.kafka.wire_format.batches import Head, Row
+from riparian.app.kafka.wire_format.decompression import UnreadableBatchError
 from riparian.topics.records import Headers, RawBatch, Unread
 from riparian.topics.slices import Slices
 
 if TYPE_CHECKING:
-    from riparian.app.kafka.record_batches import Body
+    from riparian.app.kafka.wire_format.record_batches import Body
 
 Rows = tuple[int, Iterator[Row]]  # of a batch: the offset behind it, and its records
 Fetched = tuple[Any, memoryview, Head | None]  # a batch of the client's, its bytes, and what it says
@@ -128,7 +128,7 @@ class Unpacking:
     """
 
     def __init__(self, topics: Iterable[str], header_topics: Iterable[str] = ()) -> None:
-        from riparian.app.kafka import record_batches
+        from riparian.app.kafka.wire_format import record_batches
 
         record_batches.warm_up()
         self.kernel = record_batches

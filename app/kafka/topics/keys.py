@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from riparian.app.kafka.admin import rekey_lines
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.partitioner import partitions_of
 from riparian.app.kafka.reading import read_ends
+from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.partition import meeting
 from riparian.app.partition.meeting import shown
 from riparian.app.registry.client import Registry

@@ -1,4 +1,5 @@
-"""What every client of a cluster is made with: settings under librdkafka's names, checked by app/kafka/sources.py.
+"""What every client of a cluster is made with: settings under librdkafka's names, checked by
+app/kafka/client/sources.py.
 
 Passwords are `SecretStr`: they show in no repr.
 """
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 from riparian.app.errors import BrokerError
 
 if TYPE_CHECKING:
-    from riparian.app.kafka.tokens import Tokens
+    from riparian.app.kafka.client.tokens import Tokens
 
 OAUTH = "OAUTHBEARER"
 
@@ -116,7 +117,7 @@ class Settings(BaseModel):
     def tokens(self) -> "Tokens":
         """The tokens of OAUTHBEARER: one object for all clients, which share its token."""
         if self._tokens is None:
-            from riparian.app.kafka.tokens import Tokens, client_credentials, provider
+            from riparian.app.kafka.client.tokens import Tokens, client_credentials, provider
 
             if self.oauth_provider is not None:
                 fetch = provider(self.oauth_provider)

@@ -25,7 +25,7 @@ from aiokafka.protocol.transaction import EndTxnRequest
 from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
 from riparian.app.errors import AccessError, RiparianError
-from riparian.app.kafka.acls import (
+from riparian.app.kafka.access.acls import (
     CONFIGS,
     CREATE,
     DELETE,
