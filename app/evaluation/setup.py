@@ -55,8 +55,10 @@ class Setup(NamedTuple):
     def open(self, seed: int | None = None) -> DataFile:
         """The rows. seed : of those that are generated, where it is not the recipe's."""
         if self.recipe is None:
-            return DatedFile(open_data(self.data or ""), self.date_parts)
-        return SyntheticFile(self.recipe if seed is None else self.recipe._replace(seed=seed))
+            file = open_data(self.data or "")
+        else:
+            file = SyntheticFile(self.recipe if seed is None else self.recipe._replace(seed=seed))
+        return DatedFile(file, self.date_parts)
 
     def check_unlabelled(self) -> None:
         """SpecError where something is asked for that only labels can tell."""

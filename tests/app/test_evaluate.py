@@ -327,6 +327,17 @@ def test_command_with_times(timed):
         assert message in str(invoke(*given, column).exception)
 
 
+def test_parts_of_the_times_of_a_generated_stream():
+    made = ["--generate", "payments", "-n", "300", "--time", "time", "--date-parts", "time", "--label-delay", "1h"]
+    ignored = [argument for name in ("card", "terminal", "labelled") for argument in ("--ignore", name)]
+    given = ["evaluate", *made, *ignored, "--model", "naive-bayes", "--json"]
+    found = CliRunner().invoke(cli, given)
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["runs"][0]["n"] == 300
+    absent = CliRunner().invoke(cli, [*given, "--ignore", "time_day"])
+    assert "time_hour, time_weekday" in str(absent.exception)
+
+
 def test_detectors_watch_the_errors_and_change_nothing_else():
     recipe = Recipe("stagger", 3000, 0, {}, [Drift(1500, 0, {"function": 2})])
     arguments = ["evaluate", "--generate", "stagger", "-n", 3000, "--drift", 1500, "--to", "function=2"]
