@@ -4,13 +4,15 @@ The timestamps of the records decide what order the worker sees, since it merges
 
 - With `rate`, instances are due at that rate from now on, in real time; a label is due `label_delay` after its features
   and is stamped with that moment.
-- Without, everything is sent as fast as Kafka takes it, *stamped* as if 1,000 instances a second had come: 1 ms from
-  one instance to the next. So a label delay of 30 s is 30,000 instances, as in `riparian evaluate --label-delay 30000`.
-  Wider steps would not change the order, and narrower ones are lost: Kafka's timestamps are whole milliseconds, and
-  features go first on a tie, so that instances of one millisecond would all be predicted before the first of their
-  labels is learned. The last stamp is about now: records with old stamps would be deleted by the topic's retention, and
-  Kafka refuses stamps more than a minute ahead. Stamps must not begin before those that the topics hold already either,
-  because time in a topic never runs backwards.
+- With times of their own (`times`) everything is sent as fast as Kafka takes it, stamped with these. Days of a file are
+  days to a half-life, a horizon or an hour.
+- Without either, everything is sent as fast as Kafka takes it, *stamped* as if 1,000 instances a second had come: 1 ms
+  from one instance to the next. So a label delay of 30 s is 30,000 instances, as in `riparian evaluate --label-delay
+  30000`. Wider steps would not change the order, and narrower ones are lost: Kafka's timestamps are whole
+  milliseconds, and features go first on a tie, so that instances of one millisecond would all be predicted before the
+  first of their labels is learned. The last stamp is about now: records with old stamps would be deleted by the
+  topic's retention, and Kafka refuses stamps more than a minute ahead. Stamps must not begin before those that the
+  topics hold already either, because time in a topic never runs backwards.
 
 A worker that follows the replay live may see one topic before the other. With immediate labels each block's labels are
 sent, and acknowledged, before its features: a label that comes early waits for its instance, so that nothing is lost
@@ -77,14 +79,16 @@ class Published(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """When instance i is due: start + i * step_ms. Its label: delay_ms later. Stamps are whole milliseconds."""
+    """When instance i is due: start + i * step_ms, or times[i]. Its label: delay_ms later. Stamps are whole
+    milliseconds."""
 
     start: int
     step_ms: float
     delay_ms: int
+    times: Sequence[int] | None = None
 
     def stamp(self, i: int) -> int:
-        return self.start + int(i * self.step_ms)
+        return self.start + int(i * self.step_ms) if self.times is None else self.times[i]
 
     def n_due(self, now: float) -> int:
         """How many instances are due at `now` (ms)."""
@@ -240,6 +244,7 @@ async def publish(
     rate: float | None = None,
     label_delay: float = 0.0,
     n: int | None = None,
+    times: Sequence[int] | None = None,
     batch_rows: int = BATCH_ROWS,
     on_progress: Callable[[int], None] | None = None,
 ) -> Published:
@@ -258,6 +263,8 @@ async def publish(
         Seconds from an instance's features to its label, by their stamps.
     n : int, optional
         Number of instances: then the stamps of an unpaced replay end about now. Without it they begin now.
+    times : sequence of int, optional
+        The stamp (ms) of each instance, never less than the one before. Not with `rate`.
     batch_rows : int
         Most instances of a record, in formats whose records hold many.
     on_progress : callable, optional
@@ -282,7 +289,7 @@ async def publish(
     latest = await last_stamp(
         connection, [TopicPartition(t, p) for t in inputs if t not in report.created for p in range(counts[t])]
     )
-    schedule = plan(spec, latest, rate=rate, label_delay=label_delay, n=n)
+    schedule = plan(spec, latest, rate=rate, label_delay=label_delay, n=n, times=times)
     producer = connection.producer(enable_idempotence=True)
     try:
         await producer.start()
@@ -303,11 +310,29 @@ def written(spec: Spec) -> tuple[str, str | None]:
 
 
 def plan(
-    spec: Spec, latest: int, *, rate: float | None = None, label_delay: float = 0.0, n: int | None = None
+    spec: Spec,
+    latest: int,
+    *,
+    rate: float | None = None,
+    label_delay: float = 0.0,
+    n: int | None = None,
+    times: Sequence[int] | None = None,
 ) -> Schedule:
     """When instances are due, after `latest`, the last stamp (ms) that the topics hold. The rest as in `publish`."""
     delay_ms = round(label_delay * 1000)
     now = int(time.time() * 1000)
+    if times:
+        if times[0] < latest:
+            raise DataError(
+                f"the topics of stream {spec.name} hold records of a later time than the first row, and time in a "
+                "topic does not run backwards: use a new stream, or leave --time out"
+            )
+        if times[-1] + delay_ms > now + FUTURE_MS:
+            raise DataError(
+                "the last row, or its label, has a time that is more than a minute ahead, which Kafka refuses: "
+                "use --limit, or leave --time out"
+            )
+        return Schedule(times[0], STEP_MS, delay_ms, times)
     if rate is not None:
         return Schedule(max(now, latest + 1), 1000.0 / rate, delay_ms)
     span = 0 if n is None else int(n * STEP_MS) + delay_ms

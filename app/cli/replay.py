@@ -33,6 +33,12 @@ from riparian.app.kafka.connection import Connection
     metavar="DURATION",
     help="From an instance's features to its label: 250ms, 30s, 5m, by the records' timestamps.",
 )
+@click.option(
+    "--time",
+    "clock",
+    metavar="COLUMN",
+    help="Stamp each row with its own time: seconds since 1970, or ISO 8601. Excludes --rate.",
+)
 @click.option("--target", metavar="COLUMN", help="The column that holds the label. [default: the last]")
 @click.option(
     "--date-parts",
@@ -58,6 +64,7 @@ def command(
     made: dict[str, Any],
     rate: float | None,
     label_delay: str,
+    clock: str | None,
     target: str | None,
     date_parts: tuple[str, ...],
     bag: str | None,
@@ -73,6 +80,9 @@ def command(
     everything is sent at once, stamped 1 ms apart and ending about now, so that a label delay of 30s means 30,000
     instances.
 
+    With --time days between rows are days in the topics, to the labels' delay too. A time before that of an earlier row
+    counts as that one.
+
     Records of many instances (codec: arrow) have the time of their last one.
 
     With --generate the rows are those that `riparian generate` writes with the same options.
@@ -83,9 +93,13 @@ def command(
     if name is None and stray is not None:
         raise click.UsageError(f"{stray.opts[0]} says what to generate: add --generate NAME, or leave it out")
 
+    if clock is not None and (rate is not None or bag is not None):
+        raise click.UsageError("--time takes the times of the rows, so it excludes --rate and --bag")
+
     from riparian.app.dataset.arrow import open_data
     from riparian.app.dataset.data import DataFile
     from riparian.app.dataset.dated import DatedFile
+    from riparian.app.dataset.instances import times_of
     from riparian.app.dataset.synthetic import SyntheticFile
     from riparian.app.errors import DataError
     from riparian.app.stream_file.durations import parse_duration
@@ -102,7 +116,7 @@ def command(
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
     file: DataFile
     if name is not None:
-        file = SyntheticFile(recipe(name, **made))
+        file = DatedFile(SyntheticFile(recipe(name, **made)), date_parts)
     elif data is not None:
         file = DatedFile(open_data(data), date_parts)
     if spec.task == "multi-instance":
@@ -121,6 +135,7 @@ def command(
 
     with progress("reading the data"):
         rows = file.count(limit)
+        times = None if clock is None else times_of(file, clock, limit)
         if bag is not None:
             owner = file.position(bag, "the bag of a row")
             owners = [text.strip() for block in file.blocks([owner], limit) for text in block.columns[0]]
@@ -142,6 +157,7 @@ def command(
                 rate=rate,
                 label_delay=delay,
                 n=rows,
+                times=times,
                 batch_rows=batch_rows or BATCH_ROWS,
                 on_progress=told,
             )

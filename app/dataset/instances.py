@@ -284,6 +284,14 @@ def moments(file: DataFile, block: Block, at: int, name: str) -> Ints:
     return np.round(seconds * 1000.0).astype(np.int64)
 
 
+def times_of(file: DataFile, name: str, limit: int | None = None) -> list[int]:
+    """The moments of all rows by column `name`; one before that of an earlier row is that one. DataError as above."""
+    at = file.position(name, "the time of a row")
+    found = np.concatenate([np.zeros(0, np.int64), *(moments(file, b, 0, name) for b in file.blocks([at], limit))])
+    times: list[int] = np.maximum.accumulate(found).tolist()
+    return times
+
+
 def _seconds(text: str) -> float:
     """NaN of what is no time."""
     number = number_of(text)

@@ -208,6 +208,19 @@ def test_a_replay_sends_what_a_file_would_hold(broker, topic_name, tmp_path):
     assert len(sent[0][0]) == 500
 
 
+@pytest.mark.broker
+def test_a_replay_keeps_the_days_of_payments(broker, topic_name, tmp_path):
+    stream = tmp_path / "s.yaml"
+    stream.write_text(run("payments", "--stream-file").output.replace("name: payments", f"name: {topic_name}", 1))
+    made = ["--generate", "payments", "-n", "300", "--time", "time", "--label-delay", "7d"]
+    found = CliRunner().invoke(cli, ["replay", str(stream), *made, "--broker", broker])
+    assert found.exit_code == 0, found.output
+    spec, times = load(stream), open_source("payments").take(300).x[:, 0] * 1000
+    features, labels = (asyncio.run(read(broker, topic, 1))[0] for topic in (spec.topics.features, spec.topics.labels))
+    assert [record.timestamp for record in features] == times.tolist()
+    assert [record.timestamp for record in labels] == (times + 7 * 86_400_000).tolist()
+
+
 def test_a_link_in_the_way_leads_nowhere(tmp_path):
     """Somebody's file is not written over, where a folder is not ours alone."""
     (tmp_path / "theirs").write_text("kept")

@@ -23,6 +23,7 @@ from benchmarks.written import rows_of_arrays
 from riparian.app import replay
 from riparian.app.cli import cli
 from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.instances import times_of
 from riparian.app.dataset.rows import numbers, rows_of_file
 from riparian.app.errors import BrokerError, DataError, SpecError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
@@ -226,6 +227,28 @@ def test_plans():
         plan(spec, int(time.time() * 1000), n=FUTURE_MS + 1_000_300)
 
 
+def test_rows_keep_their_own_times():
+    spec, week = loads(STREAM), 7 * 86_400_000
+    times = [1_522_540_800_000, 1_522_540_800_000, 1_522_540_800_000 + week]
+    schedule = plan(spec, times[0], label_delay=2.0, n=3, times=times)
+    assert [schedule.stamp(i) for i in range(3)] == times
+    assert schedule.delay_ms == 2000
+    with pytest.raises(DataError, match="hold records of a later time than the first row"):
+        plan(spec, times[0] + 1, times=times)
+    with pytest.raises(DataError, match="the last row, or its label, has a time that is more than a minute ahead"):
+        plan(spec, 0, label_delay=61.0, times=[0, int(time.time() * 1000)])
+
+
+def test_times_of_a_column(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("at,x\n2018-04-01T00:00:01Z,1\n2018-04-01T00:00:00Z,2\n1522540802.5,3\n")
+    base = 1_522_540_800_000
+    assert times_of(DataFile(path), "at") == [base + 1000, base + 1000, base + 2500]
+    assert times_of(DataFile(path), "at", 1) == [base + 1000]
+    with pytest.raises(DataError, match="has no column 'then' for the time of a row"):
+        times_of(DataFile(path), "then")
+
+
 def test_labels_inside_the_features_cannot_be_late():
     spec = loads(STREAM + "topics: {labels: null}")
     with pytest.raises(SpecError, match="leave --label-delay out"):
@@ -242,6 +265,7 @@ def test_command_says_what_is_wrong(mixed, tmp_path, monkeypatch):
 
     assert isinstance(invoke(stream, tmp_path / "absent.csv").exception, DataError)
     assert isinstance(invoke(stream, mixed, "--target", "u").exception, DataError)
+    assert "so it excludes --rate" in invoke(stream, mixed, "--time", "x", "--rate", "5").output
     assert "expected a duration such as 30s" in invoke(stream, mixed, "--label-delay", "30").output
     assert isinstance(invoke(tmp_path / "absent.yaml", mixed).exception, SpecError)
     assert isinstance(invoke(stream, mixed).exception, BrokerError)
