@@ -79,7 +79,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST_PROCESSES ?= 5
 
 test: setup
-	$(BIN)/python -m pytest -n $(PYTEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --processes $(PYTEST_PROCESSES)
 
 fuzz: setup
 	$(if $(BOUNDS),NUMBA_BOUNDSCHECK=1) $(BIN)/python -m tests.fuzz.campaign $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORDS),--records $(RECORDS)) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))

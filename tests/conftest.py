@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import forkserver, shared
+from tests.spread import pytest_addoption, pytest_runtestloop  # noqa: F401  (hooks)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,17 +28,21 @@ settings.load_profile("untimed")
 jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="the JIT is off")
 
 # Every process that a test starts inherits this, so that one that was left over is found at the end, whoever its parent
-# is by then. The processes of pytest-xdist, which share the tests, take the mark of the one that started them.
-XDIST_WORKER = os.environ.get("PYTEST_XDIST_WORKER")
-if XDIST_WORKER is None:
-    os.environ["TEST_RIPARIAN_RUN"] = uuid.uuid4().hex
+# is by then.
+os.environ["TEST_RIPARIAN_RUN"] = uuid.uuid4().hex
 MARK = f"TEST_RIPARIAN_RUN={os.environ['TEST_RIPARIAN_RUN']}"
 
 # What processes of a run share, and the server that forks workers and commands for all of them.
-server = None
-if XDIST_WORKER is None:
-    os.environ[forkserver.FOLDER] = tempfile.mkdtemp(prefix="riparian-run-")
-    server = forkserver.start(Path(os.environ[forkserver.FOLDER]))
+os.environ[forkserver.FOLDER] = tempfile.mkdtemp(prefix="riparian-run-")
+server = forkserver.start(Path(os.environ[forkserver.FOLDER]))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where all is run, the server gets ready while the tests are collected."""
+    if config.getoption("processes") and server.stdin is not None:
+        server.stdin.write(b"!")
+        server.stdin.flush()
+
 
 # numba keeps compiled kernels beside their source, where that can be written; else in a folder of ours, named before
 # anything imports numba.
@@ -105,9 +110,6 @@ def topic_name(request: pytest.FixtureRequest) -> str:
     return f"{test}-{uuid.uuid4().hex[:8]}"
 
 
-EXECNET = "-c import sys;exec(eval(sys.stdin.readline()))"
-
-
 def leftovers(mark: str, own_pid: int) -> dict[int, str]:
     """Processes other than our own that carry the mark in their environment (Linux; elsewhere none is seen)."""
     found = {}
@@ -119,8 +121,8 @@ def leftovers(mark: str, own_pid: int) -> dict[int, str]:
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         except OSError:  # ended meanwhile, or another user's
             continue
-        # multiprocessing's own bookkeeper ends with us, by a pipe of its own; so do the processes of xdist
-        if command and "multiprocessing.resource_tracker" not in command and not command.endswith(EXECNET):
+        # multiprocessing's own bookkeeper ends with us, by a pipe of its own
+        if command and "multiprocessing.resource_tracker" not in command:
             found[pid] = command
     return found
 
@@ -131,12 +133,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     fits = sys.modules.get("riparian.models.batch.process")
     if fits is not None:
         fits.PROCESSES.close()
-    if XDIST_WORKER is not None:
-        return  # seen to by the process that started this one, when all have ended
-    if server is not None and server.stdin is not None:
-        server.stdin.close()
-        server.wait()
-        shutil.rmtree(os.environ[forkserver.FOLDER])
+    assert server.stdin is not None
+    server.stdin.close()
+    server.wait()
+    shutil.rmtree(os.environ[forkserver.FOLDER])
     found = leftovers(MARK, os.getpid())
     if not found:
         return

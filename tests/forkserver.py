@@ -7,8 +7,8 @@ and limited as one, has its own working directory, environment and output, and e
 would show (the command line, a fresh import, another seed of hashes) is left to the tests that start `riparian` as
 users do.
 
-The run's first process (`tests/conftest.py`) starts the server, which does nothing until it is asked, and ends
-when that process does. It has one thread. A `Process` may outlive whoever asked for it, but not the server.
+The run's first process (`tests/conftest.py`) starts the server, which imports nothing until it is asked or gets a line,
+and ends when that process does. It has one thread. A `Process` may outlive whoever asked for it, but not the server.
 """
 
 import atexit
@@ -206,16 +206,16 @@ class _Server:
                 if self._listener in ready and (request := self._fork()) is not None:
                     return request
                 if sys.stdin in ready:
-                    self._end()
-                    return None
+                    if not os.read(sys.stdin.fileno(), 1):
+                        self._end()
+                        return None
+                    self._prepare()
 
     def _fork(self) -> dict[str, Any] | None:
         link, _ = self._listener.accept()
         head, (stdout, stderr), *_ = socket.recv_fds(link, LENGTH, 2)
         request: dict[str, Any] = json.loads(_exactly(link, int.from_bytes(head)))
-        if not self._prepared:
-            _prepare()
-            self._prepared = True
+        self._prepare()
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
@@ -234,6 +234,11 @@ class _Server:
         self._children[child] = link
         _say(link, child)
         return None
+
+    def _prepare(self) -> None:
+        if not self._prepared:
+            _prepare()
+            self._prepared = True
 
     def _tell_ends(self) -> None:
         for child in list(self._children):

@@ -86,7 +86,7 @@ def run(tests: Sequence[str], tree: Path) -> str:
     there = [test for test in tests if (tree / test.split("::")[0]).exists()]
     if not there:
         return ""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(tree.parent / "kernels")}
     process = subprocess.Popen(
         [*command, *there], cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

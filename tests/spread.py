@@ -1,0 +1,145 @@
+"""Tests over several processes (`--processes N`).
+
+The run's process imports and collects everything, once. Each file of tests runs in a fork of it, N at a time, whose
+memory is given back at the file's end: numba takes hundreds of megabytes to compile a family's kernels. Without the
+option tests run where they are, for a debugger.
+"""
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+import traceback
+from collections import deque
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--processes", type=int, metavar="N", help="run each file of tests in a process, N at a time")
+
+
+class File:
+    """A process that runs tests, of one file, one after the other, and gives the reports of each.
+
+    items : those whose reports have not come.
+    """
+
+    def __init__(self, items: list[pytest.Item]) -> None:
+        self.items = deque(items)
+        self.reports, sink = connection.Pipe(duplex=False)
+        self._pid = os.fork()
+        if self._pid == 0:
+            _run(items, sink)
+        sink.close()
+
+    def end(self) -> int:
+        """End it, if it has not ended by itself: its wait status."""
+        self.reports.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        return os.waitpid(self._pid, 0)[1]
+
+
+class _Reporter:
+    """In a file's process: sends the reports of each test."""
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        hook, reports = item.config.hook, runtestprotocol(item, log=False, nextitem=nextitem)
+        self._sink.send([hook.pytest_report_to_serializable(config=item.config, report=one) for one in reports])
+        return True
+
+
+def _run(items: list[pytest.Item], sink: Any) -> NoReturn:
+    code = 1
+    try:
+        config = items[0].config
+        capture = config.pluginmanager.getplugin("capturemanager")
+        if capture is not None:  # into files of its own
+            capture.read_global_capture()
+            capture.stop_global_capturing()
+            capture.start_global_capturing()
+        folders: Any = config._tmp_path_factory  # type: ignore[attr-defined]
+        folders._basetemp = folders.getbasetemp() / Path(items[0].location[0]).with_suffix("").as_posix().replace(
+            "/", "-"
+        )
+        folders._basetemp.mkdir(exist_ok=True)
+        config.pluginmanager.register(_Reporter(sink))
+        for item, nextitem in zip(items, [*items[1:], None], strict=True):
+            config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        fits = sys.modules.get("riparian.models.batch.process")
+        if fits is not None:
+            fits.PROCESSES.close()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    n = session.config.getoption("processes")
+    if not n or session.testsfailed or session.config.option.collectonly:
+        return None
+    every: dict[Path, list[pytest.Item]] = {}
+    for item in session.items:
+        every.setdefault(item.path, []).append(item)
+    files, running = deque(every.values()), dict[Any, File]()
+    session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all
+    gc.collect()
+    gc.freeze()  # no process goes through all of this again
+    try:
+        while files or running:
+            while files and len(running) < n:
+                file = File(files.popleft())
+                running[file.reports] = file
+            for ready in connection.wait(list(running)):
+                rest = _take(running[ready])
+                if rest is not None:
+                    del running[ready]
+                    files.extendleft([rest] if rest else [])
+                if session.shouldfail:
+                    raise session.Failed(session.shouldfail)
+                if session.shouldstop:
+                    raise session.Interrupted(session.shouldstop)
+    finally:
+        for file in running.values():
+            file.end()
+    return True
+
+
+def _take(file: File) -> list[pytest.Item] | None:
+    """Report the test that has ended. Where the process has ended: the tests that are left, but for the one that was
+    running, which has failed."""
+    try:
+        found = file.reports.recv()
+    except EOFError:
+        status = file.end()
+        if file.items:
+            _report(item := file.items.popleft(), [_lost(item, status)])
+        return [*file.items]
+    item = file.items.popleft()
+    hook = item.config.hook
+    _report(item, [hook.pytest_report_from_serializable(config=item.config, data=one) for one in found])
+    return None
+
+
+def _lost(item: pytest.Item, status: int) -> pytest.TestReport:
+    why = f"the process of this file ended with wait status {status}"
+    return pytest.TestReport(item.nodeid, item.location, {}, "failed", why, "call")
+
+
+def _report(item: pytest.Item, reports: list[pytest.TestReport]) -> None:
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

@@ -1,0 +1,55 @@
+"""Tests over several processes."""
+
+import subprocess
+import sys
+
+from tests.conftest import ROOT
+
+DYING = """
+import os
+import pytest
+
+@pytest.fixture(scope="module")
+def once():
+    yield [os.getpid()]
+    print("the fixture ends")
+
+def test_before(once):
+    assert once == [os.getpid()]
+
+def test_that_kills_its_process():
+    os.kill(os.getpid(), 9)
+
+def test_in_another_process(once):
+    assert once == [os.getpid()]
+    assert once == []
+"""
+LIVING = """
+import pytest
+
+def test_passes():
+    print("seen by nobody")
+
+@pytest.mark.skip(reason="not today")
+def test_is_skipped():
+    raise AssertionError
+"""
+
+
+def test_each_test_is_reported_where_processes_die(tmp_path):
+    (tmp_path / "test_dying.py").write_text(DYING)
+    (tmp_path / "test_living.py").write_text(LIVING)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.spread", "-p", "no:cacheprovider", "--processes", "2"]
+    done = subprocess.run(
+        [*command, "-rA", "--rootdir", tmp_path, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    passed = [line.rpartition("/")[2] for line in done.stdout.splitlines() if line.startswith("PASSED")]
+    failed = [line.rpartition("/")[2] for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    assert sorted(passed) == ["test_dying.py::test_before", "test_living.py::test_passes"], done.stdout
+    assert failed == ["test_dying.py::test_that_kills_its_process", "test_dying.py::test_in_another_process"]
+    assert "this file ended with wait status 9" in done.stdout
+    assert "At index 0 diff" in done.stdout or "Left contains one more item" in done.stdout
+    assert "the fixture ends" in done.stdout  # what it prints when its module's last test has ended
+    assert "not today" in done.stdout
+    assert "2 failed, 2 passed, 1 skipped" in done.stdout
