@@ -91,7 +91,7 @@ _MADE = {"avro": _avro, "json-schema": _json_schema, "protobuf": _protobuf}
 
 def rows_of_arrays(spec: Spec, x: Floats, y: NDArray[Any], prefix: str = "", size: int = BLOCK) -> Iterator[Rows]:
     """Instances from arrays, such as models.streams makes them; codes of nominal values and classes as texts."""
-    kinds = [feature.type for feature in spec.features.values()]
+    kinds = [feature.type for feature in spec.mapping().features]
     for first in range(0, len(x), size):
         part, labels = x[first : first + size], y[first : first + size].tolist()
         features = [

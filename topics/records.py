@@ -123,6 +123,8 @@ class Mapping:
     ----------
     task : "classification", "regression", "multi-instance" or "anomaly".
     features : in the order of the columns of x. Their paths begin at the record; of bags, at each instance.
+    n_hidden : how many of the last of them are no columns of x, but read for keys alone.
+    keys : of each key its number among the features; None of the Kafka key.
     x : the object that must be there (features may stand elsewhere); () asks for none. Of bags, the list of instances.
     id, label_id : path of the id, or None where it is the Kafka key.
     time, label_time : path of the event time, or None where there is none.
@@ -154,6 +156,13 @@ class Mapping:
     says_more: bool = False
     says_why: bool = False
     says_alerts: bool = False
+    n_hidden: int = 0
+    keys: tuple[int | None, ...] = ()
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of x."""
+        return len(self.features) - self.n_hidden
 
 
 class Unread(bytes):
@@ -283,6 +292,7 @@ class Features(NamedTuple):
     y : n class codes or targets, NaN where absent; None where no record has one
     times : n event times in ms since 1970, None where absent; None where the stream file names no field
     sizes : (n,) int64, of bags: how many rows of x each has, one bag after the other. None where a record is a row.
+    keys : of each key of the stream the n texts; None where it is missing
     """
 
     position: list[int] | None
@@ -292,6 +302,7 @@ class Features(NamedTuple):
     times: list[float | None] | None
     rejected: list[Rejected]
     sizes: NDArray[np.int64] | None = None
+    keys: Sequence[Sequence[str | None]] = ()
 
 
 class Labels(NamedTuple):

@@ -36,7 +36,7 @@ class Columns(msgspec.Struct):
 def plain(features: Mapping[str, FeatureSpec]) -> dict[str, dict[str, Any]]:
     """Features as a stream file may say them; `read` takes it."""
     return {
-        name: {"type": one.type, **one.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+        name: {"type": one.type, **one.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)}
         for name, one in features.items()
     }
 
@@ -73,10 +73,22 @@ def unfit(spec: Any, was: Mapping[str, str], now: Mapping[str, str]) -> str | No
     return None
 
 
+def check_pasts(spec: Any, given: Mapping[str, FeatureSpec]) -> None:
+    """ValueError where features over a key's past are others than a stream has, while it runs."""
+    was, now = ({n: one.said() for n, one in of.items() if one.past is not None} for of in (spec.present, given))
+    other = next((name for name in (*was, *now) if was.get(name) != now.get(name)), None)
+    if other is not None:
+        raise ValueError(
+            f"features.{other}: features over a key's past do not change while a stream runs: restore it, or give it "
+            "to a stream of another name"
+        )
+
+
 def changed(spec: Any, given: Mapping[str, FeatureSpec]) -> tuple[dict[str, FeatureSpec], frozenset[str]]:
     """All columns of a stream, and which are gone, where its file names these from here on. ValueError where that
     cannot be while it runs."""
     known: dict[str, FeatureSpec] = spec.features
+    check_pasts(spec, given)
     why = unfit(spec, {n: one.type for n, one in known.items()}, {n: one.type for n, one in given.items()})
     if why is not None:
         raise ValueError(why)

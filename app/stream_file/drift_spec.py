@@ -120,7 +120,7 @@ def check_drift(spec: Any) -> None:
     """What is watched has to be there, and to be watchable."""
     from riparian.models.drift import find
 
-    numeric = [name for name, feature in spec.present.items() if feature.type == NUMERIC]
+    numeric = [name for name, feature in spec.recorded.items() if feature.type == NUMERIC]
     for name in spec.drift.features if isinstance(spec.drift.features, list) else ():
         if name not in numeric:
             raise ValueError(
@@ -146,8 +146,8 @@ def _check_distributions(spec: Any) -> None:
             "(task: multi-instance), whose rows are not; remove it"
         )
     for name in asked.features if isinstance(asked.features, list) else ():
-        if name not in spec.present:
+        if name not in spec.recorded:
             raise ValueError(
                 f'drift.distributions.features: expected features, found "{name}"; use some of '
-                f"{', '.join(spec.present)}"
+                f"{', '.join(spec.recorded)}"
             )

@@ -14,6 +14,7 @@ from riparian.app.stream_file.decision_spec import DecisionSpec, Weights
 from riparian.app.stream_file.drift_spec import DriftSpec, drift_form
 from riparian.app.stream_file.durations import duration
 from riparian.app.stream_file.kafka_spec import KafkaSpec
+from riparian.app.stream_file.keys_spec import KeySpec
 from riparian.app.stream_file.learning_spec import LearningSpec
 from riparian.app.stream_file.record_spec import FeatureSpec, LabelSpec, RecordSpec, TopicsSpec, Values, name_keys
 from riparian.app.stream_file.rekey_spec import RekeySpec
@@ -106,6 +107,11 @@ class Fields(Part):
     label: LabelSpec = Field(default_factory=LabelSpec, description="Where the fields of a label record are.")
     features: Annotated[dict[str, FeatureSpec], BeforeValidator(name_keys)] = Field(
         min_length=1, description="Features by name, each with its type. Their order is the order of the columns."
+    )
+    keys: Annotated[dict[str, KeySpec], BeforeValidator(name_keys)] = Field(
+        default_factory=dict,
+        description="What records have in common that features may be over the past of, such as a card or a device, by "
+        "a name of yours ([keys](keys.md)).",
     )
     classes: Values | None = Field(
         default=None,

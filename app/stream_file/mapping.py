@@ -34,10 +34,12 @@ def mapping_of(spec: Any) -> records.Mapping:
             feature.type,
             _placed(f"features.{name}", feature.from_ or (*inside, name), spec.record.envelope),
         )
-        for name, feature in spec.present.items()
+        for name, feature in spec.recorded.items()
     )
+    hidden, keys = _keys(spec, inside, features)
     owners = {f"record.{field}": record[field] for field in ("id", "time", "y")}
     places = {f"features.{feature.name}": feature.path for feature in features}
+    places |= {f"keys.{feature.name}": feature.path for feature in hidden}
     if bags:
         if not spec.record.x:
             raise ValueError('record.x: expected the path of the list of instances, found ""; name the field')
@@ -54,7 +56,9 @@ def mapping_of(spec: Any) -> records.Mapping:
     _check_owners({f"label.{field}": path for field, path in label.items()})
     return records.Mapping(
         task=spec.task,
-        features=features,
+        features=(*features, *hidden),
+        keys=keys,
+        n_hidden=len(hidden),
         x=record["x"] or (),
         id=None if record["id"] == KEY else record["id"],
         time=record["time"],
@@ -74,6 +78,35 @@ def mapping_of(spec: Any) -> records.Mapping:
             *([place_field(LEARNED)] if spec.shares else []),
         ),
     )
+
+
+def _keys(
+    spec: Any, inside: records.Path, features: tuple[records.Feature, ...]
+) -> tuple[list[records.Feature], tuple[int | None, ...]]:
+    """What is read besides the features, as if it were nominal ones, since keys need it; and where each key stands
+    among them all."""
+    hidden, keys = list[records.Feature](), list[int | None]()
+    for name, key in spec.keys.items():
+        if key.from_ == KEY:
+            keys.append(None)
+            continue
+        path = _placed(f"keys.{name}", key.from_ or (*inside, name), spec.record.envelope)
+        same = [i for i, feature in enumerate(features) if feature.path == path]
+        if same and features[same[0]].type != records.NOMINAL:
+            raise ValueError(
+                f'keys.{name}: expected a field that is no number, found "{dotted(path)}", which '
+                f"features.{features[same[0]].name} reads as {features[same[0]].type}; remove that feature, or make it "
+                "nominal"
+            )
+        if not same and name in spec.features:
+            raise ValueError(
+                f"keys.{name}: expected the name of no feature, or the field of that feature, found another field; "
+                "rename one of them"
+            )
+        keys.append(same[0] if same else len(features) + len(hidden))
+        if not same:
+            hidden.append(records.Feature(name, records.NOMINAL, path))
+    return hidden, tuple(keys)
 
 
 def _placed(owner: str, path: records.Path, envelope: str | None) -> records.Path:

@@ -3,8 +3,9 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, field_serializer, model_validator
 
+from riparian.app.stream_file.durations import duration, format_duration
 from riparian.app.stream_file.spec_errors import found
 from riparian.app.stream_file.spec_parts import Brief, Part
 from riparian.topics import records
@@ -15,6 +16,9 @@ from riparian.topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
 
 # Stands for the Kafka key where a path is expected.
 KEY = ("@key",)
+LABEL = "label"  # stands for a record's label among features over a key's past
+PASTS = ("count", "mean", "last", "since", "share", "ratio")
+LEAST_HALF_LIFE, MOST_HALF_LIFE = 2.0, 3653 * 86_400.0  # seconds
 
 
 def _parse_path(value: Any) -> records.Path:
@@ -90,7 +94,7 @@ _PATH_SCHEMA = {
 _AnyPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_key), WithJsonSchema(_PATH_SCHEMA)]
 _ObjectPath = Annotated[_AnyPath, AfterValidator(_not_header)]
 _FieldPath = Annotated[_AnyPath, AfterValidator(_not_empty)]
-_IdPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_empty), WithJsonSchema(_PATH_SCHEMA)]
+KeyPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_empty), WithJsonSchema(_PATH_SCHEMA)]
 Topic = Annotated[str, AfterValidator(_check_topic)]
 _Scalar = Annotated[Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 _Envelope = Literal["debezium", "connect", "cloudevents"] | None
@@ -134,7 +138,7 @@ class RecordSpec(Part):
         "begin at the row.",
     )
 
-    id: _IdPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
+    id: KeyPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
     time: _FieldPath | None = Field(
         default=None,
         description="Path of the event time: epoch milliseconds, epoch seconds (numbers below 1e11) or ISO 8601 (UTC "
@@ -163,13 +167,14 @@ class LabelSpec(Part):
         default=None, description="What stands around the label's row, as in `record.envelope`."
     )
 
-    id: _IdPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
+    id: KeyPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
     y: _FieldPath = Field(default="y", description="Path of the label.")
     time: _FieldPath | None = Field(default=None, description="Path of the event time, as in `record.time`.")
 
 
 class FeatureSpec(Brief):
-    """One feature. `age: numeric` is short for `age: {type: numeric}`."""
+    """One feature. `age: numeric` is short for `age: {type: numeric}`. Those with `count`, `mean`, `last`, `since`,
+    `share` or `ratio` are numbers that records do not have: they are over a key's past ([keys](keys.md))."""
 
     brief = ("type", (str,))
 
@@ -195,6 +200,70 @@ class FeatureSpec(Brief):
         description="Path of the value from the top of the record (for bags, of the instance). Default: its name, "
         "inside `record.x`.",
     )
+    count: str | None = Field(
+        default=None, description="How many records of a key of `keys` have come, this one included."
+    )
+    mean: str | None = Field(
+        default=None,
+        description="Mean of a numeric feature over the records of the key `by`, this one included; `label`: of their "
+        "labels that have come, of a regression.",
+    )
+    last: str | None = Field(
+        default=None,
+        description="Last value of a numeric feature among the records of the key `by`, or of their labels (`label`).",
+    )
+    since: str | None = Field(default=None, description="Seconds since the last record of a key of `keys`.")
+    share: _Scalar | None = Field(
+        default=None, description="Share of a class among the labels that have come for records of the key `by`."
+    )
+    ratio: str | None = Field(
+        default=None, description="A feature, as it is with this record, divided by the feature `to`."
+    )
+    by: str | None = Field(default=None, description="The key of `keys` whose past `mean`, `last` or `share` is over.")
+    to: str | None = Field(default=None, description="What `ratio` divides by, as it was before this record.")
+    half_life: duration("7d") | None = Field(  # type: ignore[valid-type]
+        default=None,
+        description="Age at which a record counts half in a `count`, `mean` or `share`, from 2s to 3653d; null: each "
+        "counts alike for ever.",
+    )
+    smooth: int = Field(
+        default=0, ge=0, le=1_000_000, description="Labels of the share over all keys that are added to a `share`."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed(cls, value: Any) -> Any:
+        """What is over a past is a number."""
+        if isinstance(value, dict) and "within" in value:
+            raise ValueError("expected half_life, the age at which a record counts half, found within; write half_life")
+        over_past = isinstance(value, dict) and not value.keys().isdisjoint(PASTS)
+        return {"type": records.NUMERIC, **value} if over_past else value
+
+    @property
+    def past(self) -> str | None:
+        """Which of PASTS it is; None of what records have."""
+        return next((kind for kind in PASTS if getattr(self, kind) is not None), None)
+
+    @property
+    def key(self) -> str | None:
+        """The key whose past it is over."""
+        return self.by or self.count or self.since
+
+    @field_serializer("half_life")
+    def _half_life(self, seconds: float | None) -> str | None:
+        """As a stream file has it."""
+        return None if seconds is None else format_duration(seconds)
+
+    def said(self) -> dict[str, Any]:
+        """What one over a past is, as plain values; nothing of what records have."""
+        fields = (*PASTS, "by", "to", "half_life", "smooth")
+        found = {field: getattr(self, field) for field in fields if getattr(self, field)}
+        return found | ({"half_life": format_duration(self.half_life)} if self.half_life is not None else {})
+
+    @property
+    def of_labels(self) -> bool:
+        """Whether it is over labels, and not over records."""
+        return self.share is not None or LABEL in (self.mean, self.last)
 
     @model_validator(mode="after")
     def _check(self) -> "FeatureSpec":
@@ -203,4 +272,22 @@ class FeatureSpec(Brief):
             raise ValueError(f'expected {name} only with type nominal, found type "{self.type}"; change one of them')
         if self.values is not None and "max_values" in self.model_fields_set:
             raise ValueError("expected values or max_values, found both; remove max_values")
+        given = [kind for kind in PASTS if getattr(self, kind) is not None]
+        allowed = {"by": ("mean", "last", "share"), "to": ("ratio",), "half_life": ("count", "mean", "share")}
+        for field, kinds in {**allowed, "smooth": ("share",)}.items():
+            if field in self.model_fields_set and getattr(self, field) is not None and self.past not in kinds:
+                known = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
+                raise ValueError(
+                    f"expected {field} only beside {known}, found {given[0] if given else 'none of them'}; remove it"
+                )
+            if field in ("by", "to") and self.past in kinds and getattr(self, field) is None:
+                what = "the key whose past it is over" if field == "by" else "what it divides by"
+                raise ValueError(f"expected {field}, {what}, beside {self.past}, found none; add it")
+        if given and (len(given) > 1 or self.type != records.NUMERIC or self.from_ is not None):
+            also = given[1] if len(given) > 1 else "from" if self.from_ is not None else f"type {self.type}"
+            raise ValueError(f"expected {given[0]} alone, found {also} beside it; remove one of them")
+        if self.half_life is not None and not LEAST_HALF_LIFE <= self.half_life <= MOST_HALF_LIFE:
+            raise ValueError(
+                f"expected a half_life from 2s to 3653d, found {format_duration(self.half_life)}; change it"
+            )
         return self

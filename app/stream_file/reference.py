@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from riparian.app.stream_file.record_spec import PASTS
 from riparian.app.stream_file.spec import Spec
 from riparian.app.stream_file.spec_parts import AUTO
 from riparian.models.auto import auto
@@ -47,6 +48,8 @@ def json_schema() -> dict[str, Any]:
         "anyOf": [{"enum": formats}, definitions["CodecSpec"]],
         "description": definitions["CodecSpec"].pop("description"),
     }
+    feature = definitions["FeatureSpec"]["anyOf"][-1]
+    feature["anyOf"] = [{"required": [kind]} for kind in (*feature.pop("required"), *PASTS)]
     trust = schema["properties"]["trust"]
     trust["anyOf"] = [trust["items"], {"type": trust.pop("type"), "items": trust.pop("items")}]
     definitions["DriftSpec"] = _drift_schema(definitions["DriftSpec"])
@@ -132,7 +135,11 @@ def _sections() -> Iterator[tuple[str, str, type[BaseModel]]]:
     yield "", "", Spec
     for name, field in Spec.model_fields.items():
         for model in _models_in(field.annotation):
-            plural = {"features": "features.NAME", "challengers": "champion, challengers.NAME"}.get(name, name)
+            plural = {
+                "features": "features.NAME",
+                "keys": "keys.NAME",
+                "challengers": "champion, challengers.NAME",
+            }.get(name, name)
             if name != "champion":
                 yield plural, " ".join((model.__doc__ or "").split()), model
                 for part, inner in model.model_fields.items():

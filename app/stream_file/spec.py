@@ -18,6 +18,7 @@ from riparian.app.stream_file.decision_spec import check_decision
 from riparian.app.stream_file.drift_spec import DriftSpec, check_drift
 from riparian.app.stream_file.fields import Fields
 from riparian.app.stream_file.kafka_spec import PROVIDER
+from riparian.app.stream_file.keys_spec import check_keys
 from riparian.app.stream_file.learning_spec import SHARED, said_learning, usual_learning
 from riparian.app.stream_file.lineup import RUNS, check_model, digest, models_of, place_of, steered, values_of
 from riparian.app.stream_file.mapping import mapping_of
@@ -99,6 +100,7 @@ class Spec(Fields):
         check_coverage(self)
         check_decision(self)
         self._check_classes()
+        check_keys(self)
         if self.predictions.calibrated and self.task in records.VALUES:
             raise ValueError(
                 f"predictions.calibrated: expected false with task {self.task}, which has no probabilities, found "
@@ -300,8 +302,13 @@ class Spec(Fields):
 
     @property
     def present(self) -> dict[str, FeatureSpec]:
-        """Features that records have."""
+        """Features that instances have."""
         return {name: feature for name, feature in self.features.items() if name not in self._gone}
+
+    @property
+    def recorded(self) -> dict[str, FeatureSpec]:
+        """The same without those over a key's past."""
+        return {name: feature for name, feature in self.present.items() if feature.past is None}
 
     def with_columns(self, features: Mapping[str, FeatureSpec], gone: frozenset[str]) -> "Spec":
         """This stream with these columns. ValueError where two of them read the same field."""
@@ -320,16 +327,16 @@ class Spec(Fields):
         asked = self.drift.distributions
         if asked is None:
             return {}
-        named = self.present if asked.features == "all" else asked.features
+        named = self.recorded if asked.features == "all" else asked.features
         return {n: j for j, n in enumerate(self.features) if n in named and n not in self._gone}
 
     def watched(self) -> dict[str, int]:
         """Features that are watched for drift, and their columns."""
-        asked = self.drift.features
+        asked, recorded = self.drift.features, self.recorded
         return {
             name: j
             for j, (name, feature) in enumerate(self.features.items())
-            if name not in self._gone
+            if name in recorded
             and feature.type == records.NUMERIC
             and (asked == "all" or (asked != "none" and name in asked))
         }

@@ -95,7 +95,7 @@ class ColumnDecoder:
         self.mapping = mapping
         self._features, self._labels = features, labels
         self._bags = mapping.task == r.MULTI_INSTANCE
-        self._nominal = [(i, f) for i, f in enumerate(mapping.features) if f.type == r.NOMINAL]
+        self._nominal = [(i, f) for i, f in enumerate(mapping.features[: mapping.n_columns]) if f.type == r.NOMINAL]
         n = len(mapping.x)
         self._has_x = n > 0 and not self._bags and any(f.path[:n] == mapping.x for f in mapping.features)
         self.headers = headers.wanted(mapping)
@@ -121,8 +121,8 @@ class ColumnDecoder:
         """
         mapping, reader, bad = self.mapping, self._features, Bad()
         if not len(batch):
-            x, sizes = np.zeros((0, len(mapping.features))), np.zeros(0, np.int64) if self._bags else None
-            return Features(None, [], x, None, None, [], sizes)
+            x, sizes = np.zeros((0, mapping.n_columns)), np.zeros(0, np.int64) if self._bags else None
+            return Features(None, [], x, None, None, [], sizes, [[]] * len(mapping.keys))
         batch = _with_unread(batch)
         records = reader.decode(batch, bad)
         fields = _Fields(reader, records, batch, bad, mapping.max_bytes)
@@ -134,6 +134,9 @@ class ColumnDecoder:
             for i in reader.missing(records, mapping.x):
                 bad.setdefault(i, (r.MISSING_X, f"{dotted(mapping.x)}: the features are missing"))
         x = self._widened(reader.numbers(objects), fields)
+        keys = [_key(fields, mapping, objects, at) for at in mapping.keys]
+        if mapping.n_hidden:
+            x = x[:, : mapping.n_columns].copy()
         columns = [
             _Column(i, feature.name, vocabulary, fields.feature(objects, feature.path), starts)
             for i, feature in self._nominal
@@ -155,15 +158,16 @@ class ColumnDecoder:
             y = [float("nan") if v is None else v for v in y]
         sizes = None if starts is None else np.array(starts[1:], np.int64) - np.array(starts[:-1], np.int64)
         if not bad:
-            return Features(None, ids, x, y, times, [], sizes)
+            return Features(None, ids, x, y, times, [], sizes, keys)
         kept = [i for i in range(len(records)) if i not in bad]
+        keys = [_take(column, kept) for column in keys]
         if sizes is None:
             x = x[kept]
         else:
             is_kept = np.zeros(len(records), bool)
             is_kept[kept] = True
             x, sizes = x[np.repeat(is_kept, sizes)], sizes[kept]
-        return Features(kept, _take(ids, kept), x, _take(y, kept), _take(times, kept), _rejected(bad), sizes)
+        return Features(kept, _take(ids, kept), x, _take(y, kept), _take(times, kept), _rejected(bad), sizes, keys)
 
     def _widened(self, x: Floats, fields: "_Fields") -> Floats:
         """x with the features that stand in headers: numbers filled in, NaN for nominal ones."""
@@ -391,6 +395,32 @@ def _checked_ids(ids: list[Any], path: Path | None, bad: Bad) -> list[str]:
         if len(v) > MAX_TEXT:
             bad.setdefault(i, (r.TOO_LONG, f"{where}: an id of {len(v)} characters, at most {MAX_TEXT}"))
     return ids
+
+
+def _key(fields: _Fields, mapping: Mapping, records: list[Any], at: int | None) -> Any:
+    """The texts of a key; None where it is missing."""
+    if at is None:
+        keys, where = (
+            [None if k is None else k.decode("utf-8", "surrogateescape") for k in fields.batch.keys],
+            "the key",
+        )
+        return _checked_key(keys, where, fields.bad)
+    feature = mapping.features[at]
+    values = fields.feature(records, feature.path)
+    if isinstance(values, Coded):
+        values = Coded(_texts(values.values), values.codes)
+    return _checked_key(values if isinstance(values, Texts | Coded) else _texts(values), feature.name, fields.bad)
+
+
+def _checked_key(texts: Any, where: str, bad: Bad) -> Any:
+    if isinstance(texts, Texts):
+        longest = int(texts.lengths.max(initial=0))
+    else:
+        longest = max((len(v or "") for v in (texts.values if isinstance(texts, Coded) else texts)), default=0)
+    for i, v in enumerate(texts if longest > MAX_TEXT else ()):
+        if len(v or "") > MAX_TEXT:
+            bad.setdefault(i, (r.TOO_LONG, f"{where}: a key of {len(v)} characters, at most {MAX_TEXT}"))
+    return texts
 
 
 def _times(fields: _Fields, path: Path | None) -> list[float | None] | None:
