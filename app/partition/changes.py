@@ -119,7 +119,12 @@ def settings(spec: Spec) -> dict[str, Any]:
         found |= {f"promotion.{field}": value for field, value in spec.promotion.model_dump(mode="json").items()}
     if spec.shares:
         found[LEARNING] = spec.learning.kind
+    for name, key in spec.keys.items():
+        found |= {f"keys.{name}.max": key.max, f"keys.{name}.idle": key.idle}
+        found[f"keys.{name}.from"] = None if key.from_ is None else [str(part) for part in key.from_]
     for name, feature in spec.features.items():
+        if feature.past is not None:
+            found[f"features.{name}"] = feature.said()
         if feature.from_ is not None:
             found[f"features.{name}.from"] = [str(part) for part in feature.from_]  # as in JSON, a place in a list, too
         if feature.type == NOMINAL:
@@ -411,7 +416,7 @@ def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
             # A setting that this version has and the one before had not was what it is by default.
             if old != new and (
                 place in was
-                or place.startswith(("features.", "promotion.", *LATER, DISTRIBUTIONS))
+                or place.startswith(("features.", "keys.", "promotion.", *LATER, DISTRIBUTIONS))
                 or place.endswith(".on_drift")
             ):
                 if place.startswith("drift.") and DETECTORS not in was:
@@ -426,6 +431,12 @@ def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
     """The fate of what a setting decides, and what to say of it."""
     if place == "metrics.fading" and (old is None or new is None):
         return RESTARTED, ": recent metrics start afresh"
+    if place.startswith("features.") and isinstance(old or new, dict):
+        return REFUSED, f": what is known of keys is of what it was; {CURE}, or give the feature another name"
+    if place.startswith("keys.") and place.endswith(".from"):
+        return REFUSED, f": what is known is of other keys; {CURE}"
+    if place.startswith("keys."):
+        return CARRIED, ": from here on"
     if place == "metrics.window":
         return CARRIED, ": it keeps the last labels that fit"
     if place == DETECTORS:
@@ -465,6 +476,10 @@ def _value(place: str, value: Any) -> str:
     if place == DISTRIBUTIONS:
         said = {**value, "features": f"of {', '.join(value['features']) or 'no feature'}"}
         return ", ".join(f"{key} {what}" for key, what in said.items()).replace("features of", "of")
+    if place.endswith(".idle"):
+        return format_duration(value)
+    if isinstance(value, dict) and place.startswith("features."):
+        return ", ".join(f"{key} {what}" for key, what in value.items())
     if isinstance(value, list | tuple):
         return ".".join(value) or '""'
     return f"{value}"

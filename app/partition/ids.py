@@ -153,6 +153,16 @@ def write_tags(key, text, words, ends, written):
 
 
 @kernel
+def write_hashes(keys, text, words, ends, written):
+    """Write 128 bits of each text, by four words of keys. written : (n, 2) uint64. O(bytes)."""
+    start = np.uint64(0)
+    for i in range(len(ends)):
+        written[i, 0] = _sip_hash(keys[:2], text, words, start, np.uint64(ends[i]))
+        written[i, 1] = _sip_hash(keys[2:], text, words, start, np.uint64(ends[i]))
+        start = np.uint64(ends[i])
+
+
+@kernel
 def write_digests(text, words, ends, written):
     """Write the whole hash of each id, by the key that all processes have: what states hold. O(bytes). A table by these
     alone would be everybody's to slow down (joining.py has a key of its own)."""

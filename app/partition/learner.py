@@ -96,7 +96,8 @@ class PartitionLearner(RestorableState):
         """Features of the stream file that no instance had since the state was loaded."""
         columns = self._present or range(len(self.vocabularies))
         unseen = {*self._unseen, *range(self._n_columns, len(self.vocabularies))}
-        named = zip(self.spec.mapping().features, columns, strict=True)
+        mapping = self.spec.mapping()
+        named = zip(mapping.features[: mapping.n_columns], columns, strict=True)
         return [dotted(feature.path) for feature, j in named if j in unseen]
 
     def _note_seen(self, x: Floats) -> None:
@@ -341,6 +342,7 @@ class PartitionLearner(RestorableState):
             labels_before,
             features.sizes,
         )
+        features = self.past.observe(features, joined, self.pending, times, stamps)
         started = time.perf_counter()
         program, findings = joined.program, list[Finding]()
         learns = len(joined.waited) > 0
@@ -508,7 +510,8 @@ class PartitionLearner(RestorableState):
     def n_bytes(self) -> dict[str, int]:
         """Bytes of state by part: each model, the pending store, and what watches for drift, with models on trial."""
         parts = {name: role.model.n_bytes for name, role in self.roles.items()}
-        return {**parts, "pending": self.pending.n_bytes, "drift": self.drift.n_bytes}
+        keys = {"keys": self.past.n_bytes} if self.spec.keys else {}
+        return {**parts, "pending": self.pending.n_bytes, "drift": self.drift.n_bytes, **keys}
 
     def figures(self) -> Figures:
         """Metrics and sizes as they stand. Call it between steps."""

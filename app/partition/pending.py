@@ -45,6 +45,7 @@ from riparian.app.partition.joining import (
     NEVER,
     NEXT_SERIAL,
     NOW,
+    REPEATED,
     ROW_BITS,
     SERIAL,
     WIDTH,
@@ -56,7 +57,7 @@ from riparian.app.partition.joining import (
 from riparian.app.partition.ragged import Ragged
 from riparian.app.partition.room import ROW_BYTES, most_joined
 from riparian.app.partition.segments import Columns, PendingCheckpoint, Segments
-from riparian.app.partition.waiting_index import WaitingIndex, grown
+from riparian.app.partition.waiting_index import WaitingIndex, entry_columns, grown
 from riparian.models.contract import PREDICT, Bags, Floats, Program
 from riparian.topics.slices import Texts
 
@@ -86,11 +87,13 @@ class Joined(NamedTuple):
     predicted : (n,) int32, the row of each feature record.
     waited : (m,) float64, for each LEARN the seconds between features and label in stream time; 0 where the label came
         first, or inside the feature record.
+    repeated : (n,) bool, whether the id of each feature record waits already, or the record was delivered again.
     """
 
     program: Program
     predicted: NDArray[np.int32]
     waited: Floats
+    repeated: NDArray[np.bool_]
 
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
@@ -118,6 +121,10 @@ class PendingStore:
         Whether an instance is a bag: 8 bytes per feature of each of its instances, and PLACE_BYTES.
     remembers : bool
         Whether joined ids are remembered: as many as instances may wait, JOINED_BYTES each of at most `max_bytes`.
+    made : sequence of int
+        Features that records do not have (`fill`).
+    past_width : int
+        Numbers that are kept of an instance until its label comes (`past`).
     """
 
     def __init__(
@@ -131,13 +138,17 @@ class PendingStore:
         max_bytes: int = UNBOUNDED,
         bags: bool = False,
         remembers: bool = True,
+        made: Sequence[int] = (),
+        past_width: int = 0,
     ) -> None:
         self.horizon_ms = int(horizon * 1000)
         self.max_pending = max_pending
         self.max_labels = max_labels
         self.max_bytes = max_bytes
         self.n_features = n_features
+        self._made = list(made)
         self._slab = np.zeros((0, n_features))
+        self.past = np.zeros((0, past_width), np.int64)
         self._ragged = Ragged(n_features) if bags else None
         self.out = {name: np.zeros((0, width)) for name, width in outputs.items()}
         self.counts = dict.fromkeys(COUNTERS, 0)
@@ -178,7 +189,7 @@ class PendingStore:
     def n_bytes(self) -> int:
         """Bytes of the arrays, used or not."""
         tables = self._instances.n_bytes + self._labels.n_bytes + self._joined.n_bytes + self._early_y.nbytes
-        slab = self._slab.nbytes if self._ragged is None else self._ragged.n_bytes
+        slab = self._slab.nbytes + self.past.nbytes if self._ragged is None else self._ragged.n_bytes
         return slab + sum(out.nbytes for out in self.out.values()) + tables
 
     @property
@@ -289,11 +300,16 @@ class PendingStore:
             self._capacity = capacity
             if self._ragged is None:
                 self._slab = grown(self._slab, capacity)
+                self.past = grown(self.past, capacity) if self.past.shape[1] else self.past
             else:
                 self._ragged.reserve(capacity)
             self.out = {name: grown(out, capacity) for name, out in self.out.items()}
         if len(self._labels.entries) > len(self._early_y):
             self._early_y = grown(self._early_y, len(self._labels.entries))
+
+    def fill(self, rows: NDArray[np.int32], columns: Sequence[int], values: Floats) -> None:
+        """Features that records do not have, of rows that `join` has just given; it has taken them for missing."""
+        self._slab[rows[:, None], columns] = values
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, on a store of the same shape."""
@@ -344,6 +360,7 @@ class PendingStore:
         features = _batch(text, ends, times, () if inline is None else inline)
         late = _batch(label_text, label_ends, label_times, label_y)
         op, row, target = np.empty(2 * n + m, np.int8), np.empty(2 * n + m, np.int32), np.empty(2 * n + m)
+        marks = np.zeros(n, np.int64)
         waited, happened = np.empty(n + m, np.int64), np.zeros(len(COUNTERS), np.int64)
         length = join(
             instances,
@@ -358,7 +375,7 @@ class PendingStore:
             features,
             _bits_of(x),
             np.array(sizes, np.int64),
-            np.zeros(n, np.int64),
+            marks,
             late,
             predicted,
             np.array(labels_before, np.int64),
@@ -373,7 +390,7 @@ class PendingStore:
             self._ones = np.ones(2 * length)
         program = Program(op[:length], row[:length], target[:length], self._ones[:length])
         self._last_program, self._arrivals = (program, first), None
-        return Joined(program, predicted, waited[: happened[0]] / 1000.0)
+        return Joined(program, predicted, waited[: happened[0]] / 1000.0, marks == REPEATED)
 
     def _limits(self) -> Limits:
         return Limits(
@@ -381,7 +398,7 @@ class PendingStore:
             self.max_pending,
             self.max_labels,
             self.max_bytes,
-            ROW_BYTES + (8 * self.n_features if self._ragged is None else 0),
+            ROW_BYTES + (8 * (self.n_features + self.past.shape[1]) if self._ragged is None else 0),
             8 * len(self.out),
             self._width,
             BOUND_MS,
@@ -435,16 +452,16 @@ class PendingStore:
 
     def _instance_columns(self, rows: Ints) -> Columns:
         outputs = {f"out/{name}": out[rows] for name, out in self.out.items()}
-        return {**_entry_columns(self._instances, rows), **self._features_of(rows), **outputs}
+        return {**entry_columns(self._instances, rows), **self._features_of(rows), **outputs}
 
     def _features_of(self, rows: Ints) -> Columns:
         if self._ragged is None:
-            return {"x": self._slab[rows]}
+            return {"x": self._slab[rows], **({"past": self.past[rows]} if self.past.shape[1] else {})}
         bags = self._ragged.bags.take(rows)
         return {"x": bags.x, "size": bags.size}
 
     def _label_columns(self, rows: Ints) -> Columns:
-        return {**_entry_columns(self._labels, rows), "y": self._early_y[rows]}
+        return {**entry_columns(self._labels, rows), "y": self._early_y[rows]}
 
     def restore(
         self,
@@ -521,7 +538,9 @@ class PendingStore:
             )
         if self._ragged is None:
             self._slab[rows] = x[which]
-            self._instances.entries[rows, MARK] = marks_of(x[which], None)
+            self._instances.entries[rows, MARK] = marks_of(_recorded(x[which], self._made), None)
+            if self.past.shape[1]:
+                self.past[rows] = columns["past"][which]
         else:
             bags = Bags.of(columns["size"], x)
             if (bags.size < 0).any() or bags.size.sum() != len(x):
@@ -540,6 +559,14 @@ class PendingStore:
                 out[rows, 0] = np.nan
             else:
                 out[rows, : saved.shape[1]] = saved[which]
+
+
+def _recorded(x: Floats, made: Sequence[int]) -> Floats:
+    """Features as records have them."""
+    if len(made):
+        x = x.copy()
+        x[:, made] = np.nan
+    return x
 
 
 def marks_of(x: Floats, sizes: Ints | None) -> Ints:
@@ -569,14 +596,3 @@ def _counters(numbers: list[int]) -> dict[str, int]:
     if not all(0 <= n < NEVER for n in numbers):
         raise ValueError("the counts of what waits are damaged")
     return dict(zip(COUNTERS, numbers, strict=True))
-
-
-def _entry_columns(index: WaitingIndex, rows: Ints) -> Columns:
-    text, ends = index.ids(rows)
-    lengths = np.diff(ends, prepend=0).astype(np.int32)
-    return {
-        "serial": index.entries[rows, SERIAL],
-        "arrived": index.entries[rows, ARRIVED],
-        "lengths": lengths,
-        "ids": text,
-    }

@@ -154,6 +154,7 @@ class RestorableState(PartitionState):
             for place in (said_name, decided_name):
                 sources[place(name)] = None if source is None else place(source)
         self.pending.restore(under(arrays, "pending/"), sources, n_classes)
+        self.past.restore(under(arrays, "keys/"))
         same, same_tests = (then.get(what) == self.settings.get(what) for what in (DETECTORS, DISTRIBUTIONS))
         self.drift.restore(under(arrays, "drift/"), changes.takes, same, same_tests, was)
         self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])

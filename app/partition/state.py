@@ -21,6 +21,7 @@ from riparian.app.partition.deciding import DECIDED, Deciding
 from riparian.app.partition.drift import Drift
 from riparian.app.partition.inputs import Mark, mark
 from riparian.app.partition.intervals import Intervals
+from riparian.app.partition.keys.past import Past
 from riparian.app.partition.merge import Piece, empty_piece
 from riparian.app.partition.pending import PendingStore
 from riparian.app.partition.promotion import Promotion
@@ -28,6 +29,7 @@ from riparian.app.partition.role import Role
 from riparian.app.partition.serving import SAID, Serving, Servings
 from riparian.app.partition.sharing import LearnedRows, Sharing
 from riparian.app.partition.steering import Steering
+from riparian.app.stream_file.keys_spec import past_width
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.spec import Spec
 from riparian.app.stream_file.spec_parts import AUTO
@@ -46,7 +48,7 @@ class Snapshot(NamedTuple):
 
     meta : msgpack-able
     arrays : name -> array
-    frozen : arrays that are new and will not change (of the pending store)
+    frozen : arrays that are new and will not change (of what waits, and is known of keys)
     kept : names of frozen arrays of earlier snapshots that still belong to the state
     common : names of arrays that other partitions of the worker hold, too
     """
@@ -60,7 +62,9 @@ class Snapshot(NamedTuple):
 
 def present(spec: Spec) -> list[int] | None:
     """The columns of the features that records have; None: all."""
-    return [j for j, name in enumerate(spec.features) if name not in spec.gone] if spec.gone else None
+    recorded = spec.recorded
+    found = [j for j, name in enumerate(spec.features) if name in recorded]
+    return found if len(found) < len(spec.features) else None
 
 
 def usual_seed(seed: int, partition: int, shares: bool) -> int:
@@ -106,6 +110,7 @@ class PartitionState:
         self.last_taken: dict[str, tuple[Any, ...]] = {}  # role of an input topic -> its last record taken, or the mark
         self.aside: dict[str, int] = {}  # where a log stands that the stream file has switched off
         self.schema = self._first = self._needed()
+        self.past = Past(spec)
         self.pending = PendingStore(
             self.schema.n_features,
             dict.fromkeys(spec.models(), self.schema.n_outputs),
@@ -115,6 +120,8 @@ class PartitionState:
             max_bytes=spec.join.max_pending_bytes,
             bags=spec.task == MULTI_INSTANCE,
             remembers=spec.topics.labels is not None,
+            made=self.past.columns,
+            past_width=past_width(spec),
         )
         self.sharing: Sharing | None = None
         if spec.shares:
@@ -166,6 +173,7 @@ class PartitionState:
         """What this stream file says besides its models holds from here on (`Spec.running`, and its features)."""
         self._widen(spec)
         self.spec, self.settings = spec, settings(spec)
+        self.past.settle(spec)
         join = spec.join
         self.pending.bound(join.horizon, self.spec.most_waiting, join.max_labels, join.max_pending_bytes)
         for role in self.roles.values():
@@ -259,17 +267,19 @@ class PartitionState:
 
     def snapshot(self) -> Snapshot:
         """Everything that is known at these offsets, whole. Its arrays are live: use them before the next step."""
-        return Snapshot(self._meta(), self._arrays() | over("pending/", self.pending.state()))
+        waiting = over("pending/", self.pending.state()) | over("keys/", self.past.state())
+        return Snapshot(self._meta(), self._arrays() | waiting)
 
     def checkpoint(self) -> Snapshot:
-        """As `snapshot`, with what the pending store changed since the last call instead of all that waits."""
-        changed = self.pending.checkpoint()
+        """As `snapshot`, with what changed since the last call of what waits and of keys, instead of all of it."""
+        changed, touched = self.pending.checkpoint(), self.past.checkpoint()
         waiting = {"instances": self.pending.n_waiting, "labels": self.pending.n_labels_waiting}
-        kept = [f"pending/{field}" for field in changed.kept]
-        return Snapshot({**self._meta(), "waiting": waiting}, self._arrays(), over("pending/", changed.arrays), kept)
+        kept = [*(f"pending/{field}" for field in changed.kept), *(f"keys/{field}" for field in touched.kept)]
+        frozen = over("pending/", changed.arrays) | over("keys/", touched.arrays)
+        return Snapshot({**self._meta(), "waiting": waiting}, self._arrays(), frozen, kept)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Live arrays of all but the pending store."""
+        """Live arrays of all but what waits, and is known of keys."""
         arrays: dict[str, NDArray[Any]] = {}
         for name, role in self.roles.items():
             arrays |= role.state() | self.servings[name].state()

@@ -28,7 +28,7 @@ from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.role import Role
 from riparian.app.partition.serving import Servings
 from riparian.app.partition.sharing import LearnedRows, Sharing
-from riparian.app.stream_file.columns import Columns, changed, digest_of, known_columns, plain, read
+from riparian.app.stream_file.columns import Columns, changed, check_pasts, digest_of, known_columns, plain, read
 from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.record_spec import FeatureSpec
 from riparian.app.stream_file.spec import Spec
@@ -418,6 +418,7 @@ class Steering:
         """The stream with these features. ValueError where they cannot change so while it runs."""
         learner = self._learner
         spec = learner.spec
+        check_pasts(spec, given)
         if given.keys() == spec.present.keys() and digest_of(given) == digest_of(spec.present):
             return spec
         new_spec = spec.with_columns(*changed(spec, given))

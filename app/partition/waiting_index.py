@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.ids import Bytes, Ints, gathered, tags
 from riparian.app.partition.joining import (
+    ARRIVED,
     ENTRY_COLUMNS,
     EXTRA_LIVE,
     HEAD,
@@ -183,3 +184,15 @@ def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
     larger = np.zeros((n, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
+
+
+def entry_columns(index: WaitingIndex, rows: Ints) -> dict[str, NDArray[Any]]:
+    """What a segment has of rows, whatever they are of."""
+    text, ends = index.ids(rows)
+    lengths = np.diff(ends, prepend=0).astype(np.int32)
+    return {
+        "serial": index.entries[rows, SERIAL],
+        "arrived": index.entries[rows, ARRIVED],
+        "lengths": lengths,
+        "ids": text,
+    }

@@ -26,11 +26,15 @@ FEATURES_: dict[str, Any] = {
     "b": "boolean",
     "c": {"type": "nominal", "max_values": 12},
     "far": {"type": "numeric", "from": "more.deep.far"},
+    "n_k": {"count": "k", "half_life": "20s"},
+    "far_c": {"mean": "far", "by": "c"},
 }
+KEYS = {"k": {"from": "more.k", "max": 4}, "c": {"max": 100}}
 STREAM = {
     "name": "s",
     "topics": {"features": "f", "labels": "l"},
     "features": FEATURES_,
+    "keys": KEYS,
     "champion": {"model": "hoeffding-tree", "grace_period": 20},
     "challengers": {"nb": "naive-bayes", "last": "last-label"},
     "predictions": {"challengers": True, "coverage": 0.8},
@@ -53,15 +57,20 @@ WAYS: dict[str, dict[str, Any]] = {
         name: {"record": {"x": "", "envelope": name}, "label": {"envelope": name}}
         for name in ENVELOPES
     },
-    "headers": {"features": {**FEATURES_, **IN_HEADERS}, "record": {"id": "@header:i"}, "label": {"y": "@header:y"}},
+    "headers": {
+        "features": {**FEATURES_, **IN_HEADERS},
+        "keys": {"k": {"from": "@header:k", "max": 4}, "c": {"from": "@header:c", "max": 100}},
+        "record": {"id": "@header:i"},
+        "label": {"y": "@header:y"},
+    },
     "mixed": {"codec": {"features": "avro", "labels": "json-schema", "predictions": "json"}},
 }  # fmt: skip
 
 
 def rows(spec: Spec, seed: int = 1) -> Any:
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(N, len(spec.features)))
-    x[:, 6], x[:, 7] = rng.integers(0, 2, N), rng.integers(0, 10, N)
+    x = rng.normal(size=(N, len(spec.mapping().features)))
+    x[:, 6], x[:, 7], x[:, 9] = rng.integers(0, 2, N), rng.integers(0, 10, N), rng.integers(0, 7, N)
     y: Any = x[:, 0] * x[:, 1] + x[:, 7] if spec.task == "regression" else (x[:, 0] + x[:, 8] > 0).astype(float)
     x[rng.random(x.shape) < 0.1] = np.nan
     (found,) = rows_of_arrays(spec, x, y)

@@ -1,0 +1,159 @@
+"""Features over the past of keys, inside the fold: each instance gets them right before it is predicted.
+
+They stand in the slab beside the instance's own, so what was predicted with is what is learned. A record changes what
+is known of its keys once it is predicted, unless its id waits already; a label when it is learned.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riparian.app.partition.arrays import over, under
+from riparian.app.partition.clock import LATEST_MS
+from riparian.app.partition.ids import Hashes, Ints, packed, words_of, write_hashes
+from riparian.app.partition.keys.fold import LABEL, LARGEST, OBSERVE, READ, Events
+from riparian.app.partition.keys.plan import plan, ratios
+from riparian.app.partition.keys.rows import Rows
+from riparian.app.partition.pending import Joined, PendingStore
+from riparian.app.partition.segments import PendingCheckpoint
+from riparian.app.stream_file.keys_spec import told_keys
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import PREDICT, Floats, Program
+from riparian.topics.records import Features
+from riparian.topics.slices import Coded, Texts
+from riparian.topics.vocabulary import MISSING
+
+AHEAD_MS = 86_400_000  # by which a record's own time may be beyond stream time, and count
+
+
+class Past:
+    """What a partition knows of the keys of its records.
+
+    Attributes
+    ----------
+    origin : int
+        Milliseconds that are added to timestamps, where those of the fold do not begin in 1970.
+    columns : list of int
+        Of x, which this writes.
+    """
+
+    origin = 0
+
+    def __init__(self, spec: Spec) -> None:
+        self._secret = _secret(spec.name)
+        self._now = 0
+        self._known = {name: Rows(one) for name, one in self._plan(spec).items()}
+        self._beside = {name: 1 + 2 * i for i, name in enumerate(told_keys(spec))}  # columns of `PendingStore.past`
+
+    def _plan(self, spec: Spec) -> dict[str, Any]:
+        made = {name: j for j, (name, one) in enumerate(spec.features.items()) if one.past is not None}
+        self.columns, outs = list(made.values()), {name: i for i, name in enumerate(made)}
+        self._ratios = ratios(spec, outs)
+        return {name: plan(spec, name, outs) for name in spec.keys}
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(rows.n_bytes for rows in self._known.values())
+
+    def settle(self, spec: Spec) -> None:
+        """What this stream file says of the keys holds from here on."""
+        for name, one in self._plan(spec).items():
+            self._known[name].settle(one)
+
+    def observe(self, features: Features, joined: Joined, pending: PendingStore, times: Ints, stamps: Ints) -> Features:
+        """Go through a program that was just made, write the features to the slab, and return them.
+
+        times, stamps : (n,) int64 ms, of the records: stream time and their own.
+        """
+        program, n = joined.program, len(features.ids)
+        if not self._known or not len(program.op):
+            return features
+        known = np.where(times, times, stamps.clip(0, LATEST_MS))  # the first records of a topic come before its time
+        own = np.where(stamps <= known + AHEAD_MS, stamps.clip(0, LATEST_MS), known) + self.origin
+        hashes = [self._hashes(column) for column in features.keys]
+        if self._beside:
+            pending.past[joined.predicted, 0] = own
+            for name, column in zip(self._known, hashes, strict=True):
+                if name in self._beside:
+                    at = self._beside[name]
+                    pending.past[joined.predicted, at : at + 2] = column.view(np.int64)
+        x, shape = features.x.copy(), (n, len(self.columns))
+        before, after = np.full(shape, np.nan), np.full(shape, np.nan)
+        now = np.concatenate(([self._now], known))
+        for (name, rows), column in zip(self._known.items(), hashes, strict=True):
+            told = self._beside.get(name)
+            events = self._events(program, joined.repeated, own, now, None if told is None else pending.past)
+            if told is not None:
+                column = pending.past[program.row, told : told + 2].view(np.uint64)
+            rows.fold(events, np.ascontiguousarray(column), x, before, after)
+        self._now = int(now[-1])
+        for ratio in self._ratios:
+            after[:, ratio.out] = _divided(_column(ratio.above, x, after), _column(ratio.below, x, before))
+        x[:, self.columns] = after
+        pending.fill(joined.predicted, self.columns, after)
+        return features._replace(x=x)
+
+    def _events(self, program: Program, repeated: NDArray[np.bool_], own: Ints, now: Ints, past: Ints | None) -> Events:
+        """past : of waiting instances, where labels count."""
+        if past is None:
+            kind = np.where(repeated, READ, OBSERVE).astype(np.int8)
+            return Events(kind, np.arange(len(own)), own, now[1:], np.zeros(len(own)))
+        predicts = program.op == PREDICT
+        at = np.cumsum(predicts) - 1
+        kind = np.where(predicts, OBSERVE, LABEL).astype(np.int8)
+        kind[np.flatnonzero(predicts)[repeated]] = READ
+        return Events(kind, at, past[program.row, 0], now[at + 1], program.y)
+
+    def _hashes(self, texts: Sequence[str | None]) -> Hashes:
+        """(n, 2), 0 of a key that is missing."""
+        if isinstance(texts, Coded):
+            few: Hashes = self._hashes(texts.values)[texts.codes]
+            return few
+        text, ends = packed(texts if isinstance(texts, Texts) else ["" if t in MISSING else str(t) for t in texts])
+        found = np.empty((len(ends), 2), np.uint64)
+        write_hashes(self._secret, text, words_of(text), ends, found)
+        found[np.diff(ends, prepend=0) == 0] = 0
+        return found
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Copies of all that is known, as of equal folds: however they were cut."""
+        found = {"now": np.array([self._now]), "secret": self._secret} if self._known else {}
+        for name, rows in self._known.items():
+            found |= over(f"{name}/", rows.state())
+        return found
+
+    def checkpoint(self) -> PendingCheckpoint:
+        """What changed since the last call. Call it between steps."""
+        arrays, kept = {"now": np.array([self._now]), "secret": self._secret} if self._known else {}, list[str]()
+        for name, rows in self._known.items():
+            changed = rows.checkpoint()
+            arrays |= over(f"{name}/", changed.arrays)
+            kept += [f"{name}/{field}" for field in changed.kept]
+        return PendingCheckpoint(arrays, kept)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave, or what all checkpoints together came to."""
+        if "now" in arrays:
+            self._now, self._secret = int(arrays["now"][0]), arrays["secret"].copy()
+        for name, rows in self._known.items():
+            rows.restore(under(arrays, f"{name}/"))
+
+
+def _secret(name: str) -> Hashes:
+    """Two keys of the hash, of a stream's name: of its keys everybody who folds it makes the same hashes."""
+    digest = hashlib.blake2b(name.encode(), digest_size=32, person=b"riparian keys").digest()
+    return np.frombuffer(digest, "<u8").astype(np.uint64)
+
+
+def _column(at: int, x: Floats, made: Floats) -> Floats:
+    column = made[:, at] if at >= 0 else x[:, -2 - at]
+    return np.where(np.abs(column) <= LARGEST, column, np.nan) if at < 0 else column
+
+
+def _divided(above: Floats, below: Floats) -> Floats:
+    with np.errstate(all="ignore"):
+        found = above / below
+    return np.where((below != 0.0) & (np.abs(found) <= LARGEST), found, np.nan)

@@ -1,0 +1,115 @@
+"""The rows of one key, as many as there are keys: found by the key's hash, and written as segments of changed rows.
+
+The index of what waits serves (waiting_index.py): a key that is touched goes to the end of its queue, so the oldest is
+the one that was idle longest, and what was touched since a checkpoint stands behind the place where that was made.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riparian.app.partition.ids import Bytes, Ints, new_key, tags, words_of
+from riparian.app.partition.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, Batch
+from riparian.app.partition.keys.fold import Events, fold
+from riparian.app.partition.keys.plan import Plan
+from riparian.app.partition.keys.powers import table
+from riparian.app.partition.segments import Columns, PendingCheckpoint, Segments
+from riparian.app.partition.waiting_index import WaitingIndex, entry_columns, grown
+from riparian.models.contract import Floats
+
+HASH_BYTES = 16
+POWERS = table()
+
+
+class Rows:
+    """What is known of the keys of one kind."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._index = WaitingIndex.empty(new_key())
+        self._rows = np.zeros((0, len(plan.blank)))
+        self._shares = np.zeros((len(plan.labels), 2))
+        self._segments = Segments("rows")
+
+    def __len__(self) -> int:
+        return self._index.n_waiting
+
+    @property
+    def n_bytes(self) -> int:
+        return self._index.n_bytes + self._rows.nbytes
+
+    def settle(self, plan: Plan) -> None:
+        """Other bounds from here on."""
+        self.plan = plan
+
+    def fold(self, events: Events, hashes: NDArray[np.uint64], x: Floats, before: Floats, after: Floats) -> None:
+        """As the kernel. hashes : (n, 2) of the events' keys."""
+        n, plan = len(events.kind), self.plan
+        self._reserve(n)
+        text = hashes.reshape(-1).view(np.uint8)
+        ends = np.arange(HASH_BYTES, HASH_BYTES * (n + 1), HASH_BYTES)
+        found = tags(self._index.key, text, ends)
+        batch = Batch(text, ends, found, events.now, np.zeros(0), words=words_of(text))
+        fold(
+            self._index, self._rows, plan.blank, self._shares, plan.records, plan.labels, events, batch, x, POWERS,
+            before, after, plan.most, plan.idle,
+        )  # fmt: skip
+
+    def _reserve(self, n: int) -> None:
+        self._index = self._index.reserve(n, HASH_BYTES * n)
+        if len(self._index.entries) > len(self._rows):
+            self._rows = grown(self._rows, len(self._index.entries))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Copies of all rows, in order of the last touch: independent of places, batches and checkpoints."""
+        rows = self._index.rows()
+        return {
+            "hashes": self._index.ids(rows)[0].copy(),
+            "touched": self._index.entries[rows, ARRIVED],
+            "sums": self._rows[rows],
+            "shares": self._shares.copy(),
+        }
+
+    def checkpoint(self) -> PendingCheckpoint:
+        """What a checkpoint writes now: rows that were touched since the last one. Call it between steps."""
+        changed = self._segments.checkpoint(self._index, self._columns)
+        numbers = np.array([int(self._index.at[NEXT_SERIAL]), self._segments.next], np.int64)
+        return PendingCheckpoint({**changed.arrays, "numbers": numbers, "shares": self._shares.copy()}, changed.kept)
+
+    def _columns(self, rows: Ints) -> Columns:
+        return {**entry_columns(self._index, rows), "sums": self._rows[rows]}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave, or what all checkpoints together came to. Nothing of a key that is new.
+
+        ValueError where these are not what a table holds.
+        """
+        if "shares" not in arrays:
+            return
+        self._shares = _checked(arrays["shares"], self._shares.shape)
+        if "sums" in arrays:
+            text: Bytes = arrays["hashes"].copy()
+            ends = np.arange(HASH_BYTES, len(text) + 1, HASH_BYTES)
+            self._index, rows = self._index.refill(text, ends, arrays["touched"].copy())
+            parts = [(rows, arrays["sums"])]
+        else:
+            serial, segment = arrays["numbers"].tolist()
+            if min(serial, segment) < 0 or max(serial, segment << ROW_BITS) >= NEVER:
+                raise ValueError("the numbers of its keys are damaged")
+            self._segments.next = segment
+            self._index, found = self._segments.restore(self._index, arrays, serial, True)
+            parts = [(rows, columns["sums"][alive]) for rows, columns, alive in found]
+        self._reserve(0)
+        for rows, sums in parts:
+            self._rows[rows] = _checked(sums, (len(rows), self._rows.shape[1]))
+        lengths = self._index.ids(self._index.rows())[1]
+        if (np.diff(lengths, prepend=0) != HASH_BYTES).any():
+            raise ValueError("the hashes of its keys are damaged")
+
+
+def _checked(array: NDArray[Any], shape: tuple[int, ...]) -> Floats:
+    if array.shape != shape or array.dtype != np.float64 or np.isinf(array).any():
+        raise ValueError("the sums of its keys are damaged")
+    return array.copy()

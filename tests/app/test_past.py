@@ -1,0 +1,411 @@
+"""Features over a key's past: against the naive twin, however the stream is cut and wherever it is restarted."""
+
+import json
+import math
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.rows import rows_of_file
+from riparian.app.errors import DataError, SpecError, StateError
+from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.partition.clock import Clock
+from riparian.app.partition.keys.past import AHEAD_MS
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.merge import Piece, Release
+from riparian.app.partition.state import Snapshot
+from riparian.app.stream_file.columns import changed, plain, read
+from riparian.app.stream_file.record_spec import FeatureSpec
+from riparian.app.stream_file.spec import build
+from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.records import RawBatch
+from tests.app.naive_aggregates import Key, NaiveAggregates
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+START = 1_700_000_000_000
+CLASSES = {
+    "task": "classification",
+    "classes": ["ok", "fraud"],
+    "features": {
+        "risk": {"share": "fraud", "by": "terminal", "half_life": "30d"},
+        "ever": {"share": "ok", "by": "card"},
+        "smooth": {"share": "fraud", "by": "terminal", "half_life": "2h", "smooth": 3},
+    },
+}
+NUMBERS = {
+    "task": "regression",
+    "features": {
+        "mean_label": {"mean": "label", "by": "card", "half_life": "3h"},
+        "last_label": {"last": "label", "by": "terminal"},
+    },
+}
+COMMON = {
+    "n": {"count": "card", "half_life": "7d"},
+    "n_ever": {"count": "terminal"},
+    "short": {"count": "card", "half_life": "2s"},
+    "mean": {"mean": "amount", "by": "card", "half_life": "1h"},
+    "mean_ever": {"mean": "amount", "by": "card"},
+    "last": {"last": "amount", "by": "terminal"},
+    "since": {"since": "card"},
+    "times": {"ratio": "amount", "to": "mean"},
+    "trend": {"ratio": "mean", "to": "mean_ever"},
+    "step": {"ratio": "amount", "to": "last"},
+    "pace": {"ratio": "n", "to": "since"},
+}
+MILLISECONDS = {"7d": 7 * DAY, "30d": 30 * DAY, "1h": HOUR, "2h": 2 * HOUR, "3h": 3 * HOUR, "2s": 2000}
+
+
+def spec_of(kind, most=1000, idle=None, **fields):
+    keys = {"max": most} if idle is None else {"max": most, "idle": f"{idle}ms"}
+    made = COMMON | kind["features"]
+    return build(
+        {
+            "name": "payments",
+            "champion": "majority-class" if kind["task"] == "classification" else "mean",
+            **kind,
+            "features": {"amount": "numeric", **made},
+            "keys": {"card": keys, "terminal": {**keys, "from": "terminal"}},
+            "join": {"horizon": "36500d"},
+            **fields,
+        }
+    )
+
+
+def drawn(seed, kind, n, late=0.1, cards=7):
+    """Events in the order of the fold: stamp, record, or None and a label record; some rejected, some repeated."""
+    draws, now, waiting, events = random.Random(seed), START, [], []
+    for i in range(n):
+        now += int(draws.expovariate(1) * draws.choice([0, 1000, 60_000, HOUR, DAY]))
+        if draws.random() < 0.02:
+            now += draws.choice([200, 700, 3000]) * HOUR  # over epochs of the short half-lives
+        stamp = now - int(draws.expovariate(1) * 5 * HOUR) * (draws.random() < late)
+        amount = draws.choice([draws.lognormvariate(0, 3), -draws.random(), 0.0, 1e99, 3e100, None])
+        new = draws.random() < 0.95 or not waiting
+        record = {
+            "id": str(i) if new else draws.choice(waiting),
+            "x": {"amount": "none" if draws.random() < 0.03 else amount, "card": draws.choice([*range(cards), None])},
+            "terminal": draws.choice(["a", "b", "c", "d", "é", ""]),
+        }
+        events.append((stamp, record, None))
+        waiting += [record["id"]] if new and record["x"]["amount"] != "none" else []
+        while waiting and draws.random() < 0.45:
+            id_ = waiting.pop(draws.randrange(len(waiting)))
+            y = draws.choice(["ok", "fraud"]) if kind is CLASSES else draws.choice([draws.gauss(0, 5), 0.0])
+            events.append((now, None, {"id": id_, "y": y}))
+    return events
+
+
+def piece_of(records, first):
+    n = len(records)
+    raw = RawBatch(
+        list(range(first, first + n)),
+        [stamp for stamp, _ in records],
+        [None] * n,
+        [json.dumps(record).encode() for _, record in records],
+    )
+    stamps = np.array([stamp for stamp, _ in records], np.int64)
+    return Piece(raw, np.arange(first, first + n), stamps, stamps)
+
+
+def release_of(events, at):
+    """at : places of the next feature and label."""
+    features = [(stamp, record) for stamp, record, _ in events if record is not None]
+    labels = [(stamp, label) for stamp, _, label in events if label is not None]
+    before, count = [], 0
+    for _, record, _ in events:
+        before += [count] if record is not None else []
+        count += record is None
+    release = Release(
+        {FEATURES: piece_of(features, at[0]), LABELS: piece_of(labels, at[1])}, {LABELS: np.array(before, np.int64)}
+    )
+    return release, (at[0] + len(features), at[1] + len(labels))
+
+
+def watched(learner, found):
+    """Append to `found` the features of all that is predicted."""
+    observe = learner.past.observe
+
+    def noted(*arguments):
+        features = observe(*arguments)
+        found.extend(features.x.tolist())
+        return features
+
+    learner.past.observe = noted
+    return learner
+
+
+def restarted(learner, stored, found):
+    """The learner that comes of checkpoints. stored : arrays of those before."""
+    snapshot = learner.checkpoint()
+    kept = {name: stored[name] for name in snapshot.kept}
+    stored.clear()
+    stored |= kept | {name: np.array(a) for name, a in {**snapshot.frozen, **snapshot.arrays}.items()}
+    other = PartitionLearner(learner.spec)
+    other.restore(Snapshot(snapshot.meta, dict(stored)))
+    assert other.digest() == learner.digest()
+    return watched(other, found)
+
+
+def folded(spec, events, cuts, restarts=()):
+    """Features of all records that are predicted, and the learner; a new one at each of the restarts."""
+    found, stored, at = [], {}, (0, 0)
+    learner = watched(PartitionLearner(spec), found)
+    edges = sorted({0, len(events), *cuts, *restarts})
+    for start, stop in pairwise(edges):
+        release, at = release_of(events[start:stop], at)
+        learner.step(release)
+        if stop in restarts:
+            learner = restarted(learner, stored, found)
+    return np.array(found), learner
+
+
+def expected(spec, events):
+    """The same by the twin, with the rules of the fold: a record's own time, no rejected record, each id once, and a
+    key that has been idle by stream time goes."""
+    names = [name for name in spec.features if name != "amount"]
+    plain = {}
+    for name, one in spec.features.items():
+        if name != "amount":
+            said = {field: getattr(one, field) for field in one.model_fields_set - {"type", "half_life"}}
+            plain[name] = said | ({} if one.half_life is None else {"half_life": round(one.half_life * 1000)})
+    idle = {name: None if key.idle is None else round(key.idle * 1000) for name, key in spec.keys.items()}
+    twin = NaiveAggregates({name: Key(key.max, idle[name]) for name, key in spec.keys.items()}, plain)
+    clock, waiting, found, arrived, now = Clock(), {}, [], {name: {} for name in spec.keys}, 0
+
+    def expire():
+        for name, rows in twin.rows.items():
+            while rows and idle[name] is not None and now - arrived[name][next(iter(rows))] > idle[name]:
+                rows.popitem(last=False)
+
+    def arrive(keys, names):
+        for name in names:
+            if keys[name] is not None:
+                arrived[name][keys[name]] = now
+
+    for stamp, record, label in events:
+        if label is not None:
+            expire()
+            if label["id"] in waiting:
+                time, keys = waiting.pop(label["id"])
+                twin.label(time, keys, label["y"])
+                arrive(keys, {one.key for one in spec.features.values() if one.past and one.of_labels})
+            continue
+        time = int(clock.advance(np.array([stamp]))[0]) or stamp
+        if record["x"]["amount"] == "none":
+            continue
+        now = time
+        expire()
+        keys = {"card": record["x"]["card"], "terminal": record["terminal"] or None}
+        if record["id"] in waiting:
+            found.append(None)
+            continue
+        own = stamp if stamp <= time + AHEAD_MS else time
+        values = twin.observe(own, keys, {"amount": record["x"]["amount"]})
+        arrive(keys, keys)
+        amount = record["x"]["amount"]
+        found.append([math.nan if amount is None else amount, *(values[name] for name in names)])
+        waiting[record["id"]] = own, keys
+    return found
+
+
+def assert_same(found, wanted):
+    assert len(found) == len(wanted)
+    for i, (row, want) in enumerate(zip(found.tolist(), wanted, strict=True)):
+        if want is not None:  # of a repeated id
+            np.testing.assert_array_equal(np.array(row), np.array(want), err_msg=str(i))
+
+
+@pytest.mark.parametrize("kind", [CLASSES, NUMBERS], ids=["classes", "numbers"])
+@pytest.mark.parametrize("most", [1000, 3])
+@pytest.mark.parametrize("idle", [None, 20 * HOUR])
+def test_features_equal_the_twins_to_the_last_bit(kind, most, idle):
+    spec = spec_of(kind, most, idle)
+    for seed in range(4):
+        events = drawn(seed, kind, 400)
+        found, _ = folded(spec, events, cuts=range(0, len(events), 50))
+        assert_same(found, expected(spec, events))
+        assert np.isnan(found).any(axis=0).all()
+        assert (~np.isnan(found)).any(axis=0).all()
+
+
+@pytest.mark.parametrize("kind", [CLASSES, NUMBERS], ids=["classes", "numbers"])
+def test_cuts_and_restarts_change_no_bit(kind):
+    draws = random.Random(5)
+    for seed, most, idle in ((0, 1000, None), (1, 3, None), (2, 5, 20 * HOUR), (3, 2, 20 * HOUR)):
+        spec, events = spec_of(kind, most, idle), drawn(seed, kind, 300)
+        whole, learner = folded(spec, events, cuts=())
+        for _ in range(4):
+            cuts = draws.sample(range(len(events)), draws.choice([0, 5, 100]))
+            restarts = draws.sample(range(1, len(events)), draws.choice([1, 5, 20]))
+            found, other = folded(spec, events, cuts, restarts)
+            np.testing.assert_array_equal(found, whole)
+            assert other.digest() == learner.digest()
+
+
+def test_what_is_predicted_with_is_what_is_learned():
+    spec = spec_of(CLASSES, 50)
+    learner, found = PartitionLearner(spec), []
+    watched(learner, found)
+    events = drawn(9, CLASSES, 100)
+    release, _ = release_of(events, (0, 0))
+    waiting = learner.step(release)
+    rows = learner.pending._instances.rows()
+    by_id = dict(zip(waiting.ids, found, strict=True))  # the last of an id: none repeats while it waits
+    ids, ends = learner.pending._instances.ids(rows)
+    names = [bytes(ids[a:b]).decode() for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    once = [name for name in names if waiting.ids.count(name) == 1]
+    assert len(once) > 10
+    for row, name in zip(rows, names, strict=True):
+        if name in once:
+            np.testing.assert_array_equal(learner.pending.slab[row], by_id[name])
+
+
+def test_a_checkpoint_writes_the_keys_that_were_touched():
+    spec = spec_of(CLASSES, 100_000)
+    record = {"x": {"amount": 1.0}, "terminal": "a"}
+    events = [(START + i, {"id": str(i), **record, "x": {"amount": 1.0, "card": i}}, None) for i in range(20_000)]
+    learner, at = PartitionLearner(spec), (0, 0)
+    release, at = release_of(events, at)
+    learner.step(release)
+    first = learner.checkpoint()
+    few = [(START + 20_000 + i, {"id": f"_{i}", **record, "x": {"amount": 1.0, "card": 7 * i}}, None) for i in range(9)]
+    release, at = release_of(few, at)
+    learner.step(release)
+    second = learner.checkpoint()
+
+    def written(snapshot):
+        return sum(a.nbytes for name, a in snapshot.frozen.items() if name.startswith("keys/card/rows"))
+
+    assert written(first) > 20_000 * 100
+    assert written(second) < written(first) / 50
+    assert [name for name in second.kept if name.startswith("keys/card/rows")]
+
+
+def test_a_record_far_ahead_counts_at_stream_time():
+    spec = spec_of(CLASSES)
+    stamps = [START + i * 1000 for i in range(5)] + [START + 400 * DAY] + [START + 6000, START + 7000]
+    events = [
+        (stamp, {"id": str(i), "x": {"amount": 1.0, "card": 1}, "terminal": "t"}, None)
+        for i, stamp in enumerate(stamps)
+    ]
+    found, _ = folded(spec, events, cuts=())
+    assert_same(found, expected(spec, events))
+    since = list(spec.features).index("since")
+    assert found[1:, since].tolist() == [1, 1, 1, 1, 0, 2, 1]
+
+
+def test_many_touches_keep_keys_apart():
+    spec = spec_of(CLASSES, 100_000)
+    draws, counts, wanted, events = random.Random(1), {}, [], []
+    for i in range(40_000):
+        card = int(draws.paretovariate(0.5)) % 3000
+        counts[card] = counts.get(card, 0) + 1
+        wanted.append(counts[card])
+        record = {"id": str(i), "x": {"amount": 1.0}, "terminal": f"terminal {card}"}
+        events.append((START + i, record, None))
+    found, learner = folded(spec, events, cuts=range(0, 40_000, 700), restarts=(10_000, 30_000))
+    assert found[:, list(spec.features).index("n_ever")].tolist() == wanted
+    assert len(learner.past._known["terminal"]) == len(counts)
+
+
+def test_evictions_keep_the_state_small():
+    spec = spec_of(CLASSES, 100)
+    events = [
+        (START + i, {"id": str(i), "x": {"amount": 1.0, "card": i}, "terminal": str(i % 1000)}, None)
+        for i in range(30_000)
+    ]
+    events = [one for i, event in enumerate(events) for one in (event, (START + i, None, {"id": str(i), "y": "ok"}))]
+    _, learner = folded(spec, events, cuts=range(0, 60_000, 500))
+    assert len(learner.past._known["card"]) == len(learner.past._known["terminal"]) == 100
+    assert learner.past.n_bytes < 1_000_000
+
+
+def test_other_bounds_go_on_and_another_meaning_is_refused():
+    spec, events = spec_of(CLASSES, 1000), drawn(2, CLASSES, 100)
+    _, learner = folded(spec, events, cuts=())
+    assert len(learner.past._known["card"]) == 7
+
+    def restored(most=1000, features=CLASSES["features"], **fields):
+        other = PartitionLearner(spec_of({**CLASSES, "features": features}, most, **fields))
+        return other, other.restore(learner.snapshot())
+
+    same, said = restored()
+    assert said == []
+    assert same.digest() == learner.digest()
+    fewer, said = restored(most=2)
+    assert said == [f"keys.{name}.max was 1000, is 2: from here on" for name in ("card", "terminal")]
+    release, _ = release_of([(START + 10**10, {"id": "n", "x": {"amount": 1, "card": "new"}}, None)], (100, 100))
+    fewer.step(release)
+    assert (len(fewer.past._known["card"]), len(fewer.past._known["terminal"])) == (2, 5)
+    shorter = CLASSES["features"] | {"risk": {"share": "fraud", "by": "terminal", "half_life": "7d"}}
+    with pytest.raises(StateError, match=r"features.risk was share fraud, by terminal, half_life 30d, is .* 7d"):
+        restored(features=shorter)
+    with pytest.raises(StateError, match=r"keys.terminal.from was terminal, is x.terminal: what is known is of other"):
+        restored(keys={"card": {"max": 1000}, "terminal": {"max": 1000, "from": "x.terminal"}})
+
+
+def test_a_running_stream_keeps_its_features_over_the_past():
+    spec = spec_of(CLASSES)
+    more = {**spec.features, "b": spec.features["amount"]}
+    assert list(changed(spec, more)[0])[-1] == "b"
+    for name, one in (("new", {"count": "card"}), ("n", {"count": "card", "half_life": "8d"}), ("n", None)):
+        given = {**spec.features} if one is None else {**spec.features, name: FeatureSpec.model_validate(one)}
+        if one is None:
+            del given[name]
+        with pytest.raises(ValueError, match=rf"features\.{name}: features over a key's past do not change"):
+            changed(spec, given)
+    assert read(json.loads(json.dumps(plain(spec.features)))) == spec.features
+
+
+def test_the_kafka_key_can_be_the_key():
+    spec = spec_of(CLASSES, keys={"card": {"from": "@key", "max": 9}, "terminal": {"max": 9}})
+    two = {"card": {"from": "@key", "max": 9}, "terminal": {"from": "@key", "max": 9}}
+    assert spec_of(CLASSES, keys=two, partitions=2, learning="partition").mapping().keys == (None, None)
+    keys = [b"a", b"b", b"a", None, b"\xff", b"a", b"", b"\xff", b"a" * 1025]
+    piece = piece_of([(START, {"id": str(i), "x": {"amount": 1.0}}) for i in range(len(keys))], 0)
+    piece = piece._replace(raw=RawBatch(piece.raw.offsets, piece.raw.timestamps, keys, piece.raw.values))
+    found = []
+    learner = watched(PartitionLearner(spec), found)
+    outcome = learner.step(Release({FEATURES: piece, LABELS: piece_of([], 0)}, {LABELS: np.zeros(len(keys), np.int64)}))
+    assert [one.reason for one in outcome.rejected[FEATURES]] == ["too-long"]
+    counts = [row[1 + list(COMMON).index("n")] for row in found]
+    np.testing.assert_array_equal(counts, [1, 1, 2, np.nan, 1, 3, np.nan, 2])
+
+
+def test_files_have_the_column_of_a_key_and_the_time_of_each_row(tmp_path):
+    path = tmp_path / "payments.csv"
+    path.write_text("amount,card,terminal,at,y\n1,a,t,10,ok\n2,a,t,20,ok\n")
+    data, spec = DataFile(path), spec_of(CLASSES)
+    with pytest.raises(
+        SpecError, match="since features over a key's past go by it, found none; name its column by --time"
+    ):
+        spec_for(data, "majority-class", {}, stream=spec)
+    one, goal, n = spec_for(data, "majority-class", {}, stream=spec, clock="at")
+    assert evaluate(data, one, goal, n, clock="at", label_delay=5.0)["n"] == 2
+    rows = next(rows_of_file(data, spec, "y"))
+    assert rows.features == [["1", "2"], ['"a"', '"a"'], ['"t"', '"t"']]
+    keyed = spec_of(CLASSES, keys={"card": {"from": "@key", "max": 9}, "terminal": {"max": 9}})
+    with pytest.raises(DataError, match=r"expected paths, since rows of .* have no Kafka key but their id"):
+        next(rows_of_file(data, keyed, "y"))
+    one, goal, n = spec_for(data, "majority-class", {}, stream=keyed, clock="at")
+    assert evaluate(data, one, goal, n, clock="at", label_delay=5.0)["n"] == 2
+
+
+def test_damaged_sums_are_refused():
+    spec = spec_of(CLASSES)
+    _, learner = folded(spec, drawn(2, CLASSES, 50), cuts=())
+    snapshot = learner.snapshot()
+    for name, damaged in (
+        ("keys/card/sums", lambda a: a[:, 1:]),
+        ("keys/card/sums", lambda a: a + math.inf),
+        ("keys/card/sums", lambda a: a[1:]),
+        ("keys/card/hashes", lambda a: a[:-3]),
+        ("keys/terminal/shares", lambda a: a[:1]),
+    ):
+        arrays = {**snapshot.arrays, name: damaged(snapshot.arrays[name])}
+        with pytest.raises(StateError, match="cannot be used"):
+            PartitionLearner(spec).restore(snapshot._replace(arrays=arrays))
