@@ -260,11 +260,12 @@ def waiting_bytes(spec: "Spec") -> int:
     """Bytes that the instances of a full pending store take, per partition, without their ids; for bags, the largest
     possible."""
     from riparian.app.partition.room import PLACE_BYTES, ROW_BYTES
+    from riparian.app.stream_file.keys_spec import past_width
     from riparian.models.registry import kept
 
     classes = spec.class_vocabulary()
     n_outputs = 1 if classes is None else max(2, classes.capacity)
-    x = 8 * len(spec.features)
+    x = 8 * (len(spec.features) + past_width(spec))
     if spec.task == "multi-instance":
         x = PLACE_BYTES + spec.record.max_instances * x
     vectors = sum(1 + len(kept(model, spec.task, parameters)) for model, parameters in spec.models().values())
@@ -303,8 +304,9 @@ def _declared(spec: "Spec") -> dict[str, Any]:
                 "path": list(feature.path),
                 "values": spec.features[feature.name].values,
             }
-            for feature in spec.mapping().features
+            for feature in spec.mapping().features[: spec.mapping().n_columns]
         ],
+        "keys": _keys(spec),
         "classes": spec.classes,
         "models": {
             role: {"model": name, "parameters": parameters} for role, (name, parameters) in spec.models().items()
@@ -314,6 +316,26 @@ def _declared(spec: "Spec") -> dict[str, Any]:
         "joined_bytes": joined_bytes(spec),
     }
     return summary if price is None else summary | {"reasons": price._asdict()}
+
+
+def _keys(spec: "Spec") -> dict[str, dict[str, Any]]:
+    """Each key with the features over its past, and the bytes that it takes at most."""
+    from riparian.app.stream_file.keys_spec import key_bytes
+
+    return {
+        name: {
+            "max": key.max,
+            "max_bytes": key_bytes(spec, name),
+            "features": [feature for feature, one in spec.features.items() if one.past is not None and one.key == name],
+        }
+        for name, key in spec.keys.items()
+    }
+
+
+def _of_keys(spec: "Spec") -> list[str]:
+    from riparian.app.stream_file.keys_spec import said_bytes
+
+    return [f"keys: {said_bytes(spec, name)}" for name in spec.keys]
 
 
 def _of_learning(spec: "Spec") -> list[str]:
@@ -450,7 +472,8 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
         row(topics, *cells)
 
     features = table("", "feature", "type", "field", "values")
-    for feature in spec.mapping().features:
+    mapping = spec.mapping()
+    for feature in mapping.features[: mapping.n_columns]:
         declared = spec.features[feature.name]
         values = ""
         if declared.values is not None:
@@ -458,6 +481,11 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
         elif feature.type == "nominal":
             values = f"learned, up to {declared.max_values:,}"
         row(features, feature.name, feature.type, dotted(feature.path), values)
+    for name, one in spec.features.items():
+        if one.past is not None:
+            row(features, name, one.type, "", ", ".join(f"{field} {value}" for field, value in one.said().items()))
+    for name, at in zip(spec.keys, mapping.keys, strict=True):
+        row(features, name, "key", "@key" if at is None else dotted(mapping.features[at].path), "")
 
     models = table("", "role", "model", "parameters")
     for role, (name, parameters) in spec.models().items():
@@ -475,7 +503,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     lines += _of_costs(spec)
     if (price := reasons_price.price_of(spec)) is not None and spec.predictions.reasons is not None:
         lines.append(reasons_price.sentence(price, spec.predictions.reasons.of))
-    lines += _of_waiting(spec)
+    lines += [*_of_waiting(spec), *_of_keys(spec)]
     if report is not None and report.missing and spec.create_topics != "never":
         lines.append(f"missing topics are created by riparian worker: {', '.join(report.missing)}")
     console = Console()

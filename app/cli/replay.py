@@ -128,8 +128,8 @@ def command(
         file.target(target, spec.features)
     elif target is not None:
         raise click.UsageError(f"--target names the labels, and stream {spec.name} has none: leave it out")
-    for feature in spec.features:
-        file.position(feature, "a feature of the stream")
+    for feature in spec.mapping().features:
+        file.position(feature.name, "a feature of the stream")
 
     from riparian.app.cli.progress import progress
 

@@ -55,6 +55,8 @@ class Instances(NamedTuple):
     rejected : rows that the worker would reject; their x has no meaning
     labels_rejected : likewise labels; their y is NaN
     sizes : of bags, how many rows of x each has, one bag after the other
+    keys : as of `topics.records.Features`, also of rejected rows
+    origin : ms since 1970 of time 0
     """
 
     first: int
@@ -65,6 +67,8 @@ class Instances(NamedTuple):
     rejected: Sequence[Rejected]
     labels_rejected: Sequence[Rejected]
     sizes: Ints | None = None
+    keys: Sequence[Any] = ()
+    origin: int = 0
 
 
 class Rejections:
@@ -148,7 +152,15 @@ class InstanceReader:
         self, file: DataFile, spec: Spec, goal: str | None, learner: Knowing, clock: str | None = None
     ) -> None:
         self.file, self.goal, self.learner, self.clock = file, goal, learner, clock
-        self.features = [(name, feature.type) for name, feature in spec.features.items()]
+        mapping, self.form = spec.mapping(), _Format(spec.record.max_bytes)
+        # Those that rows have; behind them what is read for keys alone, and the numbers of all in x.
+        self.features = [(feature.name, feature.type) for feature in mapping.features]
+        self._n_written, keys = len(self.features), list[int]()
+        for name, at in zip(spec.keys, mapping.keys, strict=True):
+            keys.append(len(self.features) if at is None else at)
+            self.features += [(name, NOMINAL)] if at is None else []  # a file has no keys beside its rows
+        self._own = [j for j, name in enumerate(spec.features) if name in spec.recorded]
+        self._n_features = len(spec.features)
         self.columns = [file.position(name, "a feature of the stream") for name, _ in self.features]
         if goal is not None:
             self.columns.append(file.target(goal)[1])
@@ -156,7 +168,6 @@ class InstanceReader:
             self.columns.append(file.position(clock, "the time of a row"))
         self._origin: int | None = None
         self._now = 0
-        mapping, self.form = spec.mapping(), _Format(spec.record.max_bytes)
         self._inside = goal is not None and spec.topics.labels is None
         self._y: Path = (goal or "",)
         self._decoder = ColumnDecoder(
@@ -169,6 +180,8 @@ class InstanceReader:
                 label_id=ID,
                 label_y=self._y,
                 max_bytes=self.form.max_bytes,
+                n_hidden=len(self.features) - len(self._own),
+                keys=tuple(keys),
             ),
             self.form,
             self.form,
@@ -205,7 +218,7 @@ class InstanceReader:
             columns[self._y] = labels
         columns[ID] = list(map(str, range(first, first + n)))
         records = _Records(n, x, columns, self._written(block, first, labels))
-        vocabularies = [self.learner.vocabularies[j] for j in range(d)]
+        vocabularies = [self.learner.vocabularies[j] for j in self._own]
         found = self._decoder.decode_features(_batch(records), vocabularies, self.learner.classes)
         y, labels_rejected = np.full(n, np.nan), list[Rejected]()
         kept = slice(None) if found.position is None else found.position
@@ -213,7 +226,12 @@ class InstanceReader:
             y[kept] = np.nan if found.y is None else found.y
         elif labels is not None:
             y, labels_rejected = self._labels(labels, first)
-        x[kept] = found.x
+        if len(self._own) == d:
+            x[kept] = found.x
+        else:
+            x = np.full((n, self._n_features), np.nan)
+            x[np.arange(n)[kept, None], self._own] = found.x
+        keys = [_of_all(column, found.position, n) for column in found.keys]
         if self.clock is None:
             times, until = np.arange(first, first + n), first + n
         else:
@@ -222,7 +240,8 @@ class InstanceReader:
                 self._origin = int(moment[0])
             times = np.maximum.accumulate(np.maximum(moment - self._origin, self._now))
             until = self._now = int(times[-1])
-        return Instances(first, x, y, times, until, found.rejected, labels_rejected)
+        origin = self._origin or 0
+        return Instances(first, x, y, times, until, found.rejected, labels_rejected, keys=keys, origin=origin)
 
     def _labels(self, labels: Any, first: int) -> tuple[Floats, list[Rejected]]:
         """The labels that there are, as records of their own."""
@@ -243,11 +262,14 @@ class InstanceReader:
 
     def _written(self, block: Block, first: int, labels: Any) -> Sequence[bytes] | None:
         """The rows as a replay would send them, where one may be too large."""
-        n, inside = len(block), block.columns[: len(self.features) + self._inside]
+        n, inside = len(block), block.columns[: self._n_written + self._inside]
         longest = sum(max(map(len, column), default=0) for column in inside) * LONGEST_ESCAPE
         if self._writer is None or longest + self._empty_record() <= self.form.max_bytes:
             return None
-        features = [cells_as_json(self.file, block, j, name, kind) for j, (name, kind) in enumerate(self.features)]
+        features = [
+            cells_as_json(self.file, block, j, name, kind)
+            for j, (name, kind) in enumerate(self.features[: self._n_written])
+        ]
         y = ["null"] * n if labels is None or not self._inside else json_texts(labels)
         rows = Rows(first, [str(first + i) for i in range(n)], features, list(y))
         return self._writer.features(self._headers.inside(rows), [_NOW] * n)
@@ -258,6 +280,16 @@ class InstanceReader:
             rows = Rows(0, ["9" * 20], [["null"] for _ in self.features], ["null"])
             self._empty = len(self._writer.features(self._headers.inside(rows), [_NOW])[0])
         return self._empty
+
+
+def _of_all(column: Sequence[Any], kept: Sequence[int] | None, n: int) -> Sequence[Any]:
+    """A column of the rows that were kept as one of all rows."""
+    if kept is None:
+        return column
+    found: list[Any] = [None] * n
+    for i, value in zip(kept, column, strict=True):
+        found[i] = value
+    return found
 
 
 _NOW = 1_700_000_000_000

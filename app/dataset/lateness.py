@@ -50,14 +50,17 @@ class Lateness:
         self.y = np.concatenate((self.y, instances.y[labelled]))
         self.due = np.concatenate((self.due, instances.times[labelled] + self.delay))
         before = np.searchsorted(self.due, instances.times, side="left")
-        features = Features(kept, [str(first + i) for i in positions], x, None, None, [], instances.sizes)
+        keys = [column if kept is None else [column[i] for i in kept] for column in instances.keys]
+        features = Features(kept, [str(first + i) for i in positions], x, None, None, [], instances.sizes, keys)
+        self.learner.past.origin = instances.origin
         times = instances.times if self.timed else np.zeros(n, np.int64)
         n_due = int(np.searchsorted(self.due, instances.until, side="left"))
         return self._apply(features, _piece(range(first, first + n), times), n_due, before.astype(np.int64))
 
     def finish(self, size: int) -> Iterator[Outcome]:
         """Learn the labels that are left, in steps of at most `size`."""
-        features = Features(None, [], np.zeros((0, self.learner.schema.n_features)), None, None, [])
+        none = np.zeros((0, self.learner.schema.n_features))
+        features = Features(None, [], none, None, None, [], keys=[[]] * len(self.learner.spec.keys))
         nothing = np.zeros(0, np.int64)
         while len(self.rows):
             yield self._apply(features, _piece([], nothing), min(size, len(self.rows)), nothing)

@@ -11,6 +11,7 @@ import msgspec
 
 from riparian.app.dataset.column import are_json_numbers
 from riparian.app.dataset.data import BLOCK, Block, DataFile, Floats
+from riparian.app.errors import DataError
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, VALUES, Rows
 
@@ -29,19 +30,23 @@ def rows_of_file(
     The columns of the file are found by the names of the stream file's features; `target` as `DataFile.target` takes
     it, unless the stream has no labels. DataError for a column that is missing and for a cell that is not of its type.
     """
-    columns = [file.position(name, "a feature of the stream") for name in spec.features]
+    if None in spec.mapping().keys:
+        raise DataError(
+            f"keys of stream {spec.name}: expected paths, since rows of {file.path} have no Kafka key but their id, "
+            'found "@key"; evaluate the file, which needs none, or give the key a field'
+        )
+    fields = [(feature.name, feature.type) for feature in spec.mapping().features]
+    columns = [file.position(name, "a feature of the stream") for name, _ in fields]
     goal = ""
     if spec.has_labels:
         goal, goal_at = file.target(target, spec.features)
         columns.append(goal_at)
-    texts = [name for name, feature in spec.features.items() if feature.type == NOMINAL]
+    texts = [name for name, kind in fields if kind == NOMINAL]
     file.survey([*texts, *([goal] if goal and spec.task not in VALUES else [])], limit)
     first = 0
     for block in file.blocks(columns, limit, size):
         n = len(block)
-        features = [
-            cells_as_json(file, block, j, name, feature.type) for j, (name, feature) in enumerate(spec.features.items())
-        ]
+        features = [cells_as_json(file, block, j, name, kind) for j, (name, kind) in enumerate(fields)]
         y: list[str | None] = [None] * n
         if spec.has_labels:
             labels = cells_as_json(file, block, len(features), goal, NUMERIC if spec.task in VALUES else NOMINAL)

@@ -119,6 +119,11 @@ def problem_for(file: DataFile, **options: Any) -> Problem:
         if file.separator != COMMA:
             file.survey(file.names, limit)
             remarks = list(file.spelling_remarks([*stream.features, *([] if goal is None else [goal])]))
+        if stream.keys and clock is None:
+            raise SpecError(
+                f"keys of the stream file: expected the time of each row of {file.path}, since features over a key's "
+                "past go by it, found none; name its column by --time"
+            )
         if n == 0:
             raise DataError(f"{file.path} has a header and no rows: expected at least one")
         fields = stream.model_dump(exclude={"champion", "challengers"}, exclude_unset=True)

@@ -1,0 +1,81 @@
+"""Features over a key's past on real Kafka: through kills, the same as in an evaluation and in an audit."""
+
+import json
+import random
+
+import pytest
+
+from riparian.app.dataset.data import DataFile
+from riparian.app.evaluation.evaluate import evaluate, spec_for
+from tests.broker.harness import Sent
+
+pytestmark = pytest.mark.broker
+
+FIELDS = {
+    "classes": ["ok", "fraud"],
+    "keys": {"card": {"max": 60, "idle": "3s"}, "terminal": {"from": "terminal", "max": 1000}},
+    "features": {
+        "amount": "numeric",
+        "card_count": {"count": "card", "half_life": "2s"},
+        "card_mean": {"mean": "amount", "by": "card", "half_life": "1h"},
+        "times": {"ratio": "amount", "to": "card_mean"},
+        "since": {"since": "card"},
+        "risk": {"share": "fraud", "by": "terminal", "half_life": "4s"},
+    },
+    "champion": {"model": "hoeffding-tree", "grace_period": 50},
+    "challengers": {},
+}
+START = 1_700_000_000_000
+DELAY = 700  # ms
+
+
+def payments(n):
+    """Rows: amount, card, terminal, time in ms, class."""
+    draws, now, rows = random.Random(3), START, []
+    for _ in range(n):
+        now += draws.choice([0, 1, 5, 40])
+        terminal = f"t{draws.randrange(40)}"
+        card = f"c{int(draws.paretovariate(0.6)) % 200}"
+        fraud = (terminal in ("t1", "t2", "t3")) != (draws.random() < 0.05)
+        rows.append((round(draws.lognormvariate(3, 1), 2), card, terminal, now, "fraud" if fraud else "ok"))
+    return rows
+
+
+def test_killed_workers_an_evaluation_and_an_audit_make_the_same_features(stream, tmp_path):
+    n = 4000
+    rows = payments(n)
+    s = stream(**FIELDS)
+    features = [
+        Sent(json.dumps({"id": str(i), "x": {"amount": a, "card": c}, "terminal": t}).encode(), at, b"k")
+        for i, (a, c, t, at, _) in enumerate(rows)
+    ]
+    labels = [Sent(json.dumps({"id": str(i), "y": y}).encode(), at + DELAY, b"k") for i, (*_, at, y) in enumerate(rows)]
+    s.give((features, labels))
+    for n_sent in (600, 2000):
+        with s.worker() as worker:
+            s.predicted(n_sent, worker)
+            worker.kill()
+    with s.worker() as worker:
+        learner = s.reach(n, worker=worker)
+        worker.kill()
+    s.check(learner)
+    s.holds()
+    assert len(learner.past._known["card"]) <= 60
+
+    file = tmp_path / "payments.csv"
+    lines = [f"{a},{c},{t},{at / 1000:.3f},{y}" for a, c, t, at, y in rows]
+    file.write_text("\n".join(["amount,card,terminal,at,y", *lines, ""]))
+    data = DataFile(file)
+    name, parameters = s.spec.models()["champion"]
+    options = {"clock": "at", "label_delay": DELAY / 1000}
+    spec, goal, rows_of_file = spec_for(data, name, parameters, stream=s.spec, **options)
+    made = []
+    evaluate(data, spec, goal, rows_of_file, on_outcome=lambda o: made.extend(o.p["champion"].tolist()), **options)
+    sent = s.predictions()
+    assert [[(p["p"] or {}).get(one, 0.0) for one in ("ok", "fraud")] for p in sent] == made
+    assert learner.roles["champion"].model.size()["n_leaves"] > 2
+    # Of terminals with fraud the share tells it, so the model does.
+    hits = sum(
+        (p["p"]["fraud"] > 0.5) == (y == "fraud") for p, (*_, y) in zip(sent[n // 2 :], rows[n // 2 :], strict=True)
+    )
+    assert hits > 0.9 * n / 2
