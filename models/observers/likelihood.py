@@ -18,13 +18,13 @@ Counts beyond MOST are taken for MOST, so that 16 of them can be multiplied at a
 likelihood 0.
 """
 
-import decimal
 import math
 from typing import Any
 
 import numpy as np
 
 from riparian.models.contract import Floats, Schema
+from riparian.models.kernels.elementary import POWER_HIGH, STEP_HIGH, STEP_LOW, STEPS, STEPS_AN_E, two_to
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.simd import (
     WIDEST,
@@ -42,29 +42,12 @@ from riparian.models.kernels.simd import (
 MOST = 2.0**60
 LEAST = 1e-300
 BEYOND = WIDEST - 1  # numbers that may be read beyond a row's last
-
-
-# exp(x) = 2^n 2^(j / STEPS) exp(r), from a table of the second factor, each correctly rounded.
-STEPS = 64
-with decimal.localcontext() as context:
-    context.prec = 40
-    POWERS = np.array([float(decimal.Decimal(2) ** (decimal.Decimal(j) / STEPS)) for j in range(STEPS)])
-    STEP = decimal.Decimal(2).ln() / STEPS
-    STEPS_AN_E = float(1 / STEP)
-    STEP_HIGH = math.ldexp(round(math.ldexp(float(STEP), 38)), -38)  # 32 bits: times a count of steps, it is exact
-    STEP_LOW = float(STEP - decimal.Decimal(STEP_HIGH))
 FARTHEST = -1e9
 
 
 def scratch_of(schema: Schema) -> Floats:
     """What `score` works on: a row for mantissas, or probabilities in the end, one for exponents, one for sums."""
     return np.zeros((3, -(-schema.n_outputs // WIDEST) * WIDEST))
-
-
-@kernel(inline=True)
-def power(n):
-    """2^n, for n in -1022 .. 1023."""
-    return np.int64((n + np.int64(1023)) << np.int64(52)).view(np.float64)
 
 
 @kernel(inline=True)
@@ -76,7 +59,7 @@ def exp_parts(x):
     r = (x - steps * STEP_HIGH) - steps * STEP_LOW
     square = r * r
     rest = r + square * ((0.5 + r * (1.0 / 6.0)) + square * (1.0 / 24.0 + r * (1.0 / 120.0)))
-    scale = POWERS[np.uint64(i & np.int64(STEPS - 1))]
+    scale = POWER_HIGH[np.uint64(i & np.int64(STEPS - 1))]
     return scale + scale * rest, i >> np.int64(6)
 
 
@@ -214,7 +197,7 @@ def score(rows, block, n_values, offset, n_classes, x, r, joint):
     most = 0.0
     for c in range(k):
         below = max(joint[1, c] - top, -1023.0)
-        p = joint[0, c] * (power(np.int64(below)) if below > -1023.0 else 0.0)
+        p = joint[0, c] * (two_to(np.int64(below)) if below > -1023.0 else 0.0)
         joint[0, c] = p
         if p > most:
             most = p
@@ -249,8 +232,8 @@ def score_two(rows, block, n_values, offset, x, r, joint):
     n0 += np.int64(0) if nearer else n
     n1 += n if nearer else np.int64(0)
     top = max(n0, n1)
-    m0 *= power(max(n0 - top, np.int64(-1023)))
-    m1 *= power(max(n1 - top, np.int64(-1023)))
+    m0 *= two_to(max(n0 - top, np.int64(-1023)))
+    m1 *= two_to(max(n1 - top, np.int64(-1023)))
     joint[0, 0] = m0
     joint[0, 1] = m1
     return 1 if m1 > m0 else 0
