@@ -1,0 +1,218 @@
+"""Fraud among payments: what features over a key's past bring, beside boosting on windows and River's own loop.
+
+    python -m benchmarks.payments [--seeds 1,2,3] [--n 690000] [--only ours,alone,boosting,river]
+
+The payments are `riparian generate payments`, their labels (of both classes) come 7 days late, and the second half is
+scored: AUROC, average precision, and the recall where 1 % of the payments are alerts. All costs are CPU time a payment,
+with whatever makes its features.
+
+- `ours`: `examples/payments/payments.yaml` as it is, through the code of `riparian evaluate --stream`.
+- `alone`: the same file without `keys` and what is made of them.
+- `boosting`: scikit-learn's histogram boosting (no early stopping) on columns that pandas makes as the Handbook does:
+  count and mean of a card, count and share of fraud of a terminal (as far as labels have come) in windows of 1, 7 and
+  30 days. Refitted each week (--refit DAYS) on all labels that have come so far.
+- `river`: River's adaptive random forest in River's own loop (`stream.simulate_qa`), on features by River: mean amount
+  and count of a card, and the mean target of a terminal. Of the first seed alone, for it is slow.
+
+Figures of what --only leaves out stay as they were in benchmarks/results/payments.json.
+
+scikit-learn and River come with `pip install '.[batch,river]'`, pandas by itself.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import yaml
+
+from benchmarks.record import RESULTS, ROOT, write
+from riparian.app.dataset.synthetic import Recipe
+from riparian.app.evaluation.setup import Setup
+from riparian.app.evaluation.whole import Whole
+from riparian.app.stream_file.spec import Spec, build
+from riparian.models.contract import Floats
+from riparian.models.streams import Stream
+
+EXAMPLE = ROOT / "examples" / "payments" / "payments.yaml"
+N = 690_000
+DELAY = 7 * 86_400.0
+DAYS = (1, 7, 30)
+ALERTS = 0.01
+MEASURES = ("auroc", "average_precision", "recall", "microseconds")
+HEAD = "| what | seed | AUROC | average precision | recall at 1 % | µs a payment |\n|---|---|---|---|---|---|"
+TIME, CARD, TERMINAL, AMOUNT = range(4)  # columns of the stream
+
+
+class Found(NamedTuple):
+    """scores : of each payment, NaN where there is none. seconds : of CPU."""
+
+    scores: Floats
+    seconds: float
+
+
+def figures(found: Found, fraud: Floats) -> dict[str, float]:
+    """Of the second half."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    half = len(found.scores) // 2
+    scores, y = found.scores[half:], fraud[half : len(found.scores)]
+    alerts = np.argsort(-scores, kind="stable")[: round(ALERTS * len(scores))]
+    return {
+        "auroc": float(roc_auc_score(y, scores)),
+        "average_precision": float(average_precision_score(y, scores)),
+        "recall": float(y[alerts].sum() / y.sum()),
+        "microseconds": 1e6 * found.seconds / len(found.scores),
+    }
+
+
+def stream_file(with_keys: bool) -> Spec:
+    """The example's, or what is left of it without keys."""
+    fields = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    if not with_keys:
+        fields.pop("keys")
+        plain = (str, type(None))
+        fields["features"] = {
+            name: what for name, what in fields["features"].items() if isinstance(what, plain) or "type" in what
+        }
+    return build(fields, str(EXAMPLE))
+
+
+class _Probability(msgspec.Struct):
+    id: str
+    p: dict[str, float] | None = None
+
+
+def run_ours(recipe: Recipe, with_keys: bool) -> Found:
+    scores, decode = np.full(recipe.n, np.nan), msgspec.json.Decoder(_Probability).decode
+    setup = Setup(recipe=recipe, stream=stream_file(with_keys), clock="time", label_delay=DELAY)
+
+    def keep(line: bytes) -> None:
+        one = decode(line)
+        scores[int(one.id)] = (one.p or {}).get("fraud", 0.0)
+
+    whole = Whole(setup)
+    start = time.process_time()
+    whole.run(lambda _: None, keep)
+    return Found(scores, time.process_time() - start)
+
+
+def windows(stream: Stream) -> Floats:
+    """Columns for the boosting, as the Handbook makes them: amount, then those of the card and of the terminal."""
+    import pandas as pd
+
+    x = stream.x
+    table = pd.DataFrame(
+        {"at": pd.to_datetime(x[:, TIME], unit="s"), "card": x[:, CARD], "terminal": x[:, TERMINAL],
+         "amount": x[:, AMOUNT], "fraud": stream.y}
+    )  # fmt: skip
+    columns = [x[:, AMOUNT]]
+
+    def rolled(key: str, value: str, days: int) -> tuple[Floats, Floats]:
+        """Count and sum of each payment's window, in the order of the payments."""
+        windowed = table.groupby(key).rolling(f"{days}D", on="at")[value]
+        order = np.argsort(table[key].to_numpy(), kind="stable")  # keys by size, each one's payments in their order
+        count, total = np.empty(len(table)), np.empty(len(table))
+        count[order], total[order] = windowed.count().to_numpy(), windowed.sum().to_numpy()
+        return count, total
+
+    for days in DAYS:
+        count, total = rolled("card", "amount", days)
+        columns += [count, total / count]
+    late = rolled("terminal", "fraud", round(DELAY / 86_400))
+    for days in DAYS:
+        count, fraud = rolled("terminal", "fraud", round(DELAY / 86_400) + days)
+        known = count - late[0]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            columns += [known, (fraud - late[1]) / known]
+    return np.column_stack(columns)
+
+
+def run_boosting(stream: Stream, refit: int) -> Found:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    start = time.process_time()
+    x, moments = windows(stream), stream.x[:, TIME]
+    n = len(x)
+    scores, at = np.full(n, np.nan), n // 2
+    while at < n:
+        until = int(np.searchsorted(moments, moments[at] + refit * 86_400.0))
+        known = int(np.searchsorted(moments, moments[at] - DELAY))
+        model = HistGradientBoostingClassifier(early_stopping=False, random_state=1)
+        model.fit(x[:known], stream.y[:known])
+        scores[at:until] = model.predict_proba(x[at:until])[:, 1]
+        at = until
+    return Found(scores, time.process_time() - start)
+
+
+def run_river(stream: Stream) -> Found:
+    from river import compose, feature_extraction, forest, stats
+    from river import stream as streams
+
+    rows = [
+        ({"at": datetime.fromtimestamp(t, UTC), "card": int(c), "terminal": int(p), "amount": a}, bool(y))
+        for (t, c, p, a, _), y in zip(stream.x.tolist(), stream.y.tolist(), strict=True)
+    ]
+    model = compose.Pipeline(
+        compose.Select("amount")
+        + feature_extraction.Agg("amount", "card", stats.EWMean(0.1))
+        + feature_extraction.Agg("amount", "card", stats.Count())
+        + feature_extraction.TargetAgg("terminal", stats.EWMean(0.1)),
+        forest.ARFClassifier(n_models=10, seed=1),
+    )
+    scores = np.full(len(rows), np.nan)
+    start = time.process_time()
+    for i, x, y in streams.simulate_qa(rows, "at", timedelta(seconds=DELAY)):
+        if y is None:
+            scores[i] = model.predict_proba_one(x).get(True, 0.0)
+        else:
+            model.learn_one(x, y)
+    return Found(scores, time.process_time() - start)
+
+
+RUNS: dict[str, Callable[[Recipe, Stream, int], Found]] = {
+    "ours": lambda recipe, stream, refit: run_ours(recipe, True),
+    "alone": lambda recipe, stream, refit: run_ours(recipe, False),
+    "boosting": lambda recipe, stream, refit: run_boosting(stream, refit),
+    "river": lambda recipe, stream, refit: run_river(stream),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--seeds", default="1,2,3", help="of the payments [default: 1,2,3]")
+    parser.add_argument("--n", type=int, default=N)
+    parser.add_argument("--only", default=",".join(RUNS), help=f"what is run [default: {','.join(RUNS)}]")
+    parser.add_argument("--refit", type=int, default=7, metavar="DAYS")
+    options = parser.parse_args()
+    seeds, wanted = [int(seed) for seed in options.seeds.split(",")], options.only.split(",")
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted}
+    print(HEAD)
+    for seed in seeds:
+        recipe = Recipe("payments", options.n, seed)
+        stream = recipe.open().take(options.n)
+        for name in wanted if seed == seeds[0] else [name for name in wanted if name != "river"]:
+            one = figures(RUNS[name](recipe, stream, options.refit), stream.y)
+            found[name].append({"seed": seed, "payments": options.n, **one})
+            print(row(name, seed, one), flush=True)
+    path = RESULTS / "payments.json"
+    if path.exists():
+        found = json.loads(path.read_text())["figures"]["runs"] | found
+    means = {
+        name: {key: float(np.mean([one[key] for one in runs])) for key in MEASURES} for name, runs in found.items()
+    }
+    for name, mean in means.items():
+        print(row(name, "mean", mean))
+    write("payments", {"refit_days": options.refit, "means": means, "runs": found})
+
+
+def row(name: str, seed: object, one: dict[str, float]) -> str:
+    return f"| {name} | {seed} | " + " | ".join(f"{one[key]:,.3f}" for key in MEASURES) + " |"
+
+
+if __name__ == "__main__":
+    main()
