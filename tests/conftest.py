@@ -25,7 +25,8 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 # Of tests that look at what numba compiles: for whoever runs some with the JIT off, to step through a kernel.
-jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="the JIT is off")
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+jit = pytest.mark.skipif(INTERPRETED, reason="the JIT is off")
 
 # Every process that a test starts inherits this, so that one that was left over is found at the end, whoever its parent
 # is by then.

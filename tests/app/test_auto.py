@@ -16,6 +16,7 @@ from riparian.app.stream_file import spec as spec_module
 from riparian.app.stream_file.lineup import values_of
 from riparian.app.stream_file.reference import json_schema
 from riparian.app.stream_file.spec import Spec, build
+from riparian.checks import learn, rows
 from riparian.models.auto import auto, costs
 from riparian.models.auto.auto import Resolved, resolve
 from riparian.models.auto.costs import Shape
@@ -23,7 +24,6 @@ from riparian.models.auto.values import Values
 from riparian.models.contract import Schema
 from riparian.models.memory import live_bytes
 from riparian.models.registry import REGISTRY, create, validate
-from tests.models.contract.worlds import learn, rows
 
 STREAM: dict[str, Any] = {
     "name": "s",

@@ -1,7 +1,5 @@
 """The way of an instance through a tree, in words: the leaf at its end is the one that predicts."""
 
-from types import SimpleNamespace
-
 import msgspec
 import numpy as np
 import pytest
@@ -12,7 +10,8 @@ from riparian.app.page.predictions import _said, branch_of, path_of, roots_of
 from riparian.app.state import finding
 from riparian.app.state.finding import Found
 from riparian.app.stream_file import spec as stream_file
-from tests.models.contract.worlds import learn, make, predict, rows
+from riparian.checks import Case, learn, make, predict, rows
+from riparian.models.registry import REGISTRY
 
 TREES = (
     ("hoeffding-tree", {"leaf_prediction": "mc", "grace_period": 50, "delta": 0.05}),
@@ -24,7 +23,7 @@ TREES = (
 
 @pytest.mark.parametrize(("name", "parameters"), TREES)
 def test_the_leaf_at_the_end_of_a_path_is_the_one_that_predicts(name, parameters):
-    learner = make(name, "classification", SimpleNamespace(parameters=parameters))
+    learner = make(REGISTRY[name].load(), "classification", Case(parameters))
     x, y = rows(4000, "classification")
     learn(learner, x, y)
     others = rows(300, "classification", seed=5)[0]

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riparian.models.contract import LEARN, PREDICT, Program, Schema
+from riparian.checks import cut, interleaved, snapshot
+from riparian.models.contract import LEARN, Schema
 
 
 class Stream(NamedTuple):
@@ -46,27 +47,7 @@ def mixed(n, seed, n_values=(0, 3, 0, 5, 0, 2), n_classes=3, missing=0.1, weight
 
 def interleave(stream, delay=0):
     """The program of a stream whose labels come `delay` instances late."""
-    n = len(stream.y)
-    steps = []
-    for i in range(n + delay):
-        if i < n:
-            steps.append((PREDICT, i, np.nan, 1.0))
-        if i >= delay:
-            steps.append((LEARN, i - delay, stream.y[i - delay], stream.w[i - delay]))
-    op, row, y, w = zip(*steps, strict=True)
-    return Program(np.array(op, np.int8), np.array(row, np.int32), np.array(y), np.array(w))
-
-
-def cut(program, start, stop):
-    return Program(*(np.ascontiguousarray(column[start:stop]) for column in program))
-
-
-def snapshot(learner):
-    """A copy of the state, as bytes and arrays that cannot be written."""
-    copies = {name: array.copy() for name, array in learner.state()._asdict().items()}
-    for array in copies.values():
-        array.flags.writeable = False
-    return copies
+    return interleaved(stream.y, delay, stream.w)
 
 
 def same(first, second):
@@ -98,11 +79,3 @@ def played(twin, program, x, n_outputs=1):
         else:
             out[r] = twin.predict(x[r].tolist())
     return out
-
-
-def run_learns(learner, slab, y, w=None):
-    """Learn rows as an engine does: labels, weights and codes as they are, whether or not they fit the schema."""
-    n = len(y)
-    weights = np.ones(n) if w is None else np.array(w, np.float64)
-    program = Program(np.full(n, LEARN, np.int8), np.arange(n, dtype=np.int32), np.array(y, np.float64), weights)
-    learner.run(program, slab, np.zeros((n, learner.schema.n_outputs)))

@@ -15,10 +15,10 @@ from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import build
+from riparian.checks import learn, rows
 from riparian.models.adapter import external, imported, signature
 from riparian.models.contract import Schema
 from riparian.models.registry import REGISTRY, create, validate
-from tests.models.contract.worlds import learn, rows
 
 pytestmark = pytest.mark.usefixtures("state_key")
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn import ensemble, tree
 
+from riparian.checks import bits, rows
 from riparian.models.batch import fit as fitting
 from riparian.models.batch import learner as window
 from riparian.models.batch import process
@@ -21,7 +22,6 @@ from riparian.models.batch.predict import predict, room_for
 from riparian.models.batch.process import PROCESSES, FitError, Processes
 from riparian.models.contract import Schema
 from riparian.models.registry import REGISTRY, create, validate
-from tests.models.contract.worlds import bits, rows
 from tests.processes import fitters, gone, until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from riparian.checks import snapshot
 from riparian.models.contract import Program
 from riparian.models.ensemble import boosting, chunks, members
 from riparian.models.ensemble.chunks import HITS, WEIGHT
@@ -12,7 +13,7 @@ from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unst
 from riparian.models.kernels.draws import key, poisson, poisson_from, poisson_table, uniform_at
 from riparian.models.registry import create
 from tests.models import naive_ensembles as naive
-from tests.models.streams_of_instances import in_pieces, interleave, mixed, played, same, snapshot
+from tests.models.streams_of_instances import in_pieces, interleave, mixed, played, same
 
 EAGER = {"grace_period": 20, "delta": 0.1, "tie_threshold": 0.4}
 TWINS = {

@@ -5,13 +5,14 @@ from functools import partial
 import numpy as np
 import pytest
 
+from riparian.checks import cut, snapshot
 from riparian.models.contract import LEARN, Schema
 from riparian.models.ensemble.adaptation.watched_trees import n_chosen
 from riparian.models.hoeffding.hoeffding_tree import HoeffdingTree
 from riparian.models.hoeffding.subspace_tree import SubspaceTree
 from riparian.models.registry import create
 from tests.models.naive_forests import ForestTwin, SubspaceTreeTwin
-from tests.models.streams_of_instances import cut, in_pieces, interleave, mixed, played, snapshot
+from tests.models.streams_of_instances import in_pieces, interleave, mixed, played
 from tests.models.test_hoeffding_trees import PLAIN, check_equal
 
 WORLDS = [

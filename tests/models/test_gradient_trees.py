@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from riparian.checks import snapshot
 from riparian.models.contract import Schema
 from riparian.models.gradient.bins import bin_of, equal_width, quantiles
 from riparian.models.gradient.losses import LOSSES, derivatives, value
@@ -16,7 +17,7 @@ from riparian.models.gradient.presets import effective
 from riparian.models.gradient.significance import p_value
 from riparian.models.gradient.stochastic_gradient_tree import StochasticGradientTree
 from tests.models.naive_sgt import SgtTwin, p_of_f
-from tests.models.streams_of_instances import in_pieces, interleave, mixed, played, same, snapshot
+from tests.models.streams_of_instances import in_pieces, interleave, mixed, played, same
 
 EAGER = {"warm_up": 40, "n_bins": 8, "grace_period": 20, "delta": 0.2, "rebin_period": 100}
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from riparian.checks import run_learns, snapshot
 from riparian.models.contract import LEARN, Program, Schema
 from riparian.models.hoeffding import nodes as plain
 from riparian.models.hoeffding.adaptation.error_window import (
@@ -41,7 +42,7 @@ from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_efdt import EfdtTwin
 from tests.models.naive_hat import HatTwin
 from tests.models.naive_hoeffding import HoeffdingTreeTwin
-from tests.models.streams_of_instances import Stream, in_pieces, interleave, mixed, played, run_learns, snapshot
+from tests.models.streams_of_instances import Stream, in_pieces, interleave, mixed, played
 
 # Grow trees of some ten nodes in a few hundred instances, which think again, and doubt them soon.
 PLAIN = {"grace_period": 20, "delta": 0.1, "tie_threshold": 0.4}

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
+from riparian.checks import rows, schema_of
 from riparian.models.contract import Schema
 from riparian.models.explanation.description import moved
 from riparian.models.explanation.importance import importance, information
 from riparian.models.registry import create
-from tests.models.contract.worlds import rows, schema_of
 
 GROWS = {"grace_period": 50, "delta": 0.05}
 

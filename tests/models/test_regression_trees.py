@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from riparian.checks import cut, snapshot
 from riparian.models.contract import LEARN, Schema
 from riparian.models.registry import create
 from riparian.models.regression.fimt_dd import FimtDD
@@ -32,7 +33,7 @@ from riparian.models.regression.observers import lay_out
 from riparian.models.regression.orto import Orto
 from riparian.models.regression.subspace_tree import SubspaceRegressionTree
 from tests.models.naive_fimt import FimtTwin, OrtoTwin, SubspaceTwin
-from tests.models.streams_of_instances import cut, in_pieces, interleave, mixed, played, snapshot
+from tests.models.streams_of_instances import in_pieces, interleave, mixed, played
 
 # Grows a tree of some ten nodes, and finds some drifts, in a few hundred instances.
 EAGER = {"grace_period": 20, "delta": 0.3, "tie_threshold": 0.2, "n_bins": 8}

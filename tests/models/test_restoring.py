@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from riparian import checks
 from riparian.models.contract import Schema
 from riparian.models.drift import create as create_detector
 from riparian.models.evaluation.comparison import Comparison
@@ -17,18 +18,17 @@ from riparian.models.predictions.conformal import Conformal
 from riparian.models.predictions.decision import Threshold
 from riparian.models.registry import create
 from riparian.models.restoring import DamagedError, check, check_shapes, restore
-from tests.models.contract import worlds as contract
 
 
 def grown(name, task="classification", n=600, **parameters):
     """What has learned, and a function that restores its state with some arrays exchanged."""
-    learner = create(name, contract.schema_of(task), seed=1, **parameters)
-    x, y = contract.rows(n, task)
-    contract.learn(learner, x, y)
+    learner = create(name, checks.schema_of(task), seed=1, **parameters)
+    x, y = checks.rows(n, task)
+    checks.learn(learner, x, y)
     good = {field: array.copy() for field, array in learner.state()._asdict().items()}
 
     def restored(**changed):
-        fresh = create(name, contract.schema_of(task), seed=1, **parameters)
+        fresh = create(name, checks.schema_of(task), seed=1, **parameters)
         restore(fresh, {**good, **changed}, "champion")
         return fresh
 
@@ -37,7 +37,7 @@ def grown(name, task="classification", n=600, **parameters):
 
 def test_a_tree_leads_to_its_own_nodes_and_ends():
     good, restored, x = grown("hoeffding-tree", grace_period=50, tie_threshold=0.2)
-    assert restored().predict_many(x).shape == (len(x), contract.K)
+    assert restored().predict_many(x).shape == (len(x), checks.N_CLASSES)
     links = good["links"]
     inner, leaf = int(np.flatnonzero(links[:, 0] >= 0)[-1]), int(np.flatnonzero(links[:, 0] < 0)[-1])
     for row, column, value, said in (
@@ -139,7 +139,7 @@ def test_a_check_changes_nothing():
     before = {field: array.tobytes() for field, array in good.items()}
     for array in good.values():
         array.flags.writeable = False
-    check(create("hoeffding-tree", contract.schema_of("classification"), grace_period=50), good)
+    check(create("hoeffding-tree", checks.schema_of("classification"), grace_period=50), good)
     assert before == {field: array.tobytes() for field, array in good.items()}
 
 

@@ -1,29 +1,21 @@
-"""The tests of a family's file run over each of its CASES, for each task of the learner."""
+"""The tests of a family's file run over each of its CASES, for each task of the learner, and each check."""
 
 import pytest
 
+from riparian.checks import checks_of
 from riparian.models.registry import REGISTRY
-
-pytest.register_assert_rewrite("tests.models.contract.checks", "tests.models.contract.worlds")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         every = [
-            pytest.param(name, task, case, id=f"{name}-{task}-{i}")
+            pytest.param(check, name, task, case, id=f"{check.__name__}-{name}-{task}-{i}")
             for name, cases in metafunc.module.CASES.items()
             for task in REGISTRY[name].tasks
             for i, case in enumerate(cases)
+            for check in checks_of(task, case)
         ]
-        metafunc.parametrize(("name", "task", "case"), every)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items[:] = [
-        item
-        for item in items
-        if (mark := item.get_closest_marker("only")) is None or item.callspec.params["task"] in mark.args  # type: ignore[attr-defined]
-    ]
+        metafunc.parametrize(("check", "name", "task", "case"), every)
 
 
 @pytest.fixture(autouse=True)

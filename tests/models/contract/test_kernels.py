@@ -67,29 +67,29 @@ def test_options_of_every_kernel():
 SIGNATURES = """
 import numpy as np
 from numba.core import types
+from riparian import checks
 from riparian.models.evaluation.prequential import Prequential
 from riparian.models.registry import REGISTRY
 from tests.models.contract import test_all, test_kernels
-from tests.models.contract import worlds as contract
 
 for name, cases in test_all.every_case().items():
     for task in REGISTRY[name].tasks:
         for case in cases:
-            learner = contract.make(name, task, case)
-            x, y = contract.rows(600, task)
-            program = contract.interleaved(600, y, 5)
+            learner = checks.make(REGISTRY[name].load(task), task, case)
+            x, y = checks.rows(600, task)
+            program = checks.interleaved(y, 5)
             out = np.zeros((600, learner.schema.n_outputs))
             learner.warm_up()
-            learner.run(program, contract.slab_of(learner, x), out)
-            contract.predict(learner, x)
+            learner.run(program, checks.slab_of(task, x), out)
+            checks.predict(learner, x)
             saved = {field: array.copy() for field, array in learner.state()._asdict().items()}
             for array in saved.values():
                 array.flags.writeable = False
             learner.restore(saved)
-            contract.learn(learner, x, y)
+            checks.learn(learner, x, y)
             learner.describe()
-            learner.resize(contract.schema_of(task, (0, 0, 8, 0, 2), contract.K + 1))
-            contract.learn(learner, x, y)
+            learner.resize(checks.schema_of(task, (0, 0, 8, 0, 2), checks.N_CLASSES + 1))
+            checks.learn(learner, x, y)
             for fading in (None, 0.99):
                 evaluation = Prequential(task, out.shape[1], fading=fading)
                 evaluation.score(program, out)

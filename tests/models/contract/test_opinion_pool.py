@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from riparian.checks import N_VALUES, Case, check_one_wrong_target, check_targets_far_from_zero, errors, rows
 from riparian.models.auto.auto import resolve
-from tests.models.contract.checks import *  # noqa: F403
-from tests.models.contract.checks import errors
-from tests.models.contract.worlds import N_VALUES, Case, rows
+from riparian.models.opinion_pool.opinion_pool import OpinionPool
+from tests.models.contract.checks import test_contract  # noqa: F401
 
 TWO = {"soft": {"model": "soft-hoeffding-tree", "max_depth": 3}, "last": "last-label"}
 CASES = {
@@ -22,9 +22,9 @@ CASES = {
 def test_the_default_champion_believes_no_wrong_target_and_follows_its_level():
     """`auto` of a regression: seven kinds of learners, each of which may be what is wrong with it."""
     auto = Case(resolve("regression", N_VALUES, 1, {}).parameters)
-    test_targets_far_from_zero("opinion-pool", "regression", auto)  # noqa: F405
-    test_one_wrong_target("opinion-pool", "regression", auto)  # noqa: F405
+    check_targets_far_from_zero(OpinionPool, "regression", auto)
+    check_one_wrong_target(OpinionPool, "regression", auto)
     y = rows(2600, "regression", missing=0.0)[1]
     spread = y.std()
     y[1000:] += 1e5 * spread  # it is right
-    assert np.median(errors("opinion-pool", "regression", auto, y)[1200:2000]) < 2.0 * spread
+    assert np.median(errors(OpinionPool, "regression", auto, y)[1200:2000]) < 2.0 * spread

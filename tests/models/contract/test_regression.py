@@ -1,7 +1,7 @@
 """The contract of regression trees."""
 
-from tests.models.contract.checks import *  # noqa: F403
-from tests.models.contract.worlds import Case
+from riparian.checks import Case
+from tests.models.contract.checks import test_contract  # noqa: F401
 
 CASES = {
     "fimt-dd": [
