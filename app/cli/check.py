@@ -335,7 +335,14 @@ def _keys(spec: "Spec") -> dict[str, dict[str, Any]]:
 def _of_keys(spec: "Spec") -> list[str]:
     from riparian.app.stream_file.keys_spec import said_bytes
 
-    return [f"keys: {said_bytes(spec, name)}" for name in spec.keys]
+    lines, mapping = [f"keys: {said_bytes(spec, name)}" for name in spec.keys], spec.mapping()
+    for name, at in zip(spec.keys, mapping.keys, strict=True):
+        if at is not None and at < mapping.n_columns:
+            lines.append(
+                f"keys: features.{mapping.features[at].name} is the key {name}, too: a tree makes a branch for each of "
+                "its values, and is worse than without; leave it out of features, unless it has few"
+            )
+    return lines
 
 
 def _of_learning(spec: "Spec") -> list[str]:

@@ -221,6 +221,7 @@ class PartitionState:
             self.servings[name].warm_up(role)
         clock.warm_up()
         self.pending.warm_up()
+        self.past.warm_up()
         self.drift.warm_up()
         self.codec.warm_up()
         self.comparing.warm_up()

@@ -52,6 +52,25 @@ def test_it_says_what_a_shared_model_may_lack(tmp_path: Path) -> None:
     assert (found["learning"], found["max_behind"]) == ("shared", 2000)
 
 
+def test_it_says_what_keys_take(tmp_path: Path) -> None:
+    file, page = tmp_path / "s.yaml", (ROOT / "docs" / "keys.md").read_text()
+    file.write_text(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    shown = run(str(file))
+    said = "1,000,000 of card x 4 aggregates: 238 MB a partition"
+    assert f"keys: {said}" in shown
+    assert said in page
+    for word in ("mean amount, by card, half_life 7d", "ratio amount, to card_mean", "card.id"):
+        assert word in shown
+    assert "leave it out" not in shown
+    assert json.loads(run(str(file), "--json"))["keys"]["terminal"] == {
+        "max": 50_000,
+        "max_bytes": 10_700_000,
+        "features": ["risk"],
+    }
+    file.write_text(file.read_text().replace("  amount:", "  terminal: {type: nominal, from: terminal}\n  amount:"))
+    assert "features.terminal is the key terminal, too: a tree makes a branch" in run(str(file))
+
+
 def test_it_prints_one_object() -> None:
     found = json.loads(run(str(ORDERS), "--json"))
     assert found["name"] == "orders"

@@ -13,6 +13,8 @@ from riparian.app.dataset.rows import rows_of_file
 from riparian.app.errors import DataError, SpecError, StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.partition.clock import Clock
+from riparian.app.partition.ids import write_hashes
+from riparian.app.partition.keys.fold import fold
 from riparian.app.partition.keys.past import AHEAD_MS
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import Piece, Release
@@ -393,6 +395,21 @@ def test_files_have_the_column_of_a_key_and_the_time_of_each_row(tmp_path):
         next(rows_of_file(data, keyed, "y"))
     one, goal, n = spec_for(data, "majority-class", {}, stream=keyed, clock="at")
     assert evaluate(data, one, goal, n, clock="at", label_delay=5.0)["n"] == 2
+
+
+def test_a_worker_compiles_the_kernels_before_the_first_record():
+    spec, events = spec_of(CLASSES), drawn(1, CLASSES, 50)
+    learner = PartitionLearner(spec)
+    before = learner.digest()
+    learner.warm_up()
+    assert learner.digest() == before
+    known = [len(kernel.signatures) for kernel in (fold, write_hashes)]
+    assert min(known) > 0
+    at = (0, 0)
+    for start in range(0, len(events), 7):
+        release, at = release_of(events[start : start + 7], at)
+        learner.step(release)
+    assert [len(kernel.signatures) for kernel in (fold, write_hashes)] == known
 
 
 def test_damaged_sums_are_refused():

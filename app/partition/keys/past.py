@@ -51,7 +51,7 @@ class Past:
     def _plan(self, spec: Spec) -> dict[str, Any]:
         made = {name: j for j, (name, one) in enumerate(spec.features.items()) if one.past is not None}
         self.columns, outs = list(made.values()), {name: i for i, name in enumerate(made)}
-        self._ratios = ratios(spec, outs)
+        self._ratios, self._width = ratios(spec, outs), len(spec.features)
         return {name: plan(spec, name, outs) for name in spec.keys}
 
     @property
@@ -62,6 +62,16 @@ class Past:
         """What this stream file says of the keys holds from here on."""
         for name, one in self._plan(spec).items():
             self._known[name].settle(one)
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache."""
+        zero, one = np.zeros(1, np.int64), np.ones(1, np.int64)
+        event, x = Events(np.zeros(1, np.int8), zero, zero, zero, np.zeros(1)), np.zeros((1, len(self.columns)))
+        for rows in self._known.values():
+            hashes = [self._hashes(texts) for texts in (["a"], Texts(b"a" + bytes(16), zero, one))]
+            twin = Rows(rows.plan)
+            twin.fold(event, hashes[0], np.zeros((1, self._width)), x, x.copy())
+            Rows(rows.plan).restore(twin.checkpoint().arrays)
 
     def observe(self, features: Features, joined: Joined, pending: PendingStore, times: Ints, stamps: Ints) -> Features:
         """Go through a program that was just made, write the features to the slab, and return them.
