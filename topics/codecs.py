@@ -50,6 +50,10 @@ class Codec(Protocol):
     def ids(self, kind: str, batch: RawBatch) -> list[str | None]:
         """The ids of records of "features" or "labels", as decoding gives them; None where there is none."""
 
+    def texts_of(self, key: int, batch: RawBatch) -> list[str | None]:
+        """The texts of a key of the stream in feature records, by its number; None where it is missing, or nothing of
+        the record can be read."""
+
     def unknown(self, kind: str, batch: RawBatch) -> dict[Key, list[int]]:
         """The schemas of a registry that records of "features" or "labels" need and that are not known, each with the
         positions of the records that name it. Whoever decodes them asks for these first, or makes their values

@@ -56,6 +56,7 @@ class KeySpec(Part):
 
 def check_keys(spec: Any) -> None:
     """ValueError where keys, or the features over their past, cannot be."""
+    _check_by(spec)
     made = {name: feature for name, feature in spec.features.items() if feature.past is not None}
     if not made and not spec.keys:
         return
@@ -76,19 +77,41 @@ def check_keys(spec: Any) -> None:
             )
     if spec.task == MULTI_INSTANCE:
         raise ValueError("keys: expected none with bags, whose records have many instances, found some; remove them")
+    by = None if spec.rekey is None else spec.rekey.by
     if spec.partitions > 1:
         for name in spec.keys:
-            if spec.keys[name].from_ != KEY:
+            if name != by if by is not None else spec.keys[name].from_ != KEY:
                 raise ValueError(
                     f"keys.{name}: expected partitions: 1, since the records of one {name} would be spread over "
-                    f"{spec.partitions} partitions, found partitions: {spec.partitions}; lower it, or let producers of "
-                    f'features and labels key their records by it, and write from: "@key"'
+                    f"{spec.partitions} partitions, found partitions: {spec.partitions}; lower it, have workers copy "
+                    f"the topics by this key alone (rekey.by), or let producers of features and labels key their "
+                    f'records by it, and write from: "@key"'
                 )
     if spec.shares:
         raise ValueError(
             "keys: expected learning: partition, since each partition keeps the past of its own records, found "
             "learning: shared; write learning: partition"
         )
+
+
+def _check_by(spec: Any) -> None:
+    by = None if spec.rekey is None else spec.rekey.by
+    if by is None:
+        return
+    if by not in spec.keys:
+        known = ", ".join(spec.keys) or "none"
+        raise ValueError(f'rekey.by: expected one of keys ({known}), found "{by}"; name one, or remove the line')
+    if spec.keys[by].from_ == KEY:
+        raise ValueError(
+            'rekey.by: expected a key that stands in the record, found one from "@key"; key the topics by it, or give '
+            f"keys.{by} a path"
+        )
+    for role in ("features", *(["labels"] if spec.topics.labels is not None else [])):
+        if role not in spec.copied:
+            raise ValueError(
+                f"rekey.{role}: expected a topic, since rekey.by says to which partitions its records go, found none; "
+                "name it, or remove rekey.by"
+            )
 
 
 def _check_feature(spec: Any, name: str, feature: FeatureSpec) -> None:

@@ -19,8 +19,8 @@ _Topics = Annotated[list[Topic], BeforeValidator(as_list), AfterValidator(_check
 
 
 class RekeySpec(Part):
-    """Topics whose records are copied, each to the partition of its id, into `topics.features` and `topics.labels`.
-    They may have any partitions, keys and partitioners. What is left out here is read as it is."""
+    """Topics whose records are copied, each to the partition of its id or key, into `topics.features` and
+    `topics.labels`. They may have any partitions, keys and partitioners. What is left out here is read as it is."""
 
     features: _Topics | None = Field(
         default=None,
@@ -28,6 +28,12 @@ class RekeySpec(Part):
     )
     labels: _Topics | None = Field(
         default=None, description="Topic of the labels as they come, or a list of topics, copied to `topics.labels`."
+    )
+
+    by: str | None = Field(
+        default=None,
+        description="A key of `keys`: features go to the partition of this key, so that features over its past are "
+        "exact with any `partitions`, and labels to every partition ([keys](keys.md#partitions)).",
     )
 
     @model_validator(mode="after")

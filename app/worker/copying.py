@@ -1,5 +1,6 @@
 """Copies the topics of `rekey`, each record to the partition of its id: then features and labels meet, whatever keys
-and partitions their producers have.
+and partitions their producers have. With `rekey.by` features go to the partition of a key of theirs, and labels, of
+which nobody here knows where their instance is, to every partition.
 
 Workers share the partitions of these topics in a consumer group of their own. Each copies those that it has in the
 order of time (`copy_order`), with key, value, headers and timestamp as they are, and one header more, which says where
@@ -13,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ from riparian.app.worker import copy_claims, membership
 from riparian.app.worker.backpressure import POLL_PIECES, Backpressure
 from riparian.app.worker.copy_claims import Member
 from riparian.app.worker.copy_order import CopyOrder, Ordered
-from riparian.topics.names import HEADER_SOURCE, HEADER_UNREAD
+from riparian.topics.names import FEATURES, HEADER_SOURCE, HEADER_UNREAD, LABELS
 from riparian.topics.records import RawBatch, Unknown, Unread
 from riparian.topics.schemas import Key
 
@@ -111,6 +112,8 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         self.copied: dict[TP, int] = {}
         self.lost = Counter[TP]()
         self._in_thread, self._crash, self._session = in_thread, crash, session_timeout
+        by = spec.rekey.by if spec.rekey is not None else None
+        self._by = None if by is None else list(spec.keys).index(by)
         self._codec, self._registry = spec.make_codec(), Registry.of(spec)
         self._unpacking = Unpacking(spec.sources, spec.sources)
         self._targets = {topic: getattr(spec.topics, role) for topic, role in spec.sources.items()}
@@ -412,16 +415,22 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             return []
         return list(dict.fromkeys(key for topic, raw in pieces for key in self._unknown(topic, raw) if key not in late))
 
-    def _partitions(self, tp: TP, raw: RawBatch) -> list[int]:
-        """To which partition each record goes; that of its source's number where its id cannot be read."""
+    def _partitions(self, tp: TP, raw: RawBatch) -> list[Sequence[int]]:
+        """To which partitions each record goes; that of its source's number where its id cannot be read."""
         values = list(raw.values)
         for positions in self._unknown(tp.topic, raw).values():
             for i in positions:
                 values[i] = Unknown(values[i] or b"")
         ids = self._codec.ids(self.spec.sources[tp.topic], raw.with_values(values))
         n = self.spec.partitions
+        if self._by is not None and self.spec.sources[tp.topic] == FEATURES:
+            keys = self._codec.texts_of(self._by, raw.with_values(values))
+            ids = [id_ if key is None else key for id_, key in zip(ids, keys, strict=True)]
         hashed = partitions_of([(one or "").encode("utf-8", "surrogatepass") for one in ids], n).tolist()
-        return [tp.partition % n if one is None else k for one, k in zip(ids, hashed, strict=True)]
+        if self._by is not None and self.spec.sources[tp.topic] == LABELS:
+            every = range(n)  # which of them its instance is in only that one knows
+            return [[tp.partition % n] if one is None else every for one in ids]
+        return [[tp.partition % n if one is None else k] for one, k in zip(ids, hashed, strict=True)]
 
     def _build(self, producer: "Producer", release: Ordered) -> list[Batch]:
         """Off the event loop: batches of copies."""
@@ -437,16 +446,17 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         made: list[Batch] = []
         for source in release.order.tolist():
             stem, target, rows_left = columns[source]
-            offset, stamp, key, value, own, partition = next(rows_left)
+            offset, stamp, key, value, own, places = next(rows_left)
             more = [*own, (HEADER_SOURCE, f"{stem}{offset}".encode())]
             if isinstance(value, Unread):
                 more, value = [*more, (HEADER_UNREAD, bytes(value))], None
-            batch = last.get((target, partition))
             stamp = max(0, stamp)
-            if batch is None or batch.builder.append(timestamp=stamp, key=key, value=value, headers=more) is None:
-                batch = last[target, partition] = Batch(target, partition, producer.create_batch())
-                made.append(batch)
-                batch.builder.append(timestamp=stamp, key=key, value=value, headers=more)
+            for partition in places:
+                batch = last.get((target, partition))
+                if batch is None or batch.builder.append(timestamp=stamp, key=key, value=value, headers=more) is None:
+                    batch = last[target, partition] = Batch(target, partition, producer.create_batch())
+                    made.append(batch)
+                    batch.builder.append(timestamp=stamp, key=key, value=value, headers=more)
         return made
 
     # -- what others ask ---------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ import pytest
 
 from riparian.app.dataset.data import DataFile
 from riparian.app.evaluation.evaluate import evaluate, spec_for
-from tests.broker.harness import Sent
+from riparian.topics.names import source_of
+from tests.broker.harness import Sent, make_topics, send
+from tests.processes import until
 
 pytestmark = pytest.mark.broker
 
@@ -79,3 +81,52 @@ def test_killed_workers_an_evaluation_and_an_audit_make_the_same_features(stream
         (p["p"]["fraud"] > 0.5) == (y == "fraud") for p, (*_, y) in zip(sent[n // 2 :], rows[n // 2 :], strict=True)
     )
     assert hits > 0.9 * n / 2
+
+
+def test_topics_are_copied_by_a_key_and_two_workers_make_what_one_would(stream, broker, topic_name):
+    n, raw, late = 1500, f"{topic_name}.raw", f"{topic_name}.late"
+    rows = payments(n)
+    make_topics(broker, {raw: 3, late: 2})
+    features = {
+        "amount": "numeric",
+        "card_count": {"count": "card", "half_life": "2s"},
+        "since": {"since": "card"},
+        "risk": {"share": "fraud", "by": "card", "half_life": "4s"},
+    }
+    s = stream(
+        **{**FIELDS, "features": features, "keys": {"card": {"from": "card.id", "max": 1000}}},
+        partitions=3,
+        learning="partition",
+        rekey={"features": raw, "labels": late, "by": "card"},
+    )
+    for i, (a, c, _, at, y) in enumerate(rows):
+        rows[i] = (
+            Sent(json.dumps({"id": str(i), "x": {"amount": a}, "card": {"id": c}}).encode(), at, b"f%d" % i),
+            Sent(json.dumps({"id": str(i), "y": y}).encode(), at + DELAY, b"l%d" % i),
+        )
+
+    def give(start, stop):
+        for p in range(3):
+            send(broker, raw, [row[0] for i, row in enumerate(rows[start:stop]) if i % 3 == p], partition=p)
+        for p in range(2):
+            send(broker, late, [row[1] for i, row in enumerate(rows[start:stop]) if i % 2 == p], partition=p)
+
+    give(0, n // 2)
+    with s.worker(name="first") as first, s.worker(name="second") as second:
+        until(lambda: sum(len(s.predictions(p)) for p in range(3)) >= n // 4)
+        first.kill()
+        give(n // 2, n)
+        until(lambda: sum(len(s.predictions(p)) for p in range(3)) == n)
+        until(lambda: [len(s.read("labels", p)) for p in range(3)] == [n] * 3)
+        ends = [len(s.read("features", p)) for p in range(3)]
+        learners = [s.reach(ends[p], n, second, partition=p) for p in range(3)]
+        second.kill()
+    assert sum(learner.pending.counts["joined"] for learner in learners) == n
+    cards = []
+    for p, learner in enumerate(learners):
+        s.check(learner)
+        cards.append({json.loads(r.value)["card"]["id"] for r in s.read("features", p)})
+        labels = [source_of(r.headers) for r in s.read("labels", p)]
+        assert len(set(labels)) == n
+    assert min(map(len, cards)) > 20
+    assert sum(map(len, cards)) == len(set.union(*cards))

@@ -220,6 +220,14 @@ class ColumnDecoder:
         found = _ids(fields, self.mapping.id if features else self.mapping.label_id)
         return [None if i in bad else one for i, one in enumerate(found)]
 
+    def texts_of(self, key: int, batch: RawBatch) -> list[str | None]:
+        """As in `topics.codecs.Codec`."""
+        reader, bad = self._features, Bad()
+        records = reader.decode(batch, bad)
+        fields = _Fields(reader, records, batch, bad, self.mapping.max_bytes)
+        found = _key(fields, self.mapping, records, self.mapping.keys[key])
+        return [None if i in bad or not one else one for i, one in enumerate(found)]
+
     def unknown(self, kind: str, batch: RawBatch) -> dict[Key, list[int]]:
         """None: only the formats of a registry need schemas."""
         return {}
