@@ -1,6 +1,6 @@
 """Kernels that have to be compiled: told to whoever waits, and compiled by several processes at once.
 
-The first start after an installation waits for that, and the user is told why (app.cli.progress).
+The first start after an installation waits for that, and the user is told why (app.cli.terminal.progress).
 """
 
 import multiprocessing

@@ -27,9 +27,9 @@ import numpy as np
 
 from benchmarks.record import write
 from benchmarks.shrubs import GOALS
-from riparian.app.cli.progress import progress
-from riparian.app.dataset.data import DataFile
-from riparian.app.dataset.synthetic import Recipe, SyntheticFile
+from riparian.app.cli.terminal.progress import progress
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
 from riparian.app.errors import RiparianError
 from riparian.app.evaluation.evaluate import Problem, evaluate, problem_for
 from riparian.app.evaluation.pool import Pool, advance

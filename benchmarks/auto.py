@@ -22,9 +22,9 @@ import numpy as np
 
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, test_then_train
-from riparian.app.dataset.data import DataFile
-from riparian.app.dataset.synthetic import Recipe, SyntheticFile
-from riparian.app.dataset.table import Table, read_table
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
+from riparian.app.dataset.files.table import Table, read_table
 from riparian.app.errors import RiparianError
 from riparian.models.auto import auto, costs
 from riparian.models.auto.values import Sight, Values

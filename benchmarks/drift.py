@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import printed
-from riparian.app.dataset.synthetic import Drift, open_source
+from riparian.app.dataset.files.synthetic import Drift, open_source
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.partition.watch import VALUES, Signal

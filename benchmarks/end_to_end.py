@@ -32,7 +32,7 @@ from benchmarks.processes import Child, MeasureError, ended_by_signals
 from benchmarks.record import processor, write
 from benchmarks.workload import LABEL_DELAY_MS, NAMES, Backlog, delete, past, stream_file
 from riparian.app import __version__
-from riparian.app.cli.parsing import parse_model
+from riparian.app.cli.terminal.parsing import parse_model
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection

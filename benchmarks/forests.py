@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
-from riparian.app.evaluation.curves import Line, write
+from riparian.app.evaluation.figures.curves import Line, write
 from riparian.models.contract import Floats, Schema
 from riparian.models.registry import REGISTRY, create
 

@@ -32,12 +32,12 @@ from benchmarks.papers import diagram
 from benchmarks.papers.comparison import Sets, Trials, compare
 from benchmarks.peers import FOLDER, PeerError, find_moa, moa_rows, write_arff
 from benchmarks.tables import NOMINAL
-from riparian.app.cli.progress import progress
-from riparian.app.dataset.arrow import open_data
-from riparian.app.dataset.data import DataFile
-from riparian.app.dataset.synthetic import Recipe, SyntheticFile
-from riparian.app.dataset.table import Table as Rows
-from riparian.app.dataset.table import read_table
+from riparian.app.cli.terminal.progress import progress
+from riparian.app.dataset.files.arrow import open_data
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
+from riparian.app.dataset.files.table import Table as Rows
+from riparian.app.dataset.files.table import read_table
 from riparian.app.evaluation.evaluate import evaluate_all, problem_for
 from riparian.app.partition.outcome import Outcome
 from riparian.models.contract import Floats

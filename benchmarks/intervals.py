@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.record import printed
-from riparian.app.cli.parsing import parse_recipe
-from riparian.app.dataset.arrow import open_data
+from riparian.app.cli.terminal.parsing import parse_recipe
+from riparian.app.dataset.files.arrow import open_data
+from riparian.app.dataset.files.synthetic import SyntheticFile
 from riparian.app.dataset.instances import InstanceReader
-from riparian.app.dataset.synthetic import SyntheticFile
 from riparian.app.evaluation.evaluate import evaluate_all, problem_for
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome

@@ -32,8 +32,8 @@ import numpy as np
 from benchmarks.papers.frame import spread
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
-from riparian.app.dataset.synthetic import Recipe, SyntheticFile
-from riparian.app.dataset.table import read_table
+from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
+from riparian.app.dataset.files.table import read_table
 from riparian.app.errors import RiparianError
 from riparian.models.auto.auto import resolve
 from riparian.models.contract import LEARN, PREDICT, Floats, Program

@@ -31,7 +31,7 @@ import numpy as np
 import yaml
 
 from benchmarks.record import RESULTS, ROOT, write
-from riparian.app.dataset.synthetic import Recipe
+from riparian.app.dataset.files.synthetic import Recipe
 from riparian.app.evaluation.setup import Setup
 from riparian.app.evaluation.whole import Whole
 from riparian.app.stream_file.spec import Spec, build

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from benchmarks.record import printed
-from riparian.app.stream_file.drift_spec import DistributionsSpec
+from riparian.app.stream_file.sections.drift import DistributionsSpec
 from riparian.models.drift.two_sample import ABSENT, NEW, PREDICTION, RANGE, VALUES, TwoSample
 
 AT, N = 5000, 15_000

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
 from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
 
 # Features that are categories though they look like numbers.

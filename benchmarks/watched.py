@@ -84,7 +84,7 @@ def watch(ticker: Ticker | None) -> None:
         "riparian.app.worker.host",
         "riparian.app.kafka.admin",
         "riparian.app.state.changelog",
-        "riparian.app.cli.worker",
+        "riparian.app.cli.run.worker",
         "riparian.models.registry",
     ):
         importlib.import_module(module)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.dataset.data import BLOCK, Floats
+from riparian.app.dataset.files.data import BLOCK, Floats
 from riparian.app.dataset.rows import numbers
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import records as r

@@ -154,14 +154,15 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
 
 def _prepare() -> None:
     """Import what workers and commands import, and load the kernels that most of them run."""
-    from riparian.app.cli import COMMANDS, starting
+    from riparian.app.cli import COMMANDS
+    from riparian.app.cli.run import starting
 
     starting.quickly()
     for module in {name.partition(":")[0] for name in COMMANDS.values()}:
         importlib.import_module(f"riparian.app.cli.{module}")
     for name in (
-        "kafka.admin", "kafka.topics.lag", "kafka.access.rights", "page.server", "replay", "state.audit",
-        "state.backtest", "state.moment", "state.transfer", "worker.application", "worker.host",
+        "kafka.admin", "kafka.topics.lag", "kafka.access.rights", "page.server", "replay", "state.audit.audit",
+        "state.audit.backtest", "state.audit.moment", "state.transfer", "worker.application", "worker.host",
         "worker.metrics", "worker.web",
     ):  # fmt: skip
         importlib.import_module(f"riparian.app.{name}")

@@ -48,7 +48,7 @@ THREADED = {"models/batch/process.py", "models/kernels/threads.py"}
 # Folders of app, and modules of it, that never lead to Kafka or asyncio.
 PURE = (
     *("partition", "dataset", "evaluation", "stream_file", "errors"),
-    *("state/checkpoint", "state/proof", "state/log"),
+    *("state/checkpoint", "state/audit/proof", "state/log"),
 )
 # Floors, the lowest first: folders and modules. Each may import from those below it, and none from beside it.
 APP_FLOORS = (

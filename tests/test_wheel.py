@@ -61,7 +61,7 @@ def test_an_installed_riparian_runs_without_the_checkout(installed: Path, tmp_pa
     script = """
 import json, sys
 import riparian
-from riparian.app.kafka import broker, java
+from riparian.app.kafka.local_broker import broker, java
 from riparian.app.cli import cli, COMMANDS
 assert "riparian.deploy" not in sys.modules
 print(json.dumps([riparian.__file__, java.kafka_version(), str(java.BROKER_FILES)]))

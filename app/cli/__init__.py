@@ -1,7 +1,11 @@
 """The command `riparian`.
 
-Each command lives in a module of its own and is imported when it is called, so that `riparian --help` and
-`riparian broker status` do not wait for numba and Faust.
+Each command lives in a module of its own, named by `COMMANDS`, and is imported when it is called, so that
+`riparian --help` and `riparian broker status` do not wait for numba and Faust.
+
+- `setup/`: stream files and what a cluster is given; `run/`: workers, brokers, data and the page.
+- `operate/`: commands to a stream that runs, its lag, dead letters and predictions; `state/`: its checkpoints.
+- `evaluate/`: models over files or retained records; `terminal/`: options, progress and messages.
 """
 
 import asyncio
@@ -29,40 +33,40 @@ T = TypeVar("T")
 
 # command name -> module under app.cli, which holds a click command named `command`, or as stands behind the colon
 COMMANDS = {
-    "add": "control:add",
-    "apply": "control:apply",
-    "audit": "audit",
-    "backtest": "backtest",
-    "broker": "broker",
-    "check": "check",
-    "checkpoint": "control:checkpoint",
-    "compare": "compare",
-    "dashboard": "dashboard",
-    "deadletters": "deadletters",
-    "demo": "demo",
-    "demote": "control:demote",
-    "deploy": "deploy",
-    "drop": "control:drop",
-    "evaluate": "evaluate",
-    "explain": "explain",
-    "export": "export",
-    "freeze": "control:freeze",
-    "generate": "generate",
-    "import": "import_",
-    "init": "init",
-    "inspect": "inspect",
-    "lag": "lag",
-    "models": "models",
-    "pause": "control:pause",
-    "promote": "control:promote",
-    "replay": "replay",
-    "reset": "control:reset",
-    "resume": "control:resume",
-    "rollback": "rollback",
-    "state": "state",
-    "thaw": "control:thaw",
-    "ui": "ui",
-    "worker": "worker",
+    "add": "operate.control:add",
+    "apply": "operate.control:apply",
+    "audit": "state.audit",
+    "backtest": "evaluate.backtest",
+    "broker": "run.broker",
+    "check": "setup.check",
+    "checkpoint": "operate.control:checkpoint",
+    "compare": "operate.compare",
+    "dashboard": "setup.dashboard",
+    "deadletters": "operate.deadletters",
+    "demo": "run.demo",
+    "demote": "operate.control:demote",
+    "deploy": "setup.deploy",
+    "drop": "operate.control:drop",
+    "evaluate": "evaluate.evaluate",
+    "explain": "operate.explain",
+    "export": "state.export",
+    "freeze": "operate.control:freeze",
+    "generate": "run.generate",
+    "import": "state.import_",
+    "init": "setup.init",
+    "inspect": "operate.inspect",
+    "lag": "operate.lag",
+    "models": "setup.models",
+    "pause": "operate.control:pause",
+    "promote": "operate.control:promote",
+    "replay": "run.replay",
+    "reset": "operate.control:reset",
+    "resume": "operate.control:resume",
+    "rollback": "state.rollback",
+    "state": "state.state",
+    "thaw": "operate.control:thaw",
+    "ui": "run.ui",
+    "worker": "run.worker",
 }
 
 
@@ -128,7 +132,7 @@ def _section(stream: Path) -> dict[str, str] | None:
 
     from pydantic import ValidationError
 
-    from riparian.app.stream_file.kafka_spec import KafkaSpec
+    from riparian.app.stream_file.sections.kafka import KafkaSpec
     from riparian.app.stream_file.strict_yaml import read_yaml
 
     try:
@@ -218,12 +222,12 @@ def main() -> None:
     try:
         cli.main(standalone_mode=False)
     except RiparianError as error:
-        from riparian.app.cli.saying import say
+        from riparian.app.cli.terminal.saying import say
 
         say(str(error), logging.ERROR)
         sys.exit(2)
     except OSError as error:
-        from riparian.app.cli.saying import say
+        from riparian.app.cli.terminal.saying import say
 
         if error.errno not in UNUSABLE or error.filename is None:
             raise

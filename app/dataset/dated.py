@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from riparian.app.dataset.column import MISSING, is_missing, iso_time
-from riparian.app.dataset.data import BLOCK, Block, DataFile, Types
+from riparian.app.dataset.files.data import BLOCK, Block, DataFile, Types
 from riparian.app.errors import DataError
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.dataset.column import number_of
-from riparian.app.dataset.data import Block, DataFile, Floats
+from riparian.app.dataset.files.data import Block, DataFile, Floats
 from riparian.app.dataset.rows import cells_as_json, json_texts
 from riparian.app.errors import DataError
 from riparian.app.stream_file.spec import Spec

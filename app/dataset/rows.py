@@ -10,7 +10,7 @@ from itertools import pairwise
 import msgspec
 
 from riparian.app.dataset.column import are_json_numbers
-from riparian.app.dataset.data import BLOCK, Block, DataFile, Floats
+from riparian.app.dataset.files.data import BLOCK, Block, DataFile, Floats
 from riparian.app.errors import DataError
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, VALUES, Rows

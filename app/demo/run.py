@@ -219,7 +219,7 @@ def _json(url: str) -> dict[str, Any]:
 
 async def stream(plan: Plan, worker: Process, show: Show) -> demo_view.Figures:
     """Replay the data and show how the worker is doing, until the last label is learned; the last figures."""
-    from riparian.app.dataset.data import DataFile
+    from riparian.app.dataset.files.data import DataFile
     from riparian.app.dataset.rows import rows_of_file
     from riparian.app.replay import publish
 
@@ -275,7 +275,7 @@ def _figures(plan: Plan) -> demo_view.Figures:
 
 def evaluated(plan: Plan) -> dict[str, Any]:
     """What `riparian evaluate` says about the champion on the same rows, in memory."""
-    from riparian.app.dataset.data import DataFile
+    from riparian.app.dataset.files.data import DataFile
     from riparian.app.evaluation.evaluate import evaluate, spec_for
 
     file = DataFile(DATA)

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from riparian.app.dataset.instances import Instances, Rejections
-from riparian.app.dataset.lateness import Lateness
-from riparian.app.evaluation.alerts import Tally
-from riparian.app.evaluation.measured import FromFirstLabel, Measured
-from riparian.app.evaluation.measures import MOST_CLASSES, OF_CLASS
+from riparian.app.dataset.verification_latency import Lateness
+from riparian.app.evaluation.measures.alerts import Tally
+from riparian.app.evaluation.measures.measured import FromFirstLabel, Measured
+from riparian.app.evaluation.measures.measures import MOST_CLASSES, OF_CLASS
 from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.reasons import Reasons
@@ -98,7 +98,8 @@ class Course:
             self._note()
 
     def _note(self) -> None:
-        """A point of the curves: `app.evaluation.measures`, RECENT, STANDING, and OF_CLASS of each class."""
+        """A point of the curves: `app.evaluation.measures.measures`, RECENT, STANDING, and OF_CLASS of each
+        class."""
         model, overall = self.learner.roles[CHAMPION].model, self.metrics.metrics()
         size = model.size()
         point = {**self.metrics.recent(), **self._besides(recent=True), **self.learner.intervals.windowed()}

@@ -1,8 +1,8 @@
 """Prequential evaluation of models over a file, in memory, by the code that the worker runs.
 
 Each row is an instance of a stream whose label comes later: `label_delay` rows, or a duration where a column holds the
-time (`app.dataset.lateness`). Prediction, join, learning and scoring are `PartitionLearner.apply`; only JSON and Kafka
-are left out. A stream file's bounds on waiting instances apply.
+time (`app.dataset.verification_latency`). Prediction, join, learning and scoring are `PartitionLearner.apply`; only
+JSON and Kafka are left out. A stream file's bounds on waiting instances apply.
 """
 
 import math
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from riparian.app.dataset.data import COMMA, MOST_CLASSES, MOST_NOMINAL, DataFile
-from riparian.app.dataset.guess import likely_label
+from riparian.app.dataset.files.data import COMMA, MOST_CLASSES, MOST_NOMINAL, DataFile
+from riparian.app.dataset.guessing.from_file import likely_label
 from riparian.app.dataset.instances import InstanceReader, Instances
 from riparian.app.errors import DataError, SpecError
 from riparian.app.evaluation.course import Course
@@ -28,7 +28,7 @@ from riparian.topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, NOM
 from riparian.topics.vocabulary import MAX_TEXT
 
 if TYPE_CHECKING:
-    from riparian.app.dataset.table import Table
+    from riparian.app.dataset.files.table import Table
 
 LARGEST_BATCH = 4096
 CURVE_POINTS = 50
@@ -250,16 +250,17 @@ def evaluate_all(
     -------
     list of dict
         JSON-serialisable: model, parameters, data, task, label_delay (and clock), seed, n (labels scored; without a
-        goal what `app.evaluation.alerts.Tally` has instead, and the threshold), the metrics
-        that the task has (undefined ones are absent) as `models.evaluation.prequential` and `app.evaluation.measured`
-        have them; n_nodes, n_leaves, depth (and n_models) at the end; live_bytes, of the model's arrays as they lie in
-        memory (`models.memory`), at the end, and mean_live_bytes and peak_live_bytes, over the points of the curves;
-        state_bytes, of what a checkpoint stores of the model, at the end, and peak_state_bytes; seconds (CPU time of
-        the learner alone: predicting and learning), instances_per_second by it, and wall_seconds by the clock;
-        classes (`Measured.classes`, by name); curves (`Course.curves`: metrics over the sliding or fading window, the
-        accuracy so far, sizes and times); with detectors their names (detectors) and the changes (detector, level, n
-        errors seen, the mean error before and after, None where there is none); where they are not 0, the rows
-        rejected, and the instances expired or evicted, which were never learned.
+        goal what `app.evaluation.measures.alerts.Tally` has instead, and the threshold), the metrics
+        that the task has (undefined ones are absent) as `models.evaluation.prequential` and
+        `app.evaluation.measures.measured` have them; n_nodes, n_leaves, depth (and n_models) at the end;
+        live_bytes, of the model's arrays as they lie in memory (`models.memory`), at the end, and mean_live_bytes and
+        peak_live_bytes, over the points of the curves; state_bytes, of what a checkpoint stores of the model, at the
+        end, and peak_state_bytes; seconds (CPU time of the learner alone: predicting and learning),
+        instances_per_second by it, and wall_seconds by the clock; classes (`Measured.classes`, by name); curves
+        (`Course.curves`: metrics over the sliding or fading window, the accuracy so far, sizes and times); with
+        detectors their names (detectors) and the changes (detector, level, n errors seen, the mean error before
+        and after, None where there is none); where they are not 0, the rows rejected, and the instances expired
+        or evicted, which were never learned.
     """
     size, every = _steps(n, points)
     late = (label_delay, clock is not None)

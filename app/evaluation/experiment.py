@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from riparian.app.dataset.data import MOST_NOMINAL
-from riparian.app.dataset.shuffled import ShuffledFile
-from riparian.app.dataset.table import Table, read_table
+from riparian.app.dataset.files.data import MOST_NOMINAL
+from riparian.app.dataset.files.shuffled import ShuffledFile
+from riparian.app.dataset.files.table import Table, read_table
 from riparian.app.evaluation.evaluate import evaluate_bags, problem_for
 from riparian.app.evaluation.folds import cross_validate
 from riparian.app.evaluation.setup import Setup

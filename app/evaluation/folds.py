@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.dataset.table import Table
+from riparian.app.dataset.files.table import Table
 from riparian.app.errors import DataError, SpecError
-from riparian.app.evaluation.measured import Measured
+from riparian.app.evaluation.measures.measured import Measured
 from riparian.models.auto.auto import AUTO, resolve
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.memory import live_bytes
@@ -46,10 +46,10 @@ def cross_validate(
     Returns
     -------
     dict
-        model, parameters, task, folds, seed, n, the metrics that the task has as `app.evaluation.measured` has them,
-        classes, seconds (of fitting and predicting), n_nodes and n_leaves (means of the folds), state_bytes and
-        peak_live_bytes (of the largest learner), by_fold (metric -> its value over each fold alone, None where it is
-        undefined).
+        model, parameters, task, folds, seed, n, the metrics that the task has as
+        `app.evaluation.measures.measured` has them, classes, seconds (of fitting and predicting), n_nodes and
+        n_leaves (means of the folds), state_bytes and peak_live_bytes (of the largest learner), by_fold (metric -> its
+        value over each fold alone, None where it is undefined).
     """
     n = len(table.y)
     if n_folds > n:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from riparian.app.dataset.arrow import open_data
-from riparian.app.dataset.data import DataFile
 from riparian.app.dataset.dated import DatedFile
-from riparian.app.dataset.synthetic import Recipe, SyntheticFile
+from riparian.app.dataset.files.arrow import open_data
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
 from riparian.app.errors import SpecError
 from riparian.app.stream_file.spec import Spec
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import SpecError
 from riparian.app.evaluation.evaluate import Problem, evaluate_all
 from riparian.app.evaluation.pool import Pool, advance

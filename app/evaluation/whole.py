@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from riparian.app.dataset.instances import InstanceReader, Rejections
-from riparian.app.dataset.lateness import Lateness
-from riparian.app.evaluation.alerts import Tally
+from riparian.app.dataset.verification_latency import Lateness
 from riparian.app.evaluation.evaluate import LARGEST_BATCH, problem_for
-from riparian.app.evaluation.measured import FromFirstLabel
+from riparian.app.evaluation.measures.alerts import Tally
+from riparian.app.evaluation.measures.measured import FromFirstLabel
 from riparian.app.evaluation.setup import Setup
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
@@ -63,8 +63,8 @@ class Whole:
         models : role at the end -> learner, its metrics over all labels (`overall`; `from_first_label` without those
             whose rows came before it, of late labels) and over the window or fading
             (`recent`), `estimated` accuracy before labels come and its error, of the first 20 `classes` their figures
-            over the window or fading; without labels what `app.evaluation.alerts.Tally` has, and `live_bytes` and
-            `state_bytes` at the end
+            over the window or fading; without labels what `app.evaluation.measures.alerts.Tally` has, and
+            `live_bytes` and `state_bytes` at the end
         seconds, instances_per_second : without labels, of CPU, of all models together
         compared : role of a challenger -> how it does beside the champion
         promotions : what the rule did (`applied`) or proposed: the first `row` predicted after it, a sentence, models

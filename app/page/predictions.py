@@ -1,6 +1,7 @@
 """A prediction looked up by its id: what was said, what came of it, and why. For the page and `riparian explain`.
 
-Why is told of trees: the tests from the root to the leaf, as the model was at that moment (`app.state.moment`).
+Why is told of trees: the tests from the root to the leaf, as the model was at that moment
+(`app.state.audit.moment`).
 """
 
 import math
@@ -15,8 +16,8 @@ from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.reasons import asked_about, keys_of
-from riparian.app.state.finding import Found, find, label_of
-from riparian.app.state.moment import Moment, moment_of
+from riparian.app.state.audit.finding import Found, find, label_of
+from riparian.app.state.audit.moment import Moment, moment_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Bags, Floats, Learner
 from riparian.models.explanation.shapley import contributions

@@ -14,7 +14,7 @@ import msgspec
 
 from riparian.app import comparisons
 from riparian.app.dead_letters import Ranges, letter_of
-from riparian.app.evaluation.measures import quality
+from riparian.app.evaluation.measures.measures import quality
 from riparian.app.page.history import Range, Series, together
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import reports

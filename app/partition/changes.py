@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from riparian.app.stream_file.columns import digest_of, of_state, unfit
-from riparian.app.stream_file.decision_spec import same_target
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.lineup import place_of
+from riparian.app.stream_file.sections.decision import same_target
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Schema
 from riparian.models.drift import DETECTORS as KNOWN

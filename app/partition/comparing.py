@@ -15,8 +15,8 @@ from riparian.app.partition.arrays import over, under
 from riparian.app.partition.deciding import Stakes
 from riparian.app.partition.role import Role
 from riparian.app.stream_file.lineup import check_champion
+from riparian.app.stream_file.sections.promotion import AUTOMATIC, CONFIDENCE, PACE
 from riparian.app.stream_file.spec import Spec
-from riparian.app.stream_file.spec_parts import AUTOMATIC, CONFIDENCE, PACE
 from riparian.models.contract import LEARN, Program
 from riparian.models.evaluation.comparison import Advantage, ByCost, Comparison, warm_up
 from riparian.models.restoring import restore

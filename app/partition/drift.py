@@ -17,9 +17,9 @@ from riparian.app.partition.distributions import Distributions
 from riparian.app.partition.pending import EMPTY
 from riparian.app.partition.role import ALERT, ERROR, Role
 from riparian.app.partition.watch import LEVELS, VALUES, Finding, Signal
-from riparian.app.stream_file.drift_spec import DistributionsSpec
+from riparian.app.stream_file.sections.drift import DistributionsSpec
+from riparian.app.stream_file.sections.models import NOTHING
 from riparian.app.stream_file.spec import Spec
-from riparian.app.stream_file.spec_parts import NOTHING
 from riparian.models.contract import PREDICT, Floats, Program, Schema
 from riparian.models.restoring import check_shapes, named
 from riparian.topics.names import CHAMPION

@@ -23,8 +23,8 @@ from riparian.app.partition.sharing import STATE as SHARED
 from riparian.app.partition.sharing import VALUES
 from riparian.app.partition.state import PartitionState, Snapshot, usual_seed
 from riparian.app.partition.steering import FILES
-from riparian.app.stream_file.decision_spec import same_costs, same_target
 from riparian.app.stream_file.lineup import RUNS
+from riparian.app.stream_file.sections.decision import same_costs, same_target
 from riparian.models.registry import kept_on
 from riparian.models.restoring import DamagedError
 from riparian.topics.names import CONTROL, INPUTS, state_field

@@ -34,8 +34,9 @@ from riparian.app.partition.sharing import LearnedRows
 from riparian.app.partition.trial import DROPPED, REPLACED, Trial
 from riparian.app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
 from riparian.app.stream_file.lineup import place_of
+from riparian.app.stream_file.sections.models import NOTHING, REPLACE, RESET
+from riparian.app.stream_file.sections.promotion import PACE
 from riparian.app.stream_file.spec import Spec
-from riparian.app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
 from riparian.models.evaluation.prequential import Prequential
 from riparian.models.kernels.cache import one_part

@@ -16,8 +16,9 @@ from riparian.app.partition.deciding import Deciding, Decision, decided_name
 from riparian.app.partition.pending import EMPTY, PendingStore
 from riparian.app.partition.reasons import Ahead, Reasons
 from riparian.app.partition.role import Role
+from riparian.app.stream_file.sections.outputs import ALERTS
+from riparian.app.stream_file.sections.promotion import AUTOMATIC
 from riparian.app.stream_file.spec import Spec
-from riparian.app.stream_file.spec_parts import ALERTS, AUTOMATIC
 from riparian.models.contract import Bags, Floats, Program, Schema
 from riparian.models.evaluation.auroc import areas
 from riparian.models.evaluation.estimation import Estimation

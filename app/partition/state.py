@@ -29,10 +29,10 @@ from riparian.app.partition.role import Role
 from riparian.app.partition.serving import SAID, Serving, Servings
 from riparian.app.partition.sharing import LearnedRows, Sharing
 from riparian.app.partition.steering import Steering
-from riparian.app.stream_file.keys_spec import past_width
 from riparian.app.stream_file.lineup import RUNS
+from riparian.app.stream_file.sections.keys import past_width
+from riparian.app.stream_file.sections.models import AUTO
 from riparian.app.stream_file.spec import Spec
-from riparian.app.stream_file.spec_parts import AUTO
 from riparian.models.contract import Schema
 from riparian.topics.names import AS_IT_COMES, BY_TIME, INPUTS, LEARNED, state_field
 from riparian.topics.places import index_of, offset_of

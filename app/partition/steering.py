@@ -30,7 +30,7 @@ from riparian.app.partition.serving import Servings
 from riparian.app.partition.sharing import LearnedRows, Sharing
 from riparian.app.stream_file.columns import Columns, changed, check_pasts, digest_of, known_columns, plain, read
 from riparian.app.stream_file.lineup import check_champion
-from riparian.app.stream_file.record_spec import FeatureSpec
+from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats, Schema
 from riparian.topics import commands

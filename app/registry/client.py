@@ -25,7 +25,7 @@ from riparian.app.references import resolved
 from riparian.topics.schemas import AVRO, MAX_SCHEMA, Key, Schema, Written
 
 if TYPE_CHECKING:
-    from riparian.app.stream_file.codec_spec import RegistrySpec
+    from riparian.app.stream_file.sections.codec import RegistrySpec
     from riparian.app.stream_file.spec import Spec
 
 TIMEOUT_SECONDS = 5.0

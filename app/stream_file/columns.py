@@ -12,7 +12,7 @@ import msgspec
 from pydantic import ValidationError
 
 from riparian.app.stream_file.lineup import digest
-from riparian.app.stream_file.record_spec import FeatureSpec, name_keys
+from riparian.app.stream_file.sections.record import FeatureSpec, name_keys
 from riparian.app.stream_file.spec_errors import sentence
 from riparian.topics import records
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from riparian.app.errors import SpecError
-from riparian.app.stream_file.learning_spec import SINGLE
-from riparian.app.stream_file.record_spec import FeatureSpec
+from riparian.app.stream_file.sections.learning import SINGLE
+from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import Spec, loads
 from riparian.models.auto.auto import TooSmallError
 from riparian.topics.decoding.paths import Index, dotted, parse

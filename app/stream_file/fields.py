@@ -1,5 +1,5 @@
-"""The fields of a stream file, each with its type, default, range and meaning. Fields of their own are in a module for
-each, FIELD_spec.py, or, where they are small, in spec_parts.py.
+"""The fields of a stream file, each with its type, default, range and meaning. Fields that are
+sections have a module each in sections/, but for `predictions`, `metrics` and `checkpoint`, which share outputs.py.
 
 The descriptions are what docs/stream-file.md and the JSON Schema say (reference.py). Mistakes that pydantic cannot
 see are ValueErrors that read on after the name of the field: "expected …, found …; do this".
@@ -9,28 +9,20 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from riparian.app.stream_file.codec_spec import CodecSpec, RegistrySpec, codec_form
-from riparian.app.stream_file.decision_spec import DecisionSpec, Weights
-from riparian.app.stream_file.drift_spec import DriftSpec, drift_form
 from riparian.app.stream_file.durations import duration
-from riparian.app.stream_file.kafka_spec import KafkaSpec
-from riparian.app.stream_file.keys_spec import KeySpec
-from riparian.app.stream_file.learning_spec import LearningSpec
-from riparian.app.stream_file.record_spec import FeatureSpec, LabelSpec, RecordSpec, TopicsSpec, Values, name_keys
-from riparian.app.stream_file.rekey_spec import RekeySpec
-from riparian.app.stream_file.spec_parts import (
-    AUTO,
-    NAME,
-    CheckpointSpec,
-    JoinSpec,
-    MetricsSpec,
-    ModelSpec,
-    Part,
-    PredictionsSpec,
-    PromotionSpec,
-    as_list,
-    check_name,
-)
+from riparian.app.stream_file.sections.base import NAME, Part, as_list, check_name
+from riparian.app.stream_file.sections.codec import CodecSpec, RegistrySpec, codec_form
+from riparian.app.stream_file.sections.decision import DecisionSpec, Weights
+from riparian.app.stream_file.sections.drift import DriftSpec, drift_form
+from riparian.app.stream_file.sections.join import JoinSpec
+from riparian.app.stream_file.sections.kafka import KafkaSpec
+from riparian.app.stream_file.sections.keys import KeySpec
+from riparian.app.stream_file.sections.learning import LearningSpec
+from riparian.app.stream_file.sections.models import AUTO, ModelSpec
+from riparian.app.stream_file.sections.outputs import CheckpointSpec, MetricsSpec, PredictionsSpec
+from riparian.app.stream_file.sections.promotion import PromotionSpec
+from riparian.app.stream_file.sections.record import FeatureSpec, LabelSpec, RecordSpec, TopicsSpec, Values, name_keys
+from riparian.app.stream_file.sections.rekey import RekeySpec
 
 
 class Fields(Part):

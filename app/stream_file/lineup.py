@@ -5,7 +5,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from riparian.app.stream_file.spec_parts import AUTO, ROLE, ModelSpec
+from riparian.app.stream_file.sections.base import ROLE
+from riparian.app.stream_file.sections.models import AUTO, ModelSpec
 from riparian.topics import records
 from riparian.topics.names import CHAMPION
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from riparian.app.stream_file.record_spec import KEY, LabelSpec, RecordSpec
+from riparian.app.stream_file.sections.record import KEY, LabelSpec, RecordSpec
 from riparian.topics import codecs, records
 from riparian.topics.decoding.envelopes import AROUND, CLOUDEVENTS, CONNECT, placed
 from riparian.topics.decoding.headers import header_of

@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from riparian.app.stream_file.record_spec import PASTS
+from riparian.app.stream_file.sections.models import AUTO
+from riparian.app.stream_file.sections.record import PASTS
 from riparian.app.stream_file.spec import Spec
-from riparian.app.stream_file.spec_parts import AUTO
 from riparian.models.auto import auto
 from riparian.models.drift import DETECTORS
 from riparian.models.entry import Parameter

@@ -13,18 +13,22 @@ from pydantic import PrivateAttr, ValidationError, model_validator
 
 from riparian.app.errors import SpecError
 from riparian.app.stream_file import columns
-from riparian.app.stream_file.codec_spec import RECORD_NAME, TOPIC_NAME
-from riparian.app.stream_file.decision_spec import check_decision
-from riparian.app.stream_file.drift_spec import DriftSpec, check_drift
 from riparian.app.stream_file.fields import Fields
-from riparian.app.stream_file.kafka_spec import PROVIDER
-from riparian.app.stream_file.keys_spec import check_keys
-from riparian.app.stream_file.learning_spec import SHARED, said_learning, usual_learning
 from riparian.app.stream_file.lineup import RUNS, check_model, digest, models_of, place_of, steered, values_of
 from riparian.app.stream_file.mapping import mapping_of
-from riparian.app.stream_file.record_spec import FeatureSpec
+from riparian.app.stream_file.sections.base import Part
+from riparian.app.stream_file.sections.codec import RECORD_NAME, TOPIC_NAME
+from riparian.app.stream_file.sections.decision import check_decision
+from riparian.app.stream_file.sections.drift import DriftSpec, check_drift
+from riparian.app.stream_file.sections.join import JoinSpec
+from riparian.app.stream_file.sections.kafka import PROVIDER
+from riparian.app.stream_file.sections.keys import check_keys
+from riparian.app.stream_file.sections.learning import SHARED, said_learning, usual_learning
+from riparian.app.stream_file.sections.models import AUTO, ModelSpec
+from riparian.app.stream_file.sections.outputs import MetricsSpec
+from riparian.app.stream_file.sections.promotion import PromotionSpec
+from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec_errors import sentence
-from riparian.app.stream_file.spec_parts import AUTO, JoinSpec, MetricsSpec, ModelSpec, Part, PromotionSpec
 from riparian.app.stream_file.strict_yaml import parse_yaml, read_yaml
 from riparian.app.stream_file.topic_checks import (
     check_anomaly,

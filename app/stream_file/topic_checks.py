@@ -4,11 +4,12 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
-from riparian.app.stream_file.codec_spec import TOPIC_NAME
-from riparian.app.stream_file.learning_spec import check_learning
 from riparian.app.stream_file.lineup import place_of
-from riparian.app.stream_file.record_spec import KEY
-from riparian.app.stream_file.spec_parts import ALERTS, REPLACE
+from riparian.app.stream_file.sections.codec import TOPIC_NAME
+from riparian.app.stream_file.sections.learning import check_learning
+from riparian.app.stream_file.sections.models import REPLACE
+from riparian.app.stream_file.sections.outputs import ALERTS
+from riparian.app.stream_file.sections.record import KEY
 from riparian.models.extras import installation
 from riparian.topics import codecs
 from riparian.topics.decoding.headers import header_of

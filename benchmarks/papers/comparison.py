@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.papers import significance
 from riparian.app.errors import DataError, SpecError
-from riparian.app.evaluation.measures import MEASURES, quality
+from riparian.app.evaluation.measures.measures import MEASURES, quality
 from riparian.models.contract import Floats
 
 KEYS = ("data", "task", "repeats", "shuffled", "runs")

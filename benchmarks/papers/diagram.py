@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from riparian.app.evaluation import pictures
+from riparian.app.evaluation.figures import files
 
 FORMS = (".svg", ".png")
 SCALE = 4.0  # inches, of the axis of ranks
@@ -17,7 +17,7 @@ def write(path: Path, labels: Sequence[str], ranks: Sequence[float], limit: floa
     """Draw models and their mean ranks, which ascend; limit : the critical difference. DataError where that fails."""
     height = LINE * (7 + len(groups(ranks, limit)) + (len(labels) + 1) // 2)
     beside = CHARACTER * (8 + max(map(len, labels)))
-    pictures.write(
+    files.write(
         path, (), (), lambda figure: _draw(figure, labels, ranks, limit, height, beside), (SCALE + 2 * beside, height)
     )
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from riparian.app.cli.parsing import parse_model
-from riparian.app.dataset.arrow import open_data
+from riparian.app.cli.terminal.parsing import parse_model
+from riparian.app.dataset.files.arrow import open_data
 from riparian.app.dataset.instances import InstanceReader
 from riparian.app.evaluation.course import Course
 from riparian.app.evaluation.evaluate import CURVE_POINTS, LARGEST_BATCH, problem_for

@@ -19,7 +19,7 @@ from rich.table import Table
 from benchmarks.papers import diagram
 from benchmarks.papers.comparison import compare, read
 from riparian.app.errors import RiparianError
-from riparian.app.evaluation.measures import MEASURES
+from riparian.app.evaluation.measures.measures import MEASURES
 
 FILE_WIDTH = 200  # characters, where no terminal says how many
 MOST_DATA = 8  # data sets that have a column

@@ -26,7 +26,7 @@ from benchmarks.papers.shrub_ensembles_published import (
     TIME,
 )
 from benchmarks.tables import Table
-from riparian.app.evaluation import pictures
+from riparian.app.evaluation.figures import files
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "papers"
 MB = 1e6
@@ -333,7 +333,7 @@ def curves(fields: dict[str, Field | None]) -> frame.Section:
             rows.append([name, missing(name).partition(": ")[2]])
             continue
         path = PICTURES / f"shrub-ensembles-{name}.svg"
-        pictures.write(path, (), (), lambda figure, f=field: _draw(figure, f), (12.0, 3.6))
+        files.write(path, (), (), lambda figure, f=field: _draw(figure, f), (12.0, 3.6))
         rows.append([name, f"![{name}](papers/{path.name})"])
     return frame.Section(
         "Figures 2 and 3, appendix figures 2 to 13: accuracy and memory over the stream, and Pareto fronts",

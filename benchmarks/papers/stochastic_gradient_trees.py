@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks.papers.data import absent, generate, load, path_of, shuffled
 from benchmarks.papers.frame import ABSENT, Options, Paper, Run, Section, run, spread
 from benchmarks.tables import Table
-from riparian.app.dataset.data import DataFile
-from riparian.app.dataset.table import read_table
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.table import read_table
 from riparian.app.evaluation.folds import cross_validate
 from riparian.models.contract import Schema
 from riparian.models.streams.generators import friedman

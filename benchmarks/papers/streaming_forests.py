@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.forests import TRAINING, measure, numbers_of
 from benchmarks.papers.data import FILES, absent, load, path_of
 from benchmarks.papers.frame import ABSENT, Options, Paper, Section, spread
-from riparian.app.evaluation.curves import Line
+from riparian.app.evaluation.figures.curves import Line
 
 POINTS = 5
 SETS = {"splice, ordinal": "splice", "splice, nominal": "splice", "pendigits": "pendigits", "cifar-10": "cifar-10"}

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from benchmarks import accuracy, record
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.evaluation.evaluate import evaluate, problem_for, spec_for
 from riparian.models.registry import REGISTRY
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.cli.parsing import WITH_RIGHTS
+from riparian.app.cli.terminal.parsing import WITH_RIGHTS
 from riparian.app.kafka.access.acls import COPIERS, COPIES, GROUP, OWNERS, RIGHTS, SOURCES, STATE
 from riparian.topics.names import INPUTS, LEARNED, OUTPUTS, STEERING
 from tests.broker.harness import stream_file

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state import portable
-from riparian.app.state.proof import differing_parts
+from riparian.app.state.audit.proof import differing_parts
 from riparian.app.stream_file.columns import plain
+from riparian.app.stream_file.sections.promotion import PACE
 from riparian.app.stream_file.spec import Spec
-from riparian.app.stream_file.spec_parts import PACE
 from tests.app.test_begun import exported
 from tests.app.test_steering import TREE, Fed, said, spec
 

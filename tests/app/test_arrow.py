@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.dataset.arrow import ArrowFile, DataFiles, open_data
-from riparian.app.dataset.data import DataFile
 from riparian.app.dataset.dated import DatedFile
+from riparian.app.dataset.files.arrow import ArrowFile, DataFiles, open_data
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import DataError
 
 N = 3000

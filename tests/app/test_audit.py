@@ -19,9 +19,9 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Ends, Merge
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint
-from riparian.app.state.audit import Compared, _Audit, _begin
+from riparian.app.state.audit.audit import Compared, _Audit, _begin
+from riparian.app.state.audit.proof import Proof, longest_ascent
 from riparian.app.state.checkpoint import Stored
-from riparian.app.state.proof import Proof, longest_ascent
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.names import INPUTS
 from riparian.topics.records import RawBatch

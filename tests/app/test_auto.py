@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from riparian.app.cli.check import command
-from riparian.app.cli.worker import remarks
+from riparian.app.cli.run.worker import remarks
+from riparian.app.cli.setup.check import command
 from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner

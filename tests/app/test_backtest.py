@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riparian.app.cli.backtest import _show
-from riparian.app.state.backtest import _recorded, of_models
+from riparian.app.cli.evaluate.backtest import _show
+from riparian.app.state.audit.backtest import _recorded, of_models
 from riparian.app.stream_file.spec import Spec, build
 
 N = 100

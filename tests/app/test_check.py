@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from riparian.app.cli.check import command, waiting_bytes
+from riparian.app.cli.setup.check import command, waiting_bytes
 from riparian.app.errors import BrokerError, SpecError
 from riparian.app.kafka.connection import Connection
 from riparian.app.stream_file.reference import BEGIN, END, json_schema, markdown, refreshed

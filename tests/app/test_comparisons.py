@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from riparian.app.cli.compare import command
+from riparian.app.cli.operate.compare import command
 from riparian.app.comparisons import Found
 from riparian.app.errors import SpecError
 from riparian.models.evaluation.comparison import Comparison, bound

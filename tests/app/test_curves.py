@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from riparian.app.cli import cli
 from riparian.app.errors import DataError, RiparianError, SpecError
-from riparian.app.evaluation import curves
+from riparian.app.evaluation.figures import curves
 
 SVG = "{http://www.w3.org/2000/svg}"
 ARGUMENTS = [

@@ -5,8 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from riparian.app.dataset.data import DataFile
 from riparian.app.dataset.dated import DatedFile
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import DataError
 
 SMALL = "a,b,c\n1,x,UP\n2.5,,DOWN\n?,y,UP\n"

@@ -9,8 +9,8 @@ import pytest
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Buffer, Merge
 from riparian.app.state import checkpoint
+from riparian.app.stream_file.sections.promotion import PACE
 from riparian.app.stream_file.spec import Spec, build
-from riparian.app.stream_file.spec_parts import PACE
 from riparian.models.registry import create
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import RawBatch

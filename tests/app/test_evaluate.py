@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.cli.evaluation_table import show_whole
-from riparian.app.dataset.data import DataFile
-from riparian.app.dataset.synthetic import Recipe, SyntheticFile
+from riparian.app.cli.evaluate.table import show_whole
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
 from riparian.app.errors import DataError, SpecError
 from riparian.app.evaluation import evaluate as module
 from riparian.app.evaluation.evaluate import evaluate, spec_for

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from riparian.app import inspection
-from riparian.app.cli.explain import lines
+from riparian.app.cli.operate.explain import lines
 from riparian.app.page.predictions import _said, branch_of, path_of, roots_of
-from riparian.app.state import finding
-from riparian.app.state.finding import Found
+from riparian.app.state.audit import finding
+from riparian.app.state.audit.finding import Found
 from riparian.app.stream_file import spec as stream_file
 from riparian.checks import Case, learn, make, predict, rows
 from riparian.models.registry import REGISTRY
@@ -79,7 +79,7 @@ def test_what_strangers_wrote_is_no_command_to_the_terminal(monkeypatch):
         "said": [{"role": "champion", "learner": "tree", "y": "\x1b]0;", "p": {"\x07": 1.0}}],
         "label": None, "labels_read": 0, "why": None, "why_not": "no checkpoint",
     }  # fmt: skip
-    from riparian.app.cli.deadletters import safe
+    from riparian.app.cli.operate.deadletters import safe
 
     shown = "\n".join(map(safe, lines(found)))
     assert "\x1b" not in shown

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.dataset.arrow import open_data
+from riparian.app.dataset.files.arrow import open_data
 from riparian.app.dataset.instances import InstanceReader
 from riparian.app.dataset.rows import rows_of_file
 from riparian.app.errors import DataError

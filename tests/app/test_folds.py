@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.table import read_table
 from riparian.app.dataset.rows import rows_of_bags
-from riparian.app.dataset.table import read_table
 from riparian.app.errors import DataError
 from riparian.app.evaluation.folds import cross_validate, folds_of
 from riparian.app.stream_file.spec import build

@@ -21,8 +21,8 @@ from riparian.app.kafka.reading import Bounds
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.replay import Schedule, Timeline
+from riparian.app.state.audit.proof import Proof, SentRecords
 from riparian.app.state.loading import Loaded
-from riparian.app.state.proof import Proof, SentRecords
 from riparian.app.stream_file.spec import build
 from riparian.app.worker import tail as tail_of_outputs
 from riparian.topics import codecs

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile, write_csv
 from riparian.app.dataset.rows import rows_of_file
-from riparian.app.dataset.synthetic import Recipe, SyntheticFile, write_csv
 from riparian.app.errors import DataError, SpecError
 from riparian.app.stream_file.spec import load
 from riparian.models.streams.registry import REGISTRY, Drift, open_source

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.dataset.data import DataFile
-from riparian.app.dataset.fitting import of_topics
-from riparian.app.dataset.guess import likely_label, of_file
-from riparian.app.dataset.guess_records import Message, Sampled, of_records
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.guessing.fitting import of_topics
+from riparian.app.dataset.guessing.from_file import likely_label, of_file
+from riparian.app.dataset.guessing.from_topic import Message, Sampled, of_records
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import most_values, quoted, write
 from riparian.app.stream_file.spec import Spec, load, loads

@@ -22,10 +22,10 @@ from riparian.app.partition.inputs import mark
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release
 from riparian.app.state import checkpoint
-from riparian.app.state.audit import _Audit
+from riparian.app.state.audit.audit import _Audit
+from riparian.app.state.audit.proof import Proof
 from riparian.app.state.checkpoint import Stored
 from riparian.app.state.loading import Loaded
-from riparian.app.state.proof import Proof
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker import continuity, tail
 from riparian.app.worker.tail import Tail

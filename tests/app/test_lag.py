@@ -3,7 +3,7 @@
 import pytest
 from aiokafka import TopicPartition
 
-from riparian.app.cli.lag import _show
+from riparian.app.cli.operate.lag import _show
 from riparian.app.kafka.topics.lag import LagReport, lag_of
 
 PART = TopicPartition("s.features", 0)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from riparian.app.evaluation.auroc import Ranking
-from riparian.app.evaluation.measured import Measured
+from riparian.app.evaluation.measures.auroc import Ranking
+from riparian.app.evaluation.measures.measured import Measured
 from riparian.models.contract import LEARN, PREDICT, Program, Schema
 from riparian.models.evaluation import auroc
 from riparian.models.memory import live_bytes

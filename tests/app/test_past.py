@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.dataset.rows import rows_of_file
 from riparian.app.errors import DataError, SpecError, StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
@@ -20,7 +20,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import Piece, Release
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.columns import changed, plain, read
-from riparian.app.stream_file.record_spec import FeatureSpec
+from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import build
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import RawBatch

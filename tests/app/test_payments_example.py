@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from riparian.app.dataset.synthetic import Recipe
+from riparian.app.dataset.files.synthetic import Recipe
 from riparian.app.evaluation.setup import Setup
 from riparian.app.evaluation.whole import Whole
 from riparian.app.stream_file.durations import parse_duration

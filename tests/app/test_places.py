@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Script
 from riparian.app.state import checkpoint
-from riparian.app.state.audit import _Audit
-from riparian.app.state.proof import Proof
-from riparian.app.state.proof_of_drift import DriftProof, SentRecords
+from riparian.app.state.audit.audit import _Audit
+from riparian.app.state.audit.drift_proof import DriftProof, SentRecords
+from riparian.app.state.audit.proof import Proof
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.letters import letters
 from riparian.topics import codecs, reports

@@ -7,8 +7,8 @@ import numba
 import pytest
 
 from riparian.app import compiling
-from riparian.app.cli import progress as module
-from riparian.app.cli.progress import progress
+from riparian.app.cli.terminal import progress as module
+from riparian.app.cli.terminal.progress import progress
 from riparian.app.evaluation import pool as pool_module
 from riparian.app.evaluation.pool import Pool
 from tests.conftest import jit

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from riparian.app.partition.outcome import Outcome
-from riparian.app.state.proof import SentRecords
-from riparian.app.state.proof_of_drift import DriftProof
+from riparian.app.state.audit.drift_proof import DriftProof
+from riparian.app.state.audit.proof import SentRecords
 from riparian.topics.records import DriftRecord
 
 MADE = [

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from riparian.app.errors import RegistryError, UnreachableError
 from riparian.app.registry import client
 from riparian.app.registry.client import Registry
-from riparian.app.stream_file.codec_spec import RegistrySpec
+from riparian.app.stream_file.sections.codec import RegistrySpec
 from riparian.topics.schemas import AVRO, JSON, Schema, Written
 
 GUID = "0e3e1f2a-1111-2222-3333-444455556666"

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from benchmarks.written import rows_of_arrays
 from riparian.app import replay
 from riparian.app.cli import cli
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.dataset.instances import times_of
 from riparian.app.dataset.rows import numbers, rows_of_file
 from riparian.app.errors import BrokerError, DataError, SpecError

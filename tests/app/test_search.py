@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.cli.parsing import parse_ranges
-from riparian.app.dataset.data import DataFile
+from riparian.app.cli.terminal.parsing import parse_ranges
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import DataError, SpecError
-from riparian.app.evaluation import front
 from riparian.app.evaluation.evaluate import evaluate, problem_for
+from riparian.app.evaluation.figures import pareto_front
 from riparian.app.evaluation.sweep import Range, Search, candidates
 from riparian.app.stream_file.spec import build
 
@@ -164,7 +164,7 @@ def test_auto_is_what_a_stream_file_would_choose(tmp_path):
 
 def entry(label, accuracy, size):
     mean = {} if accuracy is None else {"accuracy": accuracy}
-    return {"label": label, "model": label[0], "mean": {**mean, front.BYTES: size}, "front": None}
+    return {"label": label, "model": label[0], "mean": {**mean, pareto_front.BYTES: size}, "front": None}
 
 
 POINTS = [("a", 0.9, 500), ("b", 0.8, 100), ("c", 0.8, 200), ("d", 0.7, 100), ("e", 0.95, 900), ("f", 0.9, 500)]
@@ -173,25 +173,25 @@ ON = {"a", "b", "e", "f"}
 
 def test_the_front_is_what_nothing_beats():
     entries = [entry(*point) for point in POINTS] + [entry("g", None, 1)]
-    front.mark(entries, "accuracy")
+    pareto_front.mark(entries, "accuracy")
     for one in entries[:-1]:
         rivals = [e for e in entries[:-1] if e is not one]
         beaten = any(
-            e["mean"]["accuracy"] >= one["mean"]["accuracy"] and e["mean"][front.BYTES] <= one["mean"][front.BYTES]
-            and e["mean"] != one["mean"] for e in rivals
+            e["mean"]["accuracy"] >= one["mean"]["accuracy"] and e["mean"][pareto_front.BYTES] <=
+            one["mean"][pareto_front.BYTES] and e["mean"] != one["mean"] for e in rivals
         )  # fmt: skip
         assert one["front"] == (not beaten) == (one["label"] in ON)
     assert entries[-1]["front"] is None
-    errors = [{"mean": {"mae": m, front.BYTES: b}, "front": False} for m, b in ((1.0, 10), (2.0, 5), (2.0, 10))]
-    front.mark(errors, "mae")
+    errors = [{"mean": {"mae": m, pareto_front.BYTES: b}, "front": False} for m, b in ((1.0, 10), (2.0, 5), (2.0, 10))]
+    pareto_front.mark(errors, "mae")
     assert [one["front"] for one in errors] == [True, True, False]
 
 
 def test_the_front_is_written(tmp_path):
     entries = [entry(*point) for point in POINTS] + [entry("g", None, 1)]
-    front.mark(entries, "accuracy")
+    pareto_front.mark(entries, "accuracy")
     for name in ("f.csv", "f.svg", "f.png", "again.svg"):
-        front.write(tmp_path / name, entries, "accuracy")
+        pareto_front.write(tmp_path / name, entries, "accuracy")
     with open(tmp_path / "f.csv", newline="") as file:
         header, *rows = csv.reader(file)
     assert header == ["label", "model", "peak_live_bytes", "accuracy", "front"]
@@ -200,9 +200,9 @@ def test_the_front_is_written(tmp_path):
     assert (tmp_path / "f.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
     assert ET.parse(tmp_path / "f.svg").getroot().get("width") == "576pt"
     assert struct.unpack(">II", (tmp_path / "f.png").read_bytes()[16:24]) == (8 * 120, 6 * 120)
-    front.write(tmp_path / "nothing.svg", [], "accuracy")
+    pareto_front.write(tmp_path / "nothing.svg", [], "accuracy")
     with pytest.raises(DataError, match="cannot be written"):
-        front.write(tmp_path / "no" / "f.csv", [], "accuracy")
+        pareto_front.write(tmp_path / "no" / "f.csv", [], "accuracy")
     with pytest.raises(SpecError, match=r"--front is 'f\.pdf': name a file that ends in"):
         invoke(*GENERATED, "--model", "last-label", "--front", "f.pdf")
 

@@ -14,13 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app import references
-from riparian.app.cli import broker_option, cli, environment
+from riparian.app.cli import broker_option, cli
+from riparian.app.cli.run import environment
 from riparian.app.errors import BrokerError, SpecError, StateError
 from riparian.app.kafka.client.settings import Settings
 from riparian.app.kafka.client.sources import _of_file, read
 from riparian.app.kafka.connection import Connection
 from riparian.app.state import checkpoint
-from riparian.app.stream_file.kafka_spec import NAMES
+from riparian.app.stream_file.sections.kafka import NAMES
 from riparian.app.stream_file.spec import Spec, load
 from tests.broker import secured
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from riparian.app.cli import starting
+from riparian.app.cli.run import starting
 from tests import forkserver
 from tests.broker.secured import authority
 from tests.conftest import jit
@@ -26,7 +26,8 @@ drift: {}
 # The command up to the moment when its event loop would begin, and what was imported by then.
 WORKER = """
 import gc, json, sys
-from riparian.app.cli import main, worker
+from riparian.app.cli import main
+from riparian.app.cli.run import worker
 
 async def nothing(*_):
     return []
@@ -107,7 +108,7 @@ def test_commands_that_only_read_a_stream_file_wait_for_no_kernel_and_no_client(
 
 CERTIFICATES = """
 import ssl, sys
-from riparian.app.cli import starting
+from riparian.app.cli.run import starting
 
 starting.quickly()
 from aiohttp import connector

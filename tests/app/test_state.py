@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.cli.state import _summary, tell
+from riparian.app.cli.state.state import _summary, tell
 from riparian.app.errors import DataError, SpecError, StateError, TopicError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.lag import PartitionLag

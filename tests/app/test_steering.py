@@ -15,8 +15,8 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge, Script
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.steering import KNOWN, RefusedError, unsteerable
-from riparian.app.state.proof import SentRecords, differing_parts
-from riparian.app.state.proof_of_drift import DriftProof
+from riparian.app.state.audit.drift_proof import DriftProof
+from riparian.app.state.audit.proof import SentRecords, differing_parts
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import commands
 from riparian.topics.commands import EventRecord

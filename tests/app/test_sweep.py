@@ -17,14 +17,14 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.cli.parsing import parse_delay, parse_grid, parse_model
-from riparian.app.dataset.data import DataFile
-from riparian.app.dataset.shuffled import ShuffledFile
-from riparian.app.dataset.synthetic import Recipe, SyntheticFile, write_csv
+from riparian.app.cli.terminal.parsing import parse_delay, parse_grid, parse_model
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.shuffled import ShuffledFile
+from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile, write_csv
 from riparian.app.errors import DataError, RiparianError, SpecError
 from riparian.app.evaluation.evaluate import evaluate, problem_for, spec_for
+from riparian.app.evaluation.figures.summary import AS_GIVEN, MEASURES, summarise
 from riparian.app.evaluation.pool import Pool
-from riparian.app.evaluation.summary import AS_GIVEN, MEASURES, summarise
 from riparian.app.evaluation.sweep import Candidate, candidates, tasks_of
 from tests.conftest import MARK, ROOT, leftovers
 

@@ -11,7 +11,7 @@ from aiokafka.protocol.admin import DeleteAclsRequest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.cli.parsing import WITH_RIGHTS
+from riparian.app.cli.terminal.parsing import WITH_RIGHTS
 from riparian.app.errors import AccessError
 from riparian.app.kafka.access import rights
 from riparian.app.kafka.access.acls import CREATE, DESCRIBE, GROUP, READ, RIGHTS, TOPIC, Right, needed

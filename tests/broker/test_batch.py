@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.worker import measures as names

@@ -101,7 +101,7 @@ def topics(broker: str) -> set[str]:
 
 
 def test_the_data_are_all_there() -> None:
-    from riparian.app.dataset.data import DataFile
+    from riparian.app.dataset.files.data import DataFile
 
     assert DataFile(DATA).count() == N_ROWS
 

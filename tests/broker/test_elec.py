@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from riparian import app
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.dataset.rows import rows_of_file
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.kafka.connection import Connection

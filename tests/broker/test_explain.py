@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from riparian.app.cli.explain import lines
+from riparian.app.cli.operate.explain import lines
 from riparian.app.errors import StateError
 from riparian.app.page.predictions import explained
 from riparian.models.contract import PREDICT, Program

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from riparian.app.dataset.data import DataFile
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.topics.names import source_of
 from tests.broker.harness import Sent, make_topics, send

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from riparian.app.dataset.synthetic import Recipe
+from riparian.app.dataset.files.synthetic import Recipe
 from riparian.app.evaluation.setup import Setup
 from riparian.app.evaluation.whole import Whole
 

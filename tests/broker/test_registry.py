@@ -24,7 +24,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge, Script
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import begin, tell
-from riparian.app.state.proof import differing_parts
+from riparian.app.state.audit.proof import differing_parts
 from riparian.app.stream_file.spec import build
 from riparian.topics.formats.protobuf.types import Messages, class_of, head_of
 from riparian.topics.names import HEADER_OFFSET, HEADER_REASON, HEADER_SOURCE, HEADER_TOPIC

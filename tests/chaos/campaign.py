@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.record import write
-from riparian.app.cli.parsing import parse_model
+from riparian.app.cli.terminal.parsing import parse_model
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.stream_file.spec import Spec

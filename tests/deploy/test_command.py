@@ -4,7 +4,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from riparian.app.cli import dashboard
+from riparian.app.cli.setup import dashboard
 from riparian.app.errors import RiparianError
 
 

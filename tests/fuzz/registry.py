@@ -14,7 +14,7 @@ from typing import Any
 from riparian.app.errors import RegistryError
 from riparian.app.registry import client
 from riparian.app.registry.client import Registry
-from riparian.app.stream_file.codec_spec import RegistrySpec
+from riparian.app.stream_file.sections.codec import RegistrySpec
 from riparian.app.stream_file.spec import build
 from riparian.topics.codecs import CODECS, REGISTERED
 from riparian.topics.records import RawBatch

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from riparian.app.cli.check import command
+from riparian.app.cli.setup.check import command
 from riparian.app.errors import SpecError
 from riparian.models.registry import FOREIGN, REGISTRY, validate
 from tests.fuzz import mutate

@@ -10,7 +10,7 @@ from river import tree as river_tree
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.naive_bayes import GaussianNB
 
-from riparian.app.cli.worker import check_key
+from riparian.app.cli.run.worker import check_key
 from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from riparian.app.errors import BrokerError
 from riparian.app.kafka.client.settings import OAUTH, Settings
 from riparian.app.references import resolved
-from riparian.app.stream_file.kafka_spec import NAMES, PROVIDER, SYNONYMS, nearest
+from riparian.app.stream_file.sections.kafka import NAMES, PROVIDER, SYNONYMS, nearest
 
 PREFIX = "RIPARIAN_KAFKA_"
 CONFIG = "RIPARIAN_KAFKA_CONFIG"

@@ -4,7 +4,7 @@ from typing import Any
 
 from aiokafka.structs import TopicPartition
 
-from riparian.app.dataset.guess_records import Message, Sampled
+from riparian.app.dataset.guessing.from_topic import Message, Sampled
 from riparian.app.errors import TopicError
 from riparian.app.kafka.admin import admin_client, described
 from riparian.app.kafka.connection import Connection

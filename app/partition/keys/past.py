@@ -19,7 +19,7 @@ from riparian.app.partition.keys.plan import plan, ratios
 from riparian.app.partition.keys.rows import Rows
 from riparian.app.partition.pending import Joined, PendingStore
 from riparian.app.partition.segments import PendingCheckpoint
-from riparian.app.stream_file.keys_spec import told_keys
+from riparian.app.stream_file.sections.keys import told_keys
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.topics.records import Features

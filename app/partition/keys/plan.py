@@ -17,7 +17,7 @@ from riparian.app.partition.keys.fold import (
     SHARE,
     SINCE,
 )
-from riparian.app.stream_file.record_spec import FeatureSpec
+from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats
 

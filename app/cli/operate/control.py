@@ -1,0 +1,197 @@
+"""`riparian promote` and the other commands to a stream that runs."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from riparian.app.cli import broker_option, json_option, load, stream_argument
+from riparian.app.cli.terminal.parsing import parse_model
+from riparian.app.errors import SpecError
+from riparian.app.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from riparian.app.stream_file.spec import Spec
+    from riparian.topics.commands import Command, EventRecord
+
+SECONDS = 30.0
+
+
+def _options(function: Any) -> Any:
+    """What every command to a stream takes."""
+    for option in (
+        broker_option,
+        json_option,
+        click.option(
+            "--wait",
+            metavar="SECONDS",
+            type=click.FloatRange(min=0.0),
+            default=SECONDS,
+            show_default=True,
+            help="How long to wait for the answers of all partitions.",
+        ),
+        click.option("--by", metavar="NAME", help="Who asks, as the answers say. Default: USER@HOST."),
+    ):
+        function = option(function)
+    return stream_argument(function)
+
+
+def _made(name: str, doc: str, with_model: bool = True) -> click.Command:
+    """A command that has at most a model to say."""
+
+    def run(stream: Path, connection: Connection, by: str | None, wait: float, as_json: bool, **given: Any) -> None:
+        _run(stream, connection, lambda make, spec: make(name, by, **given), wait, as_json)
+
+    run.__doc__ = doc
+    # Arguments are read in the order in which they are declared from the inside out: STREAM.yaml first.
+    declared = click.argument("model", metavar="MODEL")(run) if with_model else run
+    return click.command(name)(_options(declared))
+
+
+def _run(
+    stream: Path,
+    connection: Connection,
+    made: "Callable[[Callable[..., Command], Spec], Command]",
+    wait: float,
+    as_json: bool,
+    rights_of: str = "control",
+) -> None:
+    from riparian.app import control
+    from riparian.app.kafka.access import rights
+
+    declared = load(stream)
+    control.check(declared)
+    asyncio.run(rights.enter(declared, connection, rights_of))
+    asked = made(control.command, declared)
+
+    def show(event: "EventRecord") -> None:
+        if not as_json:
+            click.echo(f"partition {event.partition}: {event.event}: {event.sentence}")
+
+    answers = asyncio.run(control.ask(declared, connection, asked, wait, show))
+    silent = [partition for partition in declared.commanded if partition not in answers]
+    if as_json:
+        import msgspec
+
+        found = {
+            "stream": declared.name,
+            "id": asked.id,
+            "command": asked.command,
+            "answers": [msgspec.to_builtins(event) for event in answers.values()],
+            "silent": silent,
+        }
+        click.echo(json.dumps(found))
+    elif silent:
+        which = f"partition{'' if len(silent) == 1 else 's'} {', '.join(map(str, silent))}"
+        click.echo(
+            f"No answer from {which} in {wait:g} s. The command was sent, and takes effect before the next prediction: "
+            "once features come, and a worker runs (riparian worker)."
+        )
+    if silent or any(event.event != "applied" for event in answers.values()):
+        raise SystemExit(1)
+
+
+promote = _made(
+    "promote",
+    """Make a challenger of a running stream its champion.
+
+    The champion of before goes on as a challenger. It takes effect right before the next prediction of each partition,
+    with what the models have learned, their scores, and their predictions for the instances that wait.
+
+    \b
+    riparian promote elec.yaml nb
+
+    Exit code 1: a partition refused, or did not answer in time.
+    """,
+)
+demote = _made("demote", "Undo the last promotion of a running stream.", with_model=False)
+freeze = _made("freeze", "Let a model of a running stream predict and not learn.")
+thaw = _made("thaw", "Let a frozen model of a running stream learn again.")
+reset = _made("reset", "Put a new model in the place of one of a running stream.")
+drop = _made("drop", "Remove a challenger of a running stream, with what it has learned.")
+pause = _made(
+    "pause",
+    """Withhold the predictions of a running stream.
+
+    Each prediction is still written, for it records the order of records, with null y and p. All models go on
+    predicting for their scores, and learning. riparian resume ends it.
+    """,
+    with_model=False,
+)
+resume = _made("resume", "Have a stream whose predictions are paused tell them again.", with_model=False)
+checkpoint = _made("checkpoint", "Have a running stream write a checkpoint.", with_model=False)
+
+
+@click.command("add")
+@_options
+@click.argument("name", metavar="NAME")
+@click.argument("model", metavar="MODEL[:PARAMETER=VALUE,…]")
+def add(
+    stream: Path,
+    connection: Connection,
+    by: str | None,
+    wait: float,
+    as_json: bool,
+    name: str,
+    model: str,
+) -> None:
+    """Add a challenger to a running stream, under a name of yours.
+
+    \b
+    riparian add elec.yaml small hoeffding-tree:grace_period=50
+
+    It begins with nothing, and is in no stream file: riparian apply adds those of one.
+    """
+    learner, parameters = parse_model(model)
+
+    def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
+        try:
+            spec.challenger(name, {"model": learner, **parameters})
+        except ValueError as error:
+            raise SpecError(str(error)) from None
+        return make("add", by, model=name, definition={"model": learner, **parameters})
+
+    _run(stream, connection, made, wait, as_json)
+
+
+@click.command("apply")
+@_options
+def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_json: bool) -> None:
+    """Have a running stream go on by its changed stream file.
+
+    Models that are equal go on, also where only parameters differ that their states do not depend on, and pools of
+    opinions with other members; other challengers begin anew, and those that the file does not name are dropped. The
+    champion has to be the one that runs. drift, promotion, the window or fading of metrics, and the bounds and horizon
+    of join change as well. Features are added and dropped, unless all partitions learn one model: models go on with
+    those that they know, and challengers that begin know all. Everything else changes at a restart, or never, and is
+    refused here, before anything is sent.
+    """
+
+    def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
+        from riparian.app.partition.steering import unsteerable
+        from riparian.app.state.loading import prospects
+        from riparian.app.stream_file import columns
+        from riparian.app.stream_file.sections.models import AUTO
+
+        found = asyncio.run(prospects(spec, connection))
+        said = [one for _, changes in found.values() for one in unsteerable(changes)]
+        if said:
+            raise SpecError(f"{stream}: {said[0]}")
+        models, own = spec.models(), spec.own_on_drift()
+        plain = {
+            role: {"model": name, **parameters} | ({} if own[role] is None else {"on_drift": own[role]})
+            for role, (name, parameters) in models.items()
+        }
+        champion, running = plain.pop("champion"), spec.running()
+        features = None
+        unknown = len(found) < spec.partitions and not spec.shares  # there they cannot change
+        if unknown or any(changes.other_features for _, changes in found.values()):
+            features = columns.plain(spec.features)
+            champion = {} if spec.champion.model == AUTO else champion  # chosen for other features; it goes on
+        file = spec.models_digest()
+        return make("apply", by, champion=champion, challengers=plain, file=file, settings=running, features=features)
+
+    _run(stream, connection, made, wait, as_json, "apply")

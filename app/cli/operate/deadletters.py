@@ -1,0 +1,292 @@
+"""`riparian deadletters`: the records that were rejected, counted, shown and written to their topics once more."""
+
+import base64
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
+from riparian.app.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from riparian.app.dead_letters import Letter, Overview, Wanted
+    from riparian.app.stream_file.spec import Spec
+
+SHOWN = 400  # characters of a value, where not all are asked for
+
+reason_option = click.option(
+    "--reason", "reasons", metavar="REASON", multiple=True, help="Only those of this reason; again for more."
+)
+since_option = click.option("--since", metavar="WHEN", help="Only those since: 2h, 7d, or 2026-05-01T12:00 (UTC).")
+
+
+@click.group("deadletters")
+def command() -> None:
+    """List, show and retry the records that were rejected."""
+
+
+@command.command("list")
+@stream_argument
+@since_option
+@reason_option
+@json_option
+@broker_option
+def list_(stream: Path, since: str | None, reasons: tuple[str, ...], as_json: bool, connection: Connection) -> None:
+    """Count a stream's dead letters by reason, topic and partition, with the first and the last time.
+
+    \b
+    riparian deadletters list STREAM.yaml --since 24h
+    """
+    wanted = _wanted(reasons, since)
+    spec, overview = _read(stream, connection, wanted, None)
+    groups = overview.groups()
+    if as_json:
+        rows = [group._asdict() for group in groups]
+        total = sum(group.n for group in groups)
+        click.echo(json.dumps({"stream": spec.name, "n": total, "groups": rows, "other": overview.n_other}))
+        return
+    if not groups:
+        click.echo(f"{spec.name}: no dead letters{' of these' if wanted != _wanted((), None) else ''}")
+    else:
+        _show_groups(groups)
+    if overview.n_other:
+        n = overview.n_other
+        click.echo(f"{n:,} record{'' if n == 1 else 's'} of {spec.topics.deadletters} no worker wrote.")
+
+
+def _show_groups(groups: list[Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("reason", "topic", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("partition", "letters", "retried", "first (UTC)", "last (UTC)"):
+        table.add_column(heading, justify="right")
+    for group in groups:
+        numbers = (
+            f"{group.partition}",
+            f"{group.n:,}",
+            f"{group.retried:,}",
+            _moment(group.first),
+            _moment(group.last),
+        )
+        table.add_row(*(Text(safe(cell)) for cell in (group.reason, group.topic, *numbers)))
+    Console(highlight=False).print(table)
+
+
+@command.command()
+@stream_argument
+@click.option("-n", "n", metavar="N", type=click.IntRange(1, 10_000), default=1, show_default=True, help="The last N.")
+@click.option("--at", metavar="PARTITION/OFFSET", help="The one at this place of the dead letters.")
+@since_option
+@reason_option
+@click.option("--value", "whole", is_flag=True, help=f"The whole value, and not {SHOWN} characters of it.")
+@json_option
+@broker_option
+def show(
+    stream: Path,
+    n: int,
+    at: str | None,
+    since: str | None,
+    reasons: tuple[str, ...],
+    whole: bool,
+    as_json: bool,
+    connection: Connection,
+) -> None:
+    """Show the last dead letters, or one: where it came from, why it is one, key and value.
+
+    Whoever wrote the record decides what is in it: what is no printable text is shown as escapes.
+
+    \b
+    riparian deadletters show STREAM.yaml --reason wrong-type -n 3
+    """
+    place = None if at is None else _place(at)
+    found: deque[Letter] = deque(maxlen=n)
+
+    def keep(letter: "Letter") -> None:
+        if place is None or (letter.partition, letter.offset) == place:
+            found.append(letter)
+
+    spec, overview = _read(stream, connection, _wanted(reasons, since), keep)
+    letters = sorted(found, key=lambda letter: (letter.timestamp, letter.partition, letter.offset))
+    retried = overview.retried
+    if as_json:
+        rows = [{**_plain(letter), "retried": letter.offset in retried.get(letter.partition, ())} for letter in letters]
+        click.echo(json.dumps({"stream": spec.name, "letters": rows}))
+        return
+    if not letters:
+        click.echo(f"{spec.name}: no such dead letter")
+    for letter in letters:
+        _show(letter, spec.topics.deadletters, letter.offset in retried.get(letter.partition, ()), whole)
+
+
+def _show(letter: "Letter", topic: str, retried: bool, whole: bool) -> None:
+    again = ", retried" if retried else ""
+    click.echo(f"{topic}[{letter.partition}] at {letter.offset:,}, {_moment(letter.timestamp)} UTC{again}")
+    source = f"{safe(letter.topic)}[{letter.source_partition}] at {letter.source_offset:,}"
+    which = "" if letter.source_index is None else f", instance {letter.source_index:,}"
+    click.echo(f"  record  {source}{which}")
+    click.echo(f"  reason  {safe(letter.reason)}: {safe(letter.detail)}")
+    for name, told in letter.headers:
+        click.echo(f"  header  {safe(name)}: {'none' if told is None else safe(told)}")
+    for what, data, size in zip(("value", "key"), (letter.value, letter.key), letter.sizes, strict=False):
+        text = "none" if data is None else safe(data)
+        more = "" if size is None else f" (cut off: it had {size:,} bytes)"
+        if what == "value" and not whole and len(text) > SHOWN:
+            text, more = f"{text[:SHOWN]}…", more or f" ({len(data or b''):,} bytes: --value shows all)"
+        click.echo(f"  {what:7} {text}{more}")
+
+
+def _plain(letter: "Letter") -> dict[str, Any]:
+    """What JSON can hold."""
+    found = {
+        name: value for name, value in letter._asdict().items() if name not in ("key", "value", "headers", "sizes")
+    }
+    if letter.source_index is None:
+        del found["source_index"]
+    found |= _texts([("key", letter.key), ("value", letter.value)])
+    found["headers"] = _texts(letter.headers)
+    for name, size in zip(("value_bytes", "key_bytes", "headers_bytes"), letter.sizes, strict=True):
+        if size is not None:
+            found[name] = size
+    return found
+
+
+def _texts(named: Iterable[tuple[str, bytes | None]]) -> dict[str, str | None]:
+    """Bytes as texts; those that are none in base64, under the name with _base64."""
+    found = dict[str, str | None]()
+    for name, data in named:
+        try:
+            found[name] = None if data is None else data.decode()
+        except UnicodeDecodeError:
+            found[f"{name}_base64"] = base64.b64encode(data or b"").decode()
+    return found
+
+
+@command.command()
+@stream_argument
+@since_option
+@reason_option
+@click.option("--dry-run", is_flag=True, help="Write nothing; say what would be written.")
+@json_option
+@broker_option
+def retry(
+    stream: Path, since: str | None, reasons: tuple[str, ...], dry_run: bool, as_json: bool, connection: Connection
+) -> None:
+    """Write the records of dead letters to the end of their topics once more, each once.
+
+    For after the stream file was changed, and its workers run with it. A record that the stream file still rejects
+    stays where it is. What was retried is marked: run again, the command goes on, whatever ended it before.
+
+    \b
+    riparian deadletters retry STREAM.yaml --reason unknown-value --dry-run
+    """
+    wanted = _wanted(reasons, since)
+    spec = load(stream)
+
+    from riparian.app import dead_letters
+    from riparian.app.cli.terminal.progress import progress
+
+    with progress(f"dead letters of {spec.name}") as told:
+        report = with_rights(
+            spec,
+            connection,
+            "retry",
+            lambda: dead_letters.retry(spec, connection, wanted, dry_run=dry_run, told=told),
+        )
+    if as_json:
+        found = {
+            "stream": spec.name,
+            "dry_run": dry_run,
+            "retried": dict(report.retried),
+            "left": {why: n for why, n in report.left.items() if n},
+            "rejected": dict(report.reasons),
+        }
+        click.echo(json.dumps(found))
+        return
+    total = sum(report.retried.values())
+    by_topic = ", ".join(f"{n:,} to {topic}" for topic, n in sorted(report.retried.items()))
+    letters = f"{total:,} dead letter{'' if total == 1 else 's'}"
+    click.echo(f"{spec.name}: {letters} {'would be ' if dry_run else ''}retried{f' ({by_topic})' if by_topic else ''}")
+    for why, n in report.left.items():
+        if n:
+            reasons_ = ", ".join(f"{reason} {m:,}" for reason, m in sorted(report.reasons.items()))
+            click.echo(f"  left: {n:,} {why}{f' ({reasons_})' if why == dead_letters.STILL else ''}")
+
+
+def _read(
+    stream: Path, connection: Connection, wanted: "Wanted", keep: "Callable[[Letter], None] | None"
+) -> "tuple[Spec, Overview]":
+    """The stream, and its dead letters; each that is wanted is also given to `keep`."""
+    from riparian.app.cli.terminal.progress import progress
+    from riparian.app.dead_letters import Overview, partitions, read
+
+    spec = load(stream)
+    overview = Overview(wanted)
+
+    def take(letter: "Letter") -> None:
+        overview.take(letter)
+        if keep is not None and wanted.has(letter):
+            keep(letter)
+
+    async def run() -> None:
+        with progress(f"dead letters of {spec.name}") as work:
+            await read(await partitions(spec, connection), connection, take, overview, work)
+
+    with_rights(spec, connection, "deadletters", run)
+    return spec, overview
+
+
+def _wanted(reasons: tuple[str, ...], since: str | None) -> "Wanted":
+    from riparian.app.dead_letters import Wanted
+    from riparian.topics.records import PREDICTION_TOO_LARGE, REASONS
+
+    known = (*REASONS, PREDICTION_TOO_LARGE)
+    for reason in reasons:
+        if reason not in known:
+            raise click.BadParameter(f"{reason!r} is no reason: use {', '.join(known)}", param_hint="--reason")
+    return Wanted(reasons, 0 if since is None else _since(since))
+
+
+def _since(text: str) -> int:
+    """ms since 1970 of a duration before now, or of a time."""
+    from riparian.app.stream_file.durations import parse_duration
+    from riparian.topics.decoding.times import milliseconds
+
+    try:
+        return int(1000 * (time.time() - parse_duration(text)))
+    except ValueError:
+        pass
+    try:
+        return int(milliseconds(text))
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is neither a duration such as 24h nor a time such as 2026-05-01T12:00", param_hint="--since"
+        ) from None
+
+
+def _place(text: str) -> tuple[int, int]:
+    partition, slash, offset = text.partition("/")
+    if not (slash and partition.isdecimal() and offset.isdecimal()):
+        raise click.BadParameter(f"{text!r} is no place: write PARTITION/OFFSET, such as 0/17", param_hint="--at")
+    return int(partition), int(offset)
+
+
+def safe(data: bytes | str) -> str:
+    """Text for a terminal: what would be a command to it, or not be seen, as escapes."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )  # fmt: skip
+
+
+def _moment(ms: int) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(ms / 1000.0))
+    except (ValueError, OverflowError, OSError):  # a timestamp is what a producer wrote
+        return f"{ms} ms"

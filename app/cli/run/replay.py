@@ -1,0 +1,172 @@
+"""`riparian replay`: publish a file, or a synthetic stream, to a stream's topics."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from riparian.app.cli import broker_option, load, stream_argument
+from riparian.app.cli.run.generate import recipe_options
+from riparian.app.cli.terminal.parsing import recipe
+from riparian.app.kafka.connection import Connection
+
+
+@click.command("replay")
+@stream_argument
+@click.argument("data", metavar="[DATA.csv.gz]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--generate", "name", metavar="NAME", help="A synthetic stream instead of a file; `generate --list` names them."
+)
+@recipe_options
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Instances a second, in real time. [default: as fast as possible, stamped as if 1,000 a second had come]",
+)
+@click.option(
+    "--label-delay",
+    default="0s",
+    show_default=True,
+    metavar="DURATION",
+    help="From an instance's features to its label: 250ms, 30s, 5m, by the records' timestamps.",
+)
+@click.option(
+    "--time",
+    "clock",
+    metavar="COLUMN",
+    help="Stamp each row with its own time: seconds since 1970, or ISO 8601. Excludes --rate.",
+)
+@click.option("--target", metavar="COLUMN", help="The column that holds the label. [default: the last]")
+@click.option(
+    "--date-parts",
+    multiple=True,
+    metavar="COLUMN",
+    help="Make COLUMN_hour and COLUMN_weekday of a column of times, as `evaluate` does. Repeatable.",
+)
+@click.option("--bag", metavar="COLUMN", help="The column that names the bag of a row. [default, of bags: bag]")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Publish the first N rows only.")
+@click.option(
+    "--batch-rows",
+    type=click.IntRange(min=1, max=1_000_000),
+    metavar="N",
+    help="Most instances of a record, where the codec is one of many a record (arrow). [default: 1,000]",
+)
+@click.option("--id-prefix", default="", metavar="TEXT", help="Put before the row's number, which is its id.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@broker_option
+def command(
+    stream: Path,
+    data: Path | None,
+    name: str | None,
+    made: dict[str, Any],
+    rate: float | None,
+    label_delay: str,
+    clock: str | None,
+    target: str | None,
+    date_parts: tuple[str, ...],
+    bag: str | None,
+    limit: int | None,
+    batch_rows: int | None,
+    id_prefix: str,
+    as_json: bool,
+    connection: Connection,
+) -> None:
+    """Publish the rows of DATA.csv.gz to the topics of STREAM.yaml: features, and labels after a delay.
+
+    Columns are found by the names of the stream file's features. Topics that are missing are created. Without --rate
+    everything is sent at once, stamped 1 ms apart and ending about now, so that a label delay of 30s means 30,000
+    instances.
+
+    With --time days between rows are days in the topics, to the labels' delay too. A time before that of an earlier row
+    counts as that one.
+
+    Records of many instances (codec: arrow) have the time of their last one.
+
+    With --generate the rows are those that `riparian generate` writes with the same options.
+    """
+    if (data is None) == (name is None):
+        raise click.UsageError("give either DATA.csv.gz or --generate NAME")
+    stray = next((option for option in command.params if made.get(str(option.name)) not in (None, ())), None)
+    if name is None and stray is not None:
+        raise click.UsageError(f"{stray.opts[0]} says what to generate: add --generate NAME, or leave it out")
+
+    if clock is not None and (rate is not None or bag is not None):
+        raise click.UsageError("--time takes the times of the rows, so it excludes --rate and --bag")
+
+    from riparian.app.dataset.dated import DatedFile
+    from riparian.app.dataset.files.arrow import open_data
+    from riparian.app.dataset.files.data import DataFile
+    from riparian.app.dataset.files.synthetic import SyntheticFile
+    from riparian.app.dataset.instances import times_of
+    from riparian.app.errors import DataError
+    from riparian.app.stream_file.durations import parse_duration
+    from riparian.topics.codecs import BATCHED
+
+    spec = load(stream)
+    if batch_rows is not None and not {spec.codec.features, spec.codec.labels} & BATCHED.keys():
+        raise click.UsageError(
+            f"--batch-rows is for records of many instances ({', '.join(BATCHED)}), and codec is {spec.codec.plain()}"
+        )
+    try:
+        delay = parse_duration(label_delay, example="30s")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--label-delay") from None
+    file: DataFile
+    if name is not None:
+        file = DatedFile(SyntheticFile(recipe(name, **made)), date_parts)
+    elif data is not None:
+        file = DatedFile(open_data(data), date_parts)
+    if spec.task == "multi-instance":
+        bag = bag or "bag"
+        target = target or ("label" if "label" in file.names else None)
+    elif bag is not None:
+        raise click.UsageError(f"--bag is for streams of bags, and the task of {spec.name} is {spec.task}")
+    if spec.has_labels:
+        file.target(target, spec.features)
+    elif target is not None:
+        raise click.UsageError(f"--target names the labels, and stream {spec.name} has none: leave it out")
+    for feature in spec.mapping().features:
+        file.position(feature.name, "a feature of the stream")
+
+    from riparian.app.cli.terminal.progress import progress
+
+    with progress("reading the data"):
+        rows = file.count(limit)
+        times = None if clock is None else times_of(file, clock, limit)
+        if bag is not None:
+            owner = file.position(bag, "the bag of a row")
+            owners = [text.strip() for block in file.blocks([owner], limit) for text in block.columns[0]]
+            rows = sum(1 for i in range(len(owners)) if i == 0 or owners[i] != owners[i - 1])
+    if rows == 0:
+        raise DataError(f"{data} has a header and no rows: expected at least one")
+
+    from riparian.app.dataset.rows import rows_of_bags, rows_of_file
+    from riparian.app.replay import BATCH_ROWS, publish
+
+    with progress(f"{file.path.name} to {spec.topics.features}", rows) as told:
+        done = asyncio.run(
+            publish(
+                spec,
+                rows_of_file(file, spec, target, limit, id_prefix)
+                if bag is None
+                else rows_of_bags(file, spec, bag, target, limit, id_prefix),
+                connection,
+                rate=rate,
+                label_delay=delay,
+                n=rows,
+                times=times,
+                batch_rows=batch_rows or BATCH_ROWS,
+                on_progress=told,
+            )
+        )
+    if as_json:
+        found = {"stream": spec.name, "data": file.path.name, **done._asdict()}
+        click.echo(json.dumps(found | {"records_per_second": round(done.records_per_second)}))
+        return
+    where = f"{done.features:,} features to {spec.topics.features}"
+    if spec.topics.labels is not None:
+        where += f", {done.labels:,} labels to {spec.topics.labels}"
+    click.echo(f"{where}: {done.seconds:.1f} s, {done.records_per_second:,.0f} records/s, {done.n_bytes:,} bytes")

@@ -1,0 +1,238 @@
+"""A stream guessed from a data file: types of features, the label, and the columns from which a model cannot learn.
+
+If something is not clear, it is not guessed: a `DataError` asks for the option that decides it. Columns are judged as
+`riparian evaluate` judges them (`app.dataset.column.Column`).
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from shlex import quote
+from typing import Any
+
+from riparian.app.dataset.column import MOST_TEXTS, Column
+from riparian.app.dataset.files.data import LIKE_A_DATE, MOST_NOMINAL, NUMBERS_ALONE, DataFile
+from riparian.app.dataset.files.data import task_of as task_of_column
+from riparian.app.errors import DataError
+from riparian.app.stream_file.draft import Draft, Feature, listed, most_values, quoted, quoted_bytes
+from riparian.app.stream_file.sections.base import NAME
+from riparian.topics.decoding.paths import check_paths
+from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
+from riparian.topics.vocabulary import MAX_TEXT
+
+LABELS = frozenset(
+    {"label", "class", "target", "y", "outcome", "fraud", "fraudulent", "churn", "churned", "default", "defaulted"}
+    | {"click", "clicked", "converted", "conversion", "purchased", "bought", "survived", "anomaly"}
+)
+IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
+MOST_REASONS = 10  # of columns that were left out, in a sentence
+FEW = 20  # whole numbers of so few values may be codes
+OFTEN = 10  # rows of each text, on average: a feature may be made of a column that is left out
+TRUTHS = {"true", "false"}
+TIMES = {"time", "timestamp", "at", "date", "datetime", "ts"}
+_ENDING = re.compile(r"(\.[ct]sv)?(\.(gz|bz2|xz|zip))?$")
+EPOCH_SECONDS, EPOCH_MILLISECONDS = 5e8, 5e11  # numbers of a column called a time, from 1985 on
+
+
+def words(name: str) -> list[str]:
+    """ "customerId", "customer_id" and "Customer-ID" to ["customer", "id"]."""
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower().replace("_", " ").replace("-", " ").split()
+
+
+def is_called_label(name: str) -> bool:
+    """Whether a name means a label: class, is_fraud, isFraud."""
+    lower = name.lower().replace("_", "").replace("-", "")
+    return lower in LABELS or lower.removeprefix("is") in LABELS or lower.removeprefix("has") in LABELS
+
+
+def likely_label(names: Sequence[str]) -> str | None:
+    """The one name that means a label; else the last name of which a part does; None where that is not clear."""
+    named = [name for name in names if is_called_label(name)]
+    if named:
+        return named[0] if len(named) == 1 else None
+    return names[-1] if names and set(words(names[-1])) & LABELS else None
+
+
+def is_id(name: str, column: Column) -> bool:
+    """Whether a column is an id, by its name, and its values do not contradict that."""
+    called = name.lower() in IDS or words(name)[-1:] in (["id"], ["uuid"])
+    return called and not column.fractional and (not column.values or len(column) * 2 > column.n)
+
+
+def is_time(name: str, column: Column) -> bool:
+    """Whether a column holds times: as texts, or as numbers since 1970 under a name that means a time."""
+    return column.is_time or (
+        column.numeric and bool(TIMES & set(words(name))) and float(column.first or 0.0) > EPOCH_SECONDS
+    )
+
+
+def judge(name: str, column: Column, path: Path | None = None) -> Feature:
+    """One feature, or why the column is not one."""
+
+    def left_out(kind: str, remark: str, most: int | None = None) -> Feature:
+        return Feature(name, kind, f"left out: {remark}", True, path, most)
+
+    kind = NUMERIC if column.numeric else NOMINAL
+    try:
+        check_paths([path or (name,)])
+    except ValueError:
+        return left_out(kind, "no record may have a field of this name, so rename it")
+    if not len(column):
+        return left_out(kind, "it is empty everywhere")
+    if len(column) == 1:
+        return left_out(kind, f"it is {quoted(column.values[0][:40])} everywhere")
+    if not column.numeric and max(map(len, column.values), default=0) > MAX_TEXT:
+        return left_out(kind, f"it has texts of more than {MAX_TEXT:,} characters, which no record may have")
+    if is_id(name, column):
+        return left_out(kind, "it looks like an id, which teaches a model nothing")
+    if is_time(name, column):
+        return left_out(kind, "it holds times, and no later row has the time of one of these")
+    if column.grows:
+        return left_out(
+            kind, "it grows from row to row, as ids and clocks do; what is learned of it holds for no later one"
+        )
+    if column.numeric:
+        codes = not column.fractional and len(column) <= FEW
+        return Feature(
+            name, kind, f"{len(column)} whole numbers; nominal, if they are codes" if codes else "", path=path
+        )
+    if {value.lower() for value in column.values} == TRUTHS:
+        return Feature(name, BOOLEAN, path=path)
+    if len(column) > MOST_NOMINAL or (len(column) >= MOST_TEXTS and len(column) > 0.9 * column.n):
+        example = quoted((column.example or "")[:30])
+        if column.mostly_numbers:
+            return left_out(NUMERIC, f"it holds numbers and texts such as {example}, where a number is expected")
+        most = most_values(len(column)) if len(column) <= column.n // OFTEN else None
+        dates = ", and times are written as 2026-11-21T12:00:00" if LIKE_A_DATE.match(column.example or "") else ""
+        return left_out(
+            NOMINAL, f"it has {len(column):,} texts such as {example}; nominal features have few{dates}", most
+        )
+    remark = listed(column.values, "values")
+    if column.mostly_numbers:
+        example = quoted((column.example or "")[:30])
+        remark = f"{len(column):,} values, most of them numbers: numeric, if nothing is written in place of {example}"
+    return Feature(name, NOMINAL, remark, path=path, max_values=most_values(len(column)))
+
+
+def stream_name(text: str) -> str:
+    """A name for a stream, of the name of a file."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
+    return name if NAME.fullmatch(name) else "stream"
+
+
+def of_file(
+    file: DataFile,
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    task: str | None = None,
+    nominal: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    bag: str | None = None,
+) -> Draft:
+    """A stream for a file. label, task, nominal, ignore, bag : what is known already.
+
+    Raises
+    ------
+    DataError
+        It is not clear which column is the label, or no feature is left.
+    """
+    for known, role in ((label, "the label"), (bag, "the bag of a row")):
+        if known is not None:
+            file.position(known, role)
+    columns, n = file.look(nominal=nominal, ignore=[*ignore, *([] if bag is None else [bag])], target=label)
+    where = str(file.path)
+    label = settle(label or likely_label(list(columns)), list(columns), where, task)
+    goal = None if label is None else columns.pop(label)
+    features = [judge(one, column) for one, column in columns.items()]
+    for at, feature in enumerate(features):
+        column = columns[feature.name]
+        if is_time(feature.name, column) and (column.is_time or float(column.first) < EPOCH_MILLISECONDS):
+            parts = f"{feature.name}_hour and {feature.name}_weekday"
+            hour = f"; --date-parts {quote(feature.name)} makes {parts} of it"
+            features[at] = feature._replace(remark=feature.remark + hour)
+    check_left(features, label, where)
+    found, classes = ANOMALY, list[str]()
+    if label is not None and goal is not None:
+        found, classes = task_of(goal, label, task if bag is None else CLASSIFICATION, where)
+    shown = {f.name: _example(columns[f.name]) for f in features if not f.dropped}
+    stream = name or stream_name(_ENDING.sub("", file.path.name))
+    x = json.dumps(shown, ensure_ascii=False)
+    hints = [
+        "Records as `riparian replay` makes them of the file, the id being the number of the row:",
+        f'  {stream}.features  {{"id": "17", "x": {x if len(x) <= 80 else x[:78] + " …}"}}}',
+    ]
+    if goal is not None:
+        hints.append(f'  {stream}.labels    {{"id": "17", "y": {json.dumps(_example(goal), ensure_ascii=False)}}}')
+    return Draft(
+        name=stream,
+        source=f"{n:,} rows of {file.path.name}",
+        task=MULTI_INSTANCE if bag is not None else found,
+        label=label,
+        features=features,
+        classes=classes if bag is None else sorted(classes),
+        rarest=rarest(goal, classes) if bag is None and goal is not None else None,
+        topics={} if goal is not None else {"labels": None},
+        record={} if goal is not None else {"y": None},
+        hints=hints if bag is None else (),
+    )
+
+
+def settle(label: str | None, names: Sequence[str], where: str, task: str | None) -> str | None:
+    """The label, which anomalies may do without."""
+    if label is None and task != ANOMALY:
+        listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+        raise DataError(
+            f"it is not clear which of the columns of {where} is the label: name it by --label ({listed}), or "
+            "say --task anomaly where there is none"
+        )
+    return label
+
+
+def check_left(features: Sequence[Feature], label: str | None, where: str) -> None:
+    if all(feature.dropped for feature in features):
+        beside = "" if label is None else f" beside the label {label!r}"
+        why = [f"{one.name!r} is {one.remark}" for one in features[:MOST_REASONS]]
+        more = "" if len(features) <= MOST_REASONS else f"; and {len(features) - MOST_REASONS:,} more"
+        raise DataError(
+            f"{where} has no feature left{beside}: expected a column of numbers, or of few texts"
+            + (f" ({'; '.join(why)}{more})" if why else "")
+        )
+
+
+def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str, list[str]]:
+    """Task and classes."""
+    if len(goal) < 2:
+        raise DataError(
+            f"column {label!r} of {where} has {len(goal)} value: name another --label, or show more records"
+        )
+    found = task_of_column(goal, label, task, where, "--label")
+    if found in VALUES:
+        return found, []
+    if len(goal) > MOST_NOMINAL:
+        example = (goal.example or goal.first)[:40]
+        raise DataError(
+            f"column {label!r} of {where} has {len(goal):,} values, such as {example!r}: name another --label; "
+            f"{NUMBERS_ALONE}"
+        )
+    classes = goal.values + goal.instead
+    long = next((one for one in classes if len(quoted_bytes(one)) > MAX_TEXT), None)
+    if long is not None:
+        raise DataError(
+            f"column {label!r} of {where} has a class of {len(long):,} characters, such as {long[:40]!r}: expected "
+            f"{MAX_TEXT:,} at most, so shorten it, or name another --label"
+        )
+    return found, classes
+
+
+def rarest(goal: Column, classes: Sequence[str]) -> tuple[str, float] | None:
+    """The class that the fewest labels have, and their share."""
+    found = [(goal.share(value), value) for value in classes]
+    return (min(found)[1], min(found)[0]) if found else None
+
+
+def _example(column: Column) -> Any:
+    """A value of a column as JSON has it."""
+    if not column.numeric:
+        return column.first
+    return float(column.first) if column.fractional else int(float(column.first))

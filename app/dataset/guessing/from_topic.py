@@ -1,0 +1,386 @@
+"""What a stream is, guessed from records of its topics: where the id, the time, the label and each feature stand."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from riparian.app.dataset.column import Column
+from riparian.app.dataset.guessing.from_file import (
+    FEW,
+    IDS,
+    TIMES,
+    check_left,
+    is_called_label,
+    is_time,
+    judge,
+    rarest,
+    task_of,
+    words,
+)
+from riparian.app.errors import DataError
+from riparian.app.stream_file.draft import Draft, Feature, most_values
+from riparian.topics.decoding.envelopes import AROUND, DEBEZIUM
+from riparian.topics.records import ANOMALY, BOOLEAN, NOMINAL, NUMERIC, Headers, Path
+from riparian.topics.vocabulary import canonical
+
+KEY = "@key"
+NO_JSON = (
+    "no record of it is one, and init reads JSON alone; of Avro, Protobuf or Arrow write the stream file yourself "
+    "(docs/formats.md), and look at it by riparian check --broker"
+)
+OF_CHANGES = 20  # changes of a row, at most, where its id may still be one
+MOST_FIELDS = 10_000
+DEEPEST = 20
+
+
+class Message(NamedTuple):
+    """A record of a topic.
+
+    key : as text, None where there is none
+    fields : the JSON object
+    time : of the record, ms since 1970
+    value : as it came, where that is not what `fields` are
+    """
+
+    key: str | None
+    fields: dict[str, Any]
+    time: int | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+    partition: int = 0
+
+    def raw(self) -> bytes:
+        return msgspec.json.encode(self.fields) if self.value is None else self.value
+
+
+class Sampled(NamedTuple):
+    """Records of one topic.
+
+    partitions, replication : of the topic
+    skipped : records that hold no JSON object
+    envelope : around the rows that `messages` are (`app.dataset.guessing.envelopes`)
+    """
+
+    topic: str
+    messages: Sequence[Message]
+    partitions: int
+    replication: int
+    skipped: int = 0
+    envelope: str | None = None
+
+
+class Leaf:
+    """What stands at one path of the records. ids : its texts and whole numbers, as texts."""
+
+    def __init__(self) -> None:
+        self.column, self.kinds = Column(False), set[str]()
+        self.cells: list[str] = []
+        self.ids: set[str] = set()
+
+    def add(self, value: Any) -> None:
+        kind = "boolean" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "text"
+        if isinstance(value, list):
+            self.kinds.add("list")
+            return
+        text = canonical(value)
+        self.kinds.add(kind)
+        self.cells.append(text)
+        if kind == "text" or isinstance(value, int):
+            self.ids.add(text)
+
+    def close(self) -> "Leaf":
+        self.column.add(self.cells)
+        return self
+
+
+def leaves(messages: Sequence[Message]) -> dict[Path, Leaf]:
+    """Every path of the records at which a value stands, in the order of first sight."""
+    found: dict[Path, Leaf] = {}
+    for message in messages:
+        for path, value in _walk(message.fields, ()):
+            if path in found or len(found) < MOST_FIELDS:
+                found.setdefault(path, Leaf()).add(value)
+    return {path: leaf.close() for path, leaf in found.items()}
+
+
+def _walk(fields: Mapping[str, Any], above: Path) -> Iterator[tuple[Path, Any]]:
+    for name, value in fields.items():
+        path = (*above, name)
+        if isinstance(value, dict) and len(path) < DEEPEST:
+            yield from _walk(value, path)
+        elif value is not None:
+            yield path, value
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path)
+
+
+def of_records(
+    features: Sampled,
+    labels: Sampled | None = None,
+    *,
+    name: str,
+    label: str | None = None,
+    id_: str | None = None,
+    task: str | None = None,
+    nominal: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Draft:
+    """A stream for topics. label, id_, nominal, ignore : fields that are known already, as dotted paths; id_ : or
+    "@key", the Kafka key.
+
+    Raises
+    ------
+    DataError
+        The label or the id is not clear, or no record can be read.
+    """
+    for topic in (features, labels):
+        if topic is not None and not topic.messages:
+            raise DataError(
+                f"topic {topic.topic} holds no JSON object: "
+                + (NO_JSON if topic.skipped else "it is empty, so write some records first")
+            )
+    found = leaves(features.messages)
+    of_labels = {} if labels is None else leaves(labels.messages)
+    id_path, label_id = _ids(features, labels, found, of_labels, id_)
+    time = next((path for path, leaf in found.items() if _is_time(path, leaf)), None)
+    taken = {id_path, time}
+    goal: Path | None = None
+    if labels is None and (task != ANOMALY or label is not None or any(map(_is_called_label, found))):
+        goal = _label(found, label, taken, features.topic)
+        goal_column = found[goal].column
+        taken.add(goal)
+    elif labels is not None:
+        rest = {
+            path: leaf
+            for path, leaf in of_labels.items()
+            if path != label_id and not _is_time(path, leaf) and not path[0].startswith(AROUND)
+        }
+        goal = _label(rest, label, set(), labels.topic)
+        goal_column = of_labels[goal].column
+    beside = {path: leaf for path, leaf in found.items() if path not in taken and not path[0].startswith(AROUND)}
+    judged = [_feature(path, leaf, beside, nominal, ignore) for path, leaf in beside.items()]
+    where = f"topic {features.topic}"
+    check_left(judged, None if goal is None else dotted(goal), where)
+    x = _common(features.messages, [path for path, one in zip(beside, judged, strict=True) if not one.dropped])
+    kind, classes = ANOMALY, list[str]()
+    if goal is not None:
+        kind, classes = task_of(goal_column, dotted(goal), task, where)
+    record: dict[str, Path | str | int | None] = {"envelope": features.envelope, "id": id_path, "time": time, "x": x}
+    if labels is None:
+        record["y"] = goal
+    elif ("y",) in found:
+        record["y"] = None
+    plain = {"envelope": None, "id": ("id",), "time": None, "x": ("x",), "y": ("y",)}
+    of_label: dict[str, Path | str | int | None] = {}
+    if labels is not None:
+        of_label = {"envelope": labels.envelope, "id": label_id, "y": goal}
+    source = f"{len(features.messages):,} records of {features.topic}"
+    if labels is not None:
+        source += f" and {len(labels.messages):,} of {labels.topic}"
+    skipped = features.skipped + (labels.skipped if labels is not None else 0)
+    return Draft(
+        name=name,
+        source=source + (f" ({skipped:,} more hold no JSON object)" if skipped else ""),
+        task=kind,
+        label=None if goal is None else dotted(goal),
+        features=_named(judged, list(beside), x),
+        classes=classes,
+        rarest=None if goal is None else rarest(goal_column, classes),
+        partitions=features.partitions,
+        replication=features.replication,
+        topics={"features": features.topic, "labels": None if labels is None else labels.topic},
+        rekey="" if labels is None else _apart(features, id_path, labels, label_id),
+        record={key: value for key, value in record.items() if value != plain[key]},
+        label_record={key: value for key, value in of_label.items() if value != plain[key]},
+        late=None if labels is None else _late(features, id_path, labels, label_id),
+    )
+
+
+def _apart(features: Sampled, id_: Path | str, labels: Sampled, label_id: Path | str) -> str:
+    """Why both topics have to be copied by id, or ""."""
+    if features.partitions != labels.partitions:
+        return f"{features.topic} has {features.partitions} partitions, {labels.topic} {labels.partitions}"
+    where: dict[str | None, set[int]] = {}
+    for message in features.messages:
+        where.setdefault(_value(message, id_), set()).add(message.partition)
+    theirs: dict[str | None, set[int]] = {}
+    for message in labels.messages:
+        theirs.setdefault(_value(message, label_id), set()).add(message.partition)
+    both = (where.keys() & theirs.keys()) - {None}
+    apart = sum(where[one].isdisjoint(theirs[one]) for one in both)
+    if 3 * apart <= len(both):
+        return ""
+    return f"{apart:,} of {len(both):,} ids have their label in another partition than their features"
+
+
+def _late(features: Sampled, id_: Path | str, labels: Sampled, label_id: Path | str) -> float | None:
+    """The most seconds from features to their label, by the records' timestamps, of ids that are in both samples."""
+    first: dict[str | None, int] = {}
+    for message in features.messages:
+        if message.time is not None:
+            first.setdefault(_value(message, id_), message.time)
+    waits = [
+        message.time - first[value]
+        for message in labels.messages
+        if message.time is not None and (value := _value(message, label_id)) is not None and value in first
+    ]
+    return max(waits) / 1000 if waits else None
+
+
+def _value(message: Message, id_: Path | str) -> str | None:
+    """The id of a message, as Leaf.ids has it."""
+    if isinstance(id_, str):
+        return message.key
+    value: Any = message.fields
+    for name in id_:
+        value = value.get(name) if isinstance(value, dict) else None
+    return None if value is None else str(value)
+
+
+def _is_time(path: Path, leaf: Leaf) -> bool:
+    """Whether a field's name means a time and its values are times."""
+    if not TIMES & set(words(_name(path))) or not leaf.cells:
+        return False
+    return is_time(path[-1], leaf.column)
+
+
+def _ids(
+    features: Sampled,
+    labels: Sampled | None,
+    found: Mapping[Path, Leaf],
+    of_labels: Mapping[Path, Leaf],
+    said: str | None,
+) -> tuple[Path | str, Path | str]:
+    """Where the id stands in both records."""
+    ours = _candidates(features, found, said)
+    if labels is None:
+        return next(iter(ours)), next(iter(ours))
+    theirs = _candidates(labels, of_labels, None)
+    pairs = [(len(ours[a] & theirs[b]), a, b) for a in ours for b in theirs]
+    n, *best = max(pairs, key=lambda pair: pair[0])
+    if n == 0:
+        raise DataError(
+            f"no id was found both in {features.topic} and {labels.topic}: say by --id FIELD where the id stands, or "
+            "wait until labels have come"
+        )
+    return best[0], best[1]
+
+
+def _candidates(topic: Sampled, found: Mapping[Path, Leaf], said: str | None) -> dict[Path | str, set[str]]:
+    """Paths that may hold the id, the likeliest first, and the ids there."""
+    keys = [message.key for message in topic.messages if message.key]
+    if said == KEY:
+        return {KEY: set(keys)}
+    n = len(topic.messages)
+    if said is not None:
+        named: dict[Path | str, set[str]] = {path: found[path].ids for path in found if dotted(path) == said}
+        if not named:
+            raise DataError(f"no record of {topic.topic} has a field {said!r}: its fields are {_listing(found)}")
+        return named
+    likely: list[Path] = [
+        path
+        for path, leaf in found.items()
+        if leaf.kinds <= {"text", "number"}
+        and (_name(path) in IDS or words(path[-1])[-1:] == ["id"])
+        and len(leaf.cells) == n
+        and (OF_CHANGES if topic.envelope == DEBEZIUM else 2) * len(leaf.ids) > n
+    ]
+    likely.sort(key=lambda path: (path[0].startswith(AROUND), _name(path) not in IDS, len(path)))
+    candidates: dict[Path | str, set[str]] = {path: found[path].ids for path in likely}
+    if len(keys) == n and 2 * len(set(keys)) > n:
+        candidates[KEY] = set(keys)
+    if not candidates:
+        raise DataError(
+            f"it is not clear which field of {topic.topic} is the id: name it by --id, or say --id @key for the Kafka "
+            f"key (its fields are {_listing(found)})"
+        )
+    return candidates
+
+
+def _name(path: Path) -> str:
+    return path[-1].removeprefix(AROUND).lower()
+
+
+def _is_called_label(path: Path) -> bool:
+    return any(map(is_called_label, path))
+
+
+def _label(found: Mapping[Path, Leaf], said: str | None, taken: set[Any], topic: str) -> Path:
+    names = [path for path in found if path not in taken]
+    if said is not None:
+        chosen = [path for path in found if dotted(path) == said]
+    else:
+        chosen = [path for path in names if _is_called_label(path)] if len(names) > 1 else names
+    if len(chosen) != 1:
+        cure = (
+            "name it by --label FIELD, or the topic of the labels by --labels TOPIC, or say --task anomaly without one"
+        )
+        raise DataError(
+            f"it is not clear which field of {topic} is the label: {cure} (its fields are {_listing(found)})"
+        )
+    return chosen[0]
+
+
+def _listing(found: Mapping[Path, Leaf]) -> str:
+    names = [dotted(path) for path in found]
+    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+
+
+def _feature(
+    path: Path, leaf: Leaf, beside: Mapping[Path, Leaf], nominal: Sequence[str], ignore: Sequence[str]
+) -> Feature:
+    """One feature with its path, or why the field is not one."""
+    name = dotted(path)
+    column = leaf.column
+    if name in ignore:
+        return Feature(name, NUMERIC if column.numeric else NOMINAL, "left out by --ignore", True, path)
+    if "list" in leaf.kinds:
+        return Feature(name, NOMINAL, "left out: it holds lists", True, path)
+    if any(len(other) > len(path) and other[: len(path)] == path for other in beside):
+        return Feature(name, NOMINAL, "left out: it holds a value in some records and an object in others", True, path)
+    if name in nominal:
+        return Feature(name, NOMINAL, path=path, max_values=most_values(len(column)))
+    if "text" in leaf.kinds and column.numeric and len(column) > FEW:
+        return Feature(name, NUMERIC, "left out: it holds numbers written as texts", True, path)
+    if leaf.kinds == {"boolean"} and len(column) == 2:
+        return Feature(name, BOOLEAN, path=path)
+    found = judge(path[-1], column, path)._replace(name=name)
+    if found.type != NUMERIC or "number" in leaf.kinds:
+        return found
+    return found._replace(type=NOMINAL, max_values=most_values(len(column)))
+
+
+def _common(messages: Sequence[Message], paths: Sequence[Path]) -> Path:
+    """The object that holds all these paths and stands in every record; () for the record itself."""
+    x = paths[0][:-1]
+    for path in paths:
+        while path[: len(x)] != x or len(path) == len(x):
+            x = x[:-1]
+    while x and not all(_holds(message.fields, x) for message in messages):
+        x = x[:-1]
+    return x
+
+
+def _holds(fields: Any, path: Path) -> bool:
+    for name in path:
+        fields = fields.get(name) if isinstance(fields, dict) else None
+    return isinstance(fields, dict)
+
+
+def _named(judged: Sequence[Feature], paths: Sequence[Path], x: Path) -> list[Feature]:
+    """Features with names of their own: of those that stand in x the field's, of others the path's."""
+    used = {path[-1] for path in paths if path[:-1] == x}
+    named = []
+    for feature, path in zip(judged, paths, strict=True):
+        if path[:-1] == x:
+            named.append(feature._replace(name=path[-1], path=None))
+            continue
+        name = "_".join(path[len(x) :] if path[: len(x)] == x else path)
+        while name in used:
+            name += "_"
+        used.add(name)
+        named.append(feature._replace(name=name))
+    return named

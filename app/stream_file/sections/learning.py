@@ -1,0 +1,78 @@
+"""What learns: all partitions one model, or each models of its own."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from riparian.app.stream_file.sections.base import Brief
+from riparian.topics.records import CLASSIFICATION, REGRESSION
+
+PARTITION, SHARED = "partition", "shared"
+SINGLE = (CLASSIFICATION, REGRESSION)  # tasks of instances that are each on their own, which partitions can share
+
+
+class LearningSpec(Brief):
+    """What learns. `learning: shared` for the kind alone, `learning: {max_behind: 1000}` for shared learning with a
+    bound."""
+
+    brief = ("kind", (str,))
+
+    kind: Literal["partition", "shared"] = Field(
+        default="shared",
+        description="`shared`: all partitions learn one model. `partition`: each has models of its own.",
+    )
+    max_behind: int | None = Field(
+        default=None,
+        ge=10,
+        le=1_000_000,
+        description="How many of the instances that a partition has joined with their labels the shared model may lack "
+        "when it predicts there; predictions wait where it could lack more. Default: three hundredths of those that it "
+        "has learned, 768 to 24,576 ([scaling](shared-learning.md#how-far-a-model-may-be-behind)).",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "LearningSpec":
+        if self.max_behind is not None and self.kind != SHARED:
+            raise ValueError(
+                f"expected max_behind only with kind {SHARED}, since models of its own learn what a partition joins at "
+                f"once, found kind {self.kind}; remove max_behind"
+            )
+        return self
+
+
+def usual_learning(data: Mapping[str, Any]) -> str:
+    """What learns where a stream file, as it was read, does not say. By the file alone: every worker and command then
+    finds the same, also where there is no broker, and topics with another number of partitions are refused anyway."""
+    n = data.get("partitions")
+    several = isinstance(n, int) and n > 1
+    return SHARED if several and data.get("task") in SINGLE else PARTITION
+
+
+def said_learning(data: Mapping[str, Any]) -> Any:
+    """The kind that a stream file, as it was read, asks for; anything, where it is wrong."""
+    value = data.get("learning", usual_learning(data))
+    if isinstance(value, LearningSpec):
+        return value.kind
+    return value.get("kind", SHARED) if isinstance(value, Mapping) else value
+
+
+def check_learning(spec: Any) -> None:
+    """What one model of all partitions cannot be, or not yet."""
+    kind, bound = spec.learning.kind, spec.learning.max_behind
+    if (spec.topics.learned is not None) != spec.shares:
+        said = "a topic" if spec.shares else "no topic"
+        raise ValueError(
+            f"topics.learned: expected {said}, since learning is {kind}, found "
+            f"{'none' if spec.shares else spec.topics.learned}; change one of them"
+        )
+    if spec.shares and spec.task not in SINGLE:
+        raise ValueError(
+            f"learning: expected {PARTITION} with task {spec.task}, found {SHARED}, which is for classification and "
+            "regression; change it"
+        )
+    if bound is not None and spec.partitions == 1:
+        raise ValueError(
+            f"learning.max_behind: expected only with two partitions or more, found {bound:,} with partitions: 1; "
+            "remove learning, or raise partitions"
+        )

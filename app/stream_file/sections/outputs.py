@@ -1,0 +1,105 @@
+"""The stream file's `predictions`, `metrics` and `checkpoint` sections: what is written, and how often."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from riparian.app.stream_file.durations import duration
+from riparian.app.stream_file.sections.base import Part, Terse
+
+
+class CheckpointSpec(Part):
+    """How often checkpoints are written, and which are kept."""
+
+    every: duration("5s", 0.1) = Field(  # type: ignore[valid-type]
+        default="5s", description="Time between two checkpoints of a partition."
+    )
+    share: float = Field(
+        default=0.1,
+        gt=0,
+        le=1,
+        description="Share of a processor core that checkpoints of a worker's partitions may take together; they "
+        "become rarer to keep within it.",
+    )
+    keep: int = Field(
+        default=5,
+        ge=0,
+        le=100,
+        description="Older checkpoints kept to roll back to, as long as they take little room beside the state.",
+    )
+    keep_every: duration("10m", 0.0) = Field(  # type: ignore[valid-type]
+        default="10m", description="Time between two checkpoints that are kept."
+    )
+
+
+class MetricsSpec(Part):
+    """How quality is reported."""
+
+    every: duration("5s", 0.1) = Field(default="5s", description="Time between two metrics records.")  # type: ignore[valid-type]
+    window: int = Field(
+        default=1000, ge=1, le=10_000_000, description="Labels in the sliding window of the recent metrics."
+    )
+    fading: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Factor by which the past fades at each label, such as 0.999, instead of the window.",
+    )
+
+
+ALL, ALERTS = "all", "alerts"
+
+
+class ReasonsSpec(Terse):
+    """The features that moved a prediction most. `reasons: 3` for `top` alone."""
+
+    brief = ("top", (int,))
+
+    top: int = Field(default=3, ge=1, le=20, description="How many features of a prediction are written.")
+    of: Literal["all", "alerts"] = Field(
+        default="all",
+        description="`alerts`: of those predictions alone that name the class of `decision`, or of anomalies are "
+        "alerts. The others have none, and are not asked about.",
+    )
+
+
+class CoverageSpec(Terse):
+    """How often an interval or set shall hold the label. `coverage: 0.9` for `share` alone."""
+
+    brief = ("share", (int, float))
+
+    share: float = Field(ge=0.5, le=0.999, description="Share of the labels that shall be held, such as 0.9.")
+    by: Literal["class"] | None = Field(
+        default=None,
+        description="`class`: that share of the labels of each class, also of a rare one "
+        "([by class](intervals.md#by-class)).",
+    )
+
+
+class PredictionsSpec(Part):
+    """What a prediction record holds."""
+
+    challengers: bool = Field(
+        default=False, description="Whether predictions of challengers are written beside the champion's."
+    )
+    probabilities: bool = Field(default=True, description="Whether the probabilities of the classes are written.")
+    calibrated: bool = Field(
+        default=False,
+        description="Whether the probabilities are scaled, as labels come, so that they mean what they say "
+        "([calibration](intervals.md#calibrated-probabilities)).",
+    )
+    coverage: CoverageSpec | None = Field(
+        default=None,
+        description="An interval around the predicted value (`lower`, `upper`), or a set of classes (`set`), is "
+        "written beside the prediction, and holds the label as often as this says ([intervals](intervals.md)).",
+    )
+    reasons: ReasonsSpec | None = Field(
+        default=None,
+        description="The features that moved a prediction most are written beside it, each with what it added "
+        "([reasons](reasons.md)).",
+    )
+    trace: bool = Field(
+        default=False,
+        description="Whether a prediction has the headers `traceparent` and `tracestate` of its feature record (W3C "
+        "Trace Context).",
+    )
