@@ -107,8 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             pools(task, mine)
 
 
-def shape_of(table: Table) -> costs.Shape:
-    return costs.Shape(table.schema.task, table.schema.n_values, table.schema.n_outputs)
+def shape_of(table: Table) -> costs.StreamShape:
+    return costs.StreamShape(table.schema.task, table.schema.n_values, table.schema.n_outputs)
 
 
 def sight_of(table: Table) -> Sight:

@@ -30,7 +30,7 @@ class Paths(NamedTuple):
     mapped: tuple[Column, Column, str] | None = None
 
 
-class Layout(NamedTuple):
+class StateLayout(NamedTuple):
     """The declaration; what is left out has the shape of a fresh state, and leads nowhere.
 
     rows : arrays -> the names of the lengths of their axes; "*" for any, "=" for that of a fresh state, which every

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.layout import Column, Layout, Paths
+from riparian.models.layout import Column, Paths, StateLayout
 
 State = Mapping[str, NDArray[Any]]
 Lengths = dict[str, int]
@@ -47,7 +47,7 @@ def named(name: str) -> Iterator[None]:
 
 def check(fresh: Any, state: State) -> None:
     """DamagedError where `fresh` must not be given `state`. A missing array is left to whoever asks for it."""
-    layout: Layout = getattr(fresh, "layout", Layout())
+    layout: StateLayout = getattr(fresh, "layout", StateLayout())
     schema = getattr(fresh, "schema", None)
     known = {"features": schema.n_features, "outputs": schema.n_outputs} if schema else {}
     own = {name: array for name, array in fresh.state()._asdict().items() if not name.startswith(layout.parts)}
@@ -67,7 +67,7 @@ def check(fresh: Any, state: State) -> None:
 def check_shapes(
     state: State, like: State, rows: Mapping[str, str] | None = None, known: Mapping[str, int] | None = None
 ) -> Lengths:
-    """Of those arrays that are there: types and shapes are as in `like`, or as `rows` (see Layout) says.
+    """Of those arrays that are there: types and shapes are as in `like`, or as `rows` (see StateLayout) says.
 
     known : lengths by name. Returns these and those that were found.
     """

@@ -21,7 +21,7 @@ from riparian.models.adapter.entries import EXTERNAL
 from riparian.models.adapter.imported import make, path_of, version_of
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.entry import CLASSIFICATION
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class External(Learner):
     """
 
     entry = EXTERNAL
-    layout: ClassVar[Layout] = Layout(rows={"pickled about signature known totals": "*"})
+    layout: ClassVar[StateLayout] = StateLayout(rows={"pickled about signature known totals": "*"})
     incomparable: ClassVar[tuple[str, ...]] = ("pickled", "signature")
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:

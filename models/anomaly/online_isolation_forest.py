@@ -20,7 +20,7 @@ from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.joined import copied
 from riparian.models.kernels.draws import key, uniform_at
 from riparian.models.kernels.kernel import kernel
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 
 LEAF = -1  # in `features`
 LOW, HIGH = 0, 1
@@ -94,7 +94,7 @@ class OnlineIsolationForest(Learner):
     """
 
     entry = ONLINE_ISOLATION_FOREST
-    layout: ClassVar[Layout] = Layout(places={"features": "features"})
+    layout: ClassVar[StateLayout] = StateLayout(places={"features": "features"})
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

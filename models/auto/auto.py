@@ -26,7 +26,7 @@ POOL = "opinion-pool"
 FOREST = "adaptive-random-forest"  # what `auto` was before, and states still have
 
 
-class Step(NamedTuple):
+class MemberStep(NamedTuple):
     """A member that comes into the pool, or takes the place of one of its name, where that fits.
 
     kind : of its costs. n_trees : that these are multiplied by. share : of the bytes, beside the shares of others; 0
@@ -52,43 +52,43 @@ GRADIENT = "stochastic-gradient-tree"
 # A member for each way a stream can be; what is cheapest comes into the pool first. Soft trees: smooth functions of
 # many features. Bayes: few labels. Repeats, last: the next label is like the last ones. Forest: rows of one world,
 # drift. Mondrian forest: few labels, many classes. Boosted, bagging, linear: functions that are sums.
-MEMBERS: Mapping[str, tuple[Step, ...]] = {
+MEMBERS: Mapping[str, tuple[MemberStep, ...]] = {
     CLASSIFICATION: (
-        Step("soft", "soft-hoeffding-tree", {}, "soft"),
-        Step("sums", "soft-tree", {}, "sums"),
-        Step("bayes", "naive-bayes", {}, "bayes"),
-        Step("last", "last-label", {}, "last"),
-        Step("repeats", "shrub-ensemble", REPEATS, "repeats", leaves=("last",)),
-        Step("forest", FOREST, {"n_models": 5}, "forest", 5, 3),
-        Step("mondrian", "mondrian-forest", {"n_trees": 5}, "mondrian", 5, 2),
-        Step("boosted", GRADIENT, BOOSTED, "boosted", 1, 4),
+        MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
+        MemberStep("sums", "soft-tree", {}, "sums"),
+        MemberStep("bayes", "naive-bayes", {}, "bayes"),
+        MemberStep("last", "last-label", {}, "last"),
+        MemberStep("repeats", "shrub-ensemble", REPEATS, "repeats", leaves=("last",)),
+        MemberStep("forest", FOREST, {"n_models": 5}, "forest", 5, 3),
+        MemberStep("mondrian", "mondrian-forest", {"n_trees": 5}, "mondrian", 5, 2),
+        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 4),
     ),
     REGRESSION: (
-        Step("soft", "soft-hoeffding-tree", {}, "soft"),
-        Step("sums", "soft-tree", {}, "sums"),
-        Step("last", "last-label", {}, "last"),
-        Step("linear", "fimt-dd", {}, "linear", 1, 1),
-        Step("boosted", GRADIENT, BOOSTED, "boosted", 1, 3),
-        Step("bagging", "online-bagging", {"n_models": 10}, "bagging", 10, 2),
-        Step("forest", FOREST, {"n_models": 5}, "forest", 5, 3),
-        Step("mondrian", "mondrian-forest", {"n_trees": 5}, "mondrian", 5, 2),
+        MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
+        MemberStep("sums", "soft-tree", {}, "sums"),
+        MemberStep("last", "last-label", {}, "last"),
+        MemberStep("linear", "fimt-dd", {}, "linear", 1, 1),
+        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 3),
+        MemberStep("bagging", "online-bagging", {"n_models": 10}, "bagging", 10, 2),
+        MemberStep("forest", FOREST, {"n_models": 5}, "forest", 5, 3),
+        MemberStep("mondrian", "mondrian-forest", {"n_trees": 5}, "mondrian", 5, 2),
     ),
 }
 FORESTS = (
-    Step("forest", FOREST, {"n_models": 10}, "forest", 10, 3),
-    Step("mondrian", "mondrian-forest", {"n_trees": 10}, "mondrian", 10, 2),
+    MemberStep("forest", FOREST, {"n_models": 10}, "forest", 10, 3),
+    MemberStep("mondrian", "mondrian-forest", {"n_trees": 10}, "mondrian", 10, 2),
 )
 SHRUBS = (
-    Step("shrubs", "shrub-ensemble", {"every": 64}, "few-shrubs", leaves=("last", "repeats")),
-    Step("shrubs", "shrub-ensemble", {}, "shrubs"),
+    MemberStep("shrubs", "shrub-ensemble", {"every": 64}, "few-shrubs", leaves=("last", "repeats")),
+    MemberStep("shrubs", "shrub-ensemble", {}, "shrubs"),
 )
 # The last value stays beside shrubs: without it the error is a fifth greater on elec's demand, a tenth on its price.
 SHRUBS_OF_VALUES = tuple(step._replace(leaves=()) for step in SHRUBS)
 # What makes it better then, in this order. Patches: where a few features decide. Shrubs: whatever changes soon.
-MORE: Mapping[str, tuple[Step, ...]] = {
+MORE: Mapping[str, tuple[MemberStep, ...]] = {
     CLASSIFICATION: (
         *FORESTS,
-        Step("patches", "streaming-random-patches", {"n_models": 10}, "patches", 10, 3),
+        MemberStep("patches", "streaming-random-patches", {"n_models": 10}, "patches", 10, 3),
         *SHRUBS,
     ),
     REGRESSION: (*FORESTS, *SHRUBS_OF_VALUES),
@@ -167,7 +167,7 @@ def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: M
         return Resolved(SINGLE[task].tree, dict(SINGLE[task].parameters), 0, 0.0)
     values = values if isinstance(values, Values) else Values(values)
     sight = Sight(task, values, n_classes, most_bytes, most_microseconds)
-    taken: dict[str, Step] = {}
+    taken: dict[str, MemberStep] = {}
     first = sorted(MEMBERS[task], key=lambda step: microseconds(sight, step))
     for step in (*first, *MORE[task]):
         wanted = {name: one for name, one in (taken | {step.name: step}).items() if name not in step.leaves}
@@ -186,17 +186,17 @@ def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: M
     return Resolved(POOL, parameters, n_bytes, time_of(sight, taken.values()))
 
 
-def microseconds(sight: Sight, step: Step) -> float:
+def microseconds(sight: Sight, step: MemberStep) -> float:
     """Of a member."""
     return costs.microseconds(sight.of(step.kind).shape, step.kind, step.n_trees)
 
 
-def time_of(sight: Sight, steps: Collection[Step]) -> float:
+def time_of(sight: Sight, steps: Collection[MemberStep]) -> float:
     """Microseconds of a pool of these members."""
     return sum(microseconds(sight, step) for step in steps) + costs.pooling(sight.of("last").shape, len(steps))
 
 
-def within(sight: Sight, steps: Collection[Step], most: int) -> tuple[dict[str, dict[str, Any]], int] | None:
+def within(sight: Sight, steps: Collection[MemberStep], most: int) -> tuple[dict[str, dict[str, Any]], int] | None:
     """These members, with the parameters that keep them within so many bytes together, and the bytes that they take;
     None where they do not fit. What those of fixed size leave is dealt out by shares."""
     seen = {step.name: sight.of(step.kind) for step in steps}
@@ -219,7 +219,7 @@ def within(sight: Sight, steps: Collection[Step], most: int) -> tuple[dict[str, 
     return members, n_bytes
 
 
-def _widened(sight: Sight, step: Step, bound: tuple[dict[str, Any], int] | None, room: float, most: int) -> Any:
+def _widened(sight: Sight, step: MemberStep, bound: tuple[dict[str, Any], int] | None, room: float, most: int) -> Any:
     """What a member sees, where more than ten values may come of a feature for which ten are reckoned."""
     seen = sight.of(step.kind)
     if step.kind in FIXED:

@@ -65,7 +65,7 @@ VOTES = 1024  # operations of which an ensemble in it keeps the votes of its tre
 POOLING = (0.3, 0.06)
 
 
-class Shape(NamedTuple):
+class StreamShape(NamedTuple):
     """Of a stream, or of what a member sees of it. n_values : of each feature, 0 for a numeric one. n_classes : 1 for a
     regression. many : values beyond the first ten of features whose bound is named."""
 
@@ -92,25 +92,25 @@ class Shape(NamedTuple):
         return sum(max(1, n) for n in self.n_values)
 
 
-def microseconds(shape: Shape, kind: str, n_trees: int = 1) -> float:
+def microseconds(shape: StreamShape, kind: str, n_trees: int = 1) -> float:
     """Of a member of the kind, or of so many of its trees."""
     values = SOFT_VALUE[shape.task] * shape.many * shape.n_classes if kind == "soft" else 0.0
     return n_trees * sum(c * x for c, x in zip(MICROSECONDS[shape.task][kind], shape.columns, strict=False)) + values
 
 
-def pooling(shape: Shape, n_members: int) -> float:
+def pooling(shape: StreamShape, n_members: int) -> float:
     """Microseconds of the pool itself."""
     instance, vote = POOLING
     return instance + vote * n_members * shape.n_classes
 
 
-def scratch_bytes(shape: Shape, n_members: int, width: int = 0) -> int:
+def scratch_bytes(shape: StreamShape, n_members: int, width: int = 0) -> int:
     """Of the pool itself: the votes of a chunk of operations, and its rows; and so many numbers of each as members see
     it."""
     return min(CHUNK_BYTES, 8 * CHUNK * (n_members * shape.n_classes + len(shape.n_values) + width + 10))
 
 
-def tree_bytes(shape: Shape, looked_at: int, max_nodes: int, node_bytes: int = NODE_BYTES) -> int:
+def tree_bytes(shape: StreamShape, looked_at: int, max_nodes: int, node_bytes: int = NODE_BYTES) -> int:
     """Bytes of a tree that has all its nodes: arrays have room for a power of two, and half of it for leaves. Leaves
     are reckoned to look at the features that take most."""
     numeric, nominal = NUMBERS[shape.task]
@@ -119,7 +119,7 @@ def tree_bytes(shape: Shape, looked_at: int, max_nodes: int, node_bytes: int = N
     return room * node_bytes + room // 2 * 8 * sum(each[:looked_at]) * shape.n_classes
 
 
-def fixed_bytes(shape: Shape, kind: str, depth: int = SOFT_DEPTH) -> int:
+def fixed_bytes(shape: StreamShape, kind: str, depth: int = SOFT_DEPTH) -> int:
     """Of a member whose size follows from the stream. 0 for one that is given a share. depth : of the soft tree."""
     d, width, k = len(shape.n_values), shape.width, shape.n_classes
     observed = 50 * d + 4 * shape.many if shape.task == REGRESSION else (3 * d + shape.many) * k
@@ -134,7 +134,7 @@ def fixed_bytes(shape: Shape, kind: str, depth: int = SOFT_DEPTH) -> int:
     return 8 * numbers.get(kind.removeprefix("few-"), 0)
 
 
-def bounded(shape: Shape, kind: str, n_trees: int, n_bytes: float) -> tuple[dict[str, Any], int] | None:
+def bounded(shape: StreamShape, kind: str, n_trees: int, n_bytes: float) -> tuple[dict[str, Any], int] | None:
     """The parameters that keep a member within a share of the bytes, and what it then takes; None where too few."""
     if kind == "mondrian":
         return ({"max_bytes": int(n_bytes)}, int(n_bytes)) if n_bytes >= SMALLEST_FOREST else None
@@ -151,13 +151,13 @@ def bounded(shape: Shape, kind: str, n_trees: int, n_bytes: float) -> tuple[dict
     return None
 
 
-def taken(shape: Shape, kind: str, n_trees: int, bound: Mapping[str, Any]) -> float:
+def taken(shape: StreamShape, kind: str, n_trees: int, bound: Mapping[str, Any]) -> float:
     """Bytes of a member of these parameters at its bound."""
     slots = 1 if kind == "bagging" else SLOTS
     return slots * n_trees * tree_bytes(shape, shape.looked_at(kind), bound["max_nodes"])
 
 
-def widened(shape: Shape, kind: str, n_trees: int, bound: Mapping[str, Any]) -> float:
+def widened(shape: StreamShape, kind: str, n_trees: int, bound: Mapping[str, Any]) -> float:
     """The same where it sees so many values, with what it keeps beside its state: what naive Bayes needs of each value
     once more, and the votes of a chunk."""
     if kind == "boosted":  # which reckons all features to have BINS values

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from riparian.models.auto import costs
-from riparian.models.auto.costs import Shape
+from riparian.models.auto.costs import StreamShape
 
 TEN = 10  # classes, or values of a feature, that are reckoned where the stream file leaves them to be learned
 FIRST = 16  # values that trees see of a feature that may have many
@@ -54,11 +54,11 @@ class Values(NamedTuple):
         return [f for f in self.named if self.reckoned[f] > TEN]
 
 
-class Seen(NamedTuple):
+class ReducedShape(NamedTuple):
     """What a member sees. shape : as it is reckoned. most : of features, the values that it sees. means : features
     whose mean targets it sees. depth : of the soft tree."""
 
-    shape: Shape
+    shape: StreamShape
     most: Mapping[int, int] = {}
     means: Sequence[int] = ()
     depth: int = costs.SOFT_DEPTH
@@ -84,7 +84,7 @@ class Sight:
         self._first = dict.fromkeys(values.many, FIRST)
         self.table_bytes = sum(16 * (1 + values.reckoned[f]) for f in means)
 
-    def _shape(self, most: Mapping[int, int], means: Sequence[int]) -> Shape:
+    def _shape(self, most: Mapping[int, int], means: Sequence[int]) -> StreamShape:
         """Of a member that sees so many values."""
         n_values, many = list(self._values.reckoned), 0
         for f in self._values.many:
@@ -92,16 +92,16 @@ class Sight:
             many += n_values[f] - TEN
         for f in self._values.bounds:
             n_values[f] = max(n_values[f], most.get(f, 0))
-        return Shape(self._task, [*n_values, *(0 for _ in means)], self._n_classes, many)
+        return StreamShape(self._task, [*n_values, *(0 for _ in means)], self._n_classes, many)
 
-    def of(self, kind: str) -> Seen:
+    def of(self, kind: str) -> ReducedShape:
         """What members of the kind see, of features whose bound is not named ten values."""
         if not self._values.many:
-            return Seen(self._shape({}, ()))
+            return ReducedShape(self._shape({}, ()))
         if kind == "last":
-            return Seen(self._shape(self._first, ())._replace(many=0))
+            return ReducedShape(self._shape(self._first, ())._replace(many=0))
         if kind in ANY:
-            return Seen(self._shape(self._first, self._means)._replace(many=0), {}, self._means)
+            return ReducedShape(self._shape(self._first, self._means)._replace(many=0), {}, self._means)
         for cap in MANY if kind in FIXED else ():
             most = {f: cap for f in self._values.many if self._values.reckoned[f] > cap}
             shape = self._shape(most, self._means)
@@ -109,17 +109,17 @@ class Sight:
             for depth in DEPTHS if kind == "soft" else DEPTHS[:1]:
                 fits = costs.fixed_bytes(shape, kind, depth) <= FIXED[kind] * self._bytes
                 if fits and slow <= SHARE * self._microseconds:
-                    return Seen(shape, most, self._means, depth)
-        return Seen(self._shape(self._first, self._means), self._first, self._means)
+                    return ReducedShape(shape, most, self._means, depth)
+        return ReducedShape(self._shape(self._first, self._means), self._first, self._means)
 
-    def width(self, seen: Collection[Seen]) -> int:
+    def width(self, seen: Collection[ReducedShape]) -> int:
         """Numbers of each row in the chunks that a pool shows to members who see a stream like this."""
         if not self._values.many:
             return 0  # chunks of shorter rows have room for them
         views = {(tuple(one.most.items()), tuple(one.means)): len(one.shape.n_values) for one in seen}
         return sum(width for view, width in views.items() if view != ((), ())) + len(self._means)
 
-    def widened(self, kind: str, takes: Callable[[Shape], float], room: float) -> Seen:
+    def widened(self, kind: str, takes: Callable[[StreamShape], float], room: float) -> ReducedShape:
         """`of` with as many values as fit of features whose bound is not named. takes : the bytes of a member. room :
         those that it may take."""
         seen, bounds = self.of(kind), self._values.bounds
@@ -134,7 +134,7 @@ class Sight:
                 most = wider
         return seen._replace(most={f: n for f, n in most.items() if n < bounds.get(f, n + 1)})
 
-    def told(self, seen: Seen) -> dict[str, Any]:
+    def told(self, seen: ReducedShape) -> dict[str, Any]:
         """The parameters of a member of a pool that say what it sees."""
         d = len(self._values.reckoned)
         told: dict[str, Any] = {"max_values": [seen.most.get(f, 0) for f in range(d)]} if seen.most else {}

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.bags import entries
-from riparian.models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
+from riparian.models.bags.window import FULL, BagWindow, BagWindowLearner, TrainingSet, add, is_due
 from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
 from riparian.models.joined import joined, prefixed
 from riparian.models.kernels.kernel import kernel
-from riparian.models.layout import Layout, Paths
+from riparian.models.layout import Paths, StateLayout
 
 CRITERIA = ("max-bepp", "gini", "sum-squared-bepp")
 MAX_BEPP, GINI = 0, 1
@@ -35,7 +35,7 @@ MAX_BEPP, GINI = 0, 1
 LEAF = -1
 
 
-class Tree(NamedTuple):
+class BagTree(NamedTuple):
     """Room for m nodes.
 
     n_nodes : (1,) int64, how many are in use, the root first (none: nothing is known).
@@ -56,15 +56,15 @@ class Tree(NamedTuple):
     weight: Floats
 
     @classmethod
-    def empty(cls, m: int) -> "Tree":
+    def empty(cls, m: int) -> "BagTree":
         links = [np.full(m, -1, np.int32) for _ in range(4)]
         return cls(np.zeros(1, np.int64), links[0], np.zeros(m), links[1], links[2], links[3], np.zeros(m), np.zeros(m))
 
 
-MITIState = joined("MITIState", prefixed("window_", Window), Tree._fields)
+MITIState = joined("MITIState", prefixed("window_", BagWindow), BagTree._fields)
 
 
-class MITI(WindowLearner):
+class MITI(BagWindowLearner):
     """Multi-instance tree inducer, refitted to a window of bags.
 
     A label that is neither 0 nor 1, a weight that is not positive, and a bag without instances teach nothing. Memory is
@@ -77,7 +77,7 @@ class MITI(WindowLearner):
     seed : int
         Not used: nothing is random.
     window, max_instances, refit_every
-        See `WindowLearner`.
+        See `BagWindowLearner`.
     size_exponent : float
         An instance weighs its bag's weight over the bag's size to this power: 0 lets all instances count the same, 1
         all bags.
@@ -102,16 +102,16 @@ class MITI(WindowLearner):
 
     entry = entries.MITI
     state_type = MITIState
-    layout: ClassVar[Layout] = WindowLearner.layout._replace(
-        rows={**WindowLearner.layout.rows, "feature threshold left right parent value weight": "nodes"},
+    layout: ClassVar[StateLayout] = BagWindowLearner.layout._replace(
+        rows={**BagWindowLearner.layout.rows, "feature threshold left right parent value weight": "nodes"},
         places={"feature": "features"},
-        bounded={**WindowLearner.layout.bounded, "n_nodes": "nodes"},
+        bounded={**BagWindowLearner.layout.bounded, "n_nodes": "nodes"},
         paths=(Paths("feature", ("left", "right")),),
     )
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
-        self._model = Tree.empty(0)
+        self._model = BagTree.empty(0)
 
     def _run(self, i: int, program: Program, slab: Bags, out: Floats) -> int:
         stopped: int = _run(
@@ -122,7 +122,7 @@ class MITI(WindowLearner):
     def _fit(self, training: TrainingSet) -> None:
         n, d = training.x.shape
         order = np.empty((d + 1, n), np.int32)
-        self._model = Tree.empty(2 * len(self._window.x) - 1)
+        self._model = BagTree.empty(2 * len(self._window.x) - 1)
         p = self._parameters
         weight = (training.w / training.size ** p["size_exponent"])[training.bag]
         grow(training, weight, self._n_values, p["k"], CRITERIA.index(p["split_criterion"]), order, self._model)

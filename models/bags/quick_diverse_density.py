@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from riparian.models.bags.entries import QUICK_DIVERSE_DENSITY
 from riparian.models.bags.likelihood import bag_loss, distance, loss_of
 from riparian.models.bags.optimise import optimise_scale
-from riparian.models.bags.window import FULL, TrainingSet, Window, WindowLearner, add, is_due
+from riparian.models.bags.window import FULL, BagWindow, BagWindowLearner, TrainingSet, add, is_due
 from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
 from riparian.models.joined import joined, prefixed
 from riparian.models.kernels.kernel import kernel
@@ -45,10 +45,10 @@ class Point(NamedTuple):
     deviation: Floats
 
 
-QuickDiverseDensityState = joined("QuickDiverseDensityState", prefixed("window_", Window), Point._fields)
+QuickDiverseDensityState = joined("QuickDiverseDensityState", prefixed("window_", BagWindow), Point._fields)
 
 
-class QuickDiverseDensity(WindowLearner):
+class QuickDiverseDensity(BagWindowLearner):
     """Quick diverse density, refitted to a window of bags.
 
     A label that is neither 0 nor 1, a weight that is not positive, and a bag without instances teach nothing. Memory is
@@ -61,7 +61,7 @@ class QuickDiverseDensity(WindowLearner):
     seed : int
         Not used: nothing is random.
     window, max_instances, refit_every
-        See `WindowLearner`.
+        See `BagWindowLearner`.
     max_iterations : int
         Points tried, each with a scale of its own.
     max_steps : int

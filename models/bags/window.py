@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from riparian.models.contract import Bags, Floats, Learner, Program, Schema
 from riparian.models.joined import copied
 from riparian.models.kernels.kernel import kernel
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 
-# numbers in Window.at
+# numbers in BagWindow.at
 FIRST, N_BAGS = 0, 1  # the oldest bag's place in the ring of bags; bags
 HEAD, N_ROWS = 2, 3  # the oldest instance's place in the ring of instances; instances
 SINCE, FITTED, N_AT = 4, 5, 6  # bags learned since the last fit; bags in the window at that time
@@ -28,7 +28,7 @@ ADDED, FULL = 0, 1
 LEAST_ROWS = 64
 
 
-class Window(NamedTuple):
+class BagWindow(NamedTuple):
     """The newest bags: a ring of C bags, and a ring of R instances that grows to the bound.
 
     x : (R, d) float64.
@@ -44,7 +44,7 @@ class Window(NamedTuple):
     at: NDArray[np.int64]
 
     @classmethod
-    def empty(cls, n_features: int, n_bags: int) -> "Window":
+    def empty(cls, n_features: int, n_bags: int) -> "BagWindow":
         return cls(
             np.zeros((0, n_features)),
             np.zeros(n_bags, np.int64),
@@ -62,7 +62,7 @@ class Window(NamedTuple):
         """Places of the bags in order of arrival."""
         return (int(self.at[FIRST]) + np.arange(int(self.at[N_BAGS]))) % len(self.size)
 
-    def grown(self, n_rows: int) -> "Window":
+    def grown(self, n_rows: int) -> "BagWindow":
         """A copy with room for n_rows instances."""
         x = np.zeros((n_rows, self.x.shape[1]))
         rows = self.rows()
@@ -127,7 +127,7 @@ def is_due(at, refit_every):
     return at[SINCE] >= max(1, min(refit_every, at[FITTED]))
 
 
-class WindowLearner(Learner):
+class BagWindowLearner(Learner):
     """Base of learners that are fitted to a window of bags.
 
     Parameters
@@ -144,7 +144,7 @@ class WindowLearner(Learner):
 
     state_type: ClassVar[Any]  # of the window's fields, behind "window_", and those of `_model`
     _model: Any  # a NamedTuple of arrays
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={"window_x": "room", "window_size": "=bags"},
         bounded={"window_size": "room", ("window_at", N_ROWS): "room", ("window_at", N_BAGS): "bags"},
     )
@@ -153,7 +153,7 @@ class WindowLearner(Learner):
         super().__init__(schema, seed=seed, **parameters)
         p = self._parameters
         self.max_instances, self.refit_every = p["max_instances"], p["refit_every"]
-        self._window = Window.empty(schema.n_features, p["window"])
+        self._window = BagWindow.empty(schema.n_features, p["window"])
         self._n_values = np.array(schema.n_values, np.int64)
 
     @abstractmethod

@@ -15,7 +15,7 @@ from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.kernels.kernel import kernel
 from riparian.models.observers.gaussians import (
     Cache,
-    Known,
+    SeenValues,
     check_growth,
     know_nothing,
     lay_out,
@@ -105,7 +105,7 @@ class NaiveBayes(Learner):
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._weights = np.array(state["weights"], dtype=np.float64, order="C")
         self._stats = np.array(state["stats"], dtype=np.float64, order="C")
-        self._known = Known(np.array(state["values"], dtype=np.uint8), np.array(state["n_values"], dtype=np.int64))
+        self._known = SeenValues(np.array(state["values"], dtype=np.uint8), np.array(state["n_values"], dtype=np.int64))
         self._prepare()
 
     def describe(self) -> list[dict[str, Any]]:

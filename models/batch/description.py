@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.batch.forest import LINK, MEDIAN, SOFTMAX, VECTOR, Forest
+from riparian.models.batch.forest import LINK, MEDIAN, SOFTMAX, VECTOR, FittedForest
 from riparian.models.contract import Floats
 
 
-def levels(forest: Forest) -> NDArray[np.int64]:
+def levels(forest: FittedForest) -> NDArray[np.int64]:
     """The depth of every node in its tree. Children may stand anywhere behind their parent."""
     depth = np.zeros(len(forest.column), np.int64)
     here, level = forest.root.astype(np.int64), 0
@@ -21,11 +21,11 @@ def levels(forest: Forest) -> NDArray[np.int64]:
     return depth
 
 
-def depth(forest: Forest) -> int:
+def depth(forest: FittedForest) -> int:
     return int(levels(forest).max(initial=0))
 
 
-def described(forest: Forest, totals: Floats, classes: bool, n_outputs: int) -> list[dict[str, Any]]:
+def described(forest: FittedForest, totals: Floats, classes: bool, n_outputs: int) -> list[dict[str, Any]]:
     """See `WindowLearner.describe`."""
     if classes:
         weight, value = float(totals.sum()), totals.tolist()
@@ -83,7 +83,7 @@ def described(forest: Forest, totals: Floats, classes: bool, n_outputs: int) -> 
     return nodes
 
 
-def values_of(forest: Forest) -> Floats:
+def values_of(forest: FittedForest) -> Floats:
     """Of every node; of an inner one, the mean of its children's by weight."""
     values = np.zeros((len(forest.column), forest.values.shape[1]))
     leaves = forest.column < 0
@@ -98,7 +98,7 @@ def values_of(forest: Forest) -> Floats:
     return values
 
 
-def _spread(value: Floats, forest: Forest, group: int, n_outputs: int) -> list[float]:
+def _spread(value: Floats, forest: FittedForest, group: int, n_outputs: int) -> list[float]:
     """A leaf's value by class code where it has one for each class."""
     if group != VECTOR or forest.kind[LINK] == MEDIAN or n_outputs == 1:
         return [float(value[0])]

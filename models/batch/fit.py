@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.batch.forest import LOGISTIC, MEDIAN, SOFTMAX, SUM, VECTOR, Forest
+from riparian.models.batch.forest import LOGISTIC, MEDIAN, SOFTMAX, SUM, VECTOR, FittedForest
 from riparian.models.contract import Floats
 from riparian.models.entry import CLASSIFICATION
 
@@ -48,10 +48,10 @@ class Job(NamedTuple):
     nominal: NDArray[np.bool_]
 
 
-class Columns(NamedTuple):
+class FeatureColumns(NamedTuple):
     """Rows as the libraries have them.
 
-    x : (n, c) float32, NaN where missing; the others as in Forest.
+    x : (n, c) float32, NaN where missing; the others as in FittedForest.
     """
 
     x: NDArray[np.float32]
@@ -60,10 +60,10 @@ class Columns(NamedTuple):
     centre: Floats
 
 
-class Tree(NamedTuple):
+class FittedTree(NamedTuple):
     """One tree, its nodes numbered from 0.
 
-    leaf : (n, k or 1) float64, read at the leaves. The rest as in Forest.
+    leaf : (n, k or 1) float64, read at the leaves. The rest as in FittedForest.
     """
 
     column: NDArray[np.int32]
@@ -81,7 +81,7 @@ class Votes(NamedTuple):
     base : None for zeros.
     """
 
-    trees: Sequence[Tree]
+    trees: Sequence[FittedTree]
     link: int
     weight: Sequence[float]
     group: Sequence[int]
@@ -109,7 +109,7 @@ def seed_of(seed: int, number: int) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-def fit(job: Job) -> Forest:
+def fit(job: Job) -> FittedForest:
     """Fit a model. What the library raises comes through."""
     classification = job.task == CLASSIFICATION
     columns = columns_of(job.x, job.nominal)
@@ -139,7 +139,7 @@ def raised(votes: Votes, by: float) -> Votes:
     return votes._replace(base=[(votes.base or [0.0])[0] + by])
 
 
-def columns_of(x: Floats, nominal: NDArray[np.bool_]) -> Columns:
+def columns_of(x: Floats, nominal: NDArray[np.bool_]) -> FeatureColumns:
     """Rows as columns of float32."""
     found: list[NDArray[Any]] = []
     about: list[tuple[int, float, float]] = []
@@ -159,10 +159,12 @@ def columns_of(x: Floats, nominal: NDArray[np.bool_]) -> Columns:
             about.append((f, np.nan, centre))
     table = np.array(found, np.float32).T if found else np.zeros((len(x), 0))
     features, codes, centres = np.array(about, np.float64).reshape(-1, 3).T
-    return Columns(np.ascontiguousarray(table, np.float32), features.astype(np.int32), codes.copy(), centres.copy())
+    return FeatureColumns(
+        np.ascontiguousarray(table, np.float32), features.astype(np.int32), codes.copy(), centres.copy()
+    )
 
 
-def assemble(votes: Votes, columns: Columns, classes: NDArray[np.int64], n_rows: int) -> Forest:
+def assemble(votes: Votes, columns: FeatureColumns, classes: NDArray[np.int64], n_rows: int) -> FittedForest:
     """All trees in one store, each leaf a row of `values`."""
     k = len(classes)
     width = votes.trees[0].leaf.shape[1] if votes.trees else k
@@ -186,7 +188,7 @@ def assemble(votes: Votes, columns: Columns, classes: NDArray[np.int64], n_rows:
         return np.concatenate([np.zeros(0, dtype), *(getattr(part, name) for part in parts)], dtype=dtype)
 
     values = np.concatenate([np.zeros((0, width)), *(part.leaf for part in parts)])
-    return Forest(
+    return FittedForest(
         joined("column", np.int32),
         joined("threshold", np.float64),
         joined("left", np.int32),
@@ -209,14 +211,14 @@ def assemble(votes: Votes, columns: Columns, classes: NDArray[np.int64], n_rows:
 # scikit-learn --------------------------------------------------------------------------------------------------------
 
 
-def _tree(fitted: Any, leaf: Floats, native: bool = False) -> Tree:
+def _tree(fitted: Any, leaf: Floats, native: bool = False) -> FittedTree:
     """A fitted decision tree. leaf : what its nodes hold. native : it learned where missing values go (a test that only
     they fail has an infinite threshold); else they were 0."""
     tree = fitted.tree_
     inner = tree.children_left >= 0
     threshold = np.where(inner, tree.threshold, 0.0)
     missing = tree.missing_go_to_left if native else threshold >= 0.0
-    return Tree(
+    return FittedTree(
         np.where(inner, tree.feature, -1).astype(np.int32),
         threshold,
         tree.children_left.astype(np.int32),
@@ -401,13 +403,13 @@ def _xgboost(data: Data, classification: bool, parameters: Mapping[str, Any]) ->
     return Votes(trees, LOGISTIC if data.k == 2 else SOFTMAX, weight, group)
 
 
-def _booster_tree(tree: Mapping[str, Any]) -> Tree:
+def _booster_tree(tree: Mapping[str, Any]) -> FittedTree:
     """XGBoost sends what is below a float32 left: at most the next smaller one."""
     left = np.array(tree["left_children"], np.int32)
     inner = left >= 0
     condition = np.array(tree["split_conditions"], np.float32)
     below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
-    return Tree(
+    return FittedTree(
         np.where(inner, np.array(tree["split_indices"]), -1).astype(np.int32),
         np.where(inner, below, 0.0),
         left,

@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
 
-# Forest.kind: how the trees' answers make a prediction, whether there is a model at all, rows it was fitted to.
+# FittedForest.kind: how the trees' answers make a prediction, whether there is a model at all, rows it was fitted to.
 LINK, FITTED, ROWS, N_KIND = 0, 1, 2, 3
 SUM, SOFTMAX, LOGISTIC, MEDIAN = 0, 1, 2, 3
 
 VECTOR = -1  # a tree's group where its leaves hold a value for every output
 
 
-class Forest(NamedTuple):
+class FittedForest(NamedTuple):
     """Any model of this family: t trees of n nodes and l leaves together, k outputs, c columns.
 
     Column j of a row is the value of feature[j], less centre[j], as float32; or, where code[j] is not NaN, whether it

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.batch.fit import Job, fit, seed_of
-from riparian.models.batch.forest import FITTED, ROWS, Forest
+from riparian.models.batch.forest import FITTED, ROWS, FittedForest
 from riparian.models.batch.predict import FIELDS, nothing, predict, room_for
 from riparian.models.batch.process import PROCESSES, FitError
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
@@ -31,11 +31,11 @@ from riparian.models.drift.scaling import bring, new_scale
 from riparian.models.entry import CLASSIFICATION
 from riparian.models.joined import copied, joined, prefixed
 from riparian.models.kernels.kernel import kernel
-from riparian.models.layout import Layout, Paths
+from riparian.models.layout import Paths, StateLayout
 
 log = logging.getLogger(__name__)
 
-# Numbers in Labels.at. Labels are counted from 0; those of weight 0 are none.
+# Numbers in LabelRing.at. Labels are counted from 0; those of weight 0 are none.
 LEARNED, SINCE = 0, 1  # labels learned; the first one that counts (after a drift: of what is now)
 NEXT = 2  # labels learned when the next fit is due
 FIRST, END = 3, 4  # labels that the fit in hand is made of
@@ -49,7 +49,7 @@ LEAST = 32  # labels that a model is made of
 ADWIN_CLOCK, ADWIN_SIDE, ADWIN_BUCKETS = 32, 5, 5  # as models.drift.entries has them by default
 
 
-class Labels(NamedTuple):
+class LabelRing(NamedTuple):
     """A ring of the newest labels, and what is known without a model. Label i lies in row i modulo the length.
 
     x : (length, d) float64.
@@ -65,7 +65,7 @@ class Labels(NamedTuple):
     totals: Floats
 
 
-class Watch(NamedTuple):
+class ErrorDetector(NamedTuple):
     """ADWIN over the errors of the model.
 
     adwin : its arrays.
@@ -83,14 +83,14 @@ class Watch(NamedTuple):
 
 BatchState = joined(
     "BatchState",
-    prefixed("labels_", Labels),
-    prefixed("model_", Forest),
+    prefixed("labels_", LabelRing),
+    prefixed("model_", FittedForest),
     prefixed("errors_", AdwinState),
-    ("errors_spread",),  # Watch.scale
+    ("errors_spread",),  # ErrorDetector.scale
 )
 
 
-class WindowLearner(Learner):
+class BatchLearner(Learner):
     """Base of the batch learners. Memory: window + lag labels, and the model; a tree has less than two nodes a label.
 
     Subclasses name an entry of models.batch.entries, which holds their parameters: those below and the method's own.
@@ -111,7 +111,7 @@ class WindowLearner(Learner):
     """
 
     name: ClassVar[str]
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={
             "labels_x labels_y labels_w": "labels", "model_root model_weight model_group": "trees",
             "model_column model_threshold model_left model_right model_missing model_cover": "nodes",
@@ -134,16 +134,16 @@ class WindowLearner(Learner):
         self._lag = self.refit_every if self.lag is None else self.lag
         self._nominal = np.array(schema.n_values) > 0
         d, totals = schema.n_features, schema.n_outputs if self._classes else 2
-        self._labels = Labels(np.zeros((0, d)), np.zeros(0), np.zeros(0), np.zeros(N_AT, np.int64), np.zeros(totals))
+        self._labels = LabelRing(np.zeros((0, d)), np.zeros(0), np.zeros(0), np.zeros(N_AT, np.int64), np.zeros(totals))
         self._labels.at[NEXT] = min(LEAST, self.refit_every)
         shape = (RANKS, ADWIN_BUCKETS + 1)
         adwin = AdwinState(np.zeros(3, np.int64), np.zeros(2), np.zeros(RANKS, np.int64), *np.zeros((2, *shape)))
         scale = new_scale() if self.drift_delta > 0.0 and not self._classes else np.zeros(3)
-        self._watch = Watch(adwin, scale, np.zeros(1), np.zeros(1), np.zeros(1, np.int8))
-        self._fit: Future[Forest] | None = None
+        self._watch = ErrorDetector(adwin, scale, np.zeros(1), np.zeros(1), np.zeros(1, np.int8))
+        self._fit: Future[FittedForest] | None = None
         self._take(nothing())
 
-    def _take(self, model: Forest) -> None:
+    def _take(self, model: FittedForest) -> None:
         self._model, self._room = model, room_for(model)
         self._joint = np.zeros(self.schema.n_outputs)
 
@@ -168,7 +168,7 @@ class WindowLearner(Learner):
         assert labels.at[LEARNED] == n  # it is full for the first time, so label i lies in row i
         x, y, w = (np.zeros((length, *old.shape[1:])) for old in labels[:3])
         x[:n], y[:n], w[:n] = labels.x, labels.y, labels.w
-        self._labels = Labels(x, y, w, labels.at, labels.totals)
+        self._labels = LabelRing(x, y, w, labels.at, labels.totals)
 
     def _turn(self) -> None:
         """A fit has its place here, or begins here, or both."""
@@ -185,7 +185,7 @@ class WindowLearner(Learner):
             if at[READY] == at[LEARNED]:
                 self._swap()
 
-    def _begin(self) -> "Future[Forest]":
+    def _begin(self) -> "Future[FittedForest]":
         """Have the fit in hand made."""
         return PROCESSES.submit(self._job())
 
@@ -248,7 +248,7 @@ class WindowLearner(Learner):
         if scale.shape == self._watch.scale.shape:  # otherwise older, on another scale: ADWIN begins anew
             self._watch = self._watch._replace(adwin=copied(state, self._watch.adwin, "errors_"), scale=scale)
         model = {field: np.array(state[f"model_{field}"], dtype=dtype, order="C") for field, dtype in FIELDS.items()}
-        self._take(Forest(**model))
+        self._take(FittedForest(**model))
         self._fit = self._begin() if self._labels.at[READY] else None
 
     def describe(self) -> list[dict[str, Any]]:

@@ -1,10 +1,10 @@
 """The batch learners by name. What each takes stands in models/batch/entries.py, how it is fitted in fit.py."""
 
 from riparian.models.batch import entries
-from riparian.models.batch.learner import WindowLearner
+from riparian.models.batch.learner import BatchLearner
 
 
-class CART(WindowLearner):
+class CART(BatchLearner):
     """One tree, pruned by its cost and complexity; the penalty a leaf is chosen by cross-validation where ccp_alpha is
     None. Tests are looked for at all midpoints.
 
@@ -24,33 +24,33 @@ class CART(WindowLearner):
     entry = entries.CART
 
 
-class Bagging(WindowLearner):
+class Bagging(BatchLearner):
     """Trees on bootstrap samples, whose class shares (or means) are averaged. Breiman 1996."""
 
     entry = entries.BAGGING
 
 
-class RandomForest(WindowLearner):
+class RandomForest(BatchLearner):
     """Bagging of trees that try features drawn at each node. max_features "auto": the root of their number, for a
     regression a third. Breiman 2001."""
 
     entry = entries.RANDOM_FOREST
 
 
-class AdaBoost(WindowLearner):
+class AdaBoost(BatchLearner):
     """Trees that look at what those before got wrong: SAMME, for a regression AdaBoost.R2."""
 
     entry = entries.ADABOOST
 
 
-class GradientBoosting(WindowLearner):
+class GradientBoosting(BatchLearner):
     """Trees on the gradients of the loss (logistic, or squared), a tree a class and round; with sample below 1 each on
     part of the rows: stochastic gradient boosting."""
 
     entry = entries.GRADIENT_BOOSTING
 
 
-class XGBoost(WindowLearner):
+class XGBoost(BatchLearner):
     """Regularised gradient boosting with gradients and Hessians, by the library of that name; a tree a class and
     round. Missing values go where the loss is lower."""
 

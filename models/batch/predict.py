@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riparian.models.batch.forest import FITTED, LINK, LOGISTIC, MEDIAN, N_KIND, SOFTMAX, Forest
+from riparian.models.batch.forest import FITTED, LINK, LOGISTIC, MEDIAN, N_KIND, SOFTMAX, FittedForest
 from riparian.models.contract import Floats
 from riparian.models.kernels.kernel import kernel
 
@@ -21,10 +21,10 @@ class Room(NamedTuple):
     answers: Floats
 
 
-def nothing() -> Forest:
+def nothing() -> FittedForest:
     """No model."""
     zeros = {field: np.zeros(0, dtype) for field, dtype in FIELDS.items()}
-    return Forest(**{**zeros, "values": np.zeros((0, 1)), "kind": np.zeros(N_KIND, np.int64)})
+    return FittedForest(**{**zeros, "values": np.zeros((0, 1)), "kind": np.zeros(N_KIND, np.int64)})
 
 
 FIELDS = {
@@ -35,7 +35,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-def room_for(forest: Forest) -> Room:
+def room_for(forest: FittedForest) -> Room:
     return Room(np.zeros(len(forest.base)), np.zeros(len(forest.root)))
 
 

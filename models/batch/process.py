@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from riparian.models.batch.fit import Job, fit
-from riparian.models.batch.forest import Forest
+from riparian.models.batch.forest import FittedForest
 from riparian.models.kernels.threads import n_cores
 
 log = logging.getLogger(__name__)
@@ -39,14 +39,14 @@ class Processes:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._jobs: queue.SimpleQueue[tuple[Job, Future[Forest]]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Job, Future[FittedForest]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = self._open = 0
         self._children: list[subprocess.Popen[bytes]] = []
 
-    def submit(self, job: Job) -> "Future[Forest]":
+    def submit(self, job: Job) -> "Future[FittedForest]":
         """The model, some time. Its `result()` raises FitError where there is none."""
-        future: Future[Forest] = Future()
+        future: Future[FittedForest] = Future()
         with self._lock:
             self._open += 1
             if self._open > self._threads and self._threads < self.most:
@@ -86,7 +86,7 @@ class Processes:
                             "want of memory", job.method, _end(child.wait()), attempt, TRIES,
                         )  # fmt: skip
                         continue
-                    if isinstance(found, Forest):
+                    if isinstance(found, FittedForest):
                         future.set_result(found)
                         break
                     error = FitError(found)
@@ -139,7 +139,7 @@ def serve(jobs: IO[bytes], answers: IO[bytes]) -> None:
     threading.Thread(target=read, daemon=True).start()
     while True:
         try:
-            found: Forest | str = fit(waiting.get())
+            found: FittedForest | str = fit(waiting.get())
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
             if not _of_the_job(error):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from riparian.models.drift.entries import DETECTORS, Entry
+from riparian.models.drift.entries import DETECTORS, DetectorEntry
 from riparian.models.entry import suggest
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["DETECTORS", "create", "find", "validate"]
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> DetectorEntry:
     """The entry called `name`. ValueError with the closest name otherwise."""
     if name not in DETECTORS:
         raise ValueError(f"there is no drift detector {name!r}: {suggest(str(name), DETECTORS)}")

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.models.drift.entries import Entry
+from riparian.models.drift.entries import DetectorEntry
 
 STABLE = 0
 WARNING = 1
@@ -45,7 +45,7 @@ class Detector(ABC):
         One sentence that names the parameter, what was given, and what would do.
     """
 
-    entry: ClassVar[Entry]
+    entry: ClassVar[DetectorEntry]
     name: ClassVar[str]  # the entry's
 
     def __init_subclass__(cls, **options: Any) -> None:

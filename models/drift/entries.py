@@ -11,7 +11,7 @@ CONFIDENCES = (
 )
 
 
-class Entry(NamedTuple):
+class DetectorEntry(NamedTuple):
     """A detector.
 
     name : what stream files call it.
@@ -47,7 +47,7 @@ def _two_samples(parameters: Mapping[str, Any]) -> None:
         raise ValueError(f"window_size is {size}: give at least twice stat_size, {2 * newest}")
 
 
-ADWIN = Entry(
+ADWIN = DetectorEntry(
     "adwin",
     "riparian.models.drift.adwin:Adwin",
     (
@@ -58,7 +58,7 @@ ADWIN = Entry(
     ),
     "Bifet, Gavaldà: Learning from time-changing data with adaptive windowing. SDM 2007",
 )
-DDM = Entry(
+DDM = DetectorEntry(
     "ddm",
     "riparian.models.drift.error_rate:Ddm",
     (
@@ -69,7 +69,7 @@ DDM = Entry(
     "Gama, Medas, Castillo, Rodrigues: Learning with drift detection. SBIA 2004",
     errors_only=True,
 )
-EDDM = Entry(
+EDDM = DetectorEntry(
     "eddm",
     "riparian.models.drift.error_rate:Eddm",
     (
@@ -81,13 +81,13 @@ EDDM = Entry(
     "Baena-García et al.: Early drift detection method. IWKDDS 2006",
     errors_only=True,
 )
-HDDM_A = Entry(
+HDDM_A = DetectorEntry(
     "hddm-a",
     "riparian.models.drift.hoeffding_bound:HddmA",
     (*CONFIDENCES, Parameter("two_sided", bool, True, text="start anew when the mean falls")),
     "Frías-Blanco et al.: Online and non-parametric drift detection methods. IEEE TKDE 27, 2015",
 )
-HDDM_W = Entry(
+HDDM_W = DetectorEntry(
     "hddm-w",
     "riparian.models.drift.hoeffding_bound:HddmW",
     (
@@ -97,7 +97,7 @@ HDDM_W = Entry(
     ),
     "Frías-Blanco et al.: Online and non-parametric drift detection methods. IEEE TKDE 27, 2015",
 )
-KSWIN = Entry(
+KSWIN = DetectorEntry(
     "kswin",
     "riparian.models.drift.kswin:Kswin",
     (
@@ -108,7 +108,7 @@ KSWIN = Entry(
     "Raab, Heusinger, Schleif: Reactive soft prototype computing for concept drift streams. Neurocomputing 2020",
     check=_two_samples,
 )
-PAGE_HINKLEY = Entry(
+PAGE_HINKLEY = DetectorEntry(
     "page-hinkley",
     "riparian.models.drift.page_hinkley:PageHinkley",
     (

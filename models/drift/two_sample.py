@@ -90,7 +90,7 @@ class TwoSampleState(NamedTuple):
     spread: NDArray[np.float64]
 
 
-class Found(NamedTuple):
+class DistributionChange(NamedTuple):
     """A series differs from its reference.
 
     series : its number. p : corrected for tests, looks and series. kind : what differs most, VALUES, ABSENT, NEW or
@@ -147,7 +147,9 @@ class TwoSample:
         """Take over copies of the arrays of an earlier `state()` of the same parameters."""
         self._state = TwoSampleState._make(array.copy() for array in state)
 
-    def update(self, x: NDArray[np.float64], predicted: NDArray[np.float64], start: int = 0) -> tuple[int, list[Found]]:
+    def update(
+        self, x: NDArray[np.float64], predicted: NDArray[np.float64], start: int = 0
+    ) -> tuple[int, list[DistributionChange]]:
         """Take instances x[start:], up to the first one with an alarm.
 
         Whoever calls looks at `counts` of the series that were found, lets them `begin` anew, and goes on.
@@ -167,7 +169,7 @@ class TwoSample:
         if not n:
             return int(done), []
         p, what = self._corrected.tolist(), self._what.tolist()
-        return int(done), [Found(j, p[j], *what[j]) for j in range(len(p)) if p[j] >= 0.0]
+        return int(done), [DistributionChange(j, p[j], *what[j]) for j in range(len(p)) if p[j] >= 0.0]
 
     def begin(self, j: int) -> None:
         """A series begins anew: the next values set its bins. Its design effect stays."""

@@ -40,7 +40,7 @@ from riparian.models.ensemble.entries import TREE
 from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
 from riparian.models.explanation.description import moved
 from riparian.models.kernels.threads import share
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.restoring import restore
 
@@ -51,7 +51,7 @@ WORTH_A_THREAD = 256
 LEARNED, NEXT_SERIAL = range(2)
 
 
-class Member(Protocol):
+class EnsembleMember(Protocol):
     """What an ensemble needs of a learner that is its member. Those of the registry have all of it but `errors`."""
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
@@ -74,7 +74,7 @@ class Ensemble(Learner):
     program as it comes, or `run` where members depend on each other.
     """
 
-    layout: ClassVar[Layout] = Layout(rows={"serials quality windows": "slots"}, parts=("shapes", PREFIX))
+    layout: ClassVar[StateLayout] = StateLayout(rows={"serials quality windows": "slots"}, parts=("shapes", PREFIX))
     PER_SLOT: ClassVar[tuple[str, ...]] = ("serials", "quality")  # state with a row a member, as attributes after _
     N_QUALITY: ClassVar[int] = N_QUALITY
     FADING: ClassVar[float] = 0.999  # of the members' quality, each label
@@ -98,7 +98,7 @@ class Ensemble(Learner):
     @abstractmethod
     def _new_member(self, serial: int) -> Any:
         """A fresh member for the present schema. serial : its number; whatever it draws depends on that and the seed,
-        `key(self.seed, serial, purpose)`. See Member."""
+        `key(self.seed, serial, purpose)`. See EnsembleMember."""
 
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
         """Let one member run a chunk; here, the program as it comes. votes : (length, n_outputs), predictions by rows

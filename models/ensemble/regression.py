@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats, Program, Schema
 from riparian.models.hoeffding.feature_subsets import draw_features
 from riparian.models.kernels.draws import key
-from riparian.models.layout import Layout
-from riparian.models.regression.nodes import Nodes
+from riparian.models.layout import StateLayout
+from riparian.models.regression.nodes import RegressionNodes
 from riparian.models.regression.subspace_tree import SubspaceRegressionTree
 from riparian.models.restoring import restore
 
@@ -29,7 +29,7 @@ def regression_tree(
 
 
 class Patch:
-    """A member (models.ensemble.members.Member): a regression tree that knows of some features only.
+    """A member (models.ensemble.members.EnsembleMember): a regression tree that knows of some features only.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Patch:
         That the tree, with its linear models, knows of.
     """
 
-    layout = Layout(parts=("",))  # all is the tree's
+    layout = StateLayout(parts=("",))  # all is the tree's
 
     def __init__(self, schema: Schema, seed: int, parameters: Mapping[str, Any], n_features: int) -> None:
         features = np.zeros((1, n_features), np.int32)
@@ -58,7 +58,7 @@ class Patch:
         self._tree.resize(self._part(schema))
         self.schema = schema
 
-    def state(self) -> Nodes:
+    def state(self) -> RegressionNodes:
         return self._tree.state()
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:

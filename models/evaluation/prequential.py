@@ -46,7 +46,7 @@ from riparian.models.entry import ANOMALY, VALUES
 from riparian.models.evaluation import auroc
 from riparian.models.joined import rewound
 from riparian.models.kernels.kernel import kernel
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 
 # columns of a row of sums: classification, then regression
 WEIGHT = 0
@@ -135,7 +135,7 @@ class Prequential:
     """
 
     n_ranked: ClassVar[int] = MOST_CLASSES
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={
             "seen": "*",
             "confusion recent_confusion": "kinds and_none",

@@ -23,7 +23,7 @@ WEIGHT, MOMENTS = 0, 5
 G, H, GG, GH, HH = range(1, 6)
 
 
-class Layout(NamedTuple):
+class BinLayout(NamedTuple):
     """Where the sums of a feature stand in a block.
 
     n_values : (d,) int32, 0 for numeric.
@@ -54,14 +54,14 @@ class Bins(NamedTuple):
     ranges: Floats
 
 
-def lay_out(schema: Schema, n_bins: int, n_outputs: int) -> tuple[Layout, int]:
+def lay_out(schema: Schema, n_bins: int, n_outputs: int) -> tuple[BinLayout, int]:
     """Layout and width of a block of a tree with so many outputs."""
     n_values = np.array(schema.n_values, dtype=np.int32)
     n_cells = np.where(n_values == 0, n_bins, n_values).astype(np.int64)
     size = 1 + MOMENTS * n_outputs
     ends = np.cumsum((n_cells + 1) * size)
     offset = np.concatenate(([0], ends[:-1])).astype(np.int64)
-    return Layout(n_values, offset, n_cells, np.array([size], np.int64)), int(ends[-1])
+    return BinLayout(n_values, offset, n_cells, np.array([size], np.int64)), int(ends[-1])
 
 
 def no_bins(n_features: int, n_bins: int) -> Bins:
@@ -187,7 +187,7 @@ def move_cells(stats, n_blocks, offset, size, old, n_old, edges, n_edges, low, h
                 row[target + i] += part[b * size + i]
 
 
-def refit(bins: Bins, layout: Layout, stats: Floats, n_blocks: int, n_bins: int, rows: Floats | None) -> None:
+def refit(bins: Bins, layout: BinLayout, stats: Floats, n_blocks: int, n_bins: int, rows: Floats | None) -> None:
     """New bins from the ranges, or from quantiles of `rows`; what the blocks of `stats` hold moves into them."""
     size = int(layout.size[0])
     part = np.zeros(n_bins * size)
@@ -219,7 +219,7 @@ def refit(bins: Bins, layout: Layout, stats: Floats, n_blocks: int, n_bins: int,
         move_cells(stats, n_blocks, start, size, old, n_old, bins.edges[f], len(edges), low, high, part)
 
 
-def transfer(stats: Floats, old: tuple[Layout, int], new: tuple[Layout, int]) -> Floats:
+def transfer(stats: Floats, old: tuple[BinLayout, int], new: tuple[BinLayout, int]) -> Floats:
     """The same statistics in blocks of a larger schema: the cells of missing values move behind new values, and cells
     hold zeros for new outputs."""
     moved = np.zeros((len(stats), new[1]))

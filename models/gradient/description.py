@@ -21,12 +21,12 @@ from riparian.models.gradient.tree import (
     SEEN,
     TEST,
     TREE,
-    Nodes,
+    GradientNodes,
 )
 
 
 def describe_trees(
-    nodes: Nodes, roots: NDArray[np.int32], schema: Schema, centre: float | None, spread: float
+    nodes: GradientNodes, roots: NDArray[np.int32], schema: Schema, centre: float | None, spread: float
 ) -> list[dict[str, Any]]:
     """Nodes of all trees, ids from 1, below a node 0 that is not among them: parents before children.
 
@@ -63,7 +63,7 @@ def describe_trees(
     return described
 
 
-def means(nodes: Nodes) -> Floats:
+def means(nodes: GradientNodes) -> Floats:
     """The mean score of the leaves below each node, by the weight that each has seen; where they have seen nothing yet,
     a node's own when it was split."""
     n = int(nodes.counts[N_NODES])
@@ -79,7 +79,7 @@ def means(nodes: Nodes) -> Floats:
     return found
 
 
-def _test(link: list[int], value: float, nodes: Nodes, schema: Schema) -> dict[str, Any]:
+def _test(link: list[int], value: float, nodes: GradientNodes, schema: Schema) -> dict[str, Any]:
     test: dict[str, Any] = {"feature": link[TEST], "default": link[DEFAULT] + 1}
     if link[RIGHT] == MANY:
         children, child = {}, link[LEFT]

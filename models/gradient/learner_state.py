@@ -20,7 +20,7 @@ LEARNED, BUFFERED, READY, NEXT_BINS = range(4)
 # and deviation that scores are relative to, and the deviation that detectors take errors in.
 WEIGHT, MEAN, SQUARES, CENTRE, SPREAD, UNIT = range(6)
 
-CROSS_ENTROPY = -1  # of Task.loss
+CROSS_ENTROPY = -1  # of GradientTask.loss
 
 # Of the detectors, as models.drift.adwin.Adwin has them.
 CLOCK, MAX_BUCKETS, MIN_SIDE = 32, 5, 5
@@ -45,7 +45,7 @@ class LearnerState(NamedTuple):
     rng: NDArray[np.uint64]
 
 
-class Watch(NamedTuple):
+class StageDetectors(NamedTuple):
     """A detector (models.drift.adwin) of each stage's errors, or nothing where stages are not reset.
 
     watch_counts : (stages, 3) int64.
@@ -61,10 +61,10 @@ class Watch(NamedTuple):
     watch_spreads: Floats
 
 
-def no_watch(n_stages: int) -> Watch:
+def no_watch(n_stages: int) -> StageDetectors:
     """Detectors that have seen nothing."""
     shape = (n_stages, ROWS, MAX_BUCKETS + 1)
-    return Watch(
+    return StageDetectors(
         np.zeros((n_stages, 3), np.int64),
         np.zeros((n_stages, 2)),
         np.zeros((n_stages, ROWS), np.int64),
@@ -73,7 +73,7 @@ def no_watch(n_stages: int) -> Watch:
     )
 
 
-class Task(NamedTuple):
+class GradientTask(NamedTuple):
     """What is learned, and how, as kernels take it.
 
     loss : CROSS_ENTROPY, or a regression's.
@@ -95,7 +95,7 @@ class Task(NamedTuple):
     reset_delta: float
 
 
-class Scratch(NamedTuple):
+class GradientScratch(NamedTuple):
     """What kernels write though it is no state. n : classes, or 1.
 
     cells : (d,) int64.
@@ -123,11 +123,11 @@ class Scratch(NamedTuple):
     drifted: NDArray[np.bool_]
 
 
-def task_of(schema: Schema, p: dict[str, Any]) -> Task:
+def task_of(schema: Schema, p: dict[str, Any]) -> GradientTask:
     """p : all parameters."""
     classes = schema.task != "regression"
     sampled = p["binning"] == "quantiles" and p["rebin_period"] > 0
-    return Task(
+    return GradientTask(
         CROSS_ENTROPY if classes else LOSSES[p["loss"]],
         p["quantile"] if p["loss"] == "quantile" else p["loss_threshold"],
         classes and p["outputs"] == "one-tree",
@@ -139,7 +139,7 @@ def task_of(schema: Schema, p: dict[str, Any]) -> Task:
     )
 
 
-def shape_of(schema: Schema, task: Task) -> tuple[int, int]:
+def shape_of(schema: Schema, task: GradientTask) -> tuple[int, int]:
     """Trees of a stage, and outputs of a tree."""
     if schema.task == "regression":
         return 1, 1
@@ -161,7 +161,7 @@ def nodes_in(n_bytes: int, schema: Schema, p: dict[str, Any]) -> int:
     return max(1, int(n_bytes / (node + share * leaf)))
 
 
-def new_learner_state(schema: Schema, task: Task, warm_up: int, rng: NDArray[np.uint64]) -> LearnerState:
+def new_learner_state(schema: Schema, task: GradientTask, warm_up: int, rng: NDArray[np.uint64]) -> LearnerState:
     d = schema.n_features
     return LearnerState(
         np.zeros(4, np.int64),
@@ -173,9 +173,9 @@ def new_learner_state(schema: Schema, task: Task, warm_up: int, rng: NDArray[np.
     )
 
 
-def scratch_for(schema: Schema, n_stages: int, n_trees: int) -> Scratch:
+def scratch_for(schema: Schema, n_stages: int, n_trees: int) -> GradientScratch:
     d, n = schema.n_features, schema.n_outputs
-    return Scratch(
+    return GradientScratch(
         np.zeros(d, np.int64),
         np.zeros(d),
         np.zeros((n_stages, n_trees), np.int32),

@@ -27,12 +27,12 @@ from riparian.models.kernels.kernel import kernel
 # Below this share of the leaf's weight a branch has none: sums of fractional weights have rounding errors.
 NO_WEIGHT = 1e-9
 
-# Rows of Search.children while candidates are ranked.
+# Rows of SplitSearch.children while candidates are ranked.
 WHOLE, PART = 2, 3
 LEAST_DIVISOR = 1e-12
 
 
-class Candidate(NamedTuple):
+class SplitCandidate(NamedTuple):
     """A test of a leaf.
 
     feature : -1 for "no split".
@@ -47,7 +47,7 @@ class Candidate(NamedTuple):
     worth: float
 
 
-class Search(NamedTuple):
+class SplitSearch(NamedTuple):
     """Scratch.
 
     children : (m, cell) float64, sums of a candidate's children, m >= 4.
@@ -131,7 +131,7 @@ def best_candidate(block, totals, leaf, bins, layout, growth, chosen, splits_all
     cell = -1
     least = _worth(totals, np.int64(leaf), n_outputs, growth)
     if not splits_allowed:
-        return Candidate(feature, cell, 0.0, least)
+        return SplitCandidate(feature, cell, 0.0, least)
     for f in chosen:
         start = layout.offset[f]
         missing = start + layout.n_cells[f] * size
@@ -182,7 +182,7 @@ def best_candidate(block, totals, leaf, bins, layout, growth, chosen, splits_all
     threshold = 0.0
     if feature >= 0 and cell >= 0:
         threshold = bins.edges[feature, cell] if layout.n_values[feature] == 0 else float(cell)
-    return Candidate(feature, cell, threshold, least)
+    return SplitCandidate(feature, cell, threshold, least)
 
 
 @kernel

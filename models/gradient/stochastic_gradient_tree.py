@@ -27,7 +27,7 @@ from riparian.models.gradient.learner_state import (
     UNIT,
     WEIGHT,
     LearnerState,
-    Watch,
+    StageDetectors,
     choose,
     new_learner_state,
     no_watch,
@@ -38,7 +38,7 @@ from riparian.models.gradient.learner_state import (
 )
 from riparian.models.gradient.losses import POISSON
 from riparian.models.gradient.presets import effective
-from riparian.models.gradient.splits import Search
+from riparian.models.gradient.splits import SplitSearch
 from riparian.models.gradient.tree import (
     BLOCK,
     DEEPEST,
@@ -55,8 +55,8 @@ from riparian.models.gradient.tree import (
     TEST,
     TESTED,
     TREE,
-    Growth,
-    Nodes,
+    GradientGrowth,
+    GradientNodes,
     make_room,
     no_nodes,
     plant,
@@ -66,19 +66,19 @@ from riparian.models.gradient.tree import (
 from riparian.models.joined import copied, joined
 from riparian.models.kernels.kernel import GROW
 from riparian.models.kernels.randomness import seeded
-from riparian.models.layout import Layout, Paths
+from riparian.models.layout import Paths, StateLayout
 from riparian.models.observers.gaussians import check_growth
 
-# Everything the learner knows: arrays of Nodes, whose counts are `nodes`, Bins, LearnerState and Watch, and
-# roots : (stages, trees) int32, -1 where there is none yet.
+# Everything the learner knows: arrays of GradientNodes, whose counts are `nodes`, Bins, LearnerState and
+# StageDetectors, and roots : (stages, trees) int32, -1 where there is none yet.
 # chosen : (stages, m) int32, features a stage looks at.
 SgtState = joined(
     "SgtState",
-    Nodes._fields[:-1],
+    GradientNodes._fields[:-1],
     ("nodes", "roots", "chosen"),
     Bins._fields,
     LearnerState._fields,
-    Watch._fields,
+    StageDetectors._fields,
 )
 
 
@@ -173,7 +173,7 @@ class StochasticGradientTree(Learner):
     """
 
     entry = STOCHASTIC_GRADIENT_TREE
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={
             "links test meta value slope curvature totals": "nodes", "stats": "blocks", "edges": "= =edges",
             "buffer": "buffered", "target": "*",
@@ -192,7 +192,7 @@ class StochasticGradientTree(Learner):
         p = self._effective = effective(self._parameters, schema.task)
         if p["max_nodes"] is None:
             p["max_nodes"] = nodes_in(p["max_bytes"], schema, p)
-        self._growth = Growth(
+        self._growth = GradientGrowth(
             float(p["grace_period"]),
             p["delta"],
             p["penalty"],
@@ -228,7 +228,7 @@ class StochasticGradientTree(Learner):
         size = int(self._layout.size[0])
         self._scratch = scratch_for(self.schema, self._effective["n_stages"], n_trees)
         m = max(4, *self.schema.n_values, 4)
-        self._search = Search(np.zeros((m, size)), np.zeros((m, n_outputs)), np.zeros(m, np.int32))
+        self._search = SplitSearch(np.zeros((m, size)), np.zeros((m, n_outputs)), np.zeros(m, np.int32))
 
     def run(self, program: Program, slab: Any, out: Floats) -> None:
         self._run(program, slab, out, False)
@@ -416,7 +416,7 @@ class StochasticGradientTree(Learner):
         return {"n_nodes": int(counts[N_NODES]), "n_leaves": int(counts[N_LEAVES]), "depth": int(counts[DEEPEST])}
 
 
-def _number_trees(nodes: Nodes, roots: NDArray[np.int32]) -> None:
+def _number_trees(nodes: GradientNodes, roots: NDArray[np.int32]) -> None:
     """Write TREE of all nodes, from the roots: a tree's number counts those of the stages before, which have more where
     classes came."""
     links = nodes.links[: int(nodes.counts[N_NODES])]

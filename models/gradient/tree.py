@@ -19,23 +19,23 @@ from riparian.models.gradient.bins import GG, GH, HH, MOMENTS, WEIGHT, G, H
 from riparian.models.gradient.splits import best_candidate, children_of, is_better
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 
-# Columns of Nodes.links.
+# Columns of GradientNodes.links.
 TEST, LEFT, RIGHT, DEFAULT, NEXT, CODE, PARENT, DEPTH, BLOCK, TREE = range(10)
 LEAF, MANY = -1, -1  # of TEST; of RIGHT, where a node has a child a value
 
-# Columns of Nodes.meta: weight that the node saw as a leaf, and the same at its last test.
+# Columns of GradientNodes.meta: weight that the node saw as a leaf, and the same at its last test.
 SEEN, LAST_TEST = range(2)
 
-# Places in Nodes.counts.
+# Places in GradientNodes.counts.
 N_NODES, N_BLOCKS, N_LEAVES, DEEPEST = range(4)
 
-# Growth.leaf_update
+# GradientGrowth.leaf_update
 EVERY_INSTANCE, TESTED = 0, 1
 
 LEAST_HESSIAN = 1e-4
 
 
-class Nodes(NamedTuple):
+class GradientNodes(NamedTuple):
     """The trees, with room to grow. q : outputs of a tree.
 
     links : (n_nodes, 10) int32. TEST is the feature tested, or LEAF. Numeric: values up to `test` go LEFT, others
@@ -65,7 +65,7 @@ class Nodes(NamedTuple):
     counts: NDArray[np.int64]
 
 
-class Growth(NamedTuple):
+class GradientGrowth(NamedTuple):
     """The parameters of trees, as kernels take them.
 
     max_depth : -1 for none.
@@ -88,8 +88,8 @@ class Growth(NamedTuple):
     max_depth: int
 
 
-def no_nodes(n_outputs: int, width: int, n_slopes: int) -> Nodes:
-    return Nodes(
+def no_nodes(n_outputs: int, width: int, n_slopes: int) -> GradientNodes:
+    return GradientNodes(
         np.zeros((0, 10), np.int32),
         np.zeros(0),
         np.zeros((0, 2)),
@@ -102,20 +102,20 @@ def no_nodes(n_outputs: int, width: int, n_slopes: int) -> Nodes:
     )
 
 
-def make_room(nodes: Nodes, n_nodes: int, n_blocks: int) -> Nodes:
+def make_room(nodes: GradientNodes, n_nodes: int, n_blocks: int) -> GradientNodes:
     """The same trees with capacity for so many nodes and blocks; capacities double."""
     needed = {name: n_blocks if name == "stats" else n_nodes for name in nodes._fields if name != "counts"}
     return nodes._replace(**{name: _enlarge(getattr(nodes, name), n) for name, n in needed.items()})
 
 
-def used(nodes: Nodes) -> dict[str, NDArray[Any]]:
+def used(nodes: GradientNodes) -> dict[str, NDArray[Any]]:
     """The arrays without free capacity: what is state."""
     n_nodes, n_blocks = int(nodes.counts[N_NODES]), int(nodes.counts[N_BLOCKS])
     cut = {"stats": n_blocks, "counts": len(nodes.counts)}
     return {name: array[: cut.get(name, n_nodes)] for name, array in nodes._asdict().items()}
 
 
-def without_trees(nodes: Nodes, dead: NDArray[np.bool_]) -> tuple[Nodes, NDArray[np.int32]]:
+def without_trees(nodes: GradientNodes, dead: NDArray[np.bool_]) -> tuple[GradientNodes, NDArray[np.int32]]:
     """The nodes of the trees that are not `dead` (by TREE), in order, and the new id of each old node (-1: gone)."""
     old = used(nodes)
     links = old["links"]
@@ -134,7 +134,7 @@ def without_trees(nodes: Nodes, dead: NDArray[np.bool_]) -> tuple[Nodes, NDArray
         links[:, column] = ids[links[:, column]]
     deepest = int(links[:, DEPTH].max()) if len(links) else 0
     counts = np.array([len(kept), len(stats), int((~inner).sum()), deepest], np.int64)
-    return Nodes(**moved, stats=stats, counts=counts), ids[:-1]
+    return GradientNodes(**moved, stats=stats, counts=counts), ids[:-1]
 
 
 def _enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:

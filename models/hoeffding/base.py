@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Schema
 from riparian.models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, enlarge
-from riparian.models.hoeffding.parameters import NBA, Settings, bins_of
-from riparian.models.observers.gaussians import Cache, Known, check_growth, transfer
+from riparian.models.hoeffding.parameters import NBA, HoeffdingSettings, bins_of
+from riparian.models.observers.gaussians import Cache, SeenValues, check_growth, transfer
 
 
 class ClassificationTree(Learner):
-    """Base class of trees whose arrays are named as in models.hoeffding.nodes.Nodes; what stands in the columns of
-    `links`, and which rows of `stats` are whose, is a subclass's matter."""
+    """Base class of trees whose arrays are named as in models.hoeffding.nodes.HoeffdingNodes; what stands in the
+    columns of `links`, and which rows of `stats` are whose, is a subclass's matter."""
 
     _nodes: Any
-    _known: Known
-    _settings: Settings
+    _known: SeenValues
+    _settings: HoeffdingSettings
     _cache: Cache
 
     @abstractmethod
@@ -49,14 +49,14 @@ class ClassificationTree(Learner):
         self.schema = schema
         self._prepare()
 
-    def _transfer(self, schema: Schema) -> tuple[Floats, Known]:
+    def _transfer(self, schema: Schema) -> tuple[Floats, SeenValues]:
         """The statistics of all nodes that have some, and what is known, in a larger schema."""
         return transfer(self._nodes.stats, self._known, self.schema, schema, bins_of(self._parameters))
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         arrays = self._nodes._asdict().items()
         self._nodes = type(self._nodes)(*(np.array(state[name], dtype=like.dtype, order="C") for name, like in arrays))
-        self._known = Known(np.array(state["values"], np.uint8), np.array(state["n_values"], np.int64))
+        self._known = SeenValues(np.array(state["values"], np.uint8), np.array(state["n_values"], np.int64))
         self._prepare()
 
     def _described(self, i: int, parent: int, depth: int, weight: float, value: Floats) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from riparian.models.contract import Floats, Schema
 from riparian.models.hoeffding.nodes import TEST
 from riparian.models.kernels.draws import uniform_at
 from riparian.models.kernels.kernel import kernel
-from riparian.models.observers.gaussians import Layout, lay_out
+from riparian.models.observers.gaussians import BlockLayout, lay_out
 from riparian.models.observers.likelihood import BEYOND
 
 
@@ -25,7 +25,7 @@ class FeatureSubsets(NamedTuple):
     """Of each node, in arrays of n_nodes rows (or of one row, where all nodes have the same features), s columns.
 
     features : (n, s) int32, ascending.
-    n_values, offset, cached, code : (n, s), as models.observers.gaussians.Layout has them.
+    n_values, offset, cached, code : (n, s), as models.observers.gaussians.BlockLayout has them.
     bins : (1,) int64, keys of a histogram, or 0.
     x : (1, s) float64, scratch, the values of an instance.
     n_seen : (s,) int64, scratch, how many values each of its features has had.
@@ -100,7 +100,7 @@ def _starts(widths: NDArray[np.int64], first: int) -> NDArray[np.uint64]:
 def layout_at(subsets, node):
     """The layout of the block of `node`."""
     row = node if len(subsets.features) > 1 else 0
-    return Layout(subsets.n_values[row], subsets.offset[row], subsets.cached[row], subsets.code[row], subsets.bins)
+    return BlockLayout(subsets.n_values[row], subsets.offset[row], subsets.cached[row], subsets.code[row], subsets.bins)
 
 
 @kernel(inline=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import PREDICT, Floats, Program, Schema
 from riparian.models.hoeffding.adaptation.alternates import (
     REPLACED,
-    Watch,
+    AlternateSettings,
     decide,
     draw_weight,
     errs_less,
@@ -79,7 +79,7 @@ class HoeffdingAdaptiveTreeState(NamedTuple):
     n_values: NDArray[np.int64]
 
 
-class Places(NamedTuple):
+class AdaptivePaths(NamedTuple):
     """Scratch of one learning operation.
 
     pending : (n_rows,) int32, roots of trees that have not learned it yet, 2 row, + 1 in an alternate tree.
@@ -158,7 +158,7 @@ class HoeffdingAdaptiveTree(MutableTree):
         super().__init__(schema, seed=seed, **parameters)
         p = self._parameters
         self._random = seeded(seed)
-        self._watch = Watch(
+        self._watch = AlternateSettings(
             p["alternate_trees"],
             p["drift_delta"],
             math.log(2.0 / p["switch_delta"]),
@@ -172,12 +172,12 @@ class HoeffdingAdaptiveTree(MutableTree):
     def _prepare(self) -> None:
         super()._prepare()
         n_rows = len(self._nodes.stats)
-        self._places = Places(np.zeros(n_rows, np.int32), np.zeros(n_rows, np.int32))
+        self._places = AdaptivePaths(np.zeros(n_rows, np.int32), np.zeros(n_rows, np.int32))
 
     def _grow(self, n_rows: int, n_mapped: int) -> None:
         super()._grow(n_rows, n_mapped)
         self._windows = enlarge(self._windows, n_rows)
-        self._places = Places(enlarge(self._places.pending, n_rows), enlarge(self._places.path, n_rows))
+        self._places = AdaptivePaths(enlarge(self._places.pending, n_rows), enlarge(self._places.path, n_rows))
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         progress = np.array([0, 0, 0, 0, 0, -1], np.int64)

@@ -40,13 +40,13 @@ from riparian.models.hoeffding.nodes import (
     PARENT,
     SEEN,
     TEST,
+    HoeffdingNodes,
     HoeffdingTreeState,
-    Nodes,
 )
 from riparian.models.hoeffding.parameters import bins_of, settings_of
-from riparian.models.kernels.frames import Frame
+from riparian.models.kernels.frames import KernelFrame
 from riparian.models.kernels.kernel import GROW
-from riparian.models.layout import Layout, Paths
+from riparian.models.layout import Paths, StateLayout
 from riparian.models.observers.gaussians import (
     Cache,
     know_nothing,
@@ -132,7 +132,7 @@ class HoeffdingTree(ClassificationTree):
     """
 
     entry = HOEFFDING_TREE
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={"links test weights leaf": "nodes", "stats": "blocks", "child_of_value": "mapped"},
         counts={("counts", N_NODES): "nodes", ("counts", N_BLOCKS): "blocks", ("counts", N_MAPPED): "mapped"},
         places={("links", TEST): "features", ("links", BLOCK): "blocks"},
@@ -142,7 +142,7 @@ class HoeffdingTree(ClassificationTree):
         ),
     )
     _chosen: FeatureSubsets = NO_SUBSETS  # what leaves look at
-    _frame: Frame | None  # None where an array has been replaced since
+    _frame: KernelFrame | None  # None where an array has been replaced since
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
@@ -151,7 +151,7 @@ class HoeffdingTree(ClassificationTree):
         self._loop, self._watch = (run_binned, watch_binned) if binned else (run_gaussian, watch_gaussian)
         self._known = know_nothing(schema)
         k = schema.n_outputs
-        self._nodes = Nodes(
+        self._nodes = HoeffdingNodes(
             np.zeros((1, 8), np.int32),
             np.zeros(1),
             np.zeros((1, k)),

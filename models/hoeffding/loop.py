@@ -23,16 +23,24 @@ from riparian.models.hoeffding.nodes import (
     SEEN,
     TEST,
     WAITING,
-    Nodes,
+    HoeffdingNodes,
     route,
     route_known,
     try_branch,
 )
-from riparian.models.hoeffding.parameters import NB, NBA, Settings
+from riparian.models.hoeffding.parameters import NB, NBA, HoeffdingSettings
 from riparian.models.hoeffding.splitting.growth import may_grow, rank_leaves, try_split
 from riparian.models.kernels.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
 from riparian.models.kernels.kernel import DONE, GROW, kernel
-from riparian.models.observers.gaussians import Cache, Known, Layout, heaviest, observe, write_joint, write_weights
+from riparian.models.observers.gaussians import (
+    BlockLayout,
+    Cache,
+    SeenValues,
+    heaviest,
+    observe,
+    write_joint,
+    write_weights,
+)
 from riparian.models.observers.histogram_blocks import observe_bins, score_bins
 from riparian.models.observers.likelihood import score_leaf
 
@@ -73,11 +81,11 @@ new_frame, values_of = framed(
         joint=_table,
         post=_table,
         found=_numbers,
-        nodes=Nodes(_links, _numbers, _table, _table, _table, _codes, _integers),
-        known=Known(_marks, _integers),
+        nodes=HoeffdingNodes(_links, _numbers, _table, _table, _table, _codes, _integers),
+        known=SeenValues(_marks, _integers),
         cache=Cache(_table, _marks),
-        layout=Layout(_codes, _offsets, _offsets, _offsets, _integers),
-        settings=Settings(*(NUMBER,) * 4, *(INTEGER,) * 5, BOOLEAN, *(INTEGER,) * 2),
+        layout=BlockLayout(_codes, _offsets, _offsets, _offsets, _integers),
+        settings=HoeffdingSettings(*(NUMBER,) * 4, *(INTEGER,) * 5, BOOLEAN, *(INTEGER,) * 2),
         chosen=_subsets,
     ),
     _fill,
@@ -118,7 +126,7 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
         if subsets:
             chosen = values.chosen
             x = chosen.x
-            seen = Known(known.values, chosen.n_seen)
+            seen = SeenValues(known.values, chosen.n_seen)
         if progress[WAITING] >= 0:
             node = progress[WAITING]
             if subsets:

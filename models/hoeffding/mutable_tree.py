@@ -21,7 +21,7 @@ from riparian.models.hoeffding.nodes import SEEN
 from riparian.models.hoeffding.parameters import bins_of, settings_of
 from riparian.models.hoeffding.splitting.candidates import branch
 from riparian.models.kernels.kernel import DONE, GROW, kernel
-from riparian.models.layout import Layout, Paths
+from riparian.models.layout import Paths, StateLayout
 from riparian.models.observers.gaussians import Cache, know_nothing, lay_out
 from riparian.models.observers.likelihood import scratch_of
 
@@ -63,7 +63,7 @@ class MutableNodes(NamedTuple):
     counts: NDArray[np.int64]
 
 
-class Scratch(NamedTuple):
+class MutableTreeScratch(NamedTuple):
     """What kernels write though it is no state.
 
     joint : of models.observers.likelihood.scratch_of.
@@ -79,7 +79,7 @@ class Scratch(NamedTuple):
 class MutableTree(ClassificationTree):
     """Base class of trees that replace subtrees: fresh arrays, scratch, which nodes there are."""
 
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={"links test weights leaf stats windows": "rows", "child_of_value": "mapped"},
         counts={("counts", N_ROWS): "rows", ("counts", N_MAPPED): "mapped"},
         places={("links", TEST): "features", ("links", ALTERNATE): "rows", ("counts", FIRST_DEAD): "rows"},
@@ -113,7 +113,7 @@ class MutableTree(ClassificationTree):
         self._cache = Cache(np.zeros((n_rows, width)), np.zeros(n_rows, np.uint8))
         k = self.schema.n_outputs
         branches = max(2, *self.schema.n_values, 2)
-        self._scratch = Scratch(scratch_of(self.schema), np.zeros((branches + 1, k)), np.zeros(4))
+        self._scratch = MutableTreeScratch(scratch_of(self.schema), np.zeros((branches + 1, k)), np.zeros(4))
 
     def _grow(self, n_rows: int, n_mapped: int) -> None:
         """Room for so many rows and entries of child_of_value."""

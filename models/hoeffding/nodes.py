@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 
-# Columns of Nodes.links.
+# Columns of HoeffdingNodes.links.
 TEST, FIRST, DEFAULT, MAP, N_MAP, PARENT, DEPTH, BLOCK = range(8)
-# Columns of Nodes.leaf. The last one is there only where leaves can be deactivated.
+# Columns of HoeffdingNodes.leaf. The last one is there only where leaves can be deactivated.
 SEEN, EVALUATED, MC_CORRECT, NB_CORRECT, UNOBSERVED = range(5)
 # Places in `counts`.
 N_NODES, N_BLOCKS, N_MAPPED, N_LEAVES, DEEPEST = range(5)
@@ -53,7 +53,7 @@ class HoeffdingTreeState(NamedTuple):
     counts: NDArray[np.int64]
 
 
-class Nodes(NamedTuple):
+class HoeffdingNodes(NamedTuple):
     """The arrays of HoeffdingTreeState with room to grow, as kernels take them."""
 
     links: NDArray[np.int32]

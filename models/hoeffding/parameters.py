@@ -10,7 +10,7 @@ MC, NB, NBA = 0, 1, 2
 LEAF_PREDICTIONS = {"mc": MC, "nb": NB, "nba": NBA}
 
 
-class Settings(NamedTuple):
+class HoeffdingSettings(NamedTuple):
     """The parameters, as kernels take them.
 
     log_delta : log(1 / delta).
@@ -31,10 +31,10 @@ class Settings(NamedTuple):
     max_active_leaves: int
 
 
-def settings_of(p: dict[str, Any]) -> Settings:
+def settings_of(p: dict[str, Any]) -> HoeffdingSettings:
     """The parameters for kernels; a tree that has no such bound leaves it out."""
     none = {name: -1 if p.get(name) is None else p[name] for name in ("max_depth", "max_leaves", "max_active_leaves")}
-    return Settings(
+    return HoeffdingSettings(
         float(p["grace_period"]),
         math.log(1.0 / p["delta"]),
         p["tie_threshold"],

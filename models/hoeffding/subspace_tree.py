@@ -13,7 +13,7 @@ from riparian.models.hoeffding.loop import watch_binned_subsets, watch_gaussian_
 from riparian.models.hoeffding.nodes import BLOCK
 from riparian.models.hoeffding.parameters import bins_of
 from riparian.models.kernels.draws import key
-from riparian.models.observers.gaussians import Known, know_nothing, lay_out, transfer
+from riparian.models.observers.gaussians import SeenValues, know_nothing, lay_out, transfer
 
 
 class SubspaceTree(HoeffdingTree):
@@ -77,7 +77,7 @@ class SubspaceTree(HoeffdingTree):
         chosen: list[int] = self._chosen.features[node if self._per_leaf else 0].tolist()
         return chosen
 
-    def _transfer(self, schema: Schema) -> tuple[Floats, Known]:
+    def _transfer(self, schema: Schema) -> tuple[Floats, SeenValues]:
         n_bins = bins_of(self._parameters)
         no_blocks = np.zeros((0, lay_out(self.schema, n_bins)[1]))
         learned = transfer(no_blocks, self._known, self.schema, schema, n_bins)[1]

@@ -72,7 +72,7 @@ class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
         return self.name, "object", (b"", self._get_module_for_linking().as_bitcode())
 
 
-class _Context(CPUContext):  # type: ignore[misc]
+class _CompilerContext(CPUContext):  # type: ignore[misc]
     """What numba compiles for. It is as it was for whatever is compiled by others."""
 
     def create_cpython_wrapper(self, library: Any, *arguments: Any, **named: Any) -> None:
@@ -140,7 +140,7 @@ def compiling() -> Iterator[None]:
     passed: Any = PostProcessor
     made = context.codegen()
     if outermost:
-        context.__class__ = _Context
+        context.__class__ = _CompilerContext
         made._library_class = Library
         called.get_call_type, passed.run = _call_type, _after_pass
         threshold = gc.get_threshold()

@@ -30,7 +30,7 @@ def array_of(dtype: Any, ndim: int) -> Any:
     return types.Array(numba.from_dtype(np.dtype(dtype)), ndim, "C")
 
 
-class Frame(NamedTuple):
+class KernelFrame(NamedTuple):
     """words : what kernels take. values : what it was made of. Without the JIT, words are the values."""
 
     words: Any
@@ -56,7 +56,7 @@ def put(_context: Any, words: Any, values: Any) -> Any:
     return types.void(words, values), generate
 
 
-def framed(kinds: Any, fill: Any) -> tuple[Callable[[Any], Frame], Any]:
+def framed(kinds: Any, fill: Any) -> tuple[Callable[[Any], KernelFrame], Any]:
     """What makes a frame of values of these types, and the function that gives a kernel the values of a frame's words.
 
     kinds : a NamedTuple of numba types, or of such NamedTuples; the values, and what a kernel gets, are like it.
@@ -65,7 +65,7 @@ def framed(kinds: Any, fill: Any) -> tuple[Callable[[Any], Frame], Any]:
         twice the same: they have to be global names, of this module or the caller's.
     """
     if numba.config.DISABLE_JIT:
-        return lambda values: Frame(values, values), lambda words: words
+        return lambda values: KernelFrame(values, values), lambda words: words
     kind = _KINDS[type(kinds)] = _kind(kinds)
     n = _n_words(kind)
 
@@ -77,10 +77,10 @@ def framed(kinds: Any, fill: Any) -> tuple[Callable[[Any], Frame], Any]:
 
         return kind(words), generate
 
-    def frame(values: Any) -> Frame:
+    def frame(values: Any) -> KernelFrame:
         words: NDArray[np.int64] = np.zeros(n, np.int64)
         fill(words, values)
-        return Frame(words, values)
+        return KernelFrame(words, values)
 
     return frame, values_of
 

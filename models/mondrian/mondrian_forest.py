@@ -18,7 +18,7 @@ from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Learner, P
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded
 from riparian.models.kernels.threads import WORTH_A_THREAD, share
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 from riparian.models.mondrian.description import describe
 from riparian.models.mondrian.entries import MONDRIAN_FOREST
 from riparian.models.mondrian.nodes import (
@@ -120,7 +120,7 @@ class MondrianForest(Learner):
     """
 
     entry = MONDRIAN_FOREST
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={"tests boxes seen": "= room", "nodes": "= room *", "pairs": "= *"},
         places={lambda state: _links(state)[..., FEATURE]: "features"},
         bounded={("counts", NODES): "room", lambda state: _links(state)[..., LEFT]: "room"},

@@ -48,7 +48,7 @@ class MondrianTrees(NamedTuple):
     pairs : (m, capacity // 2, 2) float64.
     boxes : (m, capacity, sides) float64, the least of v and of -v of each numeric feature, NaN where none is known;
         sides are a multiple of 4.
-    seen : (m, capacity, words) uint64, the nominal values of a box, see Layout.
+    seen : (m, capacity, words) uint64, the nominal values of a box, see BoxLayout.
     counts : (m, 3) int64.
     errors : (m, 2) float64, of a regression the sum of squared errors of a tree's predictions, and of the weights; of a
         classification the faded sum of the probabilities that a tree gave to the labels, and of the weights.
@@ -79,7 +79,7 @@ class MondrianTree(NamedTuple):
     errors: Floats
 
 
-class Layout(NamedTuple):
+class BoxLayout(NamedTuple):
     """Where features stand in a box.
 
     numeric, nominal : int32, these features.
@@ -113,7 +113,7 @@ class MondrianSettings(NamedTuple):
     node_bytes : of a node, its columns of `nodes` apart.
     """
 
-    layout: Layout
+    layout: BoxLayout
     n_values: NDArray[np.int32]
     keys: NDArray[np.uint64]
     max_nodes: int
@@ -159,7 +159,7 @@ def columns_of(n_outputs):
     return (VALUES + n_outputs + 7) // 8 * 8
 
 
-def node_bytes(layout: Layout) -> int:
+def node_bytes(layout: BoxLayout) -> int:
     """Of a node, the columns of `nodes` apart: its test, half its pair, its box. Nominal features are reckoned with a
     word each, which is the most they take: how many share a word follows from capacities, and when these grow from how
     batches were cut, on which no bound may depend."""
@@ -174,7 +174,7 @@ def allowed(settings, n_outputs):
     return max(min(settings.max_nodes, settings.tree_bytes // each), 3)
 
 
-def layout_of(schema: Schema) -> Layout:
+def layout_of(schema: Schema) -> BoxLayout:
     n_values = np.array(schema.n_values, np.int32)
     numeric, nominal = np.flatnonzero(n_values == 0), np.flatnonzero(n_values > 0)
     word, first, mask, owner = [], [], [], []
@@ -190,7 +190,7 @@ def layout_of(schema: Schema) -> Layout:
         owner += [g] * n_bits
         free -= n_bits
     owner += [0] * free
-    return Layout(
+    return BoxLayout(
         numeric.astype(np.int32),
         nominal.astype(np.int32),
         np.array(word, np.int32),

@@ -38,12 +38,12 @@ LOGS = np.array([-math.inf] + [math.log(n) for n in range(1, N_LOGS)])
 LEAST_VARIANCE = 1e-300  # below it 1 / variance overflows
 
 
-class Layout(NamedTuple):
+class BlockLayout(NamedTuple):
     """Where each feature's numbers are in a block.
 
     n_values : (d,) int32, 0 for numeric.
     offset, cached : (d,) uint64, columns in `stats` and `cache`.
-    code : (d,) uint64, place of a feature's value 0 in `Known.values`.
+    code : (d,) uint64, place of a feature's value 0 in `SeenValues.values`.
     bins : (1,) int64, keys of a histogram, or 0.
     """
 
@@ -54,7 +54,7 @@ class Layout(NamedTuple):
     bins: NDArray[np.int64]
 
 
-class Known(NamedTuple):
+class SeenValues(NamedTuple):
     """What a learner has seen of each nominal feature.
 
     values : uint8, 1 where a value was learned.
@@ -77,7 +77,7 @@ class Cache(NamedTuple):
 
 
 @lru_cache(100)
-def lay_out(schema: Schema, n_bins: int = 0) -> tuple[Layout, int, int]:
+def lay_out(schema: Schema, n_bins: int = 0) -> tuple[BlockLayout, int, int]:
     """The layout of a schema, the width of a block and that of a row of the cache, in float64. Kept, since a forest
     begins trees all the time: do not write to it."""
     k = schema.n_outputs
@@ -88,7 +88,7 @@ def lay_out(schema: Schema, n_bins: int = 0) -> tuple[Layout, int, int]:
     starts = [np.concatenate(([first], first + np.cumsum(widths))) for first, widths in ((0, stats), (k, cache))]
     codes = np.concatenate(([0], np.cumsum(n_values)))
     offset, cached, code = (np.ascontiguousarray(s[:-1], dtype=np.uint64) for s in (*starts, codes))
-    layout = Layout(n_values, offset, cached, code, np.array([n_bins], np.int64))
+    layout = BlockLayout(n_values, offset, cached, code, np.array([n_bins], np.int64))
     return layout, int(starts[0][-1]), 0 if n_bins else int(starts[1][-1]) + BEYOND
 
 
@@ -97,11 +97,11 @@ def _numeric(n_bins: int, n_classes: int) -> int:
     return n_classes + 1 + n_bins * (1 + n_classes) if n_bins else 5 * n_classes
 
 
-def know_nothing(schema: Schema) -> Known:
-    return Known(np.zeros(sum(schema.n_values), np.uint8), np.zeros(schema.n_features, np.int64))
+def know_nothing(schema: Schema) -> SeenValues:
+    return SeenValues(np.zeros(sum(schema.n_values), np.uint8), np.zeros(schema.n_features, np.int64))
 
 
-def transfer(stats: Floats, known: Known, old: Schema, new: Schema, n_bins: int = 0) -> tuple[Floats, Known]:
+def transfer(stats: Floats, known: SeenValues, old: Schema, new: Schema, n_bins: int = 0) -> tuple[Floats, SeenValues]:
     """The same statistics in blocks of a larger schema; zero where that has more classes or values."""
     before, after = lay_out(old, n_bins)[0], lay_out(new, n_bins)
     moved = np.zeros((len(stats), after[1]))

@@ -12,7 +12,7 @@ from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, S
 from riparian.models.explanation.description import moved
 from riparian.models.kernels.cache import one_part
 from riparian.models.kernels.threads import WORTH_A_THREAD, share
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 from riparian.models.opinion_pool import entries
 from riparian.models.opinion_pool.members import frozen, going_on, members, rule, seen
 from riparian.models.opinion_pool.pooling import (
@@ -101,7 +101,7 @@ class OpinionPool(Learner):
                 zip(self._models.items(), self._views.views, strict=True)
             )
         }
-        self.layout = Layout(parts=tuple(place(name) for name in self._members))
+        self.layout = StateLayout(parts=tuple(place(name) for name in self._members))
         self._frozen = set(self.frozen_parts)
         m = len(self._members)
         self._weights = np.full(m, 1.0 / m)

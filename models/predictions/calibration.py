@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.joined import rewound
 from riparian.models.kernels.kernel import kernel
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 
 BINS = 15
 LEAST = 1e-4
@@ -82,7 +82,7 @@ class Calibration:
     0.4
     """
 
-    layout: ClassVar[Layout] = Layout(rows={"seen ring": "*"})
+    layout: ClassVar[StateLayout] = StateLayout(rows={"seen ring": "*"})
 
     def __init__(
         self, n_outputs: int, *, scales: bool = False, window: int = 1000, fading: float | None = None

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.joined import rewound
 from riparian.models.kernels.kernel import kernel
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 
 WINDOW = 500  # scores that the quantile is taken of
 STEP = 0.005  # at most, by which a moves at a label
@@ -123,7 +123,7 @@ class Conformal:
     0.9
     """
 
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={"seen": "*", "ring ring_class": "window", "class_n class_scores class_shift": "groups"}
     )
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Schema
-from riparian.models.kernels.frames import Frame
-from riparian.models.layout import Layout, Paths
+from riparian.models.kernels.frames import KernelFrame
+from riparian.models.layout import Paths, StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MODEL_ERROR, SEEN, N
 from riparian.models.regression.nodes import (
@@ -26,9 +26,9 @@ from riparian.models.regression.nodes import (
     RIGHT,
     SEEN_BEFORE,
     TEST,
-    Growth,
-    Nodes,
-    Scratch,
+    RegressionGrowth,
+    RegressionNodes,
+    RegressionScratch,
     make_room,
     plant,
     used,
@@ -49,9 +49,9 @@ def nodes_by_bytes(n_values: Sequence[int], n_bins: int) -> int:
 
 
 class RegressionTree(Learner):
-    """A tree whose state is `Nodes`. Subclasses run the program, and say what OTHER means in `describe`."""
+    """A tree whose state is `RegressionNodes`. Subclasses run the program, and say what OTHER means in `describe`."""
 
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={"links test monitor": "nodes", "blocks": "blocks"},
         counts={("counts", N_NODES): "nodes", ("counts", N_BLOCKS): "blocks"},
         places={("links", TEST): "features", ("links", BLOCK): "blocks", ("links", OTHER): "nodes"},
@@ -63,7 +63,7 @@ class RegressionTree(Learner):
         p = self._parameters
         most = p["max_nodes"]
         self.most_nodes = nodes_by_bytes(schema.n_values, p["n_bins"]) if most is None else int(most)
-        self._growth = Growth(
+        self._growth = RegressionGrowth(
             float(p["grace_period"]),
             math.log(1.0 / p["delta"]),
             float(p["tie_threshold"]),
@@ -83,8 +83,8 @@ class RegressionTree(Learner):
         self._layout, width = lay_out(self.schema, self._parameters["n_bins"])
         d = self.schema.n_features
         self._progress = np.zeros(1, np.int64)
-        self._running: Frame | None = None  # of the program; None where an array has been replaced since
-        self._scratch = Scratch(
+        self._running: KernelFrame | None = None  # of the program; None where an array has been replaced since
+        self._scratch = RegressionScratch(
             np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(4), np.zeros(width), np.zeros((2, d), np.int64)
         )
 
@@ -99,12 +99,12 @@ class RegressionTree(Learner):
         self.schema = schema
         self._prepare()
 
-    def state(self) -> Nodes:
+    def state(self) -> RegressionNodes:
         return used(self._nodes)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         kinds = self._nodes._asdict().items()
-        nodes = Nodes(**{name: np.array(state[name], dtype=array.dtype, order="C") for name, array in kinds})
+        nodes = RegressionNodes(**{name: np.array(state[name], dtype=array.dtype, order="C") for name, array in kinds})
         self._nodes = nodes._replace(scales=np.ascontiguousarray(nodes.scales.T))
         self._prepare()
 

@@ -55,7 +55,7 @@ from riparian.models.regression.program_values import (
     ALL,
     EMPTY,
     UNTOLD,
-    Drift,
+    DriftSettings,
     FimtValues,
     Subset,
     new_frame,
@@ -73,7 +73,7 @@ MORE_NODES, MORE_BLOCKS = 5, 3
 class FramedTree(RegressionTree):
     """What FIMT-DD and the trees of forests have in common: `run_program`, by a frame."""
 
-    _drift: Drift
+    _drift: DriftSettings
     _chosen: NDArray[np.int32] = ALL
     _subset: Subset = EMPTY
 
@@ -158,7 +158,7 @@ class FimtDD(FramedTree):
         super().__init__(schema, seed=seed, **parameters)
         p = self._parameters
         detects = p.get("drift_detection", False)
-        self._drift = Drift(
+        self._drift = DriftSettings(
             bool(detects),
             float(p.get("drift_delta", 0.0)),
             float(p.get("drift_threshold", 0.0)),

@@ -19,19 +19,21 @@ from riparian.models.kernels.kernel import kernel
 from riparian.models.regression.leaf import AGE, EVALUATED, MEAN, ORIGIN, SEEN, N
 from riparian.models.regression.observers import MEAN_FALSE, MEAN_TRUE, N_FALSE, N_TRUE, divide, rank_tests
 
-# Columns of Nodes.links.
+# Columns of RegressionNodes.links.
 TEST, LEFT, RIGHT, DEFAULT, PARENT, DEPTH, BLOCK, OTHER = range(8)
 LEAF, FREE = -1, -2  # values of TEST that are no feature
 
-# Columns of Nodes.monitor: weight that the node learned as a leaf, before it was split; the others are the modules'.
+# Columns of RegressionNodes.monitor: weight that the node learned as a leaf, before it was split; the others are the
+# modules'.
 SEEN_BEFORE = 0
 N_MONITOR = 8
 
-# Places in Nodes.counts: places ever used, nodes in use, first free ones plus 1 (0: none), trees that OTHER adds.
+# Places in RegressionNodes.counts: places ever used, nodes in use, first free ones plus 1 (0: none), trees that OTHER
+# adds.
 N_NODES, N_BLOCKS, N_LIVE, FREE_NODE, FREE_BLOCK, N_OTHER = range(6)
 
 
-class Nodes(NamedTuple):
+class RegressionNodes(NamedTuple):
     """The arrays of a tree, with room to grow.
 
     links : (n_nodes, 8) int32. TEST is the feature tested, or LEAF. Numeric: values up to `test` go LEFT; nominal: the
@@ -52,7 +54,7 @@ class Nodes(NamedTuple):
     counts: NDArray[np.int64]
 
 
-class Growth(NamedTuple):
+class RegressionGrowth(NamedTuple):
     """The parameters that trees share, as kernels take them.
 
     log_delta : log(1 / delta).
@@ -71,7 +73,7 @@ class Growth(NamedTuple):
     max_depth: int
 
 
-class Scratch(NamedTuple):
+class RegressionScratch(NamedTuple):
     """What kernels write though it is no state.
 
     z : (d,) standardised inputs.
@@ -89,11 +91,11 @@ class Scratch(NamedTuple):
     places: NDArray[np.int64]
 
 
-def plant(n_features: int, width: int) -> Nodes:
+def plant(n_features: int, width: int) -> RegressionNodes:
     """A tree that is one empty leaf."""
     links = np.zeros((1, 8), np.int32)
     links[0, [TEST, PARENT, OTHER]] = LEAF, -1, -1
-    return Nodes(
+    return RegressionNodes(
         links,
         np.zeros(1),
         np.zeros((1, N_MONITOR)),
@@ -103,7 +105,7 @@ def plant(n_features: int, width: int) -> Nodes:
     )
 
 
-def make_room(nodes: Nodes, more_nodes: int, more_blocks: int) -> Nodes:
+def make_room(nodes: RegressionNodes, more_nodes: int, more_blocks: int) -> RegressionNodes:
     """The same tree with free capacity for so many; capacities double."""
     n_nodes, n_blocks = int(nodes.counts[N_NODES]) + more_nodes, int(nodes.counts[N_BLOCKS]) + more_blocks
     return nodes._replace(
@@ -114,10 +116,10 @@ def make_room(nodes: Nodes, more_nodes: int, more_blocks: int) -> Nodes:
     )
 
 
-def used(nodes: Nodes) -> Nodes:
+def used(nodes: RegressionNodes) -> RegressionNodes:
     """The arrays without free capacity: what is state."""
     n_nodes, n_blocks = int(nodes.counts[N_NODES]), int(nodes.counts[N_BLOCKS])
-    return Nodes(
+    return RegressionNodes(
         nodes.links[:n_nodes],
         nodes.test[:n_nodes],
         nodes.monitor[:n_nodes],

@@ -28,7 +28,7 @@ HEAD = 8  # numbers before the weights
 N_TRUE, MEAN_TRUE, N_FALSE, MEAN_FALSE = range(4)
 
 
-class Layout(NamedTuple):
+class TargetLayout(NamedTuple):
     """Where each feature's numbers are in a block.
 
     n_values : (d,) int32, 0 for numeric.
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
     bins: NDArray[np.int64]
 
 
-def lay_out(schema: Schema, n_bins: int) -> tuple[Layout, int]:
+def lay_out(schema: Schema, n_bins: int) -> tuple[TargetLayout, int]:
     """The layout of a schema, and the width of a block in float64. The weight of the constant is in column HEAD."""
     n_values = np.array(schema.n_values, dtype=np.int32)
     n_weights = np.maximum(n_values, 1)
@@ -50,7 +50,7 @@ def lay_out(schema: Schema, n_bins: int) -> tuple[Layout, int]:
     n_sums = np.where(n_values == 0, 1 + 4 * n_bins, 3 * n_values)
     offset = HEAD + 1 + n_weights.sum() + np.cumsum(n_sums) - n_sums
     width = HEAD + 1 + int(n_weights.sum()) + int(n_sums.sum())
-    layout = Layout(n_values, weight.astype(np.int64), offset.astype(np.int64), np.array([n_bins], np.int64))
+    layout = TargetLayout(n_values, weight.astype(np.int64), offset.astype(np.int64), np.array([n_bins], np.int64))
     return layout, width
 
 
@@ -95,8 +95,8 @@ def first_keys_not_below(block, n_values, offset, x, r, places):
 
 @kernel(inline=True)
 def observe(block, n_values, offset, n_bins, places, x, r, dy, w):
-    """Learn row r of x with the target ORIGIN + dy and weight w into a block. n_values, offset : of Layout. places :
-    (2, d) int64, scratch.
+    """Learn row r of x with the target ORIGIN + dy and weight w into a block. n_values, offset : of TargetLayout.
+    places : (2, d) int64, scratch.
 
     Missing values (NaN, also infinities) and codes outside the schema are left out. Mutates block. O(d log n_bins).
     """

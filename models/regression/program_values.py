@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats
 from riparian.models.kernels.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
 from riparian.models.kernels.kernel import kernel
-from riparian.models.regression.nodes import Growth, Nodes, Scratch
-from riparian.models.regression.observers import Layout
+from riparian.models.regression.nodes import RegressionGrowth, RegressionNodes, RegressionScratch
+from riparian.models.regression.observers import TargetLayout
 
 
-class Drift(NamedTuple):
+class DriftSettings(NamedTuple):
     """The parameters of drift detection, as kernels take them.
 
     room : nodes that the tree itself may have.
@@ -30,7 +30,7 @@ class Drift(NamedTuple):
 class Subset(NamedTuple):
     """Scratch: the features that a leaf observes of one row, as `observe` takes features.
 
-    n_values, offset : of models.regression.observers.Layout, (m,).
+    n_values, offset : of models.regression.observers.TargetLayout, (m,).
     x : (1, m).
     places : (2, m).
     """
@@ -77,13 +77,13 @@ _codes, _links, _places = array_of(np.int32, 1), array_of(np.int32, 2), array_of
 new_frame, values_of = framed(
     FimtValues(
         progress=_integers,
-        nodes=Nodes(_links, _numbers, *(_table,) * 3, _integers),
+        nodes=RegressionNodes(_links, _numbers, *(_table,) * 3, _integers),
         chosen=_links,
-        layout=Layout(_codes, *(_integers,) * 3),
-        growth=Growth(*(NUMBER,) * 4, INTEGER, *(NUMBER,) * 3, *(INTEGER,) * 2),
-        drift=Drift(BOOLEAN, *(NUMBER,) * 4, INTEGER),
+        layout=TargetLayout(_codes, *(_integers,) * 3),
+        growth=RegressionGrowth(*(NUMBER,) * 4, INTEGER, *(NUMBER,) * 3, *(INTEGER,) * 2),
+        drift=DriftSettings(BOOLEAN, *(NUMBER,) * 4, INTEGER),
         subset=Subset(_codes, _integers, _table, _places),
-        scratch=Scratch(*(_numbers,) * 5, _places),
+        scratch=RegressionScratch(*(_numbers,) * 5, _places),
     ),
     _fill,
 )

@@ -19,7 +19,7 @@ from riparian.models.hoeffding.feature_subsets import draw_features
 from riparian.models.kernels.draws import key
 from riparian.models.regression.entries import SUBSPACE_TREE
 from riparian.models.regression.fimt_dd import FramedTree
-from riparian.models.regression.program_values import UNTOLD, Drift, room_for
+from riparian.models.regression.program_values import UNTOLD, DriftSettings, room_for
 
 
 class SubspaceRegressionTree(FramedTree):
@@ -57,7 +57,7 @@ min_branch_fraction, max_nodes, max_depth
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
-        self._drift = Drift(False, 0.0, 0.0, 1.0, 1.0, self.most_nodes)
+        self._drift = DriftSettings(False, 0.0, 0.0, 1.0, 1.0, self.most_nodes)
         self._choose(np.zeros((0, self._n_chosen), np.int32))
 
     @property

@@ -26,10 +26,10 @@ from riparian.models.shrubs.random_splits import FEW, random_on, random_on_all, 
 from riparian.models.shrubs.splits import best_on, is_pure, sum_up
 from riparian.models.shrubs.trees import FEATURE, LEAVES, LEFT, NODES, VALUE
 
-INNER = 1  # in Scratch.stack: the node looks for a test
+INNER = 1  # in CartScratch.stack: the node looks for a test
 
 
-class Scratch(NamedTuple):
+class CartScratch(NamedTuple):
     """What growing a tree needs and leaves behind as rubbish, but for `leaf`.
 
     work : (d + 1, size) uint32, rows by feature, the last for all.
@@ -58,8 +58,8 @@ class Scratch(NamedTuple):
     leaf: NDArray[np.int32]
 
 
-def room_to_grow(n_features: int, size: int, n_nodes: int, n_outputs: int) -> Scratch:
-    return Scratch(
+def room_to_grow(n_features: int, size: int, n_nodes: int, n_outputs: int) -> CartScratch:
+    return CartScratch(
         np.zeros((n_features + 1, size), np.uint32),
         np.zeros(size, np.uint32),
         np.zeros(size, np.uint8),

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats, Learner, Program, Schema
 from riparian.models.joined import joined
 from riparian.models.kernels.threads import WORTH_A_THREAD, share
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.shrubs.blend import Blend, blend_votes, even
 from riparian.models.shrubs.description import describe
 from riparian.models.shrubs.entries import SHRUB_ENSEMBLE
 from riparian.models.shrubs.members import CROSS_ENTROPY, MSE
-from riparian.models.shrubs.shrubs import PackedShrubs, Settings, Shrubs
-from riparian.models.shrubs.trees import Packed
+from riparian.models.shrubs.shrubs import PackedShrubs, Shrubs, ShrubSettings
+from riparian.models.shrubs.trees import PackedTrees
 from riparian.models.shrubs.window import FILLED, MEMBERS, PackedWindow
 
 LOSSES = {"mse": MSE, "cross-entropy": CROSS_ENTROPY}
@@ -40,7 +40,7 @@ PIECE = 4096  # operations whose votes are held at once
 # codes : (b, nominal features) uint8, uint16 or uint32, as there.
 # y : (b,) codes or float64, as there.
 # w : (b,) float64, or (0,) where all are 1: the windows, models.shrubs.window.PackedWindow.
-# features, tests, classes, shares : the trees, models.shrubs.trees.Packed.
+# features, tests, classes, shares : the trees, models.shrubs.trees.PackedTrees.
 # weights, n_nodes, gram, labels, together, alone, judged : models.shrubs.shrubs.PackedShrubs.
 # counts : (windows, 4) int64.
 # random : (windows, 4) uint64.
@@ -49,7 +49,7 @@ PIECE = 4096  # operations whose votes are held at once
 # blend : (windows,), weights of models.shrubs.blend.Blend.
 # errors : (windows, windows), as there.
 ShrubEnsembleState = joined(
-    "ShrubEnsembleState", PackedWindow._fields, Packed._fields, PackedShrubs._fields, ("blend", "errors")
+    "ShrubEnsembleState", PackedWindow._fields, PackedTrees._fields, PackedShrubs._fields, ("blend", "errors")
 )
 
 
@@ -121,7 +121,7 @@ class ShrubEnsemble(Learner):
     """
 
     entry = SHRUB_ENSEMBLE
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={
             "x codes y": "items", "w gram together alone judged": "*", "features": "nodes", "tests": "*",
             "classes": "*", "shares": "*", "weights n_nodes labels": "members",
@@ -133,7 +133,7 @@ class ShrubEnsemble(Learner):
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
         p = self._parameters
-        self._settings = Settings(
+        self._settings = ShrubSettings(
             p["n_trees"],
             p["max_depth"],
             p["every"],
@@ -211,7 +211,7 @@ class ShrubEnsemble(Learner):
             items, pairs = slice(item, item + b), slice(triangle, triangle + n_pairs)
             shrubs.unpack(
                 PackedWindow(told.x[items], told.codes[items], told.y[items], w[items]),
-                Packed(
+                PackedTrees(
                     told.features[node : node + n_nodes],
                     told.tests[inner : inner + n_nodes - n_leaves],
                     classes,

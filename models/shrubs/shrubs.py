@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Program, Schema
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded, uniform
-from riparian.models.shrubs.cart import Scratch, grow, room_to_grow
+from riparian.models.shrubs.cart import CartScratch, grow, room_to_grow
 from riparian.models.shrubs.members import (
     Members,
     descend,
@@ -30,7 +30,7 @@ from riparian.models.shrubs.splits import kind_of
 from riparian.models.shrubs.trees import (
     LEAVES,
     NODES,
-    Packed,
+    PackedTrees,
     Trees,
     find_leaves,
     leaf_of,
@@ -46,7 +46,7 @@ from riparian.models.shrubs.window import (
     MEMBERS,
     ORIGIN,
     PackedWindow,
-    Window,
+    ShrubWindow,
     centre,
     counted,
     pack_window,
@@ -56,7 +56,7 @@ from riparian.models.shrubs.window import (
 )
 
 
-class Settings(NamedTuple):
+class ShrubSettings(NamedTuple):
     """The parameters, as kernels take them.
 
     n_tried : features tried a node, or, in a subspace, a tree.
@@ -78,10 +78,10 @@ class Settings(NamedTuple):
 
 
 # Where each tuple ends among the fields of all that `_run` takes.
-_WINDOW = len(Window._fields)
+_WINDOW = len(ShrubWindow._fields)
 _TREES = _WINDOW + len(Trees._fields)
 _MEMBERS = _TREES + len(Members._fields)
-_SCRATCH = _MEMBERS + len(Scratch._fields)
+_SCRATCH = _MEMBERS + len(CartScratch._fields)
 
 
 class PackedShrubs(NamedTuple):
@@ -115,7 +115,7 @@ class PackedShrubs(NamedTuple):
 class Shrubs:
     """The arrays of one window and its trees, and what is done with them."""
 
-    def __init__(self, schema: Schema, settings: Settings, size: int, seed: int) -> None:
+    def __init__(self, schema: Schema, settings: ShrubSettings, size: int, seed: int) -> None:
         self.schema, self.settings, self.size = schema, settings, size
         self.counts = np.zeros(4, np.int64)
         self.random = seeded(seed)
@@ -129,10 +129,10 @@ class Shrubs:
         n_nodes = most_nodes(self.size, settings.max_depth)
         self.seen = _longer(self.seen, k if settings.classes else 0)
         self.n_values = np.array(self.schema.n_values, np.int32)
-        self.window: Window = room_for_window(d, self.size, settings.best_splits)
+        self.window: ShrubWindow = room_for_window(d, self.size, settings.best_splits)
         self.trees: Trees = room_for_trees(settings.n_trees + 1, n_nodes, k)
         self.members: Members = room_for_members(settings.n_trees, self.size, k, settings.train_share < 1.0)
-        self.scratch: Scratch = room_to_grow(d, self.size, n_nodes, k)
+        self.scratch: CartScratch = room_to_grow(d, self.size, n_nodes, k)
 
     def run(self, program: Program, slab: Floats, out: Floats, aloud: bool) -> None:
         """Execute a program. out : (capacity, n_outputs), by row; or, `aloud`, (n, n_outputs), by operation: what is
@@ -148,7 +148,7 @@ class Shrubs:
         self.schema = schema
         self.unpack(window, trees, rest)
 
-    def pack(self) -> tuple[PackedWindow, Packed, PackedShrubs]:
+    def pack(self) -> tuple[PackedWindow, PackedTrees, PackedShrubs]:
         n, m = int(self.counts[FILLED]), int(self.counts[MEMBERS])
         members = self.members
         slots = members.slots[:m]
@@ -173,7 +173,7 @@ class Shrubs:
             rest,
         )
 
-    def unpack(self, window: PackedWindow, trees: Packed, rest: PackedShrubs) -> None:
+    def unpack(self, window: PackedWindow, trees: PackedTrees, rest: PackedShrubs) -> None:
         self.counts = np.array(rest.counts, np.int64)
         self.random = np.array(rest.random, np.uint64)
         self.seen = np.array(rest.seen, np.uint8)
@@ -299,11 +299,11 @@ def teachable(y, w, classes, n_outputs):
 def _run(op, row, y, w, slab, out, aloud, counts, random, seen, level, n_values, *flat):
     """Execute a program. flat : the fields of window, trees, members, scratch and settings; numba takes a tuple from
     Python for a microsecond, an array for a fiftieth of one. Mutates out and all state."""
-    window = Window(*flat[:_WINDOW])
+    window = ShrubWindow(*flat[:_WINDOW])
     trees = Trees(*flat[_WINDOW:_TREES])
     members = Members(*flat[_TREES:_MEMBERS])
-    scratch = Scratch(*flat[_MEMBERS:_SCRATCH])
-    settings = Settings(*flat[_SCRATCH:])
+    scratch = CartScratch(*flat[_MEMBERS:_SCRATCH])
+    settings = ShrubSettings(*flat[_SCRATCH:])
     n_outputs = trees.values.shape[2]
     size = len(window.y)
     fallen = -1  # the row whose leaves the members know: most labels come right after the prediction

@@ -41,7 +41,7 @@ class Trees(NamedTuple):
     sizes: NDArray[np.int32]
 
 
-class Packed(NamedTuple):
+class PackedTrees(NamedTuple):
     """Trees one after the other, as a state holds them.
 
     features : (nodes,) int16 or int32, -1 for a leaf.
@@ -151,7 +151,7 @@ def small(largest: int) -> type[np.signedinteger]:
     return np.int16 if largest < 2**15 else np.int32
 
 
-def pack_trees(trees: Trees, slots: NDArray[np.int32], n_features: int, classes: bool) -> Packed:
+def pack_trees(trees: Trees, slots: NDArray[np.int32], n_features: int, classes: bool) -> PackedTrees:
     """The trees of these slots, without what follows from the rest."""
     n_outputs = trees.values.shape[2]
     sizes = trees.sizes[slots].tolist()
@@ -162,7 +162,7 @@ def pack_trees(trees: Trees, slots: NDArray[np.int32], n_features: int, classes:
     values = np.concatenate([trees.values[0, :0], *leaves])
     one = (values == 1.0).any(axis=1) & classes
     named = np.where(one, values.argmax(axis=1), -1) if len(values) else np.zeros(0, np.int64)
-    return Packed(
+    return PackedTrees(
         feature.astype(small(n_features)),
         np.concatenate([trees.tests[0, :0, VALUE], *tests])[feature >= 0],
         named[:, None][:, : int(classes)].ravel().astype(small(n_outputs)),
@@ -170,7 +170,7 @@ def pack_trees(trees: Trees, slots: NDArray[np.int32], n_features: int, classes:
     )
 
 
-def unpack_trees(packed: Packed, n_nodes: list[int], trees: Trees) -> None:
+def unpack_trees(packed: PackedTrees, n_nodes: list[int], trees: Trees) -> None:
     """Trees into the first slots. n_nodes : of each tree. Mutates trees."""
     n_outputs = trees.values.shape[2]
     feature = packed.features.astype(np.int32)

@@ -25,7 +25,7 @@ LEARNED, FILLED, HEAD, MEMBERS = range(4)
 ORIGIN, SQUARE = range(2)
 
 
-class Window(NamedTuple):
+class ShrubWindow(NamedTuple):
     """The ring. Its first places are filled first.
 
     x : (size, d and more, a whole number of models.kernels.simd's lanes), a missing value as infinity.
@@ -61,8 +61,8 @@ class PackedWindow(NamedTuple):
     w: Floats
 
 
-def room_for_window(n_features: int, size: int, ordered: bool) -> Window:
-    return Window(
+def room_for_window(n_features: int, size: int, ordered: bool) -> ShrubWindow:
+    return ShrubWindow(
         np.zeros((size, -(-n_features // WIDTH) * WIDTH)),
         np.zeros((n_features if ordered else 0, size)),
         np.zeros(size),
@@ -154,7 +154,7 @@ def code_type(capacity: int) -> type[np.unsignedinteger]:
     return np.uint8 if capacity < 256 else np.uint16 if capacity < 65536 else np.uint32
 
 
-def pack_window(window: Window, n: int, schema: Schema) -> PackedWindow:
+def pack_window(window: ShrubWindow, n: int, schema: Schema) -> PackedWindow:
     """The first n places."""
     nominal = np.array(schema.n_values) > 0
     x = window.x[:n, : len(nominal)]
@@ -169,7 +169,7 @@ def pack_window(window: Window, n: int, schema: Schema) -> PackedWindow:
     )
 
 
-def unpack_window(packed: PackedWindow, level: Floats, schema: Schema, window: Window) -> None:
+def unpack_window(packed: PackedWindow, level: Floats, schema: Schema, window: ShrubWindow) -> None:
     """Into the first places of an empty window. Mutates level, window."""
     n = len(packed.y)
     nominal = np.array(schema.n_values) > 0

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Program, Schema
 from riparian.models.kernels.kernel import GROW
-from riparian.models.layout import Layout, Paths
+from riparian.models.layout import Paths, StateLayout
 from riparian.models.observers import gaussians as observers
 from riparian.models.regression.observers import lay_out as lay_out_values
-from riparian.models.soft.choice import Pool, pool_of
+from riparian.models.soft.choice import PoolChoice, pool_of
 from riparian.models.soft.forest import (
     BLOCK,
     DEPTH,
@@ -38,7 +38,7 @@ from riparian.models.soft.forest import (
     S_RATE,
     S_REGRESSION,
     S_TIE,
-    Forest,
+    SoftForest,
     encode,
     make_room,
     plant,
@@ -77,7 +77,7 @@ class Models:
         settings: Sequence[Sequence[float]],
         n_trees: int,
         seed: int,
-        pool: Pool | None = None,
+        pool: PoolChoice | None = None,
     ) -> None:
         self.settings = np.array(settings)
         self.n_trees = n_trees
@@ -93,7 +93,7 @@ class Models:
         self._layout = observers.lay_out(schema)[0]
         numeric = np.array(schema.n_values) == 0
         n_values, offset, cached, code, bins = self._layout
-        self._numeric_layout = observers.Layout(
+        self._numeric_layout = observers.BlockLayout(
             n_values[numeric], offset[numeric], cached[numeric], code[numeric], bins
         )
         self._value_layout = lay_out_values(schema, N_BINS)[0]
@@ -129,13 +129,13 @@ class Models:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         before = {"residuals": np.zeros_like(self.forest.residuals)}  # of a state that an older version wrote
         fields, told = self.forest._asdict().items(), {**before, **state}
-        self.forest = Forest(**{name: np.array(told[name], dtype=array.dtype, order="C") for name, array in fields})
+        self.forest = SoftForest(**{name: np.array(told[name], dtype=array.dtype, order="C") for name, array in fields})
 
 
 class SoftModel(Learner):
     """A learner that is one model of soft trees."""
 
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={"links tests weights powers leaves classes": "nodes", "gates": "gates", "blocks owners": "blocks"},
         counts={("counts", N_NODES): "nodes", ("counts", N_GATES): "gates", ("counts", N_BLOCKS): "blocks"},
         places={
@@ -157,7 +157,7 @@ class SoftModel(Learner):
         self._models.resize(self.schema, schema)
         self.schema = schema
 
-    def state(self) -> Forest:
+    def state(self) -> SoftForest:
         return used(self._models.forest)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -203,7 +203,7 @@ class SoftModel(Learner):
         return size_of(self._models.forest)
 
 
-def size_of(forest: Forest) -> dict[str, int]:
+def size_of(forest: SoftForest) -> dict[str, int]:
     links = used(forest).links
     return {
         "n_nodes": int(forest.counts[N_NODES]),

@@ -18,9 +18,9 @@ from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, seeded
 from riparian.models.running_scale import held
 
-# Places in Pool.state: the model that predicts; labels learned.
+# Places in PoolChoice.state: the model that predicts; labels learned.
 BEST, LEARNED = range(2)
-# Places in Pool.places.
+# Places in PoolChoice.places.
 LEARNING, DRAWN = range(2)
 
 WARM_UP = 100
@@ -28,7 +28,7 @@ LEAST_PROBABILITY = 1e-6  # one mistake of a certain model costs 14, not infinit
 HIGHEST_LOSS = 1e200
 
 
-class Pool(NamedTuple):
+class PoolChoice(NamedTuple):
     """What a pool knows of its M models.
 
     faded : (M + 1,) float64, sums of losses, faded, and last of the weights.
@@ -51,9 +51,9 @@ class Pool(NamedTuple):
     fading: Floats
 
 
-def pool_of(n: int, n_learning: int, n_drawn: int, fading: float, seed: int) -> Pool:
+def pool_of(n: int, n_learning: int, n_drawn: int, fading: float, seed: int) -> PoolChoice:
     """A pool of n models that knows nothing. n_learning : how many learn a label; n_drawn : of these, drawn."""
-    return Pool(
+    return PoolChoice(
         np.zeros(n + 1),
         np.zeros(2, np.int64),
         np.zeros(n, np.int64),

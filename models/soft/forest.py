@@ -27,17 +27,17 @@ from riparian.models.regression.observers import transfer as transfer_values
 
 Ints = NDArray[np.int32]
 
-# Columns of Forest.links.
+# Columns of SoftForest.links.
 FIRST, FEATURE, PARENT, DEPTH, GATE, BLOCK = range(6)
-# Columns of Forest.tests: threshold or value, and the share of the weight that passed.
+# Columns of SoftForest.tests: threshold or value, and the share of the weight that passed.
 VALUE, SHARE = range(2)
-# Columns of Forest.weights.
+# Columns of SoftForest.weights.
 REACH, SEEN, EVALUATED = range(3)
 # Rows of a gate or a leaf.
 WEIGHT, FIRST_MOMENT, SECOND_MOMENT = range(3)
-# Columns of Forest.scales. INVERSE: 1 / (3 standard deviations). SIZE: mean of |z|.
+# Columns of SoftForest.scales. INVERSE: 1 / (3 standard deviations). SIZE: mean of |z|.
 SCALE_N, SCALE_MEAN, SCALE_VARIANCE, SCALE_INVERSE, SCALE_SIZE = range(5)
-# Places in Forest.counts.
+# Places in SoftForest.counts.
 N_NODES, N_GATES, N_BLOCKS = range(3)
 
 # Columns of the settings of a model.
@@ -62,7 +62,7 @@ INITIAL = 0.01
 N_BINS = 32  # thresholds that a leaf of a regression keeps of a numeric feature
 
 
-class Forest(NamedTuple):
+class SoftForest(NamedTuple):
     """The arrays of soft trees; M models of R trees, k outputs, p weights a gate, V values of nominal features.
 
     links : (n_nodes, 6) int32. FIRST: the child that the test sends to, -1 for a leaf. FEATURE: of the split test, -1
@@ -166,7 +166,7 @@ class Visits(NamedTuple):
     along: Floats
 
 
-class Scratch(NamedTuple):
+class SoftScratch(NamedTuple):
     """What a kernel writes and nothing remembers.
 
     row : (d,) float64, the current row, NaN where a nominal value is none.
@@ -205,12 +205,12 @@ class Scratch(NamedTuple):
     counted: Floats
 
 
-def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scratch:
+def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> SoftScratch:
     """depth : of the deepest tree."""
     encoding, _ = encode(schema)
     k = schema.n_outputs
     n_visits = n_models * n_trees * (2 ** (depth + 1) - 1) + 2  # that of none; one that is not reached is written, too
-    return Scratch(
+    return SoftScratch(
         np.zeros(schema.n_features),
         np.zeros((1, len(encoding.numeric))),
         np.zeros(sum(n > 0 for n in schema.n_values), np.int32),
@@ -240,7 +240,7 @@ def width_of(schema: Schema, grows: bool) -> int:
     return observers.lay_out(schema)[1]
 
 
-def plant(schema: Schema, settings: Floats, n_trees: int, seed: int) -> Forest:
+def plant(schema: Schema, settings: Floats, n_trees: int, seed: int) -> SoftForest:
     """New models, one a row of `settings`: of trees that grow a leaf each, of others whole trees.
 
     Weights of whole trees are drawn from U(-INITIAL, INITIAL), for each model from the same random numbers, so that a
@@ -248,7 +248,7 @@ def plant(schema: Schema, settings: Floats, n_trees: int, seed: int) -> Forest:
     """
     _, p = encode(schema)
     k, n_models = schema.n_outputs, len(settings)
-    forest = Forest(
+    forest = SoftForest(
         np.zeros((0, 6), np.int32),
         np.zeros((0, 2)),
         np.zeros((0, 3)),
@@ -278,7 +278,7 @@ def plant(schema: Schema, settings: Floats, n_trees: int, seed: int) -> Forest:
     return forest
 
 
-def _plant_tree(forest: Forest, settings: Floats, random: NDArray[np.uint64]) -> None:
+def _plant_tree(forest: SoftForest, settings: Floats, random: NDArray[np.uint64]) -> None:
     """Append a leaf with a block, or a whole tree level by level, whose leaves are drawn as gates are."""
     links, counts = forest.links, forest.counts
     start = int(counts[N_NODES])
@@ -308,7 +308,7 @@ def _drawn(n: int, random: NDArray[np.uint64]) -> Floats:
     return np.array([INITIAL * (2.0 * uniform(random) - 1.0) for _ in range(n)])
 
 
-def make_room(forest: Forest, nodes: int, gates: int, blocks: int) -> Forest:
+def make_room(forest: SoftForest, nodes: int, gates: int, blocks: int) -> SoftForest:
     """Capacity for so many more; capacities double."""
     counts = forest.counts
     wanted = dict.fromkeys(BY_NODE, int(counts[N_NODES]) + nodes)
@@ -316,7 +316,7 @@ def make_room(forest: Forest, nodes: int, gates: int, blocks: int) -> Forest:
     return forest._replace(**{name: enlarge(getattr(forest, name), n) for name, n in wanted.items()})
 
 
-def used(forest: Forest) -> Forest:
+def used(forest: SoftForest) -> SoftForest:
     """Views of what is in use."""
     counts = forest.counts
     ends = dict.fromkeys(BY_NODE, counts[N_NODES]) | {"gates": counts[N_GATES]}
@@ -324,7 +324,7 @@ def used(forest: Forest) -> Forest:
     return forest._replace(**{name: getattr(forest, name)[: int(end)] for name, end in ends.items()})
 
 
-def transfer(forest: Forest, old: Schema, new: Schema, grows: bool) -> Forest:
+def transfer(forest: SoftForest, old: Schema, new: Schema, grows: bool) -> SoftForest:
     """The same models for a larger schema; zero where that has more classes or values. grows : whether trees do."""
     moved: dict[str, Any] = {}
     k = new.n_outputs

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from riparian.models.explanation.description import moved
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.registry import create, find
 from riparian.models.restoring import restore
@@ -89,7 +89,7 @@ class ModelPool(Learner):
             self._models = Models(schema, settings, self._candidates[0].get("n_trees", 1), seed, pool=self._pool)
         else:
             self._learners = [create(self._of, schema, seed=seed, **candidate) for candidate in self._candidates]
-        self.layout = Layout(parts=("candidate",)) if self._models is None else SoftModel.layout
+        self.layout = StateLayout(parts=("candidate",)) if self._models is None else SoftModel.layout
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         if self._models is not None:

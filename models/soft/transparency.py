@@ -30,14 +30,14 @@ from riparian.models.soft.forest import (
     SHARE,
     VALUE,
     WEIGHT,
-    Forest,
+    SoftForest,
     encode,
 )
 from riparian.models.soft.passes.forward import CLIP, HUGE
 from riparian.models.soft.program import T_N
 
 
-def parts(weights: Floats, forest: Forest, model: int, schema: Schema) -> Floats:
+def parts(weights: Floats, forest: SoftForest, model: int, schema: Schema) -> Floats:
     """Typical |w_f z_f| of every feature. weights : (p,) of a gate. Returns (d,)."""
     encoding, _ = encode(schema)
     dense = int(encoding.dense[0])
@@ -53,7 +53,7 @@ def parts(weights: Floats, forest: Forest, model: int, schema: Schema) -> Floats
     return found
 
 
-def variances(weights: Floats, forest: Forest, model: int, schema: Schema) -> Floats:
+def variances(weights: Floats, forest: SoftForest, model: int, schema: Schema) -> Floats:
     """Variance of w_f z_f of every feature, over what the model has learned. weights : (p,) of a gate. Returns (d,).
 
     A normalised number has the variance 1/9, since its unit is three deviations; clipping is left out of account. What
@@ -91,7 +91,7 @@ def count(of_features: Floats, alpha: float) -> NDArray[np.int64]:
     return matters
 
 
-def important_features(forest: Forest, model: int, schema: Schema, alpha: float, x: Floats) -> float:
+def important_features(forest: SoftForest, model: int, schema: Schema, alpha: float, x: Floats) -> float:
     """Mean share of features that matter in a rule, over all gates of a model and the rows of x : (n, d); NaN if none.
 
     Figure 5 of the paper.
@@ -116,7 +116,7 @@ def important_features(forest: Forest, model: int, schema: Schema, alpha: float,
     return float(np.mean(shares)) if shares else float("nan")
 
 
-def _below(forest: Forest, model: int) -> list[int]:
+def _below(forest: SoftForest, model: int) -> list[int]:
     """The nodes of a model, parents before children."""
     found = [int(root) for root in forest.roots[model]]
     for node in found:
@@ -125,7 +125,7 @@ def _below(forest: Forest, model: int) -> list[int]:
     return found
 
 
-def described(forest: Forest, model: int, schema: Schema, settings: Floats) -> list[dict[str, Any]]:
+def described(forest: SoftForest, model: int, schema: Schema, settings: Floats) -> list[dict[str, Any]]:
     """The nodes of a model, roots first, parents before children.
 
     "weight" is the sum over the instances learned since the node is there of their weight times the probability to
@@ -166,7 +166,7 @@ def described(forest: Forest, model: int, schema: Schema, settings: Floats) -> l
     return [node | {"value": node["value"].tolist()} for node in nodes.values()]
 
 
-def _leaf_value(forest: Forest, model: int, schema: Schema, leaf: int) -> Floats:
+def _leaf_value(forest: SoftForest, model: int, schema: Schema, leaf: int) -> Floats:
     """Class shares, or the value, of a leaf's vector alone."""
     vector = forest.leaves[leaf, WEIGHT]
     if schema.task == "regression":
@@ -180,7 +180,7 @@ def _leaf_value(forest: Forest, model: int, schema: Schema, leaf: int) -> Floats
     return shares
 
 
-def _rule(forest: Forest, model: int, schema: Schema, settings: Floats, i: int) -> dict[str, Any]:
+def _rule(forest: SoftForest, model: int, schema: Schema, settings: Floats, i: int) -> dict[str, Any]:
     link = forest.links[i].tolist()
     encoding, _ = encode(schema)
     weights = forest.gates[link[GATE], WEIGHT]

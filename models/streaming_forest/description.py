@@ -14,7 +14,7 @@ from riparian.models.streaming_forest.false_roots import NODES
 def describe_tree(arrays: Sequence[NDArray[Any]], schema: Schema) -> list[dict[str, Any]]:
     """Nodes as Learner.describe has them; ids are those of the arrays: parents come before their children.
 
-    arrays : of one tree, those of models.streaming_forest.false_roots.Forest.
+    arrays : of one tree, those of models.streaming_forest.false_roots.StreamingForestTrees.
     """
     feature, value, left, counts, sizes = arrays
     n = int(sizes[NODES])

@@ -11,8 +11,8 @@ A leaf counts the classes of all that it has learned. When it splits, what the w
 belongs; the counts of what was forgotten are shared out, each class as the window's rows of it, and a class that the
 window does not hold as all its rows. So the leaves of a tree always hold the weight of all that it has learned.
 
-Trees are rows of `Forest`: node 0 is the root; the children of an inner node are left and left + 1; a leaf has feature
--1, and `left` is its row in `counts`. Tests: models.streaming_forest.node_tests.
+Trees are rows of `StreamingForestTrees`: node 0 is the root; the children of an inner node are left and left + 1; a
+leaf has feature -1, and `left` is its row in `counts`. Tests: models.streaming_forest.node_tests.
 """
 
 from typing import Any, NamedTuple
@@ -28,13 +28,13 @@ from riparian.models.streaming_forest.node_tests import best_category, best_thre
 
 FEW = 12  # rows; so few are sorted sooner than they are found in the window's order
 WORD = 64  # bits
-NOWHERE = -1  # in `Window.at`: the tree does not learn the row
+NOWHERE = -1  # in `LabelWindow.at`: the tree does not learn the row
 
-# Places in Forest.sizes.
+# Places in StreamingForestTrees.sizes.
 NODES, LEAVES = 0, 1
 
 
-class Forest(NamedTuple):
+class StreamingForestTrees(NamedTuple):
     """Room for trees, one a row. n: most nodes of a tree.
 
     feature : (trees, n) int32, -1 for a leaf.
@@ -51,7 +51,7 @@ class Forest(NamedTuple):
     sizes: NDArray[np.int32]
 
 
-class Window(NamedTuple):
+class LabelWindow(NamedTuple):
     """The newest labels, as a ring of `size`.
 
     columns : (d, size), missing values as infinity.
@@ -73,7 +73,7 @@ class Window(NamedTuple):
     rank: NDArray[np.uint32]
 
 
-class Settings(NamedTuple):
+class StreamingForestSettings(NamedTuple):
     """The parameters, as kernels take them.
 
     n_tried : features tried a node.
@@ -87,7 +87,7 @@ class Settings(NamedTuple):
     majority: bool
 
 
-class Scratch(NamedTuple):
+class RegrowScratch(NamedTuple):
     """What one thread needs to grow a tree, and leaves behind as rubbish; only `mark` is all 0 between trees.
 
     rows, moved : (size,) int32, rows of the window.
@@ -122,10 +122,10 @@ class Scratch(NamedTuple):
     seen: NDArray[np.int64]
 
 
-def room_for_forest(n_trees: int, n_nodes: int, n_outputs: int) -> Forest:
+def room_for_forest(n_trees: int, n_nodes: int, n_outputs: int) -> StreamingForestTrees:
     """Trees of one leaf each, which knows nothing. n_nodes : even."""
     sizes = np.ones((n_trees, 2), np.int32)
-    return Forest(
+    return StreamingForestTrees(
         np.full((n_trees, n_nodes), -1, np.int32),
         np.zeros((n_trees, n_nodes)),
         np.zeros((n_trees, n_nodes), np.int32),
@@ -134,7 +134,7 @@ def room_for_forest(n_trees: int, n_nodes: int, n_outputs: int) -> Forest:
     )
 
 
-def with_room(forest: Forest, n_nodes: int, n_outputs: int) -> Forest:
+def with_room(forest: StreamingForestTrees, n_nodes: int, n_outputs: int) -> StreamingForestTrees:
     """A copy with room for more nodes, or more classes."""
     wider = room_for_forest(len(forest.sizes), n_nodes, n_outputs)
     pairs: Any = zip(wider, forest, strict=True)
@@ -143,10 +143,10 @@ def with_room(forest: Forest, n_nodes: int, n_outputs: int) -> Forest:
     return wider
 
 
-def room_to_regrow(n_features: int, size: int, n_nodes: int, n_outputs: int, n_codes: int) -> Scratch:
+def room_to_regrow(n_features: int, size: int, n_nodes: int, n_outputs: int, n_codes: int) -> RegrowScratch:
     """size : of the window. n_codes : most values of a nominal feature."""
     ints = [np.zeros(size, np.int32) for _ in range(4)]
-    return Scratch(
+    return RegrowScratch(
         ints[0], ints[1], np.zeros(size, np.int64), np.zeros(size), np.zeros(size), np.zeros(size), ints[2], ints[3],
         np.zeros(size, np.int32), np.zeros(-(-size // WORD), np.uint64), np.zeros(n_nodes, np.int32),
         np.zeros(size, np.int32), np.zeros(size + 2, np.int32),

@@ -21,17 +21,17 @@ from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, S
 from riparian.models.explanation.description import moved
 from riparian.models.kernels.draws import key
 from riparian.models.kernels.threads import share
-from riparian.models.layout import Layout, Paths
+from riparian.models.layout import Paths, StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.streaming_forest.description import depth_of, describe_tree
 from riparian.models.streaming_forest.entries import STREAMING_DECISION_FOREST
 from riparian.models.streaming_forest.false_roots import (
     LEAVES,
     NODES,
-    Forest,
-    Scratch,
-    Settings,
-    Window,
+    LabelWindow,
+    RegrowScratch,
+    StreamingForestSettings,
+    StreamingForestTrees,
     arrive,
     place,
     regrow,
@@ -57,7 +57,7 @@ HITS, WEIGHT = range(2)
 class StreamingForestState(NamedTuple):
     """Everything the forest knows. n: room for nodes in a tree.
 
-    feature, left, value, counts, sizes : as models.streaming_forest.false_roots.Forest has them.
+    feature, left, value, counts, sizes : as models.streaming_forest.false_roots.StreamingForestTrees has them.
     serials : (trees,) int64, numbers of the trees in the order they were begun.
     quality : (trees, 2) float64, faded weight of labels that a tree would have predicted just before it learned their
         batch, and of all.
@@ -153,7 +153,7 @@ class StreamingDecisionForest(Learner):
     """
 
     entry = STREAMING_DECISION_FOREST
-    layout: ClassVar[Layout] = Layout(
+    layout: ClassVar[StateLayout] = StateLayout(
         rows={"feature left value": "trees room", "counts": "trees leaves", "sizes serials quality": "trees"},
         places={"feature": "features", "y": "outputs"},
         bounded={("sizes", NODES): "room", ("sizes", LEAVES): "leaves"},
@@ -168,7 +168,7 @@ class StreamingDecisionForest(Learner):
         self._replaced: str = p["replaced"]
         self._n_replaced: int = p["n_replaced"]
         self._threads: int = p["threads"]
-        self._settings = Settings(
+        self._settings = StreamingForestSettings(
             d if p["max_features"] == "all" else int(np.ceil(np.sqrt(d))),
             p["min_split"],
             p["max_nodes"],
@@ -195,13 +195,13 @@ class StreamingDecisionForest(Learner):
             for purpose in (BOOTSTRAP, FEATURES)
         }
         sorts = n_trees >= SHARING and len(self._nominal) < len(self._columns)
-        self._window = Window(
+        self._window = LabelWindow(
             self._columns, self._y, self._w, np.full(size, -1, np.int64), np.full((n_trees, size), -1, np.int32),
             *np.zeros((2, len(self._columns), size if sorts else 0), np.uint32),
         )  # fmt: skip
         self._n_sorted = 0
         self._right = np.zeros(n_trees)
-        self._scratch: list[Scratch] = []
+        self._scratch: list[RegrowScratch] = []
         self._number_rows()
         learned = int(self._numbers[LEARNED])
         self._sort_in(np.arange(min(learned, size)))
@@ -379,7 +379,9 @@ class StreamingDecisionForest(Learner):
         dropped = self._weakest(max(len(self._serials) - n_trees, 0))
         kept = np.setdiff1d(np.arange(len(self._serials)), dropped)
         self._serials, self._quality = self._serials[kept], self._quality[kept]
-        self._forest = Forest(*(np.array(state[field][kept], order="C") for field in Forest._fields))
+        self._forest = StreamingForestTrees(
+            *(np.array(state[field][kept], order="C") for field in StreamingForestTrees._fields)
+        )
         fresh = n_trees - len(kept)
         if fresh > 0:
             first = int(self._numbers[NEXT_SERIAL])
@@ -388,7 +390,7 @@ class StreamingDecisionForest(Learner):
             self._quality = np.concatenate([self._quality, np.zeros((fresh, 2))])
             more = room_for_forest(fresh, self._forest.feature.shape[1], self.schema.n_outputs)
             pairs: Any = zip(self._forest, more, strict=True)
-            self._forest = Forest(*map(np.concatenate, pairs))
+            self._forest = StreamingForestTrees(*map(np.concatenate, pairs))
         self._prepare()
 
     def warm_up(self) -> None:

@@ -12,7 +12,7 @@ from riparian.models.entry import CLASSIFICATION, REGRESSION, Parameter, checked
 from riparian.models.streams import Source
 
 
-class Entry(NamedTuple):
+class StreamEntry(NamedTuple):
     """A stream. Its `source` stands in the module of its name."""
 
     name: str
@@ -45,7 +45,7 @@ class Drift(NamedTuple):
 
 
 _ENTRIES = (
-    Entry(
+    StreamEntry(
         name="agrawal",
         parameters=(
             Parameter("function", int, 0, 0, 9, text="class function"),
@@ -54,7 +54,7 @@ _ENTRIES = (
         paper="R. Agrawal, T. Imielinski and A. Swami: Database mining: a performance perspective. IEEE TKDE 5, 1993.",
         text="Loan applicants: six numeric and three nominal features, ten functions, two classes.",
     ),
-    Entry(
+    StreamEntry(
         name="friedman",
         tasks=(REGRESSION,),
         parameters=(
@@ -64,7 +64,7 @@ _ENTRIES = (
         paper="J. Friedman: Multivariate adaptive regression splines. Annals of Statistics 19, 1991.",
         text="A sine, a square and two lines of five among ten numeric features.",
     ),
-    Entry(
+    StreamEntry(
         name="hyperplane",
         parameters=(
             Parameter("n_features", int, 10, 1, 10_000, text="numeric features, all relevant"),
@@ -76,7 +76,7 @@ _ENTRIES = (
         paper="G. Hulten, L. Spencer and P. Domingos: Mining time-changing data streams. KDD 2001.",
         text="Points on either side of a plane that turns a little with every instance.",
     ),
-    Entry(
+    StreamEntry(
         name="led",
         parameters=(
             Parameter("noise", float, 0.1, 0.0, 1.0, text="probability that a segment is inverted"),
@@ -86,7 +86,7 @@ _ENTRIES = (
         paper="L. Breiman, J. Friedman, R. Olshen and C. Stone: Classification and regression trees. 1984.",
         text="The digit shown by seven segments, among features that mean nothing; all nominal, ten classes.",
     ),
-    Entry(
+    StreamEntry(
         name="moving-squares",
         parameters=(
             Parameter("speed", float, 0.00025, 0.0, 1.0, text="distance that the squares move at each instance"),
@@ -95,7 +95,7 @@ _ENTRIES = (
         "concept drift. ICDM 2016.",
         text="Four squares in a row, one a class, that move to and fro: what was learned soon turns wrong.",
     ),
-    Entry(
+    StreamEntry(
         name="payments",
         parameters=(
             Parameter("customers", int, 5000, 1, 100_000, text="cards"),
@@ -113,7 +113,7 @@ _ENTRIES = (
         "fraud detection. Practical handbook, ULB 2022.",
         text="Payments by card at terminals, of which 1 in 120 is fraud: a card's and a terminal's past show it.",
     ),
-    Entry(
+    StreamEntry(
         name="random-rbf",
         parameters=(
             Parameter("n_features", int, 10, 1, 10_000, text="numeric features"),
@@ -124,7 +124,7 @@ _ENTRIES = (
         paper="A. Bifet, G. Holmes, R. Kirkby and B. Pfahringer: MOA: massive online analysis. JMLR 11, 2010.",
         text="Clouds around centroids that move; drawn anew for each --seed.",
     ),
-    Entry(
+    StreamEntry(
         name="rare",
         parameters=(
             Parameter("ratio", float, 0.002, 0.0, 1.0, text="probability of class 1"),
@@ -134,7 +134,7 @@ _ENTRIES = (
         paper="Own: as fraud among payments.",
         text="A class that is one instance in 500, in eight numeric features.",
     ),
-    Entry(
+    StreamEntry(
         name="sea",
         parameters=(
             Parameter("function", int, 0, 0, 3, text="concept: a threshold of 8, 9, 7 or 9.5"),
@@ -143,7 +143,7 @@ _ENTRIES = (
         paper="W. Street and Y. Kim: A streaming ensemble algorithm (SEA) for large-scale classification. KDD 2001.",
         text="Whether the sum of two out of three numeric features passes a threshold.",
     ),
-    Entry(
+    StreamEntry(
         name="sine",
         parameters=(
             Parameter("function", int, 0, 0, 3, text="0 SINE1, 1 its reverse, 2 SINE2, 3 its reverse"),
@@ -152,13 +152,13 @@ _ENTRIES = (
         paper="J. Gama, P. Medas, G. Castillo and P. Rodrigues: Learning with drift detection. SBIA 2004.",
         text="Points above or below a sine curve; no noise.",
     ),
-    Entry(
+    StreamEntry(
         name="stagger",
         parameters=(Parameter("function", int, 0, 0, 2, text="0 small and red, 1 green or circle, 2 medium or large"),),
         paper="J. Schlimmer and R. Granger: Incremental learning from noisy data. Machine Learning 1, 1986.",
         text="Size, colour and shape, and one of three rules; no noise.",
     ),
-    Entry(
+    StreamEntry(
         name="transient-chessboard",
         parameters=(
             Parameter("size", int, 8, 2, 1000, text="fields along a side, and classes"),
@@ -169,7 +169,7 @@ _ENTRIES = (
         "concept drift. ICDM 2016.",
         text="Fields of a chessboard one after the other, then all: places come and go, their classes stay.",
     ),
-    Entry(
+    StreamEntry(
         name="waveform",
         parameters=(
             Parameter("n_irrelevant", int, 0, 0, 10_000, text="features that mean nothing: 19 for the usual 40"),
@@ -179,10 +179,10 @@ _ENTRIES = (
     ),
 )
 
-REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+REGISTRY: dict[str, StreamEntry] = {entry.name: entry for entry in _ENTRIES}
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> StreamEntry:
     """The entry called `name`. ValueError with the closest name otherwise."""
     if name in REGISTRY:
         return REGISTRY[name]

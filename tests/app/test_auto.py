@@ -19,7 +19,7 @@ from riparian.app.stream_file.spec import Spec, build
 from riparian.checks import learn, rows
 from riparian.models.auto import auto, costs
 from riparian.models.auto.auto import Resolved, resolve
-from riparian.models.auto.costs import Shape
+from riparian.models.auto.costs import StreamShape
 from riparian.models.auto.values import Values
 from riparian.models.contract import Schema
 from riparian.models.memory import live_bytes
@@ -114,7 +114,7 @@ def test_costs_are_known_of_every_member_and_never_below_nothing(task: str) -> N
     for kind in kinds:
         assert len(costs.MICROSECONDS[task][kind]) == n_columns
         assert min(costs.MICROSECONDS[task][kind]) >= 0.0
-    small, large = Shape(task, [0, 2], 1), Shape(task, [0] * 20 + [9] * 5, 1 if task == "regression" else 9)
+    small, large = StreamShape(task, [0, 2], 1), StreamShape(task, [0] * 20 + [9] * 5, 1 if task == "regression" else 9)
     for step in (*auto.MEMBERS[task], *auto.MORE[task]):
         assert 0.0 < costs.microseconds(small, step.kind) <= costs.microseconds(large, step.kind)
         sizes = [costs.fixed_bytes(shape, step.kind) for shape in (small, large)]
@@ -135,7 +135,7 @@ def of_codes(n: int, n_values: list[int], n_classes: int) -> tuple[Any, Any]:
 def test_members_take_no_more_than_was_reckoned(task: str, n_values: list[int]) -> None:
     n_classes = 3 if task == "classification" else 1
     x, y = of_codes(6000, n_values, n_classes) if n_values[0] else rows(6000, task)
-    shape, schema = Shape(task, n_values, n_classes), Schema(tuple(n_values), n_classes, task)
+    shape, schema = StreamShape(task, n_values, n_classes), Schema(tuple(n_values), n_classes, task)
     early = {"grace_period": 50, "tie_threshold": 0.5}
     for kind, name, parameters, n_bytes, filled in (
         ("forest", "adaptive-random-forest", {"n_models": 3, **early}, 800_000, 6),

@@ -12,7 +12,7 @@ from riparian.models.drift import create as create_detector
 from riparian.models.evaluation.comparison import Comparison
 from riparian.models.evaluation.estimation import Estimation
 from riparian.models.evaluation.prequential import Prequential
-from riparian.models.layout import Layout, Paths
+from riparian.models.layout import Paths, StateLayout
 from riparian.models.predictions.calibration import Calibration
 from riparian.models.predictions.conformal import Conformal
 from riparian.models.predictions.decision import Threshold
@@ -106,7 +106,7 @@ class DeclaredState(NamedTuple):
 class Declared:
     """A state of one array of links, as somebody declares it."""
 
-    layout = Layout(rows={"links": "nodes"}, paths=(Paths(("links", 0), (("links", 0),), ("links", 1)),))
+    layout = StateLayout(rows={"links": "nodes"}, paths=(Paths(("links", 0), (("links", 0),), ("links", 1)),))
 
     def state(self):
         return DeclaredState(np.zeros((1, 2), np.int32))

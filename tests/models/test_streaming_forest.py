@@ -7,7 +7,7 @@ import pytest
 
 from riparian.models.contract import Schema
 from riparian.models.registry import create
-from riparian.models.streaming_forest.false_roots import NODES, Window, sort_in
+from riparian.models.streaming_forest.false_roots import NODES, LabelWindow, sort_in
 from riparian.models.streaming_forest.node_tests import sort_values
 from tests.models.naive_streaming_forest import NaiveForest
 from tests.models.streams_of_instances import Stream, in_pieces, interleave, played
@@ -144,7 +144,7 @@ def test_sorting_is_stable(n):
 @pytest.mark.parametrize("size", [1, 40, 64, 200])
 def test_the_window_is_kept_in_order(size):
     rng = np.random.default_rng(size)
-    window = Window(
+    window = LabelWindow(
         np.full((2, size), np.inf), *np.zeros((2, size)), np.zeros(size, np.int64), np.zeros((1, size), np.int32),
         *np.zeros((2, 2, size), np.uint32),
     )  # fmt: skip

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from riparian.models import entry as learners
     from riparian.models.streams import registry as streams
 
-    Entry = learners.Entry | streams.Entry
+    Entry = learners.Entry | streams.StreamEntry
 
 E = TypeVar("E", bound="Entry")
 

@@ -49,7 +49,7 @@ from riparian.models.ensemble.adaptation.watching import (
     UNDECIDED,
     WORSE,
     YOUNGER,
-    Beside,
+    YoungerTrees,
     exchange,
     go_on,
     nobody_beside,
@@ -59,7 +59,7 @@ from riparian.models.ensemble.chunks import N_QUALITY, Chunk
 from riparian.models.ensemble.online_bagging import OnlineBagging
 from riparian.models.explanation.description import moved
 from riparian.models.kernels.draws import key
-from riparian.models.layout import Layout
+from riparian.models.layout import StateLayout
 from riparian.models.restoring import restore
 
 BACK = "back_"
@@ -87,14 +87,14 @@ class Adaptation(NamedTuple):
         return kind(n_members, self.warning_delta, self.drift_delta)
 
 
-class Grown(NamedTuple):
+class NumberedTree(NamedTuple):
     """A tree of a member, and its number."""
 
     tree: Any
     number: int
 
 
-class Place(NamedTuple):
+class MemberRows(NamedTuple):
     """What is a member's of arrays with a row a member: its slot, and its rows.
 
     weights, errors, other_errors : (length,), by operations; votes, other_votes : (length, n_outputs), by rows of the
@@ -116,12 +116,12 @@ class Place(NamedTuple):
 
 
 def places(
-    windows: ErrorWindows, weights: Floats, votes: Floats, errors: Floats, quality: Floats, beside: Beside
-) -> list[Place]:
+    windows: ErrorWindows, weights: Floats, votes: Floats, errors: Floats, quality: Floats, beside: YoungerTrees
+) -> list[MemberRows]:
     """Of all members."""
     kinds = beside.kind[:, None]
     rows = zip(weights, votes, errors, quality, kinds, *beside[1:], strict=True)
-    return [Place(slot, windows, *row) for slot, row in enumerate(rows)]
+    return [MemberRows(slot, windows, *row) for slot, row in enumerate(rows)]
 
 
 class WatchedTree:
@@ -133,7 +133,7 @@ class WatchedTree:
     state under their names, those of the tree beside after "back_", of length 0 where there is none.
     """
 
-    layout = Layout(parts=("",))  # what is beside the trees' states is copied into arrays of its own
+    layout = StateLayout(parts=("",))  # what is beside the trees' states is copied into arrays of its own
 
     def __init__(self, grow: Callable[[int], Any], how: Adaptation) -> None:
         """grow(number) : a fresh tree for the present schema; what it draws depends on its number."""
@@ -141,7 +141,7 @@ class WatchedTree:
         self._how = how
         self._begun = 0
         self._front = self._begin()
-        self._back: Grown | None = None
+        self._back: NumberedTree | None = None
         schema = self._front.tree.schema
         no_votes, no_errors, quality = np.zeros((1, 0, schema.n_outputs)), np.zeros((1, 0)), np.zeros((1, N_QUALITY))
         windows, beside = how.windows(schema.task, 1), nobody_beside(1, 0, schema.n_outputs)
@@ -156,7 +156,7 @@ class WatchedTree:
         """Their part of the state."""
         return self._place.windows.state(self._place.slot)
 
-    def move(self, place: Place) -> None:
+    def move(self, place: MemberRows) -> None:
         """Be a member of a forest, or of one that has grown or shrunk. The quality of the tree that votes is kept by
         the forest."""
         place.windows.restore(place.slot, self.windows())
@@ -164,9 +164,9 @@ class WatchedTree:
             getattr(place, name)[:] = getattr(self._place, name)
         self._place = place
 
-    def _begin(self) -> Grown:
+    def _begin(self) -> NumberedTree:
         self._begun += 1
-        return Grown(self._grow(self._begun - 1), self._begun - 1)
+        return NumberedTree(self._grow(self._begun - 1), self._begun - 1)
 
     def run(self, chunk: Chunk, start: int, stop: int) -> None:
         """Let the trees run operations start .. stop of a chunk, and write votes and errors."""
@@ -175,7 +175,7 @@ class WatchedTree:
         if self._back is not None:
             self._run(self._back, chunk, start, stop, place.other_votes, place.other_errors)
 
-    def _run(self, grown: Grown, chunk: Chunk, start: int, stop: int, votes: Floats, errors: Floats) -> None:
+    def _run(self, grown: NumberedTree, chunk: Chunk, start: int, stop: int, votes: Floats, errors: Floats) -> None:
         op, row, y, _ = chunk.program
         program = Program(op, row, y, self._place.weights)
         if stop - start < len(op):
@@ -255,7 +255,7 @@ class WatchedTree:
         self._begun, front, back = (int(number) for number in state["numbers"])
         self._place.windows.restore(self._place.slot, state)
         self._place.compared[:] = state.get("compared", 0.0)
-        self._front = Grown(self._grow(front), front)
+        self._front = NumberedTree(self._grow(front), front)
         fresh = self._front.tree.state()._asdict()
         if any(state[name].shape[1:] != array.shape[1:] for name, array in fresh.items()):
             raise ValueError(
@@ -265,7 +265,7 @@ class WatchedTree:
         restore(self._front.tree, {name: state[name] for name in fresh}, "the tree")
         self._back = None
         if back >= 0:
-            self._back = Grown(self._grow(back), back)
+            self._back = NumberedTree(self._grow(back), back)
             restore(self._back.tree, {name: state[BACK + name] for name in fresh}, "the tree beside")
             self._place.other_quality[:] = state["back_quality"]
         self._note_kind()

@@ -1,7 +1,7 @@
 """What follows after the trees of watched members have run: whose votes count, and how good each tree is.
 
-Members have two sets of rows: in `votes`, `errors` and `quality` the tree that votes writes, in those of `Beside` the
-one beside it, if there is one. Both have run the same operations, and what is done here is done for all members at
+Members have two sets of rows: in `votes`, `errors` and `quality` the tree that votes writes, in those of `YoungerTrees`
+the one beside it, if there is one. Both have run the same operations, and what is done here is done for all members at
 once, each up to its next change.
 """
 
@@ -23,7 +23,7 @@ UNDECIDED, BETTER, WORSE = range(3)  # the tree beside
 NOBODY, YOUNGER, OLDER = range(3)  # is beside
 
 
-class Beside(NamedTuple):
+class YoungerTrees(NamedTuple):
     """Of the trees beside those that vote, a row a member.
 
     kind : (M,) int64, NOBODY, YOUNGER or OLDER.
@@ -38,9 +38,9 @@ class Beside(NamedTuple):
     compared: Floats
 
 
-def nobody_beside(n_members: int, length: int, n_outputs: int) -> Beside:
+def nobody_beside(n_members: int, length: int, n_outputs: int) -> YoungerTrees:
     """length : operations of a chunk. Of room that nobody writes, the system makes no memory."""
-    return Beside(
+    return YoungerTrees(
         np.zeros(n_members, np.int64),
         np.zeros((n_members, length, n_outputs)),
         np.zeros((n_members, length)),

@@ -34,7 +34,7 @@ from riparian.models.kernels.randomness import uniform
 UNDECIDED, REPLACED, ABANDONED = 0, 1, 2
 
 
-class Watch(NamedTuple):
+class AlternateSettings(NamedTuple):
     """The parameters of adaptation, as kernels take them.
 
     detect : whether errors are watched.
