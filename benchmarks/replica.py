@@ -107,8 +107,8 @@ def measure(table: Table, made: tuple[list[bytes], list[bytes]], model: str, siz
             n += size * len(rounds)
     shared.step(len(made[0]) + size)  # what was joined last
     shared.learner.obey_all()
-    assert replica.learner is not None
-    assert replica.learner.learned_digest() == shared.learner.learned_digest()
+    assert replica.lineup is not None
+    assert replica.lineup.lineup.digest() == shared.learner.lineup.digest()
     sent = {
         **{role: sum(map(len, column)) / len(column) for role, column in zip((FEATURES, LABELS), made, strict=True)},
         PREDICTIONS: shared.predicted_bytes / shared.n_predicted,

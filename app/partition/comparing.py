@@ -107,12 +107,6 @@ class Comparing:
         if other:
             self._of, self._proposed = {role: self._fresh() for role in self._of}, set()
 
-    def follow(self, leads: "Comparing", roles: Mapping[str, Role]) -> None:
-        """The comparisons are those of roles of the same names, which learn for these."""
-        self._champion = roles[CHAMPION]
-        self._of = {roles[role.name]: comparison for role, comparison in leads._of.items()}
-        self._proposed = {roles[role.name] for role in leads._proposed}
-
     def score(self, program: Program, n_learned: int) -> list[Decision]:
         """Take the labels of a program that all models have run; what the rule has decided, in order.
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
 from riparian.app.partition.distributions import Distributions
+from riparian.app.partition.lineup import Lineup
 from riparian.app.partition.pending import EMPTY
-from riparian.app.partition.role import ALERT, ERROR, Role
+from riparian.app.partition.role import ALERT, ERROR
 from riparian.app.partition.watch import LEVELS, VALUES, Finding, Signal
 from riparian.app.stream_file.sections.drift import DistributionsSpec
 from riparian.app.stream_file.sections.models import NOTHING
@@ -37,8 +38,8 @@ class Drift:
     ----------
     spec : Spec
     partition : int
-    roles : mapping
-        Name -> role. Others may take their place between two steps (`line_up`).
+    lineup : Lineup
+        Whose models are watched.
     vocabularies, classes : of the partition, which grow.
     """
 
@@ -46,14 +47,14 @@ class Drift:
         self,
         spec: Spec,
         partition: int,
-        roles: Mapping[str, Role],
+        lineup: Lineup,
         vocabularies: Sequence[Vocabulary | None],
         classes: Vocabulary | None,
     ) -> None:
         self.partition = partition
         self.n_events = 0
         self._stream = spec.name
-        self._roles = roles
+        self.lineup = lineup
         self._detectors = spec.drift.detectors
         self._features: dict[int, tuple[str, Signal]] = {}
         self._vocabularies, self._classes = vocabularies, classes
@@ -71,10 +72,6 @@ class Drift:
             signal.warm_up()
         if self.distributions is not None:
             self.distributions.warm_up()
-
-    def line_up(self, roles: Mapping[str, Role]) -> None:
-        """These are the roles from here on."""
-        self._roles = roles
 
     def settle(self, spec: Spec) -> None:
         """Watch the features as this stream file says; what was watched in the same way goes on."""
@@ -184,18 +181,10 @@ class Drift:
                 signal.stamp(found, time)
         return events, n_settled
 
-    def heard(self, findings: list[Finding], times: NDArray[np.int64]) -> list[DriftRecord]:
-        """Events of what was found in instances of all partitions; the first partition tells them.
-
-        times : of the instances, ms.
-        """
-        if self.partition == 0:
-            none = np.zeros(0, np.int64)
-            return self.events_of(EMPTY, findings, none, none, none, times)[0]
-        for one in sorted(findings, key=lambda finding: finding.place):
-            if one.found.level:
-                one.signal.stamp(one.found, int(times[one.place]))
-        return []
+    def events_of_all(self, findings: list[Finding], times: NDArray[np.int64]) -> list[DriftRecord]:
+        """Events of what was found in instances of all partitions. times : of the instances, ms."""
+        none = np.zeros(0, np.int64)
+        return self.events_of(EMPTY, findings, none, none, none, times)[0]
 
     def _place(self, place: Any, label_place: Any, time: Any) -> tuple[Any, ...]:
         """Offsets, time and indices of a prediction."""
@@ -207,7 +196,7 @@ class Drift:
 
     def signals(self) -> Iterator[tuple[str, str, Signal]]:
         """(role, or "" for a feature; "error" or the feature's name; its detectors), of all that is watched."""
-        for role in self._roles.values():
+        for role in self.lineup.roles.values():
             if role.watched:
                 yield role.name, ERROR, role.signal
         for name, signal in self._features.values():
@@ -229,7 +218,7 @@ class Drift:
     def alarms(self) -> dict[str, bool]:
         """Role ("" for all features) -> whether there was a drift lately; without those that nobody wants to be told
         of."""
-        watched = [role for role in self._roles.values() if role.watched and role.action != NOTHING]
+        watched = [role for role in self.lineup.roles.values() if role.watched and role.action != NOTHING]
         found = {role.name: role.signal.alarmed(ALARM) for role in watched}
         if self._features and self._alerts:
             found[""] = any(signal.alarmed(ALARM) for _, signal in self._features.values())
@@ -250,7 +239,7 @@ class Drift:
     def state(self) -> dict[str, NDArray[Any]]:
         """`signals`, all that watches as one array of bytes (it is many small ones, which all change all the time), and
         the live arrays of models on trial and of distributions. Nothing where nothing is watched."""
-        watched = self.distributions is not None or any(role.watched for role in self._roles.values())
+        watched = self.distributions is not None or any(role.watched for role in self.lineup.roles.values())
         if not self.n_events and not watched:
             return {}
         plain = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in self._signals().items()}
@@ -260,7 +249,7 @@ class Drift:
 
     def _signals(self) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {"last": self._last, "events": np.array([self.n_events], np.int64)}
-        for role in self._roles.values():
+        for role in self.lineup.roles.values():
             if role.watched:
                 arrays |= over(f"models/{role.name}/", role.state_of_watching())
         for j, (_, signal) in self._features.items():
@@ -269,7 +258,7 @@ class Drift:
 
     def _trials(self) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {}
-        for role in self._roles.values():
+        for role in self.lineup.roles.values():
             if role.trial is not None:
                 arrays |= over(f"trials/{role.name}/", role.trial.state())
         return arrays
@@ -309,7 +298,7 @@ class Drift:
             self.distributions.restore(tests)
         if not same:
             return
-        for role in self._roles.values():
+        for role in self.lineup.roles.values():
             source = sources.get(role.name, role.name)
             mine = under(found, f"models/{source}/")
             if role.watched and source is not None and mine:

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.memos import kept_names
-from riparian.app.partition.pending import PendingStore
+from riparian.app.partition.pending import PendingStore, kept_names
 from riparian.app.partition.serving import Serving
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats, Program

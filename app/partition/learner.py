@@ -9,63 +9,44 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.clock import LEAPS
+from riparian.app.partition.comparing import Decision
+from riparian.app.partition.lineup import Decided
 from riparian.app.partition.merge import EMPTY, Buffer, Ints, Piece, Release, empty_piece
-from riparian.app.partition.outcome import DeadLetter, Figures, Joint, Outcome, by_topic, dead_letters, together
+from riparian.app.partition.outcome import DeadLetter, Figures, Outcome, by_topic, dead_letters, together
 from riparian.app.partition.pending import Joined
 from riparian.app.partition.prediction_columns import columns_of
-from riparian.app.partition.promotion import Decided
 from riparian.app.partition.reasons import keys_of
 from riparian.app.partition.restoring import RestorableState
-from riparian.app.partition.role import Role
-from riparian.app.partition.serving import Serving
+from riparian.app.partition.shared_lineup import Learned, News, Obeyed
 from riparian.app.partition.sharing import Sharing
 from riparian.app.partition.state import present
 from riparian.app.partition.watch import Finding
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import PREDICT, Floats, Program
-from riparian.models.evaluation.prequential import MOST_CLASSES
+from riparian.models.evaluation.prequential import MOST_CLASSES, Prequential
 from riparian.topics.codecs import Codec
 from riparian.topics.commands import EventRecord
 from riparian.topics.decoding.paths import dotted
 from riparian.topics.names import CHAMPION, CONTROL, FEATURES, LABELS, LEARNED
 from riparian.topics.places import index_of, offset_of
+from riparian.topics.records import VALUES as UNDECIDED
 from riparian.topics.records import DriftRecord, Features, Labels, Packed, RawBatch
 from riparian.topics.slices import chained
-from riparian.topics.training_log import LearnedCommand, LearnedRecord
 
 LABELS_OF_ANOMALIES = ["0", "1"]  # as other labels' texts are; figures of the alerts are those of the second
 # Scores of a partition by its own labels, also where all partitions learn one model.
 OWN = {"calibration_error", "threshold", "coverage", "interval_width", "set_size"}
 
 
-class Learned(NamedTuple):
-    """What came of learning records of the log that partitions share.
-
-    decided : by the rule that promotes. findings, times : about drift, and the time of each instance, ms
-    """
-
-    decided: list[Decided]
-    findings: list[Finding]
-    times: Ints
-
-
 class PartitionLearner(RestorableState):
-    """Predicts, learns and scores what a partition's merge releases.
+    """Predicts, learns and scores what a partition's merge releases."""
 
-    Attributes
-    ----------
-    news : list, optional
-        Takes what came of the log that partitions share, commands among it, in order, where anybody asks.
-    """
-
-    news: list[Learned | LearnedCommand | DeadLetter] | None = None
     _unseen: Sequence[int] = ()  # columns of features that no instance has had, of the first `_n_columns`
     _n_columns = 0
 
@@ -137,9 +118,10 @@ class PartitionLearner(RestorableState):
                 part, rest = rest.parts([i - at])
                 step(part)
                 at = i
-                if self._suits(whole.part(i, i + 1), self.steering.files(self._commands)):
+                if self._suits(whole.part(i, i + 1), self.lineup.steering.files(self._commands)):
                     obeyed, self._commands = self._commands, []
-                    codec, said = self.codec, self.steering.obey(obeyed, int(whole.offsets[i]))
+                    codec = self.codec
+                    said = self.promotion.obey(self.lineup, obeyed, int(whole.offsets[i]))
                     for piece in obeyed:
                         self._take(CONTROL, piece)
                     if self.codec is not codec:
@@ -161,7 +143,7 @@ class PartitionLearner(RestorableState):
         piece, come = pieces.pop(LEARNED, empty_piece()), before.pop(LEARNED, np.zeros(n, np.int64))
         come = come + len(self._held.offsets)
         piece, self._held = self._held.with_next(piece), empty_piece()
-        waits = sharing.waiting(piece)
+        waits = sharing.lineup.waiting(piece)
         if waits and n:
             predicted = np.maximum.accumulate(np.where(self._predicted(pieces[FEATURES]), np.arange(n), -1))
             come = np.where(predicted < 0, 0, come[predicted])
@@ -189,61 +171,44 @@ class PartitionLearner(RestorableState):
             self._follow(held, self.sharing, [])
 
     def _follow(self, piece: Piece, sharing: Sharing, letters: list[DeadLetter]) -> list[DriftRecord]:
-        """Learn records of the log that the partitions share, and obey the commands among them; the events of drift
-        that this partition tells. letters : takes the records that are none, and the commands."""
-        drifts = list[DriftRecord]()
-        decoded, none = sharing.decoded(piece)
-        letters += none
-        if self.news is not None:
-            self.news += none
-        for _, same in groupby(decoded, lambda one: (type(one), getattr(one, "terms", None))):
-            found = list(same)
-            drifts += self._learn([one for one in found if isinstance(one, LearnedRecord)], sharing)
-            for one in found:
-                if isinstance(one, LearnedCommand) and sharing.obeys(one):
-                    letters += self.promotion.obey(one)
-                    if self.news is not None:
-                        self.news.append(one)
-        self._take(LEARNED, piece)
+        """Have the models learn records of the log, and come to their place."""
+        lineup = sharing.lineup
+        lineup.follow(piece)
+        news, lineup.news = lineup.news, []
+        return self._catch_up(news, sharing, letters)
+
+    def _catch_up(self, news: Sequence[News], sharing: Sharing, letters: list[DeadLetter]) -> list[DriftRecord]:
+        """Come to the place of the models, right before an instance is predicted; the events of drift that this
+        partition tells. news : what has happened on the way. letters : takes records that are none, and commands."""
+        lineup, drifts = sharing.lineup, list[DriftRecord]()
+        for one in news:
+            if isinstance(one, DeadLetter):
+                letters.append(one)
+            elif isinstance(one, Obeyed):
+                self.promotion.due += [] if one.due is None else [one.due]
+            elif isinstance(one, Learned):
+                self._note_promotions(one.decided)
+                drifts += self.drift.events_of_all(one.findings, one.times) if self.tells else []
+            else:
+                one(self.servings)
+        sharing.follow()
+        self.promotion.models = lineup.learners()
+        self.places[LEARNED] = lineup.place
+        if lineup.last is not None:
+            self.last_taken[LEARNED] = lineup.last
+        self.fit_schema()
         return drifts
 
-    def _learn(self, records: Sequence[LearnedRecord], sharing: Sharing) -> list[DriftRecord]:
-        if not records:
-            return []
-        if (terms := records[0].terms) not in (None, sharing.terms):
-            self.room = self.schema  # what there is room for stays
-            sharing.go_by(terms)
-            self.comparing.begin_by(sharing.stakes)
-        width = sharing.fit(records)
-        if width > self.schema.n_outputs:
-            self.room = self.schema._replace(n_outputs=width)
-        self.fit_schema()
-        program = sharing.program(records, self._names())
-        weighted, findings = sharing.stakes.weighted(program), list[Finding]()
-        for role in self.roles.values():
-            findings += role.run(weighted)
-            role.score(program)
+    def _note_promotions(self, decided: Sequence[Decided]) -> None:
+        """The rule has promoted others: until the next prediction labels are held against the champion of before."""
+        before = CHAMPION
+        for one in decided:
+            before = one.names.get(before, before)
+            self.promotion.due.append(one.due)
         champion = self.servings[CHAMPION]
-        findings = self.promotion.carry_out(self.comparing.score(program, sharing.n), program, findings)
-        self.led_by(champion)
-        times = np.repeat(np.array([record.time for record in records], np.int64), sharing.lengths)
-        if self.news is not None and (self.promotion.decided or findings):
-            self.news.append(Learned(self.promotion.decided, findings, times))
-        return self.drift.heard(findings, times)
-
-    def _names(self) -> dict[str, str]:
-        """What the log says -> the name of a model, or of what it keeps, where records of before count that."""
-        names = {role.key: name for name, role in self.roles.items()}
-        for role in self.roles.values():
-            if not role.memos.begun:
-                names |= {f"{role.key}/{i}": kept for i, kept in enumerate(role.kept_names)}
-        return names
-
-    def led_by(self, champion: Serving) -> None:
-        """This was the champion before the rule may have promoted another one."""
-        if self.servings[CHAMPION] is not champion:
-            self.spoke = self.spoke or champion
-        if self.spoke is self.servings[CHAMPION]:
+        if self.servings[before] is not champion:
+            self.spoke = self.spoke or self.servings[before]
+        if self.spoke is champion:
             self.spoke = None
 
     def decode_features(self, raw: RawBatch, of_models: bool = False) -> Features:
@@ -327,8 +292,11 @@ class PartitionLearner(RestorableState):
             kept = np.array(labels.position, dtype=np.int64)
             label_times = label_times[kept]
             labels_before = np.searchsorted(kept, labels_before, side="left").astype(np.int64)
-        self.fit_schema()
-        if self.sharing is not None:
+        if self.sharing is None:
+            self.lineup.fit_schema()
+            self.fit_schema()
+            self.promotion.models = self.lineup.learners()
+        else:
             self.sharing.count_width()
         self._note_seen(features.x)
         joined = self.pending.join(
@@ -346,14 +314,14 @@ class PartitionLearner(RestorableState):
         started = time.perf_counter()
         program, findings = joined.program, list[Finding]()
         learns = len(joined.waited) > 0
-        joint: Joint | None = None
+        joint, decisions, served = None, list[Decision](), list(self.servings.values())
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
         if self.sharing is not None:
             scored = self._predict(features, joined, self.sharing, draws)
-            joint = self.sharing.joint(program, {name: role.key for name, role in self.roles.items()})
+            joint = self.sharing.joint(program, served)
         else:
             scored = program
-            weighted = self.deciding.weighted(program)
+            weighted = self.lineup.stakes.weighted(program)
             for name, role in self.roles.items():
                 serving = self.servings[name]
                 findings += role.run(weighted, serving.begin_reasons(weighted, draws))
@@ -362,17 +330,18 @@ class PartitionLearner(RestorableState):
                 if learns:
                     role.score(program)
                 serving.estimate(program)
-        served = list(self.servings.values())
+            if learns:
+                decisions = self.lineup.comparing.score(program, self.pending.counts["joined"])
         said = {one: one.predictions.take(joined.predicted, axis=0) for one in served}
         named = {one: one.named[joined.predicted, :1] for one in served if one.decision is not None}
-        shared = self.sharing is not None
-        decisions = [] if shared or not learns else self.comparing.score(program, self.pending.counts["joined"])
         led = [(one.place + 1, self.servings[one.role.name]) for one in decisions if one.promoted]
         if self.sharing is None:
             self.intervals.run(scored, [(0, self.servings[CHAMPION]), *led])
         else:
             self._run_intervals(scored)
-        findings = self.promotion.carry_out(decisions, program, findings)
+        self.promotion.begin(self.servings)
+        findings, decided = self.lineup.carry_out(decisions, findings)
+        self.promotion.note(decided, program)
         findings += self.drift.watch_features(program, features.x, features.sizes)
         predictions = self.promotion.predictions(said)
         findings += self.drift.watch_distributions(program, features.x, predictions[CHAMPION])
@@ -388,7 +357,7 @@ class PartitionLearner(RestorableState):
             keys=keys,
             offsets=offsets,
             next_offsets=next_offsets,
-            p=self.steering.withheld(predictions),
+            p=self._withheld(predictions),
             waited=joined.waited,
             feature_times=np.maximum(times, stamps),
             n_labels=len(labels.ids),
@@ -405,10 +374,17 @@ class PartitionLearner(RestorableState):
             lineups=self.promotion.lineups,
             events=self.promotion.tell(offsets, next_offsets[LABELS], known, self.tells),
             decided=self.promotion.predictions(named) if named else {},
-            said=self.intervals.said(joined.predicted, self.steering.paused),
+            said=self.intervals.said(joined.predicted, self.lineup.steering.paused),
             reasons=self._reasons(len(features.ids)),
             joint=[] if joint is None else [joint],
         )
+
+    def _withheld(self, p: dict[str, Floats]) -> dict[str, Floats]:
+        """What is told of predictions, by role: nothing known, as a codec writes it, where they are paused."""
+        if not self.lineup.steering.paused:
+            return p
+        nothing = np.nan if self.spec.task in UNDECIDED else 0.0
+        return {role: np.full_like(made, nothing) for role, made in p.items()}
 
     def _reasons(self, n: int) -> Floats | None:
         """Of the n predictions of the last program, those of the model that was the champion then."""
@@ -417,7 +393,7 @@ class PartitionLearner(RestorableState):
         most = self.spec.predictions.reasons.top
         flat = {
             one: np.full((n, 2 * most), np.nan)
-            if one.reasons is None or self.steering.paused
+            if one.reasons is None or self.lineup.steering.paused
             else one.reasons.found.reshape(n, 2 * most)
             for one in self.servings.values()
         }
@@ -429,15 +405,17 @@ class PartitionLearner(RestorableState):
         """Predict by the models that all partitions learn. Returns the program, as what the predictions are held
         against has to see it."""
         x = sharing.translated(features.x)
-        for name, role in self.roles.items():
+        roles = self.roles if len(joined.predicted) else {}  # else the models may be learning, for another partition
+        for name, role in roles.items():
             self.servings[name].predict(role, x, joined.predicted)
         sharing.predicted(joined.predicted)
         scored = sharing.scored(joined.program)
-        for name, role in self.roles.items():
-            serving = self.servings[name]
+        for name, serving in self.servings.items():
             serving.calibrate(scored)
             serving.decide(scored)
-            serving.explain(role, x, joined.predicted, draws)
+            serving.reasons = None
+            if name in roles:
+                serving.explain(roles[name], x, joined.predicted, draws)
             serving.estimate(scored)
         return scored
 
@@ -516,8 +494,10 @@ class PartitionLearner(RestorableState):
     def figures(self) -> Figures:
         """Metrics and sizes as they stand. Call it between steps."""
         leaps = (sum(clock.leaps[i] for clock in self.clocks.values()) for i in range(2))
-        overall = {name: self.servings[name].overall(role.metrics) for name, role in self.roles.items()}
-        recent = {name: self.servings[name].recent(role.metrics) for name, role in self.roles.items()}
+        # Where what commands have changed is not taken over yet, a partition serves others than there are.
+        roles = {name: role for name, role in self.roles.items() if name in self.servings}
+        overall = {name: self.servings[name].overall(role.metrics) for name, role in roles.items()}
+        recent = {name: self.servings[name].recent(role.metrics) for name, role in roles.items()}
         overall[CHAMPION] |= self.intervals.metrics()
         recent[CHAMPION] |= self.intervals.windowed()
         return Figures(
@@ -533,10 +513,10 @@ class PartitionLearner(RestorableState):
             n_bytes=self.n_bytes,
             overall=overall,
             recent=recent,
-            sizes={name: {**role.model.size(), "n_bytes": role.model.n_bytes} for name, role in self.roles.items()},
-            compared=self.comparing.figures(),
+            sizes={name: {**role.model.size(), "n_bytes": role.model.n_bytes} for name, role in roles.items()},
+            compared=self.lineup.comparing.figures(),
             estimated={name: one.estimated() for name, one in self.servings.items()},
-            by_class={name: self._by_class(name, role) for name, role in self.roles.items()},
+            by_class={name: self._by_class(name, role.metrics) for name, role in roles.items()},
             distances=self.drift.distances(),
             learned_offset=self.places[LEARNED] if self.sharing is not None and self.tells else 0,
         )
@@ -549,8 +529,8 @@ class PartitionLearner(RestorableState):
         overall, recent = ({role: _own(of) for role, of in one.items()} for one in (found.overall, found.recent))
         return found._replace(overall=overall, recent=recent, sizes={}, compared={}, by_class={})
 
-    def _by_class(self, name: str, role: Role) -> dict[str, dict[str, float]]:
-        found, texts = role.metrics.recent_by_class(), LABELS_OF_ANOMALIES
+    def _by_class(self, name: str, metrics: Prequential) -> dict[str, dict[str, float]]:
+        found, texts = metrics.recent_by_class(), LABELS_OF_ANOMALIES
         if name == CHAMPION:
             coverage = self.intervals.recent_by_class()
             found = {k: one | ({"coverage": coverage[k]} if k in coverage else {}) for k, one in found.items()}

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from riparian.app.partition.pending import PendingStore
-from riparian.app.partition.sharing import LearnedRows
+from riparian.app.partition.learned_rows import LearnedRows
+from riparian.app.partition.pending import PendingStore, kept_names
 from riparian.models.contract import LEARN, Program
 
 
@@ -53,20 +53,13 @@ class Memos:
             since = max(self.since or 0, self.begun.get(name, 0))
             self._rows.out[place][piece.row[learns & (arrivals < since)]] = np.nan
 
-    def exchange(self, role: str, places: Mapping[str, int | None]) -> tuple[list[str], list[str]]:
-        """These are kept from here on; the arrays of those that are not any more, and of those that are new. places :
-        None where it is new."""
-        gone = kept_names(role, [one for one in self.names if places.get(one) is None])
+    def exchange(self, places: Mapping[str, int | None]) -> list[str]:
+        """These are kept from here on; returns those that are new. places : None where it is new."""
         self.names, fresh = list(places), [one for one, at in places.items() if at is None]
         self.begin(fresh)
-        return gone, kept_names(role, fresh)
+        return fresh
 
     def begin(self, fresh: Iterable[str]) -> None:
         """These come with the next instance: whatever is older is another member's."""
         stay = {one: number for one, number in self.begun.items() if one in self.names}
         self.begun = stay | self._rows.begun(fresh)
-
-
-def kept_names(role: str, kept: Iterable[object]) -> list[str]:
-    """Of the arrays that a model keeps beside instances, in the pending store."""
-    return [f"{role}/{one}" for one in kept]

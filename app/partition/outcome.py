@@ -32,7 +32,7 @@ class DeadLetter(NamedTuple):
     headers: Headers = ()
 
 
-class Lineup(NamedTuple):
+class ModelNames(NamedTuple):
     """The models of a partition, from a prediction of an outcome on.
 
     start : number of that prediction
@@ -109,7 +109,7 @@ class Outcome(NamedTuple):
     n_settled: int = 0
     headers: list[Headers] | None = None
     ignored: Sequence[str] = ()
-    lineups: Sequence[Lineup] = ()
+    lineups: Sequence[ModelNames] = ()
     events: Sequence[EventRecord] = ()
     said: Floats | None = None
     reasons: Floats | None = None

@@ -96,6 +96,11 @@ class Joined(NamedTuple):
     repeated: NDArray[np.bool_]
 
 
+def kept_names(role: str, kept: Iterable[object]) -> list[str]:
+    """Of the arrays that a model keeps beside instances, in the pending store."""
+    return [f"{role}/{one}" for one in kept]
+
+
 def renamed(name: str, names: Mapping[str, str]) -> str:
     """The name of an output, where its model is called otherwise. names : of models, before -> from here on."""
     role, slash, i = name.partition("/")

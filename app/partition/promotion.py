@@ -1,8 +1,7 @@
-"""What the rule has decided is done and told, and what commands ask of models that all partitions learn. Pure.
+"""Events of a partition: what became of commands, and what the rule that promotes has decided. Pure.
 
-A challenger that is promoted after a label is the champion from the next instance on. All models run the whole program
-whoever that is, so only names change, and which predictions are the champion's. The event is told with the next
-prediction, which records how many labels came before it.
+Each is told before a prediction: that of a command right before it takes effect, that of the rule with the next
+prediction, which records how many labels came before it. So is that of a command to models that all partitions learn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,143 +11,124 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.comparing import Decision
-from riparian.app.partition.outcome import DeadLetter, Lineup
+from riparian.app.partition.clock import Clock
+from riparian.app.partition.lineup import Decided, Due, Lineup
+from riparian.app.partition.merge import Piece
+from riparian.app.partition.outcome import DeadLetter, ModelNames
 from riparian.app.partition.serving import Serving
-from riparian.app.partition.steering import Steered, Steering
-from riparian.app.partition.watch import Finding
 from riparian.models.contract import PREDICT, Floats, Program
-from riparian.topics.commands import APPLIED, PROMOTE, PROPOSED, EventRecord
+from riparian.topics.commands import EventRecord
 from riparian.topics.names import CHAMPION, FEATURES, LABELS
 from riparian.topics.places import index_of, offset_of
-from riparian.topics.records import REGRESSION
-from riparian.topics.training_log import LearnedCommand
-
-RULE = "promotion"  # who asked, in its events
 
 
-class _Due(msgspec.Struct, omit_defaults=True):
-    """An event that waits for the next prediction, of the rule or of a command. models : role -> learner, from there
-    on. The rest as in `EventRecord`."""
+class Places(NamedTuple):
+    """Where a partition stands. All of it changes in place.
 
-    event: str
-    model: str | None
-    sentence: str
-    models: dict[str, str]
-    command: str = PROMOTE
-    by: str = RULE
-    id: str | None = None
-    asked: int = 0
-    control_offset: int | None = None
+    bits : role of an input log -> bits of the index in its places. next : role -> its next place. clocks : of each
+    """
 
-
-class Decided(NamedTuple):
-    """What the rule has decided, as it is told. promoted : whether the challenger is the champion from there on."""
-
-    promoted: bool
-    due: _Due
+    bits: dict[str, int]
+    next: dict[str, int]
+    clocks: dict[str, Clock]
 
 
 class Promotion:
-    """Carries out decisions of the rule in a learner.
+    """Of one partition.
+
+    Parameters
+    ----------
+    stream : str
+    partition : int
+    places : Places
 
     Attributes
     ----------
-    lineups : of the last program: from which of its predictions on which models were called how.
-    decided : what the rule has decided in it
+    n_events : int
+        Number of the next event.
+    models : dict
+        Role -> its learner, the champion first, as this partition knows them.
+    due : list of Due
+        That wait for the next prediction.
     """
 
-    def __init__(self, learner: Steered, steering: Steering) -> None:
-        self._learner, self._steering = learner, steering
-        self.decided: list[Decided] = []
-        self._due: list[_Due] = []
+    def __init__(self, stream: str, partition: int, places: Places) -> None:
+        self._stream, self._partition, self._places = stream, partition, places
+        self.n_events = 0
+        self.models: dict[str, str] = {}
+        self.due: list[Due] = []
         self._starts: list[int] = []  # number of the prediction in the last program that each of these is told with
-        self._lined: list[tuple[int, str, dict[str, Serving]]] = []
+        self._lined: list[tuple[ModelNames, dict[str, Serving]]] = []
 
-    def obey(self, record: LearnedCommand) -> list[DeadLetter]:
-        """Apply a command to models that all partitions learn, at its place of their log; dead letters, where it is
-        none."""
-        command = self._steering.read(record.offset, None, record.value)
-        if isinstance(command, DeadLetter):
-            return [command]
-        if command is not None:
-            event, said = self._steering.answer(command)
-            self._due.append(
-                _Due(
-                    event,
-                    command.model,
-                    said,
-                    self._models(),
-                    command=command.command,
-                    by=command.by,
-                    id=command.id,
+    def obey(self, lineup: Lineup, records: Sequence[Piece], place: int) -> tuple[list[EventRecord], list[DeadLetter]]:
+        """Apply commands, pieces of one record each, before the instance at `place` of the features is predicted.
+
+        Returns what is to be said of them, and the records that are no commands.
+        """
+        events, letters = [], []
+        for record in records:
+            offset = int(record.offsets[0])
+            command = lineup.steering.read(offset, record.raw.keys[0], record.raw.values[0])  # type: ignore[arg-type]
+            if isinstance(command, DeadLetter):
+                letters.append(command)
+            elif command is not None:
+                event, said = lineup.steering.answer(command)
+                due = Due(
+                    *(event, command.model, said, lineup.learners(), command.command, command.by, command.id),
                     asked=command.asked,
-                    control_offset=record.offset,
+                    control_offset=offset,
                 )
-            )
-        return []
+                events.append(self._event(due, place, self._places.next[LABELS], self._places.clocks[FEATURES].time))
+        return events, letters
 
-    def _lined_up(self, start: int) -> tuple[int, str, dict[str, Serving]]:
-        """From this prediction on: the champion's learner, and who serves, the champion first."""
-        roles, servings = self._learner.roles, self._learner.servings
-        return start, roles[CHAMPION].learner_name, {name: servings[name] for name in roles}
+    def _event(self, due: Due, place: int, label_place: int, time: int) -> EventRecord:
+        """The next event. place : of the first instance that is predicted after it. label_place : the labels' then."""
+        bits, label_bits = self._places.bits[FEATURES], self._places.bits[LABELS]
+        self.n_events += 1
+        return EventRecord(
+            stream=self._stream,
+            partition=self._partition,
+            number=self.n_events - 1,
+            event=due.event,
+            command=due.command,
+            offset=offset_of(place, bits),
+            label_offset=offset_of(label_place, label_bits),
+            index=index_of(place, bits),
+            label_index=index_of(label_place, label_bits),
+            time=time,
+            sentence=due.sentence,
+            models=due.models,
+            id=due.id,
+            control_offset=due.control_offset,
+            by=due.by,
+            asked=due.asked,
+            model=due.model,
+        )
 
-    def _models(self) -> dict[str, str]:
-        return {role: running.learner_name for role, running in self._learner.roles.items()}
+    def begin(self, servings: Mapping[str, Serving]) -> None:
+        """A program is run. servings : those of now."""
+        self._starts, self._lined = [0] * len(self.due), []
+        self._line_up(0, servings)
 
-    def carry_out(self, decisions: Sequence[Decision], program: Program, findings: Sequence[Finding]) -> list[Finding]:
-        """Promote and propose. Returns what was found in the program, by the names that models had then."""
-        learner, found, self.decided = self._learner, list(findings), []
-        predicted = np.flatnonzero(program.op == PREDICT) if decisions else np.zeros(0, np.int64)
-        self._starts, self._lined = [0] * len(self._due), [self._lined_up(0)]
-        for one in decisions:
-            start, name = int(np.searchsorted(predicted, one.place, side="right")), one.role.name
-            said = self._sentence(one)
-            if one.promoted:
-                names = {role: role.name for role in learner.roles.values()}
-                said = f"{self._steering.promote(name)}: {said}"
-                now = {names[role]: role.name for role in names}
-                found = [f if f.place <= one.place or f.role is None else f._replace(role=now[f.role]) for f in found]
-                self._lined.append(self._lined_up(start))
-            due = _Due(APPLIED if one.promoted else PROPOSED, name, said, self._models())
-            self.decided.append(Decided(one.promoted, due))
-            self._due.append(due)
+    def _line_up(self, start: int, servings: Mapping[str, Serving]) -> None:
+        lined = ModelNames(start, self.models[CHAMPION], tuple(self.models))
+        self._lined.append((lined, {name: servings[name] for name in self.models}))
+
+    def note(self, decided: Sequence[Decided], program: Program) -> None:
+        """What the rule has decided in the program."""
+        predicted = np.flatnonzero(program.op == PREDICT) if decided else np.zeros(0, np.int64)
+        for one in decided:
+            start = int(np.searchsorted(predicted, one.place, side="right"))
+            if one.names:
+                self.models = one.due.models
+                self._line_up(start, {one.names[name]: serving for name, serving in self._lined[-1][1].items()})
+            self.due.append(one.due)
             self._starts.append(start)
-        if len(self._lined) > 1:  # events of one label come in the order of the roles, as they are then
-            found.sort(key=lambda f: self._rank(f, [one.place for one in decisions if one.promoted]))
-        return found
-
-    def repeat(self, one: Decided) -> None:
-        """Do what the rule has decided where another learner learns for this one."""
-        if one.promoted:
-            self._steering.promote(str(one.due.model))
-        self._due.append(one.due)
-
-    def forget(self) -> None:
-        """Nobody is told anything of it here."""
-        self._due = []
-
-    def _rank(self, finding: Finding, places: Sequence[int]) -> int:
-        """Number of the finding's role among those of its place; features come last. places : of promotions."""
-        roles = list(self._lined[sum(place < finding.place for place in places)][2])
-        return len(roles) if finding.role is None else roles.index(finding.role)
-
-    def _sentence(self, one: Decision) -> str:
-        spec = self._learner.spec
-        what, times, unit = (
-            ("mean absolute error", 1.0, "") if spec.task == REGRESSION else ("errors", 100.0, " points")
-        )
-        if self._learner.comparing.by_cost:
-            what, times, unit = "mean cost", 1.0, ""
-        low, mean, high = (f"{times * x:.4g}" for x in (one.by.low, one.by.difference, one.by.high))
-        return (
-            f"{one.role.name} ({one.role.learner_name}) has {mean}{unit} less {what} than the champion over the last "
-            f"{one.by.n:,} labels, with an interval from {low} to {high}"
-        )
 
     @property
-    def lineups(self) -> list[Lineup]:
-        return [Lineup(start, model, tuple(served)) for start, model, served in self._lined]
+    def lineups(self) -> list[ModelNames]:
+        """From which predictions of the last program on which models were called how."""
+        return [lined for lined, _ in self._lined]
 
     def predictions(self, said: Mapping[Serving, Floats]) -> dict[str, Floats]:
         """Name -> what the model that was called so predicted in the last program; zeros where there was none.
@@ -156,13 +136,13 @@ class Promotion:
         said : serving -> (n, k).
         """
         if len(self._lined) == 1:
-            return {name: said[one] for name, one in self._lined[0][2].items()}
+            return {name: said[one] for name, one in self._lined[0][1].items()}
         shape = next(iter(said.values())).shape
         found: dict[str, Floats] = {}
-        ends = [*(start for start, *_ in self._lined[1:]), shape[0]]
-        for (start, _, served), end in zip(self._lined, ends, strict=True):
+        ends = [*(lined.start for lined, _ in self._lined[1:]), shape[0]]
+        for (lined, served), end in zip(self._lined, ends, strict=True):
             for name, one in served.items():
-                found.setdefault(name, np.zeros(shape))[start:end] = said[one][start:end]
+                found.setdefault(name, np.zeros(shape))[lined.start : end] = said[one][lined.start : end]
         return found
 
     def tell(
@@ -173,40 +153,24 @@ class Promotion:
         places, label_places, times : (n,) int64, of its predictions. tells : whether this partition tells them; another
         one does otherwise.
         """
-        bits, label_bits = self._learner.bits[FEATURES], self._learner.bits[LABELS]
         told, waiting = [], []
-        for due, start in zip(self._due, self._starts, strict=True):
-            if start >= len(places):
+        for due, start in zip(self.due, self._starts, strict=True):
+            if start < len(places):
+                told.append(self._event(due, int(places[start]), int(label_places[start]), int(times[start])))
+            else:
                 waiting.append(due)
-                continue
-            place, label_place = int(places[start]), int(label_places[start])
-            event = self._steering.event(due.event, due.command, due.sentence, place)
-            told.append(
-                msgspec.structs.replace(
-                    event,
-                    label_offset=offset_of(label_place, label_bits),
-                    label_index=index_of(label_place, label_bits),
-                    offset=offset_of(place, bits),
-                    time=int(times[start]),
-                    models=due.models,
-                    model=due.model,
-                    by=due.by,
-                    id=due.id,
-                    asked=due.asked,
-                    control_offset=due.control_offset,
-                )
-            )
-        self._due = waiting
+        self.due = waiting
         return told if tells else []
 
     def state(self, proposed: list[str]) -> dict[str, Any]:
         """What is known, with the names of `Comparing.proposed`; nothing where there is nothing."""
-        if not self._due and not proposed:
+        if not self.due and not proposed:
             return {}
-        return {"promotion": {"due": [msgspec.to_builtins(due) for due in self._due], "proposed": proposed}}
+        return {"promotion": {"due": [msgspec.to_builtins(due) for due in self.due], "proposed": proposed}}
 
     def restore(self, meta: Mapping[str, Any]) -> list[str]:
-        """Take over what `state` gave. Returns the names that were proposed."""
+        """Take over what `state` gave, and the number of the next event. Returns the names that were proposed."""
         found = meta.get("promotion", {"due": [], "proposed": []})
-        self._due = msgspec.convert(found["due"], list[_Due])
+        self.n_events = int((meta.get("steering") or {}).get("events", 0))
+        self.due = msgspec.convert(found["due"], list[Due])
         return msgspec.convert(found["proposed"], list[str])

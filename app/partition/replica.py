@@ -22,21 +22,18 @@ from itertools import pairwise
 from threading import RLock
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from riparian.app.partition.arrays import over
-from riparian.app.partition.learner import Learned, PartitionLearner
+from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import Piece, Release, concatenate, empty_piece
 from riparian.app.partition.outcome import DeadLetter, Outcome, by_topic, together
-from riparian.app.partition.sharing import VALUES, Sharing
+from riparian.app.partition.shared_lineup import Learned, News, Obeyed, SharedLineup
+from riparian.app.partition.sharing import Sharing
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.names import CHAMPION, FEATURES, LEARNED
+from riparian.topics.names import FEATURES, LEARNED
 from riparian.topics.records import DriftRecord, RawBatch
-from riparian.topics.training_log import LearnedCommand
 
-News = Learned | LearnedCommand | DeadLetter
 LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica
 MOST_APART = 2**16  # instances learned between two partitions that recover together: more are not worth waiting for
 
@@ -66,8 +63,8 @@ class Replica:
     Attributes
     ----------
     lock : RLock
-    learner : PartitionLearner, optional
-        Of no partition: it only follows the log. None before the first partition has come.
+    lineup : SharedLineup, optional
+        None before the first partition has come.
     fetch_offset : int
         Of the next record of the log.
     common : dict
@@ -79,7 +76,7 @@ class Replica:
 
     def __init__(self, spec: Spec) -> None:
         self.lock = RLock()
-        self.learner: PartitionLearner | None = None
+        self.lineup: SharedLineup | None = None
         self.fetch_offset = 0
         self.common: dict[str, Any] = {}
         self.apart: Replica | None = None
@@ -93,7 +90,7 @@ class Replica:
     @property
     def place(self) -> int:
         """The next one of the log that is to be learned; 0 before it has begun."""
-        return 0 if self.learner is None else self.learner.places[LEARNED]
+        return 0 if self.lineup is None else self.lineup.place
 
     def __len__(self) -> int:
         """Records that wait to be learned."""
@@ -108,15 +105,9 @@ class Replica:
             self._n_added += len(raw.offsets)
             self._came.append(raw)
 
-    def begin(self, learner: PartitionLearner) -> None:
-        """Begin with the models of a partition, as a restart would restore them."""
-        made = PartitionLearner(self._spec, self._spec.partitions)
-        meta = msgspec.msgpack.decode(msgspec.msgpack.encode(learner._meta()))
-        arrays = {name: array.copy() for name, array in learner._arrays().items()}
-        made.restore(Snapshot(meta, arrays | over("pending/", made.pending.state())))
-        made.promotion.forget()
-        made.news = []
-        self.learner, self.fetch_offset = made, made.places[LEARNED]
+    def begin(self, lineup: SharedLineup) -> None:
+        """Begin with the models that a partition has restored, which gives them up for this."""
+        self.lineup, self.fetch_offset, lineup.news = lineup, lineup.place, []
 
     def advance(self) -> None:
         """Learn what has come, holding the lock."""
@@ -126,18 +117,17 @@ class Replica:
     def follow(self, until: int | None = None) -> None:
         """Learn what has come, below this place, and below those that partitions still need. The caller holds the
         lock."""
-        learner = self.learner
-        if learner is None or learner.sharing is None or learner.news is None:
+        lineup = self.lineup
+        if lineup is None:
             return
         until = min([*self._bounds.values(), *([] if until is None else [until])], default=None)
         piece = self._taken(until)
         if not len(piece.offsets):
             return
-        learner._follow(piece, learner.sharing, [])
-        learner.promotion.forget()
+        lineup.follow(piece)
         for follower, news in list(self._news.items()):
-            news += [one for one in learner.news if concerns(one, follower)]
-        learner.news.clear()
+            news += [one for one in lineup.news if concerns(one, follower)]
+        lineup.news = []
 
     def _taken(self, until: int | None) -> Piece:
         found = list[RawBatch]()
@@ -168,8 +158,8 @@ class Replica:
     def agrees(self, other: "Replica") -> bool:
         """Whether both hold the same, where they stand at one place: then they will at every other. The caller holds
         both locks."""
-        if other not in (self._alike, self.apart) and self.learner is not None and other.learner is not None:
-            if equal(self.learner, other.learner, held(self.learner)):
+        if other not in (self._alike, self.apart) and self.lineup is not None and other.lineup is not None:
+            if self.lineup.fingerprint() == other.lineup.fingerprint():
                 self._alike = other
             else:
                 self.apart = other
@@ -203,30 +193,9 @@ class Replica:
 
 
 def concerns(one: News, learner: PartitionLearner) -> bool:
-    return isinstance(one, LearnedCommand) or learner.partition == 0 or (isinstance(one, Learned) and bool(one.decided))
-
-
-def held(learner: PartitionLearner) -> tuple[list[Any], str]:
-    """Which models a learner has, and a hash of what they have learned."""
-    roles = learner.roles.items()
-    return [
-        (n, r.key, r.learner_name, r.model.parameters(), r.memos.begun, r.frozen, r.action) for n, r in roles
-    ], learner.learned_digest()
-
-
-def equal(one: PartitionLearner, leads: PartitionLearner, holds: tuple[list[Any], str]) -> bool:
-    """Whether both have come to the same at one place: a changed stream file may have begun a challenger, say, at
-    another place of the log in one of them. holds : what `one` held when it had models."""
-    return (
-        one.sharing is not None
-        and leads.sharing is not None
-        and one.settings == leads.settings
-        and one.sharing.meta() == leads.sharing.meta()
-        and bytes(one.sharing.state()[VALUES]) == bytes(leads.sharing.state()[VALUES])
-        and one.steering.same(leads.steering)
-        and one.comparing.proposed() == leads.comparing.proposed()
-        and holds == held(leads)
-    )
+    """Whether a partition has to know of it: what is told of the models is told by the first."""
+    told = isinstance(one, DeadLetter) or (isinstance(one, Learned) and not one.decided)
+    return learner.tells or not told
 
 
 class LedLearner(PartitionLearner):
@@ -240,7 +209,7 @@ class LedLearner(PartitionLearner):
 
     apart = False
     _replica: Replica | None = None
-    _ahead: tuple[Replica, Any] | None = None  # the replica that is to come to its place, and what it shall hold there
+    _ahead: tuple[Replica, list[Any]] | None = None  # that is to come to its place, and what it holds there
 
     @property
     def follows(self) -> bool:
@@ -255,30 +224,38 @@ class LedLearner(PartitionLearner):
     def wait_for(self, replica: Replica) -> None:
         """Right after it was restored: give the models up for a replica that stands there, or at a place before. One
         that has not begun begins with them."""
+        sharing = self._sharing
         with replica.lock:
-            if replica.learner is None:
-                replica.begin(self)
-            self._ahead = replica, held(self)
+            self._ahead = replica, sharing.lineup.fingerprint()
+            if replica.lineup is None:
+                replica.begin(sharing.lineup)
             replica.hold_back(self, self.places[LEARNED])
-            for name, role in self.roles.items():
-                role.give_up(None if replica.learner is None else replica.learner.roles.get(name))
+            self._lead(replica)
+
+    @property
+    def _sharing(self) -> Sharing:
+        assert self.sharing is not None
+        return self.sharing
+
+    def _lead(self, replica: Replica) -> None:
+        """Its models are these from here on."""
+        assert replica.lineup is not None
+        self.lineup = self.drift.lineup = self._sharing.lineup = replica.lineup
 
     def join(self) -> bool:
         """Follow the replica from here on, if it has come to this place. It may not hold the same there: `apart` says
         so, and then the partition has to be restored again."""
         if self._ahead is None:
             return self.follows
-        replica, sharing = self._ahead[0], self.sharing
+        replica, holds = self._ahead
         with replica.lock:
-            leads = replica.learner
-            if sharing is None or leads is None or leads.places[LEARNED] != self.places[LEARNED]:
+            if replica.lineup is None or replica.place != self.places[LEARNED]:
                 return False
-            if not equal(self, leads, self._ahead[1]):
+            if replica.lineup.fingerprint() != holds:
                 self.apart = True
                 return False
             replica.join(self)
             self._replica, self._ahead = replica, None
-            self._take_over(leads, sharing)
         return True
 
     def move(self, to: Replica) -> list[DriftRecord] | None:
@@ -287,19 +264,19 @@ class LedLearner(PartitionLearner):
 
         While commands wait for an instance it does not: what they change is not taken over yet.
         """
-        replica, sharing = self._replica, self.sharing
-        if replica is None or sharing is None or replica.apart is to:
+        replica = self._replica
+        if replica is None or replica.apart is to:
             return None
         with to.lock, replica.lock:
             to.follow()
             replica.follow(to.place)
-            if to.learner is None or replica.place != to.place or self.waits or not replica.agrees(to):
+            if to.lineup is None or replica.place != to.place or self.waits or not replica.agrees(to):
                 return None
-            drifts = self._catch_up(replica, [])
+            drifts = self._catch_up_with(replica, [])
             replica.leave(self)
             to.join(self)
             self._replica = to
-            self._take_over(to.learner, sharing)
+            self._lead(to)
         return drifts
 
     # -- following ---------------------------------------------------------------------------------------------
@@ -328,7 +305,7 @@ class LedLearner(PartitionLearner):
             if at or (self._changes(replica) and any(found[0] for found in release.before.values())):
                 before, rest = release.parts([at])
                 outcomes.append(self._step(before))
-            drifts = self._catch_up(replica, letters)
+            drifts = self._catch_up_with(replica, letters)
             outcome = self._step(rest)
         n_settled = len(drifts) + outcome.n_settled if outcome.ids else 0
         rejected = {**outcome.rejected, **by_topic(letters)} if self.tells else outcome.rejected
@@ -338,10 +315,7 @@ class LedLearner(PartitionLearner):
     def _changes(self, replica: Replica) -> bool:
         """Whether what has happened in the replica matters to labels that come before an instance: they are joined and
         scored, and what the models learn is nothing to that."""
-        leads, sharing = replica.learner, self.sharing
-        if leads is None or leads.sharing is None or sharing is None:
-            return True
-        return bool(replica.news_of(self)) or leads.room != self.room or leads.sharing.terms != sharing.terms
+        return bool(replica.news_of(self)) or self.schema.n_outputs != self._n_outputs
 
     @property
     def waits(self) -> bool:
@@ -349,7 +323,7 @@ class LedLearner(PartitionLearner):
         instance that is predicted. Until then there is nothing that a checkpoint could hold: the models have learned
         what came behind them."""
         news = [] if self._replica is None else self._replica.news_of(self)
-        return any(isinstance(one, LearnedCommand | DeadLetter) for one in news)
+        return any(isinstance(one, Obeyed | DeadLetter) for one in news)
 
     @contextmanager
     def still(self) -> Iterator[list[DriftRecord] | None]:
@@ -359,7 +333,7 @@ class LedLearner(PartitionLearner):
             yield None
             return
         with replica.lock:
-            yield None if self.waits else self._catch_up(replica, [])
+            yield None if self.waits else self._catch_up_with(replica, [])
 
     @property
     def common(self) -> dict[str, Any] | None:
@@ -378,43 +352,14 @@ class LedLearner(PartitionLearner):
         if self._replica is not None:
             self._replica.lock.release()
 
-    def _catch_up(self, replica: Replica, letters: list[DeadLetter]) -> list[DriftRecord]:
-        """Take what has happened in the replica, right before an instance is predicted. letters : takes commands that
-        are none, and records of the log."""
-        leads, sharing, drifts = replica.learner, self.sharing, list[DriftRecord]()
-        if leads is None or sharing is None or leads.places[LEARNED] == self.places[LEARNED]:
+    def _catch_up_with(self, replica: Replica, letters: list[DeadLetter]) -> list[DriftRecord]:
+        """Come to the place of the replica."""
+        if replica.place == self.places[LEARNED]:
             return []
         news = replica.news_of(self)
-        for one in news:
-            if isinstance(one, DeadLetter):
-                letters.append(one)
-                continue
-            if isinstance(one, LearnedCommand):
-                sharing.obeys(one)
-                letters += self.promotion.obey(one)
-                continue
-            champion = self.servings[CHAMPION]
-            for decided in one.decided:
-                self.promotion.repeat(decided)
-            self.led_by(champion)
-            if self.partition == 0:
-                drifts += self.drift.heard(one.findings, one.times)
+        drifts = self._catch_up(list(news), self._sharing, letters)
         news.clear()
-        self._take_over(leads, sharing)
         return drifts
-
-    def _take_over(self, leads: PartitionLearner, sharing: Sharing) -> None:
-        if leads.sharing is None:
-            return
-        for name, role in self.roles.items():
-            role.follow(leads.roles[name])
-        self.comparing.follow(leads.comparing, self.roles)
-        sharing.follow(leads.sharing)
-        self.room = leads.room
-        self.places[LEARNED] = leads.places[LEARNED]
-        if LEARNED in leads.last_taken:
-            self.last_taken[LEARNED] = leads.last_taken[LEARNED]
-        self.fit_schema()
 
     # -- what is told ------------------------------------------------------------------------------------------
 

@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 
 from riparian.app.errors import RiparianError, StateError
 from riparian.app.partition.arrays import under
-from riparian.app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS, LEARNING, next_origin, reconcile, room_of
+from riparian.app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS, LEARNING, next_origin, reconcile
 from riparian.app.partition.clock import Clock
 from riparian.app.partition.deciding import decided_name
 from riparian.app.partition.inputs import Mark
 from riparian.app.partition.pending import Source
 from riparian.app.partition.role import Role
 from riparian.app.partition.serving import said_name
-from riparian.app.partition.sharing import STATE as SHARED
-from riparian.app.partition.sharing import VALUES
-from riparian.app.partition.state import PartitionState, Snapshot, usual_seed
+from riparian.app.partition.shared_lineup import STATE as SHARED
+from riparian.app.partition.shared_lineup import VALUES
+from riparian.app.partition.state import PartitionState, Snapshot
 from riparian.app.partition.steering import FILES
 from riparian.app.stream_file.lineup import RUNS
-from riparian.app.stream_file.sections.decision import same_costs, same_target
+from riparian.app.stream_file.sections.decision import same_target
 from riparian.models.registry import kept_on
 from riparian.models.restoring import DamagedError
-from riparian.topics.names import CONTROL, INPUTS, state_field
+from riparian.topics.names import CONTROL, INPUTS, LEARNED, state_field
 from riparian.topics.places import place_of
 
 MOST_PLACES = 2**62
@@ -36,7 +36,7 @@ MOST_PLACES = 2**62
 def seeds_of(meta: Mapping[str, Any], partition: int, roles: Mapping[str, Any], now: int) -> dict[str, int]:
     """Of the models of a partition's state, by role. now : what the stream file says; early states do not."""
     said = (meta.get("settings") or {}).get("seed", now)
-    usual = usual_seed(int(said), partition, SHARED in meta)
+    usual = int(said) + (0 if SHARED in meta else partition)
     return dict.fromkeys(roles, usual) | {name: int(seed) for name, seed in (meta.get("seeds") or {}).items()}
 
 
@@ -68,26 +68,6 @@ class RestorableState(PartitionState):
                 f"{str(error).strip().partition(chr(10))[0]}; go back to an older checkpoint (riparian rollback)"
             ) from error
 
-    def _restore_keys(self, takes: Mapping[str, str | None], keys: Mapping[str, str]) -> None:
-        """Models go on under their keys. One that is new, or goes on with what another has learned, gets a free one."""
-        taken = set[str]()
-        for name, source in sorted(takes.items(), key=lambda one: one[1] is None):
-            role = self.roles[name]
-            role.key = name if source is None else keys.get(source, source)
-            while role.key in taken:
-                role.key += "+"
-            taken.add(role.key)
-
-    def _restore_begun(self, role: Role, source: str | None, meta: Mapping[str, Any]) -> None:
-        """Since when members predict that came while the model ran, and those that the stream file brings."""
-        if source is not None:
-            places = kept_on(role.learner_name, self.spec.task, meta["models"][source][1], role.model.parameters())
-            begun = (meta.get("begun") or {}).get(source) or {}
-            role.memos.begun = {
-                name: int(begun[name]) for name, at in places.items() if at is not None and name in begun
-            }
-            role.memos.begin([name for name, at in places.items() if at is None])
-
     def _kept_sources(self, role: Role, source: str | None, models: Mapping[str, Any]) -> dict[str, Source | None]:
         """Name of each array that a model keeps beside instances -> what was `source`'s in the state."""
         if source is None:
@@ -104,8 +84,8 @@ class RestorableState(PartitionState):
         meta, arrays, *_ = snapshot
         file, spec = self.spec, self.spec.adopting(meta)
         if spec is not self.spec:
-            self.__init__(spec, self.partition)  # type: ignore[misc]
-        known = msgspec.msgpack.decode(arrays["vocabularies"].tobytes())
+            self._begin(spec)
+        lineup, known = self.lineup, msgspec.msgpack.decode(arrays["vocabularies"].tobytes())
         changes = reconcile(file, meta, known, topics)
         if changes.refused:
             said = "; also, ".join(changes.refused)
@@ -120,31 +100,21 @@ class RestorableState(PartitionState):
             classes.restore(meta["classes"])
         of_models = meta["classes"]
         if self.sharing is not None:
-            known, of_models = self.sharing.restore(meta, arrays)
-            self.comparing.begin_by(self.sharing.stakes)
-        # The arrays have the room that they had then; where the bounds were lowered since, that stays.
-        self.room = room_of(meta | {"classes": of_models}, known, self._first)
-        was = self.room or self.room_now()
-        self.fit_schema()
-        then = meta.get("settings") or {}
-        decides = same_target(then.get(DECISION), self.settings.get(DECISION))
-        self.steering.restore_columns(meta, changes.takes)
+            known, of_models = self.sharing.lineup.restore_log(meta, arrays)
+            self.sharing.follow()
+            self.sharing.count_width()
+        then, takes = meta.get("settings") or {}, changes.takes
         seeds = seeds_of(meta, self.partition, meta["models"], self.spec.seed)
-        for name, source in changes.takes.items():
+        was = lineup.restore_models(meta | {"classes": of_models}, arrays, takes, seeds, known)
+        self.fit_schema()
+        self.servings.know(self.roles)
+        decides = same_target(then.get(DECISION), lineup.settings.get(DECISION))
+        for name, source in takes.items():
             if source is not None:
-                self.roles[name].seed = seeds[source]
-                self.roles[name].restore(arrays, source, was, meta["models"][source][1])
                 self.servings[name].restore(arrays, source, self.schema.n_outputs, decides)
-        self._restore_keys(changes.takes, meta.get("keys") or {})
-        since = {} if self.sharing is None else meta.get("since") or {}
-        for name, source in changes.takes.items():
-            self.roles[name].memos.since = int(since[source]) if source in since else None
-            self._restore_begun(self.roles[name], source, meta)
         ran = [list(one) for one in (file.runs_by(meta) or {"files": []})["files"]]
         self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
-        proposed = self.promotion.restore(meta)
-        if self.sharing is not None or same_costs(then.get(DECISION), self.settings.get(DECISION)):
-            self.comparing.restore(under(arrays, "compared/"), proposed, changes.takes)
+        lineup.restore_comparing(meta, arrays, self.promotion.restore(meta), takes)
         n_classes = None if classes is None else len(classes)
         self.intervals.restore(arrays, self.schema.n_outputs)
         own = [*self.intervals.names, *([] if self.sharing is None else self.sharing.names)]
@@ -155,7 +125,7 @@ class RestorableState(PartitionState):
                 sources[place(name)] = None if source is None else place(source)
         self.pending.restore(under(arrays, "pending/"), sources, n_classes)
         self.past.restore(under(arrays, "keys/"))
-        same, same_tests = (then.get(what) == self.settings.get(what) for what in (DETECTORS, DISTRIBUTIONS))
+        same, same_tests = (then.get(what) == lineup.settings.get(what) for what in (DETECTORS, DISTRIBUTIONS))
         self.drift.restore(under(arrays, "drift/"), changes.takes, same, same_tests, was)
         self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])
         stamps, leaps = meta.get("stamps", {}), meta.get("leaps", {})  # states of before have none
@@ -170,11 +140,14 @@ class RestorableState(PartitionState):
         )
         field = state_field(CONTROL, "offset")
         self.aside = {field: int(meta[field])} if CONTROL not in self.rules and field in meta else {}
-        self.steering.restore(meta, changes.takes)
+        lineup.steering.restore(meta, changes.takes)
+        self.promotion.models = lineup.learners()
         self.origin = next_origin(meta) if changes.found else meta.get("origin")
         self.last_taken = {
             role: Mark(*found) for role, found in meta.get("marks", {}).items()
         }  # formats before had none
+        if self.sharing is not None:
+            self.sharing.lineup.place, self.sharing.lineup.last = self.places[LEARNED], self.last_taken.get(LEARNED)
         notes = [note for note in (changes.steered, changes.kept) if note]
         return [*notes, *(change.sentence for change in changes.found)]
 
@@ -203,30 +176,25 @@ class RestorableState(PartitionState):
         meta = {name: value for name, value in meta.items() if name not in ("steering", RUNS)}
         spec = self.spec.adopting(meta)
         if spec is not self.spec:
-            self.__init__(spec, self.partition)  # type: ignore[misc]
+            self._begin(spec)
+        lineup = self.lineup
         packed = arrays["vocabularies"]
         if SHARED in meta:
             meta["classes"], packed = meta[SHARED]["classes"], arrays[VALUES]
         known = msgspec.msgpack.decode(packed.tobytes())
         then = meta.get("settings") or {}
-        now = {place: value for place, value in self.settings.items() if place == LEARNING}
+        now = {place: value for place, value in lineup.settings.items() if place == LEARNING}
         same_kind = {place: value for place, value in then.items() if place != LEARNING} | now
         changes = reconcile(self.spec, meta | {"settings": same_kind}, known)
         if changes.refused:
             raise StateError("; also, ".join(changes.refused))
-        for vocabulary, state in zip(self.vocabularies, known, strict=True):
+        for vocabulary, state in zip((*lineup.vocabularies, lineup.classes), (*known, meta["classes"]), strict=True):
             if vocabulary is not None:
                 vocabulary.restore(state)
-        if self.classes is not None:
-            self.classes.restore(meta["classes"])
-        self.room = room_of(meta, known, self._first)
-        was = self.room or self.room_now()
+        if self.sharing is not None:
+            self.sharing.follow()
+        lineup.begin_with(meta, arrays, changes.takes, seeds_of(meta, partition, meta["models"], self.spec.seed), known)
         self.fit_schema()
-        seeds = seeds_of(meta, partition, meta["models"], self.spec.seed)
-        for name, source in changes.takes.items():
-            if source is not None:
-                self.roles[name].seed = seeds[source]
-                self.roles[name].begin_with(arrays, source, was, meta["models"][source][1])
         self.origin = next_origin(self._meta())
         return [name for name, source in changes.takes.items() if source is None]
 

@@ -19,7 +19,7 @@ arrival number of an instance tells which these are (app/partition/pending.py).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from riparian.app.errors import SpecError
 from riparian.app.partition.arrays import over, under
 from riparian.app.partition.deciding import decided_name
+from riparian.app.partition.learned_rows import LearnedRows
 from riparian.app.partition.memos import Memos
 from riparian.app.partition.pending import EMPTY, PendingStore
 from riparian.app.partition.reasons import Reasons, pieces
-from riparian.app.partition.sharing import LearnedRows
 from riparian.app.partition.trial import DROPPED, REPLACED, Trial
 from riparian.app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
 from riparian.app.stream_file.lineup import place_of
@@ -111,7 +111,6 @@ class Role:
         except ValueError as error:  # raised by what an import path names
             raise SpecError(f"{place_of(name)}: {error}") from None
         self._had: Mapping[str, Any] | None = None  # parameters by which its state was made, where it has one
-        self._follows = False  # whether its model is another role's, which learns for it
         self.memos = Memos(kept(self.learner_name, spec.task, self._parameters), rows)
         self.metrics = self._scores(spec)
         self.action = spec.on_drift()[name]
@@ -193,8 +192,6 @@ class Role:
     def resize(self, schema: Schema) -> None:
         """Make room for values and classes seen since."""
         self.schema = schema
-        if self._follows:
-            return
         self.model.resize(self.known(schema))
         self.metrics.resize(schema.n_outputs)
         if self.trial is not None:
@@ -370,8 +367,6 @@ class Role:
 
     def reset(self) -> None:
         """A new model takes over, which knows all features; the scores go on, as at a drift."""
-        if self._follows:  # there it was done
-            return
         self._end_trial()
         self.columns = None
         self.model = self._fresh()
@@ -394,8 +389,6 @@ class Role:
             self.metrics = self._scores(spec)
             self.metrics.restore(known)
         self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
-        if self._follows:  # there the rest was done
-            return
         if self.trial is not None:
             self.trial.bound(self._trial_window, self._trial_patience)
         if spec.drift.detectors == self._detectors:
@@ -414,42 +407,28 @@ class Role:
     def adjusted(self, parameters: dict[str, Any]) -> tuple[Learner, Learner | None]:
         """The model, and the one on trial, with other parameters that their states go on with."""
         model, trial = self._adjusted(self.model, parameters), None
-        if self.trial is not None and not self._follows:
+        if self.trial is not None:
             trial = self._adjusted(self.trial.model, parameters)
             trial.inherit(model)
         return model, trial
 
     def _adjusted(self, model: Learner, parameters: dict[str, Any]) -> Learner:
         made = create(self.learner_name, self.known(self.schema), seed=self.seed, **parameters)
-        if self._follows:  # it is there with what it knows, and comes from there
-            return made
         state = {name: array.copy() for name, array in model.state()._asdict().items()}
         restore(made, made.adapted(model.parameters(), state), self.name)
         return made
 
-    def adjust(self, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> tuple[list[str], list[str]]:
-        """Go on with these parameters, and the models that `adjusted` made with them. Returns which arrays beside
-        instances are not kept any more, and which are new."""
+    def adjust(self, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> list[str] | None:
+        """Go on with these parameters, and the models that `adjusted` made with them. Returns which of its memos are
+        new; None where they are those of before."""
         places = kept_on(self.learner_name, self._task, self._parameters, parameters)
-        gone, fresh = list[str](), list[str]()
+        fresh = None
         if list(places.values()) != list(range(len(self.memos.names))):
-            gone, fresh = self.memos.exchange(self.name, places)
+            fresh = self.memos.exchange(places)
         self._parameters, self.model = parameters, model
         if self.trial is not None and trial is not None:
             self.trial.model = trial
-        return gone, fresh
-
-    def follow(self, leads: Self) -> None:
-        """Whatever is done about the models is done there, too."""
-        self._follows = True
-        self.model, self.memos.since, self.memos.begun = leads.model, leads.memos.since, leads.memos.begun
-        self.metrics, self.signal, self.trial, self._asked = leads.metrics, leads.signal, leads.trial, leads._asked
-        self.frozen, self.reactions, self.action = leads.frozen, leads.reactions, leads.action
-
-    def give_up(self, leads: Self | None) -> None:
-        """Let go of the models, before anything else than to `follow` a role that will stand where this one does. leads
-        : it, where it is there already; its model is looked at meanwhile."""
-        self.model, self.trial = self._made(self._first) if leads is None else leads.model, None
+        return fresh
 
     # -- state -------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ All of this learns from the partition's own predictions and labels, whichever mo
 where another one takes over.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
 from riparian.app.partition.deciding import Deciding, Decision, decided_name
-from riparian.app.partition.pending import EMPTY, PendingStore
+from riparian.app.partition.pending import EMPTY, PendingStore, kept_names
 from riparian.app.partition.reasons import Ahead, Reasons
 from riparian.app.partition.role import Role
 from riparian.app.stream_file.sections.outputs import ALERTS
 from riparian.app.stream_file.sections.promotion import AUTOMATIC
 from riparian.app.stream_file.spec import Spec
-from riparian.models.contract import Bags, Floats, Program, Schema
+from riparian.models.contract import Bags, Floats, Program
 from riparian.models.evaluation.auroc import areas
 from riparian.models.evaluation.estimation import Estimation
 from riparian.models.evaluation.prequential import Prequential
@@ -52,7 +52,7 @@ class Serving:
     name : str
         Of the role.
     spec : Spec
-    schema : Schema
+    n_outputs : int
     pending : PendingStore
         Where its predictions wait beside their instances.
     deciding : Deciding
@@ -60,6 +60,10 @@ class Serving:
 
     Attributes
     ----------
+    key : str
+        Of the model in the log that partitions share.
+    memos : list of str
+        Of what the model keeps beside instances.
     estimation : Estimation, optional
         What its scores are expected to be before the labels come; none of a regression.
     calibration : Calibration, optional
@@ -70,15 +74,16 @@ class Serving:
         Of the last program, where they are asked for.
     """
 
-    def __init__(self, name: str, spec: Spec, schema: Schema, pending: PendingStore, deciding: Deciding) -> None:
-        self.name = name
+    def __init__(self, name: str, spec: Spec, n_outputs: int, pending: PendingStore, deciding: Deciding) -> None:
+        self.name = self.key = name
+        self.memos: list[str] = []
         self._pending = pending
         self._span = window, fading = spec.metrics.window, spec.metrics.fading
         self.estimation = None if spec.task in VALUES else Estimation()
         self.calibration: Calibration | None = None
         if spec.task not in VALUES:
             scales = spec.predictions.calibrated
-            self.calibration = Calibration(schema.n_outputs, scales=scales, window=window, fading=fading)
+            self.calibration = Calibration(n_outputs, scales=scales, window=window, fading=fading)
             if scales:
                 pending.keep([said_name(name)], SAID_WIDTH)
         self.decision: Decision | None = None
@@ -94,6 +99,11 @@ class Serving:
     def predictions(self) -> Floats:
         """(capacity, n_outputs) float64: what was predicted for each row of the pending store."""
         return self._pending.out[self.name]
+
+    @property
+    def kept_names(self) -> list[str]:
+        """The arrays that hold what the model keeps beside instances."""
+        return kept_names(self.name, self.memos)
 
     @property
     def named(self) -> Floats:
@@ -133,9 +143,7 @@ class Serving:
     def predict(self, role: Role, x: Floats, rows: NDArray[np.int32]) -> None:
         """Predict instances that wait in these rows of the pending store, and learn nothing. x : (n, d), they as the
         model knows them."""
-        if not len(rows):  # the model may be learning, for another partition
-            return
-        names = [self.name, *role.kept_names]
+        names = [self.name, *self.kept_names]
         out, *kept = (np.zeros((len(rows), self._pending.out[name].shape[1])) for name in names)
         role.model.run_with(asked_at_once(x), x, out, kept)
         for name, found in zip(names, (out, *kept), strict=True):
@@ -259,23 +267,26 @@ class Servings(dict[str, Serving]):
     spec : Spec
     pending : PendingStore
     deciding : Deciding
+    settled : callable
+        Called with a stream file that holds from here on.
     """
 
-    def __init__(self, spec: Spec, pending: PendingStore, deciding: Deciding) -> None:
+    def __init__(self, spec: Spec, pending: PendingStore, deciding: Deciding, settled: Callable[[Spec], None]) -> None:
         super().__init__()
-        self._spec, self._pending, self._deciding = spec, pending, deciding
+        self._spec, self._pending, self._deciding, self._settled = spec, pending, deciding, settled
 
     def settle(self, spec: Spec) -> None:
         """Go on as this stream file says."""
         self._spec = spec
+        self._settled(spec)
         for serving in self.values():
             serving.settle(spec)
 
-    def add(self, name: str, kept: Sequence[str], width: int) -> None:
-        """A model begins, which has predicted nothing that waits. kept : arrays of what it keeps beside instances."""
-        schema = Schema((), width, self._spec.task)
-        self[name] = Serving(name, self._spec, schema, self._pending, self._deciding)
-        self._pending.add([name, *kept], width)
+    def add(self, name: str, key: str, memos: Sequence[str], width: int) -> None:
+        """A model begins, which has predicted nothing that waits. memos : of what it keeps beside instances."""
+        self[name] = Serving(name, self._spec, width, self._pending, self._deciding)
+        self[name].key, self[name].memos = key, list(memos)
+        self._pending.add([name, *self[name].kept_names], width)
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Models get other names. names : of before -> from here on."""
@@ -291,7 +302,14 @@ class Servings(dict[str, Serving]):
         del self[name]
         self._pending.drop(name)
 
-    def exchange(self, gone: Sequence[str], fresh: Sequence[str], width: int) -> None:
-        """A model keeps others beside instances. gone, fresh : arrays."""
-        self._pending.discard(gone)
-        self._pending.add(fresh, width)
+    def exchange(self, name: str, memos: Sequence[str], fresh: Sequence[str], width: int) -> None:
+        """A model keeps these beside instances from here on. fresh : those of them that are new."""
+        stay = kept_names(name, memos)
+        self._pending.discard([one for one in self[name].kept_names if one not in stay])
+        self._pending.add(kept_names(name, fresh), width)
+        self[name].memos = list(memos)
+
+    def know(self, roles: Mapping[str, Role]) -> None:
+        """These are the models, of which a state has told the keys and what they keep."""
+        for name, role in roles.items():
+            self[name].key, self[name].memos = role.key, list(role.memos.names)

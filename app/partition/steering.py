@@ -12,32 +12,25 @@ challenger: under the name that it had as one, or its learner's, with a number w
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
-import numpy as np
 
 from riparian.app.errors import RiparianError
 from riparian.app.partition.changes import REFUSED as NEVER
 from riparian.app.partition.changes import SEEN, Changes, differing, goes_on, in_part, same
-from riparian.app.partition.clock import Clock
-from riparian.app.partition.comparing import Comparing
 from riparian.app.partition.merge import Piece
 from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.role import Role
-from riparian.app.partition.serving import Servings
-from riparian.app.partition.sharing import LearnedRows, Sharing
 from riparian.app.stream_file.columns import Columns, changed, check_pasts, digest_of, known_columns, plain, read
 from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import Spec
-from riparian.models.contract import Floats, Schema
+from riparian.models.contract import Learner, Schema
 from riparian.topics import commands
-from riparian.topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError
-from riparian.topics.names import CHAMPION, FEATURES, LABELS
-from riparian.topics.places import index_of, offset_of
-from riparian.topics.records import VALUES
+from riparian.topics.commands import APPLIED, REFUSED, Command, WrongCommandError
+from riparian.topics.names import CHAMPION
 
 KNOWN = 200  # ids of commands that are remembered
 FILES = 50  # stream files that are
@@ -46,24 +39,38 @@ MOST_CHALLENGERS = 50
 RUNNING = (CHAMPION, "challengers.", "drift", "metrics.", "join.", "promotion.")
 
 
+class LineupFollower(Protocol):
+    """What stands beside models under their names."""
+
+    def add(self, name: str, key: str, memos: Sequence[str], width: int) -> None:
+        """A model begins. memos : of what it keeps beside instances. width : of its predictions."""
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Models get other names. names : of before -> from here on."""
+
+    def drop(self, name: str) -> None:
+        """A model goes."""
+
+    def exchange(self, name: str, memos: Sequence[str], fresh: Sequence[str], width: int) -> None:
+        """A model keeps these from here on. fresh : those of them that are new."""
+
+    def settle(self, spec: Spec) -> None:
+        """What this stream file says besides its models holds from here on."""
+
+
+Change = Callable[[LineupFollower], None]
+
+
 class Steered(Protocol):
-    """What is asked of a learner (`PartitionLearner`)."""
+    """What is asked of a lineup."""
 
     spec: Spec
-    partition: int
     roles: dict[str, Role]
     schema: Schema
-    bits: dict[str, int]
-    places: dict[str, int]
-    clocks: dict[str, Clock]
-    sharing: Sharing | None
-    comparing: Comparing
-    servings: Servings
-
-    @property
-    def stores(self) -> list[Servings | LearnedRows]: ...
 
     def make_role(self, name: str, spec: Spec) -> Role: ...
+    def key_of(self, name: str) -> str: ...
+    def change(self, change: Change) -> None: ...
     def line_up(self, roles: dict[str, Role]) -> None: ...
     def settle(self, spec: Spec) -> None: ...
 
@@ -104,45 +111,26 @@ class _State(msgspec.Struct):
 
 
 class Steering:
-    """Changes the models of a learner.
+    """Changes a lineup.
 
     Attributes
     ----------
-    n_events : int
-        Number of the next event.
     paused : bool
         Whether predictions are withheld: what is sent says nothing but where it stands in the order.
     """
 
-    def __init__(self, learner: Steered) -> None:
-        self._learner = learner
-        self._on_drift = learner.spec.own_on_drift()
+    def __init__(self, lineup: Steered) -> None:
+        self._lineup = lineup
+        self._on_drift = lineup.spec.own_on_drift()
         self._ids: dict[str, None] = {}
         self._files: list[str] = []
         self._called: str | None = None
         self._before: str | None = None
         self._applied: _Applied | None = None
         self._columns: Columns | None = None
-        self.n_events = 0
         self.paused = False
 
     # -- commands ----------------------------------------------------------------------------------------------
-
-    def obey(self, records: Sequence[Piece], place: int) -> tuple[list[EventRecord], list[DeadLetter]]:
-        """Apply commands, pieces of one record each, before the instance at `place` of the features is predicted.
-
-        Returns what is to be said of them, and the records that are no commands.
-        """
-        events, letters = [], []
-        for record in records:
-            offset = int(record.offsets[0])
-            command = self.read(offset, record.raw.keys[0], record.raw.values[0])  # type: ignore[arg-type]
-            if isinstance(command, DeadLetter):
-                letters.append(command)
-            elif command is not None:
-                event, said = self.answer(command)
-                events.append(self.event(event, command.command, said, place, command, offset))
-        return events, letters
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> Command | DeadLetter | None:
         """The command of a record of the control topic, a dead letter where it is none; None where one of its id was
@@ -184,33 +172,6 @@ class Steering:
         }
         return does[command.command](name)
 
-    def event(
-        self, event: str, what: str, said: str, place: int, command: Command | None = None, offset: int | None = None
-    ) -> EventRecord:
-        """The next event, of a command or of a rule. place : of the first instance that is predicted after it."""
-        learner = self._learner
-        bits, label_bits, label_place = learner.bits[FEATURES], learner.bits[LABELS], learner.places[LABELS]
-        self.n_events += 1
-        return EventRecord(
-            stream=learner.spec.name,
-            partition=learner.partition,
-            number=self.n_events - 1,
-            event=event,
-            command=what,
-            offset=offset_of(place, bits),
-            label_offset=offset_of(label_place, label_bits),
-            index=index_of(place, bits),
-            label_index=index_of(label_place, label_bits),
-            time=learner.clocks[FEATURES].time,
-            sentence=said,
-            models={name: role.learner_name for name, role in learner.roles.items()},
-            id=None if command is None else command.id,
-            control_offset=offset,
-            by="" if command is None else command.by,
-            asked=0 if command is None else command.asked,
-            model=None if command is None else command.model,
-        )
-
     def files(self, records: Sequence[Piece]) -> list[Spec]:
         """The stream with the features of each of these commands, where they bring any that it can take."""
         found = []
@@ -219,7 +180,7 @@ class Steering:
                 with contextlib.suppress(WrongCommandError, ValueError):
                     features = commands.read_command(value).features  # type: ignore[arg-type]
                     if features is not None:
-                        spec = self._learner.spec
+                        spec = self._lineup.spec
                         found.append(spec.with_columns(*changed(spec, read(features))))
         return found
 
@@ -229,7 +190,7 @@ class Steering:
         """Make a challenger the champion, and the champion a challenger."""
         if name == CHAMPION:
             raise RefusedError("the champion is the champion already")
-        roles, role, old = self._learner.roles, self._role(name), self._role(CHAMPION)
+        roles, role, old = self._lineup.roles, self._role(name), self._role(CHAMPION)
         try:
             check_champion(role.learner_name, role.model.parameters())
         except ValueError as error:
@@ -242,14 +203,13 @@ class Steering:
         self._on_drift = {names.get(other, other): own for other, own in self._on_drift.items()}
         for other in (role, old):
             other.name = names[other.name]
-        for store in self._learner.stores:
-            store.rename(names)
+        self._lineup.change(lambda follower: follower.rename(names))
         self._line_up({names.get(other, other): roles[other] for other in order})
         return f"{name} ({role.learner_name}) is the champion, and the champion before is the challenger {self._before}"
 
     def demote(self) -> str:
         """Undo the last promotion."""
-        if self._before is None or self._before not in self._learner.roles:
+        if self._before is None or self._before not in self._lineup.roles:
             raise RefusedError("no champion of before is there: promote the model that shall be champion")
         return self.promote(self._before)
 
@@ -266,13 +226,6 @@ class Steering:
             raise RefusedError("predictions are not paused")
         self.paused = False
         return "predictions are told again"
-
-    def withheld(self, p: dict[str, Floats]) -> dict[str, Floats]:
-        """What is told of the predictions of a program, by role: nothing known, as a codec writes it, where paused."""
-        if not self.paused:
-            return p
-        nothing = np.nan if self._learner.spec.task in VALUES else 0.0
-        return {role: np.full_like(made, nothing) for role, made in p.items()}
 
     def freeze(self, name: str) -> str:
         """Let a model predict and not learn."""
@@ -304,23 +257,21 @@ class Steering:
 
     def add(self, name: str, definition: Mapping[str, Any]) -> str:
         """A new challenger, as a stream file would describe it."""
-        learner = self._learner
-        if name in learner.roles:
+        lineup = self._lineup
+        if name in lineup.roles:
             raise RefusedError(f"there is a model {name} already: drop it first, or choose another name")
-        if len(learner.roles) > MOST_CHALLENGERS:
+        if len(lineup.roles) > MOST_CHALLENGERS:
             raise RefusedError(f"there are {MOST_CHALLENGERS} challengers: drop one first")
         try:
-            learner_name, parameters, own = learner.spec.challenger(name, definition)
+            learner_name, parameters, own = lineup.spec.challenger(name, definition)
             models = {**self._models(), name: (learner_name, parameters)}
-            role = learner.make_role(name, learner.spec.lined_up(models, {**self._on_drift, name: own}))
+            role = lineup.make_role(name, lineup.spec.lined_up(models, {**self._on_drift, name: own}))
         except (ValueError, RiparianError) as error:
             raise RefusedError(str(error).strip().partition("\n")[0]) from None
         self._on_drift[name] = own
-        for store in learner.stores:
-            store.add(name, role.kept_names, learner.schema.n_outputs)
-        if learner.sharing is not None:
-            role.key = f"{name}@{learner.sharing.n_commands}"  # another one of this name may have predicted what waits
-        self._line_up({**learner.roles, name: role})
+        role.key, memos, width = lineup.key_of(name), list(role.memos.names), lineup.schema.n_outputs
+        lineup.change(lambda follower: follower.add(name, role.key, memos, width))
+        self._line_up({**lineup.roles, name: role})
         return f"{name} ({learner_name}) begins as a challenger"
 
     def drop(self, name: str) -> str:
@@ -328,11 +279,10 @@ class Steering:
         if name == CHAMPION:
             raise RefusedError("the champion cannot be dropped: promote another model first")
         role = self._role(name)
-        for store in self._learner.stores:
-            store.drop(name)
+        self._lineup.change(lambda follower: follower.drop(name))
         del self._on_drift[name]
         self._before = None if self._before == name else self._before
-        self._line_up({other: kept for other, kept in self._learner.roles.items() if other != name})
+        self._line_up({other: kept for other, kept in self._lineup.roles.items() if other != name})
         return f"the challenger {name} ({role.learner_name}) is dropped"
 
     def apply(
@@ -350,8 +300,8 @@ class Steering:
         are from here on. settings : `Spec.running` of it; None: nothing but the models. features : with settings, those
         that it names; None: the same. Models that go on know the features that they knew; those that begin know all.
         """
-        learner = self._learner
-        spec, roles = learner.spec, learner.roles
+        lineup = self._lineup
+        spec, roles = lineup.spec, lineup.roles
         now = self._models()
         if not champion:
             champion = {"model": now[CHAMPION][0], **now[CHAMPION][1], "on_drift": self._on_drift.get(CHAMPION)}
@@ -386,17 +336,13 @@ class Steering:
         changes = list(differing(spec, new_spec))
         if features is not None:
             self._keep_columns(spec, new_spec)
-        if settings is not None and learner.sharing is not None:
-            learner.settle(new_spec)
-        elif settings is not None:
+        if settings is not None:
             files = [] if self._applied is None else self._applied.files
             files = [*files, *(d for d in (spec.running_digest(), new_spec.running_digest()) if d not in files)]
             self._applied = _Applied(new_spec.running(), [*files[:1], *files[1:][-FILES:]])
-            learner.settle(new_spec)
+            lineup.settle(new_spec)
         for role in free:
-            exchanged = roles[role].adjust(models[role][1], *made[role])
-            for store in learner.stores if any(exchanged) else ():
-                store.exchange(*exchanged, learner.schema.n_outputs)
+            self._adjust(roles[role], models[role][1], *made[role])
         for role in (*gone, *other):
             self.drop(role)
         for role in (*other, *new):
@@ -405,7 +351,7 @@ class Steering:
             self._on_drift[role] = own
         if settings is not None:
             self._on_drift[CHAMPION] = own_of_champion
-        self._line_up({role: self._learner.roles[role] for role in (CHAMPION, *wanted)}, file)
+        self._line_up({role: self._lineup.roles[role] for role in (CHAMPION, *wanted)}, file)
         parts = {
             role: in_part(spec.task, now[role], models[role]) for role in free if not goes_on(now[role], models[role])
         }
@@ -414,15 +360,21 @@ class Steering:
         told |= {"features added": sorted(fresh), "features dropped": sorted(gone_features)}
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names) or "nothing is new"
 
+    def _adjust(self, role: Role, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> None:
+        fresh = role.adjust(parameters, model, trial)
+        if fresh is not None:
+            name, memos, width = role.name, list(role.memos.names), self._lineup.schema.n_outputs
+            self._lineup.change(lambda follower: follower.exchange(name, memos, fresh, width))
+
     def _with_features(self, given: Mapping[str, FeatureSpec]) -> Spec:
         """The stream with these features. ValueError where they cannot change so while it runs."""
-        learner = self._learner
-        spec = learner.spec
+        lineup = self._lineup
+        spec = lineup.spec
         check_pasts(spec, given)
         if given.keys() == spec.present.keys() and digest_of(given) == digest_of(spec.present):
             return spec
         new_spec = spec.with_columns(*changed(spec, given))
-        if any(learner.bits.values()):
+        if any(spec.make_codec().index_bits):
             raise ValueError(
                 "features do not change where records hold many instances: give new ones to a stream of another name"
             )
@@ -439,47 +391,44 @@ class Steering:
         self._columns = Columns(plain(new_spec.features), sorted(new_spec.gone), [*files[:1], *files[1:][-FILES:]])
 
     def _role(self, name: str) -> Role:
-        role = self._learner.roles.get(name)
+        role = self._lineup.roles.get(name)
         if role is None:
-            known = ", ".join(self._learner.roles)
+            known = ", ".join(self._lineup.roles)
             raise RefusedError(f"there is no model {name}: name one of {known}")
         return role
 
     def _models(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        return {name: (role.learner_name, role.model.parameters()) for name, role in self._learner.roles.items()}
+        return {name: (role.learner_name, role.model.parameters()) for name, role in self._lineup.roles.items()}
 
     def _line_up(self, roles: dict[str, Role], file: str | None = None) -> None:
         """These are the models from here on, whatever the stream file says that was read."""
-        learner = self._learner
-        for one in (learner.spec.models_digest(), file) if learner.sharing is None else ():  # else `Spec.runs_by`
+        lineup = self._lineup
+        for one in (lineup.spec.models_digest(), file):
             if one is not None and one not in self._files:
                 self._files = [*self._files[:1], *self._files[1:][-FILES:], one]  # the first is what all began with
-        learner.line_up(roles)
-        learner.spec = learner.spec.lined_up(self._models(), self._on_drift)
-        for name, action in learner.spec.on_drift().items():
+        lineup.line_up(roles)
+        lineup.spec = lineup.spec.lined_up(self._models(), self._on_drift)
+        for name, action in lineup.spec.on_drift().items():
             roles[name].react(action)
 
-    def same(self, other: "Steering") -> bool:
-        """Whether both have obeyed the same."""
-        fields = ("_on_drift", "_ids", "_called", "_before", "paused")  # the files' digests may be another worker's
-        return all(getattr(self, field) == getattr(other, field) for field in fields)
+    def obeyed(self) -> tuple[Any, ...]:
+        """What commands have left, without the files' digests: these may be another worker's."""
+        return self._on_drift, self._ids, self._called, self._before, self.paused
 
     # -- state -------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        """Everything that is known; nothing where nothing was ever asked."""
-        frozen = [name for name, role in self._learner.roles.items() if role.frozen]
-        if not (self._ids or self.n_events or self._files or self._called or frozen):
+    def state(self, n_events: int) -> dict[str, Any]:
+        """Everything that is known; nothing where nothing was ever asked. n_events : told by whose state it is."""
+        frozen = [name for name, role in self._lineup.roles.items() if role.frozen]
+        if not (self._ids or n_events or self._files or self._called or frozen):
             return {}
-        found = _State(
-            self.n_events, list(self._ids), list(self._files), self._called, self._before, frozen, self._on_drift
-        )
+        found = _State(n_events, list(self._ids), list(self._files), self._called, self._before, frozen, self._on_drift)
         state = msgspec.to_builtins(found)
         if self._applied is not None:
             state["applied"] = msgspec.to_builtins(self._applied)
         if self._columns is not None:
             self._columns.knows = {
-                name: role.columns for name, role in self._learner.roles.items() if role.columns is not None
+                name: role.columns for name, role in self._lineup.roles.items() if role.columns is not None
             }
             state["features"] = msgspec.to_builtins(self._columns)
         if self.paused:
@@ -493,10 +442,10 @@ class Steering:
         left = (meta.get("steering") or {}).get("features")
         if left is None:
             return
-        self._columns, spec = msgspec.convert(left, Columns), self._learner.spec
+        self._columns, spec = msgspec.convert(left, Columns), self._lineup.spec
         self._columns.features = plain(spec.features)
         for name, source in takes.items():
-            self._learner.roles[name].columns = known_columns(self._columns.knows, source, len(spec.features))
+            self._lineup.roles[name].columns = known_columns(self._columns.knows, source, len(spec.features))
 
     def restore(self, meta: Mapping[str, Any], takes: Mapping[str, str | None]) -> None:
         """Take over what `state` gave, after the roles.
@@ -506,16 +455,16 @@ class Steering:
         if "steering" not in meta:
             return
         found = msgspec.convert(meta["steering"], _State)
-        self.n_events, self._ids = found.events, dict.fromkeys(found.ids)
-        self.paused = found.paused and self._learner.spec.control  # nobody could resume otherwise
+        self._ids = dict.fromkeys(found.ids)
+        self.paused = found.paused and self._lineup.spec.control  # nobody could resume otherwise
         for name, source in takes.items():
-            self._learner.roles[name].frozen = source in found.frozen
-        spec = self._learner.spec
+            self._lineup.roles[name].frozen = source in found.frozen
+        spec = self._lineup.spec
         if spec.models_digest() in found.files or spec.runs_by(meta) is not None:
             self._files, self._called, self._before = found.files, found.called, found.before
         if "applied" in meta["steering"]:
             applied = msgspec.convert(meta["steering"]["applied"], _Applied)
-            if self._learner.spec.running_digest() in applied.files:
+            if self._lineup.spec.running_digest() in applied.files:
                 self._applied = applied
 
 

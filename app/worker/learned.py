@@ -279,7 +279,7 @@ class SharedLog:
         self._topic = topics.learned
         self._joined: list[Joint] = []  # and not appended yet
         self._due = 0.0
-        self._commands = Commands(sharing.next_command)
+        self._commands = Commands(sharing.lineup.next_command)
         self._feed: CommandFeed | None = None
         if topics.control is not None and learner.partition in host.spec.commanded:
             self._feed = CommandFeed(host.connection, topics.control, self._commands, wake, failed)

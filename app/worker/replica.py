@@ -72,7 +72,7 @@ class ReplicaOfWorker:
 
     def start(self) -> None:
         """Learn, from where the replica stands."""
-        if self._task is None and self._replica.learner is not None:
+        if self._task is None and self._replica.lineup is not None:
             self._feed.start()
             self._task = asyncio.create_task(self._run(), name="replica")
 

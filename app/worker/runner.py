@@ -436,7 +436,7 @@ class Runner:
         if sharing is not None and self.host.spec.topics.learned is not None:
             replaying |= places[LEARNED] < self._tail.rejected.get(self.host.spec.topics.learned, 0)
         if sharing is not None and self.host.spec.topics.control is not None:
-            replaying |= sharing.next_command < self._tail.rejected.get(self.host.spec.topics.control, 0)
+            replaying |= sharing.lineup.next_command < self._tail.rejected.get(self.host.spec.topics.control, 0)
         positions = {**self.outputs.position, **self._tail.starts} if replaying else self.outputs.position
         return {role: positions[topic] for role, topic in self.host.spec.outputs.items()}
 

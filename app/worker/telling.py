@@ -150,6 +150,8 @@ class Telling:
             log.warning(said, self._learner.partition, ignored - self._ignored)
             self._ignored = ignored
         for role, running in self._learner.roles.items():
+            if role not in figures.overall:  # a command has just brought it
+                continue
             # Each place once, in order, whoever reported it.
             last, learned = self._metrics_sent.get(role), (figures.learned_offset, 0)
             now = (figures.offset, figures.feature_index), (figures.label_offset, figures.label_index), learned

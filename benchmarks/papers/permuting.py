@@ -126,7 +126,7 @@ def importance(
     run = Course(spec, 0, False, (), every)
     found = Permuted(list(spec.features), spec.task, problem.n, window=window, seed=seed)
     for instances in InstanceReader(file, spec, problem.goal, run.learner).read(limit, min(LARGEST_BATCH, every)):
-        run.learner.fit_schema()  # as the step would do
+        run.learner.lineup.fit_schema()  # as the step would do
         kept = np.delete(np.arange(len(instances.x)), [one.position for one in instances.rejected])
         found.step(run.learner.roles[CHAMPION].model, instances.x[kept], instances.y[kept])
         run.step(instances)

@@ -204,7 +204,7 @@ def test_paused_predictions_are_null_and_no_scores():
     learner = PartitionLearner(build({**ALERTS, "control": True}, "test"))
     outcome = step(learner, [{"id": str(i), "x": {"a": float(i % 7)}} for i in range(90)])
     assert json.loads(learner.encode(outcome)[-1])["alert"] is not None
-    learner.steering.pause()
+    learner.lineup.steering.pause()
     outcome = step(learner, [{"id": "z", "x": {"a": 3.0}}])
     said = json.loads(learner.encode(outcome)[-1])
     assert (said["y"], said["alert"]) == (None, None)

@@ -11,7 +11,7 @@ from riparian.app.errors import StateError
 from riparian.app.partition.arrays import under
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import Merge
-from riparian.app.partition.sharing import STATE
+from riparian.app.partition.shared_lineup import STATE
 from riparian.app.state import checkpoint, portable
 from riparian.app.state.checkpoint import Stored
 from riparian.app.state.portable import begun, encoded, learned_from
@@ -105,7 +105,7 @@ def test_all_partitions_begin_with_what_was_learned(was: str, kind: str, model: 
         for p in range(spec.partitions):
             world.step(p, 3)
     world.finish()
-    assert (len({one.learned_digest() for one in world.learners}) == 1) == (spec.shares or spec.partitions == 1)
+    assert (len({one.lineup.digest() for one in world.learners}) == 1) == (spec.shares or spec.partitions == 1)
 
 
 def test_a_partition_goes_on_in_the_topics_that_its_models_have_learned() -> None:

@@ -38,8 +38,8 @@ def test_what_is_compared_are_the_predictions_that_were_made(task, monkeypatch):
     monkeypatch.setattr(Comparison, "score", score)
     learner = fold(stream(task), records(task), 64)[0]
     champion = learner.roles["champion"].metrics.metrics()["n"]
-    assert len(learner.comparing.figures()) == 2
-    for (name, figures), (_, twin) in zip(learner.comparing.figures().items(), twins.values(), strict=True):
+    assert len(learner.lineup.comparing.figures()) == 2
+    for (name, figures), (_, twin) in zip(learner.lineup.comparing.figures().items(), twins.values(), strict=True):
         assert name in CHALLENGERS[task]
         told = twin.advantages(0.05 / 2)
         decided = [one for one in told if one[3] > 0 or one[4] < 0] or sorted(told, key=lambda one: one[4] - one[3])
@@ -81,7 +81,7 @@ def test_a_state_without_comparisons_is_read_and_they_begin():
 
 def test_a_comparison_goes_on_where_both_of_its_roles_do():
     learner = fold(stream("classification"), records("classification"), 1000)[0]
-    comparing, roles, known = learner.comparing, learner.roles, learner.figures().compared
+    comparing, roles, known = learner.lineup.comparing, learner.roles, learner.figures().compared
     roles["bayes"].name = "other"
     comparing.line_up({"champion": roles["champion"], "other": roles["bayes"], "most": roles["most"]})
     assert comparing.figures() == {"other": known["bayes"], "most": known["most"]}

@@ -211,12 +211,12 @@ def test_a_stream_file_that_is_applied_turns_it_on_changes_it_and_turns_it_off()
     learner, _, _ = fold(stream({"b": "numeric"}), rows, N)
     known = learner.drift.distances()
     assert known
-    learner.settle(stream({"b": "numeric"}, on_drift="nothing"))
+    learner.lineup.settle(stream({"b": "numeric"}, on_drift="nothing"))
     assert learner.drift.distances() == known
-    learner.settle(stream({"b": "numeric"}, distributions={"window": 500}))
+    learner.lineup.settle(stream({"b": "numeric"}, distributions={"window": 500}))
     assert learner.drift.distances() == []
-    learner.settle(stream({"b": "numeric"}, distributions=False))
+    learner.lineup.settle(stream({"b": "numeric"}, distributions=False))
     assert learner.drift.distributions is None
     assert not any("distributions" in name for name in learner.snapshot().arrays)
-    learner.settle(stream({"b": "numeric"}))
+    learner.lineup.settle(stream({"b": "numeric"}))
     assert learner.drift.distributions is not None

@@ -162,6 +162,7 @@ def instances(spec: Spec, data: tuple[RawBatch, RawBatch]):
     learner = PartitionLearner(spec)
     features = learner.codec.decode_features(data[0], learner.vocabularies, learner.classes)
     labels = learner.codec.decode_labels(data[1], learner.classes)
+    learner.lineup.fit_schema()
     learner.fit_schema()
     return learner.schema, features.x, np.array(labels.y)
 

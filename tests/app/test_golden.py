@@ -176,7 +176,7 @@ def test_a_golden_state_that_commands_have_changed_is_read_and_goes_on_as_it_wou
         "more": "majority-class",
     }
     assert [name for name, role in learner.roles.items() if role.frozen] == ["hoeffding-tree"]
-    assert (learner.steering.n_events, learner.roles["champion"].action) == (4, "reset")
+    assert (learner.promotion.n_events, learner.roles["champion"].action) == (4, "reset")
     beginning = PartitionLearner(steered(), PARTITION)
     steer(beginning)
     goes_on(learner, beginning, digests, (*LATEST, *ANEW))

@@ -194,7 +194,7 @@ def one_by_one(made: World, order: list[tuple[str, int]]) -> Lived:
         piece = buffer.take(1)
         if role == CONTROL:
             place = next(offset for role, offset in order[i:] if role == FEATURES)
-            said, wrong = learner.steering.obey([piece], place)
+            said, wrong = learner.promotion.obey(learner.lineup, [piece], place)
             events, letters = [*events, *said], [*letters, *(one.offset for one in wrong)]
             learner._take(CONTROL, piece)
             continue
@@ -278,7 +278,7 @@ def repeat(made: World, lived: Lived, version: Stored | None, other: int, limit:
     # In other pieces, and with other limits.
     rng = np.random.default_rng([other, 2])
     merge, sent = Merge(learner.buffers(), found.script, limit=int(rng.integers(1, limit))), list[bytes]()
-    events, first = list[EventRecord](), learner.steering.n_events
+    events, first = list[EventRecord](), learner.promotion.n_events
     stops = {role: lived.learner.offsets[role] for role in merge.buffers}
     while any(buffer.next_offset < stops[role] for role, buffer in merge.buffers.items()) or merge.n_waiting:
         role = str(rng.choice(list(stops)))

@@ -115,7 +115,7 @@ def test_a_coverage_that_makes_no_sense_is_one_sentence(coverage, said):
 def test_while_predictions_are_paused_nothing_is_said_and_all_is_scored(task):
     spec, data = stream(task, promotion=None), records(600, **({"values": True} if task == "regression" else {}))
     plain, learner = PartitionLearner(spec), PartitionLearner(spec)
-    learner.steering.pause()
+    learner.lineup.steering.pause()
     sent = []
     for one in (plain, learner):
         merge = Merge(one.buffers(), limit=100)

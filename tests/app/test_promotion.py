@@ -127,9 +127,9 @@ def test_what_is_proposed_is_proposed_once_and_nothing_changes():
     learner, sent, events, _ = fold(stream("propose"), records(), 500)
     assert [(event.event, event.model) for event in events] == [("proposed", "tree")]
     assert {one["model"] for one in sent} == {"last-label"}
-    assert learner.comparing.proposed() == ["tree"]
-    learner.line_up({name: role for name, role in learner.roles.items() if name != "tree"})
-    assert learner.comparing.proposed() == [], "a model that was dropped"
+    assert learner.lineup.comparing.proposed() == ["tree"]
+    learner.lineup.line_up({name: role for name, role in learner.roles.items() if name != "tree"})
+    assert learner.lineup.comparing.proposed() == [], "a model that was dropped"
 
 
 def test_a_decision_is_the_first_place_at_which_the_interval_says_so():
@@ -142,7 +142,7 @@ def test_a_decision_is_the_first_place_at_which_the_interval_says_so():
     while merge.n_waiting and not found:
         learner.step(merge.release(EVERYTHING))
         if learner.pending.counts["joined"] % 250 == 0 and learner.figures().compared:
-            told = next(c for role, c in learner.comparing._of.items() if role.name == "tree")
+            told = next(c for role, c in learner.lineup.comparing._of.items() if role.name == "tree")
             if told.better(0.05 / 2, 0.1, 500):
                 found.append(learner.places["labels"])
     event = fold(stream({"mode": "propose", "margin": 0.1, "at_least": 500}), data, 200)[2][0]

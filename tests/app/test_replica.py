@@ -164,7 +164,7 @@ class Led(World):
     def load(self, partitions: list[int]) -> None:
         """Partitions come to the worker."""
         made = {p: self.restored(p) for p in partitions}
-        (order,) = gathered({p: (one.places[LEARNED], one.sharing.n) for p, one in made.items() if one.sharing})
+        (order,) = gathered({p: (one.places[LEARNED], one.sharing.lineup.n) for p, one in made.items() if one.sharing})
         assert sorted(order) == partitions
         replica = Replica(self.spec)
         for p in order:
@@ -286,7 +286,7 @@ def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(nam
     assert world.n_moved or few
     assert all(learner.follows for learner in world.learners)
     assert world.letters == [world.wrong, set(), set()]
-    leads = world.replica.learner
+    leads = world.replica.lineup
     assert leads is not None
     assert all(one.model is leads.roles[n].model for learner in world.learners for n, one in learner.roles.items())
     for p, learner in enumerate(world.learners):
@@ -298,7 +298,7 @@ def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(nam
         assert sorted(told) == list(range(alone.drift.n_events))
         assert all(told[event.number] == event for event in world.drifts[p])
         assert (len(told) > 0) == (p == 0)
-        assert alone.learned_digest() == leads.learned_digest()
+        assert alone.lineup.digest() == leads.digest()
         restored = PartitionLearner(world.spec, p)
         restored.restore(world.kept[p])  # type: ignore[arg-type]
         assert restored.digest() == learner.digest()
@@ -320,7 +320,7 @@ def test_a_partition_that_takes_a_file_late_leaves_the_replica_as_it_is(action: 
                 world.step(1)
             if n and start == n:
                 world.ask("apply", **file, settings=running)
-        leads = world.replica.learner
+        leads = world.replica.lineup
         assert leads is not None
         with world.learners[1].still() as drifts:
             assert (drifts is None) == (n > 0)  # the file waits for its next instance
@@ -336,7 +336,7 @@ def test_a_partition_that_takes_a_file_late_leaves_the_replica_as_it_is(action: 
         alone, sent = replayed(world, p, [], set())
         assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
         assert alone.digest() == learner.digest()
-        assert alone.learned_digest() == learner.learned_digest()
+        assert alone.lineup.digest() == learner.lineup.digest()
 
 
 LIMITED: dict[str, Any] = {"a": "numeric", "d": {"type": "nominal", "values": ["u", "v"]}}
@@ -385,7 +385,7 @@ def test_workers_that_are_restarted_one_by_one_with_another_file_hold_one_model_
         world.keep(p)
     assert all(one.follows for one in world.learners)
     assert len(set(map(id, world.replicas))) == 1
-    (digest,) = {one.learned_digest() for one in world.learners}
+    (digest,) = {one.lineup.digest() for one in world.learners}
     assert digest
 
 
@@ -471,8 +471,8 @@ def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None
     world.feed(other)
     replica.advance()
     other.advance()
-    assert other.learner is not None
-    known = next(one for one in other.learner.roles["nb"].state().values() if one.dtype == float)
+    assert other.lineup is not None
+    known = next(one for one in other.lineup.roles["nb"].state().values() if one.dtype == float)
     known += 1.0
     assert lone.move(replica) is None
     assert other.apart is replica

@@ -103,8 +103,8 @@ def test_what_several_steps_have_joined_is_one_record_of_the_same_instances() ->
     merge = Merge(learner.buffers())
     merge.buffers[LEARNED].add(RawBatch([0], [0], [None], [write(whole[0])]))
     learner.step(merge.release())
-    learner.places[LEARNED] = world.learners[0].places[LEARNED]
-    assert learner.learned_digest() == world.learners[0].learned_digest()
+    learner.lineup.place = world.learners[0].lineup.place
+    assert learner.lineup.digest() == world.learners[0].lineup.digest()
 
 
 def test_a_record_that_comes_twice_is_learned_once() -> None:
@@ -115,7 +115,7 @@ def test_a_record_that_comes_twice_is_learned_once() -> None:
     merge.buffers[LEARNED].add(RawBatch(list(range(len(again))), [0] * len(again), [None] * len(again), again))
     learner.step(merge.release())
     assert learner.sharing is not None
-    assert learner.sharing.n == 60
+    assert learner.sharing.lineup.n == 60
 
 
 def test_records_of_before_count_what_members_said() -> None:
@@ -190,9 +190,9 @@ def test_what_no_worker_has_written_is_a_dead_letter_and_the_rest_is_learned(rec
     learner, rejected = taken(record)
     assert [(one.offset, one.value, one.reason) for one in rejected[LEARNED]] == [(3, record, "wrong-learned")]
     assert learner.sharing is not None
-    assert learner.sharing.n > 0
-    assert not learner.steering.paused
-    assert learner.learned_digest() == taken()[0].learned_digest()
+    assert learner.sharing.lineup.n > 0
+    assert not learner.lineup.steering.paused
+    assert learner.lineup.digest() == taken()[0].lineup.digest()
 
 
 def test_a_command_of_no_place_is_a_dead_letter_where_commands_are_obeyed() -> None:
@@ -200,7 +200,7 @@ def test_a_command_of_no_place_is_a_dead_letter_where_commands_are_obeyed() -> N
     learner, rejected = taken(write(command), control=True)
     assert [one.reason for one in rejected[LEARNED]] == ["wrong-learned"]
     assert learner.sharing is not None
-    assert learner.sharing.next_command == 0
+    assert learner.sharing.lineup.next_command == 0
 
 
 def test_predictions_of_more_classes_than_there_are_count_nothing() -> None:
@@ -209,4 +209,4 @@ def test_predictions_of_more_classes_than_there_are_count_nothing() -> None:
     learner, rejected = taken(write(msgspec.structs.replace(one, out={"champion": (99, wide)})))
     assert not rejected.get(LEARNED)
     assert learner.sharing is not None
-    assert learner.sharing.n == taken()[0].sharing.n == one.n  # type: ignore[union-attr]
+    assert learner.sharing.lineup.n == taken()[0].sharing.lineup.n == one.n  # type: ignore[union-attr]

@@ -27,13 +27,13 @@ from tests.app.shared_world import DECISIONS, RESETS, World, lived, rows, stream
 )
 def test_replicas_are_equal_and_learn_each_instance_once(fields: dict[str, Any]) -> None:
     world = lived(stream(**fields))
-    assert len({learner.learned_digest() for learner in world.learners}) == 1
+    assert len({learner.lineup.digest() for learner in world.learners}) == 1
     first = world.learners[0]
     for name in first.roles:
         assert len({one.roles[name].metrics.state().probabilities.tobytes() for one in world.learners}) == 1
     assert first.sharing is not None
-    assert first.sharing.n == 600
-    assert first.sharing.numbers == {0: 200, 1: 200, 2: 200}
+    assert first.sharing.lineup.n == 600
+    assert first.sharing.lineup.numbers == {0: 200, 1: 200, 2: 200}
     assert first.classes is not None
     assert sorted(first.classes.texts) == ["p", "q", "r", "s"]
     scores = [learner.figures().overall["champion"] for learner in world.learners]
@@ -127,7 +127,7 @@ def test_a_worker_that_knows_of_no_decision_yet_scores_what_others_named() -> No
             world.step(p)
     world.finish()
     one, other = world.learners
-    assert one.learned_digest() == other.learned_digest()
+    assert one.lineup.digest() == other.lineup.digest()
     assert one.figures().overall["champion"]["n"] == 400
     likeliest = [json.loads(value) for value in world.sent[0]]
     assert any(one["y"] != max(one["p"], key=one["p"].get) for one in likeliest if one["p"])
@@ -140,14 +140,14 @@ def test_partitions_share_states_of_before_that_stood_at_different_places() -> N
     metrics = one.roles["champion"].metrics
     metrics.restore({name: array for name, array in metrics.state()._asdict().items() if name != "probabilities"})
     assert np.isnan(metrics.state().probabilities).any()
-    assert one.learned_digest() == other.learned_digest()
+    assert one.lineup.digest() == other.lineup.digest()
 
 
 def test_a_regression_is_shared_too() -> None:
     spec = stream(task="regression", champion="fimt-dd", challengers={"last": "last-label"})
     made = [(x, round(x.get("a", 0.0) * 3 - 1, 3)) for x, _ in rows(600)]
     world = lived(spec, made=made)
-    assert len({learner.learned_digest() for learner in world.learners}) == 1
+    assert len({learner.lineup.digest() for learner in world.learners}) == 1
     assert world.learners[0].figures().overall["champion"]["mae"] < 0.6
 
 
@@ -158,7 +158,7 @@ def test_more_classes_than_allowed_over_all_partitions_are_left_out() -> None:
         for p in (0, 1):
             world.step(p)
     assert [sorted(learner.classes.texts) for learner in world.learners if learner.classes] == [["p", "r"]] * 2
-    assert len({learner.learned_digest() for learner in world.learners}) == 1
+    assert len({learner.lineup.digest() for learner in world.learners}) == 1
     assert {learner.figures().overall["champion"]["n"] for learner in world.learners} == {10}
 
 

@@ -131,7 +131,7 @@ def test_a_frozen_model_predicts_the_same_for_ever() -> None:
 def test_what_cannot_be_done_says_why_and_changes_nothing() -> None:
     fed = Fed(PartitionLearner(spec()))
     fed.go_on(5)
-    steering, before = fed.learner.steering, fed.learner.digest()
+    steering, before = fed.learner.lineup.steering, fed.learner.digest()
     for what, sentence in (
         (lambda: steering.promote("champion"), "is the champion already"),
         (lambda: steering.promote("other"), "there is no model other: name one of champion, nb"),
@@ -175,7 +175,7 @@ def test_commands_of_before_are_not_taken_again_where_control_was_off_for_a_whil
     assert len(notes) == 1
     assert notes[0].startswith("control was False, is True: predictions name the commands before them")
     assert on.offsets[CONTROL] == n == on.buffers()[CONTROL].next_offset
-    assert on.steering.n_events == n
+    assert on.promotion.n_events == n
     assert on.origin is not None  # the predictions of meanwhile do not say how many commands had been applied
     assert on.origin[2] == 2
 
@@ -317,7 +317,7 @@ def test_while_predictions_are_paused_they_say_nothing_and_all_models_learn(task
             told[one] += map(json.loads, one.learner.encode(outcome))
             again, notes = restored(one, by)
             assert again.digest() == one.learner.digest()
-            assert again.steering.paused == any("paused, until riparian resume" in note for note in notes)
+            assert again.lineup.steering.paused == any("paused, until riparian resume" in note for note in notes)
     for i, (one, other) in enumerate(zip(told[fed], told[twin], strict=True)):
         if 20 <= i < 60:
             assert (one["y"], one.get("p")) == (None, None)
@@ -328,4 +328,4 @@ def test_while_predictions_are_paused_they_say_nothing_and_all_models_learn(task
     fed.go_on(1, {"command": "pause"})
     for control_is_on in (True, False):  # nobody could resume it otherwise
         again, _ = restored(fed, Spec.model_validate({**content, "control": control_is_on}))
-        assert again.steering.paused == control_is_on
+        assert again.lineup.steering.paused == control_is_on

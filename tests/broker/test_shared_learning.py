@@ -72,7 +72,7 @@ def settled(s: Stream, n: int, *workers: Worker) -> None:
             found = [stored(s.broker, s.spec, p) for p in range(PARTITIONS)]
         except StateError:  # a chunk is on its way
             return False
-        return all(one is not None and one.sharing is not None and one.sharing.n == n for one in found)
+        return all(one is not None and one.sharing is not None and one.sharing.lineup.n == n for one in found)
 
     until(done)
 

@@ -319,7 +319,7 @@ async def audit(
         answers = None
         if answered is not None:
             of_answers = {"read": read_event, "of": attrgetter("events")}
-            answers = await proof_of(answered, learner.steering.n_events, **of_answers)
+            answers = await proof_of(answered, learner.promotion.n_events, **of_answers)
         proofs = [one for one in (drift, answers) if one is not None]
 
         def step(outcome: Outcome) -> None:

@@ -1,0 +1,404 @@
+"""The models that all partitions of a stream learn (`learning: shared`), by the one log of what they have joined. Pure.
+
+Codes of values and classes go by first sight, which differs between partitions. So a record of the log lists the values
+that it has, and the models have codes of their own, by first sight in the log.
+
+What a label counts, what a mistake costs and how many values there may be depends on the stream file, which workers get
+one after another. So a record of the log says that, too (`Terms`), and models go by it: what they hold depends on the
+log alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from riparian.app.partition.arrays import under
+from riparian.app.partition.deciding import DECIDED, Stakes
+from riparian.app.partition.learned_rows import Ints, LearnedRows
+from riparian.app.partition.lineup import Decided, Due, Lineup
+from riparian.app.partition.merge import Piece
+from riparian.app.partition.outcome import DeadLetter
+from riparian.app.partition.pending import renamed
+from riparian.app.partition.steering import Change
+from riparian.app.partition.watch import Finding
+from riparian.app.stream_file.lineup import RUNS
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import LEARN, Floats, Program
+from riparian.topics.records import WRONG_LEARNED
+from riparian.topics.training_log import LearnedCommand, LearnedRecord, Terms, is_command, read
+from riparian.topics.vocabulary import Scalar, Vocabulary
+
+VALUES, STATE = "learned/values", "shared"  # of a state: an array, and a field of its meta
+
+
+class Learned(NamedTuple):
+    """What came of learning records of the log.
+
+    decided : by the rule that promotes. findings, times : about drift, and the time of each instance, ms
+    """
+
+    decided: list[Decided]
+    findings: list[Finding]
+    times: Ints
+
+
+class Obeyed(NamedTuple):
+    """A command took effect, with what was changed before this. due : its event; None where there is none."""
+
+    due: Due | None
+
+
+News = Change | Learned | Obeyed | DeadLetter
+
+
+def terms_of(spec: Spec) -> Terms:
+    """By which instances are learned, as a stream file says it."""
+    classes = spec.class_vocabulary()
+    return Terms(
+        spec.seed,
+        [None if known is None else known.limit for known in spec.vocabularies()],
+        None if classes is None else classes.limit,
+        spec.class_weights or {},
+        spec.prices,
+    )
+
+
+def opened(known: Vocabulary | None) -> Vocabulary | None:
+    """The models' vocabulary, which takes what the log lists: a declared value, too, that this worker's stream file
+    does not have yet."""
+    if known is None or not known.closed:
+        return known
+    made = Vocabulary(known.limit)
+    made.restore(known.state())
+    return made
+
+
+class SharedLineup(Lineup):
+    """Models that learn the log of all partitions.
+
+    Parameters
+    ----------
+    spec : Spec
+
+    Attributes
+    ----------
+    rows : LearnedRows
+    place : int
+        The next one of the log.
+    last : tuple, optional
+        The last record taken, or its mark.
+    terms : Terms
+        Of the last record learned; before, those of the stream file.
+    n : int
+        Instances that the models have learned.
+    numbers : dict
+        Partition -> how many of its instances are among them.
+    n_commands, next_command : int
+        Commands that they have obeyed, and the offset of the next one in the control topic.
+    news : list
+        What has happened, in order, until somebody takes it.
+    """
+
+    rows: LearnedRows
+    place: int = 0
+
+    def __init__(self, spec: Spec) -> None:
+        self.terms = terms_of(spec)
+        self.news: list[News] = []
+        self.last: tuple[Any, ...] | None = None
+        self.n = 0
+        self.n_commands = self.next_command = 0
+        self.numbers: dict[int, int] = {}
+        self._lengths: list[int] = []  # how many instances of each record were in the last program
+        self._commanded = spec.topics.control is not None
+        rows, values = LearnedRows(spec.task), list(map(opened, spec.vocabularies()))
+        super().__init__(spec, spec.seed, rows, values, opened(spec.class_vocabulary()))
+        self.join(rows)
+
+    def _stakes(self) -> Stakes:
+        return Stakes(self.classes, self.terms.weights, self.terms.costs)
+
+    @property
+    def seed(self) -> int:
+        return self.terms.seed
+
+    def key_of(self, name: str) -> str:
+        """Another one of this name may have predicted what waits."""
+        return f"{name}@{self.n_commands}"
+
+    def change(self, change: Change) -> None:
+        super().change(change)
+        self.news.append(change)
+
+    def fit_schema(self) -> None:
+        before = self.schema
+        super().fit_schema()
+        if self.schema != before:
+            self.rows.resize(self.schema.n_outputs)
+
+    def _go_by(self, terms: Terms) -> None:
+        """Learn by these from here on. A value that is known stays so."""
+        bounds = zip((*terms.most, terms.most_classes), (*self.vocabularies, self.classes), strict=True)
+        for most, known in bounds:
+            if most is not None and known is not None:
+                known.limit = max(most, len(known))
+        self.terms = terms
+        self.stakes = self._stakes()
+        self.comparing.begin_by(self.stakes)
+
+    # -- learning ----------------------------------------------------------------------------------------------
+
+    def follow(self, piece: Piece) -> None:
+        """Learn the next records of the log, and obey the commands among them."""
+        for _, same in groupby(self._decoded(piece), lambda one: (type(one), getattr(one, "terms", None))):
+            found = list(same)
+            self._learn([one for one in found if isinstance(one, LearnedRecord)])
+            for one in found:
+                if isinstance(one, LearnedCommand):
+                    self._obey(one)
+        if len(piece.offsets):
+            raw = piece.raw
+            self.place = piece.end
+            self.last = int(raw.offsets[-1]), int(raw.timestamps[-1]), raw.keys[-1], raw.values[-1]
+
+    def _decoded(self, piece: Piece) -> list[LearnedRecord | LearnedCommand]:
+        """Records of the log, without those that no worker of this stream has written: all replicas pass over the
+        same."""
+        found, numbers = list[LearnedRecord | LearnedCommand](), dict(self.numbers)
+        raw = piece.raw
+        for offset, key, value in zip(piece.offsets.tolist(), raw.keys, raw.values, strict=True):
+            try:
+                record = self._read(value)
+                if isinstance(record, LearnedRecord):
+                    first = numbers.get(record.partition, 0)
+                    if record.first > first:
+                        raise ValueError(
+                            f"it begins with instance {record.first:,} of partition {record.partition}, and {first:,} "
+                            "is the next one: where records of its own were lost, give the stream a new name"
+                        )
+                    numbers[record.partition] = max(first, record.first + record.n)
+                found.append(record)
+            except ValueError as error:
+                self.news.append(DeadLetter(offset, key, value, WRONG_LEARNED, str(error)))
+        return found
+
+    def _read(self, value: bytes | None) -> LearnedRecord | LearnedCommand:
+        """ValueError where it is none that a worker of this stream writes."""
+        record = read(value)
+        if isinstance(record, LearnedCommand):
+            if not self._commanded:
+                raise ValueError("a command, and the stream file does not say control: true")
+            return record
+        if len(record.values) != len(self.vocabularies) or (record.classes is None) != (self.classes is None):
+            raise ValueError("it has other features or another task")
+        if any((a is None) != (b is None) for a, b in zip(record.values, self.vocabularies, strict=True)):
+            raise ValueError("it has other kinds of features")
+        return record
+
+    def waiting(self, piece: Piece) -> list[int]:
+        """Which records of the log, that come next, are commands to wait with for an instance. A command that was
+        obeyed comes again where its partition got another owner; it is nothing."""
+        found, due = list[int](), self.next_command
+        for i, value in enumerate(piece.raw.values):
+            if not is_command(value):
+                continue
+            with suppress(ValueError):
+                command = self._read(value)
+                if isinstance(command, LearnedCommand) and command.offset >= due:
+                    found.append(i)
+                    due = command.offset + 1
+        return found
+
+    def _obey(self, record: LearnedCommand) -> None:
+        """Apply a command at its place of the log, if it is a new one."""
+        if record.offset < self.next_command:
+            return
+        self.n_commands, self.next_command = self.n_commands + 1, record.offset + 1
+        self.rows.counts["joined"] += 1
+        command, due = self.steering.read(record.offset, None, record.value), None
+        if isinstance(command, DeadLetter):
+            self.news.append(command)
+        elif command is not None:
+            event, said = self.steering.answer(command)
+            due = Due(
+                event,
+                command.model,
+                said,
+                self.learners(),
+                command=command.command,
+                by=command.by,
+                id=command.id,
+                asked=command.asked,
+                control_offset=record.offset,
+            )
+        self.news.append(Obeyed(due))
+
+    def _learn(self, records: Sequence[LearnedRecord]) -> None:
+        if not records:
+            return
+        if (terms := records[0].terms) not in (None, self.terms):
+            self.room = self.schema  # what there is room for stays
+            self._go_by(terms)
+        width = self._fit(records)
+        if width > self.schema.n_outputs:
+            self.room = self.schema._replace(n_outputs=width)
+        self.fit_schema()
+        program = self._program(records)
+        weighted, findings = self.stakes.weighted(program), list[Finding]()
+        for role in self.roles.values():
+            findings += role.run(weighted)
+            role.score(program)
+        findings, decided = self.carry_out(self.comparing.score(program, self.n), findings)
+        times = np.repeat(np.array([record.time for record in records], np.int64), self._lengths)
+        for one in sorted(findings, key=lambda finding: finding.place):
+            if one.found.level:
+                one.signal.stamp(one.found, int(times[one.place]))
+        if decided or findings:
+            self.news.append(Learned(decided, findings, times))
+
+    def _fit(self, found: Sequence[LearnedRecord]) -> int:
+        """Give codes to the values and classes of records, in the order in which they list them. Returns for how many
+        classes there are predictions, where these are as many as the terms allow: so many may be declared there."""
+        for record in found:
+            if record.first + record.n <= self.numbers.get(record.partition, 0):
+                continue
+            listing = zip((*record.values, record.classes), (*self.vocabularies, self.classes), strict=True)
+            for listed, known in listing:
+                for value in listed or ():
+                    if known is not None:
+                        known.code(value)
+        widths = [n for one in found for key, (n, _) in one.out.items() if not key.endswith(DECIDED)]
+        return max((n for n in widths if n == max(2, self.terms.most_classes or 0)), default=0)
+
+    def _names(self) -> dict[str, str]:
+        """What the log says -> the name of a model, or of what it keeps, where records of before count that."""
+        names = {role.key: name for name, role in self.roles.items()}
+        for role in self.roles.values():
+            if not role.memos.begun:
+                names |= {f"{role.key}/{i}": kept for i, kept in enumerate(role.kept_names)}
+        return names
+
+    def _program(self, found: Sequence[LearnedRecord]) -> Program:
+        """Take the instances of records that were not learned yet; the program by which models learn them."""
+        names = self._names()
+        columns = [self._columns(record, names) for record in found]
+        x, y, w, at = (np.concatenate(parts) for parts in list(zip(*columns, strict=True))[:4])
+        self._lengths = [len(one[1]) for one in columns]
+        self.n += len(y)
+        self.rows.counts["joined"] += len(y)
+        self.rows.fill(x, at, [(len(one[1]), one[4]) for one in columns])
+        return Program(np.full(len(y), LEARN, np.int8), np.arange(len(y), dtype=np.int32), y, w)
+
+    def _columns(
+        self, record: LearnedRecord, names: Mapping[str, str]
+    ) -> tuple[Floats, Floats, Floats, Ints, dict[str, Floats]]:
+        """x, y, weights, at and out of the instances of a record that were not learned yet, by the models' codes and
+        names."""
+        x, y, at, out = record.columns()
+        begin = self.numbers.get(record.partition, 0) - record.first
+        x, y, at = np.array(x[begin:]), np.array(y[begin:]), at[begin:]
+        for j, (listed, known) in enumerate(zip(record.values, self.vocabularies, strict=True)):
+            if listed is not None and known is not None:
+                x[:, j] = _codes(listed, known, np.nan)[places_of(x[:, j], len(listed))]
+        w = np.ones(len(y))
+        if record.classes is not None and self.classes is not None:
+            codes = _codes(record.classes, self.classes, -1.0)[y.astype(np.int64)]
+            w[codes < 0] = 0.0  # more classes than the stream file allows, over all partitions
+            y = np.maximum(codes, 0.0)
+        self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
+        left = {key: one[begin:] for key, one in out.items() if key.partition("/")[0] in names}
+        called = {names.get(key) or renamed(key, names): one for key, one in left.items()}
+        return x, y, w, at, self.rows.fitting(called)
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> list[Any]:
+        """Of all that it holds: equal where two have come to the same at one place. A changed stream file may have
+        begun a challenger, say, at another place of the log in one of them."""
+        models = [
+            (name, role.key, role.learner_name, role.model.parameters(), role.memos.begun, role.frozen, role.action)
+            for name, role in self.roles.items()
+        ]
+        proposed, values = self.comparing.proposed(), bytes(self._values())
+        return [self.settings, self._numbers(), values, self.steering.obeyed(), proposed, models, self.digest()]
+
+    def _values(self) -> NDArray[np.uint8]:
+        known = [None if v is None else v.state() for v in self.vocabularies]
+        return np.frombuffer(msgspec.msgpack.encode(known), np.uint8)
+
+    def _numbers(self) -> dict[str, Any]:
+        classes = None if self.classes is None else self.classes.state()
+        found: dict[str, Any] = {"n": self.n, "classes": classes, "numbers": sorted(self.numbers.items())}
+        found["terms"] = msgspec.to_builtins(self.terms)
+        return found | ({"commands": [self.n_commands, self.next_command]} if self.next_command else {})
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return super().state() | {VALUES: self._values()}
+
+    def meta(self, n_events: int, files: list[list[str]]) -> dict[str, Any]:
+        """With what the log alone tells of what waits elsewhere: keys of models that are called otherwise by now, since
+        when models, and members of them, predict, and by which file the state goes on (`Spec.runs_by`)."""
+        found, roles, spec = super().meta(n_events, files), self.roles.items(), self.spec
+        if "steering" in found:
+            left = {name: value for name, value in found["steering"].items() if name != "applied"}
+            found["steering"] = left | {"files": []}
+        further = {
+            "keys": {name: role.key for name, role in roles if role.key != name},
+            "since": {name: role.memos.since for name, role in roles if role.memos.since},
+            "begun": {name: role.memos.begun for name, role in roles if role.memos.begun},
+        }
+        runs = {"settings": spec.running(), "on_drift": spec.own_on_drift(), "files": files}
+        return found | {what: one for what, one in further.items() if one} | {STATE: self._numbers(), RUNS: runs}
+
+    def restore_log(
+        self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> tuple[list[list[Scalar] | None], list[Scalar] | None]:
+        """Stand in the log where a state does. Returns the values and classes that the models know."""
+        found = meta[STATE]
+        if "terms" in found:  # states of before have none
+            self._go_by(msgspec.convert(found["terms"], Terms))
+        values: list[list[Scalar] | None] = msgspec.msgpack.decode(arrays[VALUES].tobytes())
+        restore_known((*self.vocabularies, self.classes), (*values, found["classes"]))
+        self.n = int(found["n"])
+        self.n_commands, self.next_command = map(int, found.get("commands", (0, 0)))
+        self.rows.counts["joined"] = self.n + self.n_commands
+        self.numbers = {int(partition): int(n) for partition, n in found["numbers"]}
+        if not 0 <= self.n_commands <= self.next_command:
+            raise ValueError("the numbers of commands are damaged")
+        if min(self.n, *self.numbers.values(), 0) < 0 or sum(self.numbers.values()) != self.n:
+            raise ValueError("the numbers of learned instances are damaged")
+        return values, found["classes"]
+
+    def restore_comparing(
+        self,
+        meta: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        proposed: list[str],
+        takes: Mapping[str, str | None],
+    ) -> None:
+        """What mistakes cost the log says."""
+        self.comparing.restore(under(arrays, "compared/"), proposed, takes)
+
+
+def restore_known(vocabularies: Sequence[Vocabulary | None], states: Sequence[list[Scalar] | None]) -> None:
+    """Vocabularies know these, also where bounds were lowered since."""
+    for known, state in zip(vocabularies, states, strict=True):
+        if known is not None:
+            known.limit = max(known.limit, len(state or []))
+            known.restore(state or [])
+
+
+def _codes(listed: Sequence[Scalar], known: Vocabulary, unknown: float) -> Floats:
+    """The codes of values, and one more place for those that are missing."""
+    codes = [float(known.find(value)) for value in listed]
+    return np.array([*(unknown if code < 0 else code for code in codes), np.nan])
+
+
+def places_of(column: Floats, missing: int) -> Ints:
+    """Numbers of values as places; `missing` where there is none."""
+    return np.where(np.isnan(column), float(missing), column).astype(np.int64)
