@@ -27,7 +27,7 @@ from benchmarks.record import write
 from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.measures import BEHIND, PENDING
+from riparian.app.worker.exposition.metric_names import BEHIND, PENDING
 
 WORKERS = 2
 WARM_SECONDS, SECONDS = 4.0, 12.0

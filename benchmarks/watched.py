@@ -77,7 +77,9 @@ def watch(ticker: Ticker | None) -> None:
     """Put clocks around the parts of a worker. Imports all of it."""
     from riparian.app.partition.learner import PartitionLearner
     from riparian.app.state import checkpoint, follower
-    from riparian.app.worker import checkpoints, engine, metrics, restoring, runner
+    from riparian.app.worker import engine, restoring
+    from riparian.app.worker.exposition import metrics
+    from riparian.app.worker.task import checkpoints, runner
 
     for module in (
         "riparian.app.worker.application",

@@ -163,7 +163,7 @@ def _prepare() -> None:
     for name in (
         "kafka.admin", "kafka.topics.lag", "kafka.access.rights", "page.server", "replay", "state.audit.audit",
         "state.audit.backtest", "state.audit.moment", "state.transfer", "worker.application", "worker.host",
-        "worker.metrics", "worker.web",
+        "worker.exposition.metrics", "worker.exposition.web",
     ):  # fmt: skip
         importlib.import_module(f"riparian.app.{name}")
     from riparian.app.kafka.wire_format import record_batches, written_batches

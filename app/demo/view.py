@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from riparian.app.worker import measures as names
+from riparian.app.worker.exposition import metric_names as names
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from riparian.app.worker.front import PATIENCE_SECONDS
+from riparian.app.worker.exposition.connection_limits import PATIENCE_SECONDS
 from riparian.topics.reports import reader
 
 T = TypeVar("T")

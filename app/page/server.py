@@ -31,7 +31,7 @@ from riparian.app.page.requests import is_own, sent
 from riparian.app.page.view import DAY_MS, StreamView, as_json, now_ms
 from riparian.app.page.watch import DAYS, Watch
 from riparian.app.stream_file import spec as stream_file
-from riparian.app.worker import front
+from riparian.app.worker.exposition import connection_limits
 
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000
@@ -98,7 +98,9 @@ class Page:
         self._actions = actions
 
     def application(self) -> web.Application:
-        app = web.Application(middlewares=[self._guard, front.patient], client_max_size=by_hand.MOST_BYTES + 1)
+        app = web.Application(
+            middlewares=[self._guard, connection_limits.patient], client_max_size=by_hand.MOST_BYTES + 1
+        )
         app.add_routes(
             [
                 web.get("/", self._file),
@@ -132,10 +134,10 @@ class Page:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        host = front.host_of(request)
+        host = connection_limits.host_of(request)
         if host is None:
             return web.Response(status=400, text="Host: expected a name or an address.", headers=HEADERS)
-        if self._loopback and not front.is_loopback(host):
+        if self._loopback and not connection_limits.is_loopback(host):
             return web.Response(status=421, text="This page answers on 127.0.0.1 and localhost alone.", headers=HEADERS)
         if request.path != "/" and not is_own(request):  # a link may lead here; the rest reads topics, for minutes even
             return web.Response(status=403, text="The request is not of this page.", headers=HEADERS)
@@ -384,11 +386,11 @@ class _Quiet(AccessLogger):
 
 async def serve(page: Page, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
     """Until it is cancelled."""
-    front.raise_file_limit()
+    connection_limits.raise_file_limit()
     runner = web.AppRunner(page.application(), access_log_class=_Quiet, shutdown_timeout=2.0)
     await runner.setup()
     try:
-        await front.Front(runner, sock, tls).start()
+        await connection_limits.ConnectionLimits(runner, sock, tls).start()
         files = asyncio.ensure_future(page.follow_files())
         try:
             await page.watch.run()

@@ -14,11 +14,11 @@ import faust
 from faust.types import TP
 from mode.utils.queues import ThrowableQueue
 
-from riparian.app.worker.runner import Runner
+from riparian.app.worker.task.runner import Runner
 
 if TYPE_CHECKING:
     from riparian.app.worker.engine import Engine
-    from riparian.app.worker.transport import Fetched
+    from riparian.app.worker.faust_client.transport import Fetched
 
 Fetch = Sequence[tuple[TP, "Fetched"]]  # what a fetch brought, by partition; nothing, where a partition has to do
 

@@ -14,12 +14,14 @@ from faust.utils import venusian
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker import agent, front, recovery, transport
-from riparian.app.worker.access import Access
-from riparian.app.worker.backpressure import POLL_PIECES
+from riparian.app.worker import agent
 from riparian.app.worker.engine import Engine
-from riparian.app.worker.runner import Observer
-from riparian.app.worker.silence import LOOK_SECONDS
+from riparian.app.worker.exposition import connection_limits
+from riparian.app.worker.faust_client import recovery, transport
+from riparian.app.worker.faust_client.access import Access
+from riparian.app.worker.faust_client.backpressure import POLL_PIECES
+from riparian.app.worker.task.join_watchdog import LOOK_SECONDS
+from riparian.app.worker.task.runner import Observer
 from riparian.topics.names import AS_IT_COMES, changelog_topic
 
 HEARTBEAT_SECONDS = 1.0
@@ -92,7 +94,7 @@ def create_app(
         TableManager=recovery.Tables,
     )
     if web is not None:
-        front.serve(app, web)
+        connection_limits.serve(app, web)
     # Faust assigns the changelog and its standbys with the partitions; the engine reads and writes it.
     changelog = app.topic(changelog_topic(spec.name), partitions=spec.partitions, internal=True, allow_empty=True)
     app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions, changelog_topic=changelog)

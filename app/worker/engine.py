@@ -38,20 +38,20 @@ from riparian.app.registry.client import Registry
 from riparian.app.state.follower import Follower
 from riparian.app.state.loading import Loaded
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.answers import Seen
-from riparian.app.worker.backpressure import Backpressure
-from riparian.app.worker.continuity import check_inputs, check_topics
-from riparian.app.worker.copied import Copied
-from riparian.app.worker.copying import Copier
+from riparian.app.worker.faust_client.backpressure import Backpressure
+from riparian.app.worker.faust_client.end_offsets import Seen
+from riparian.app.worker.faust_client.topic_watch import TopicWatch
+from riparian.app.worker.faust_client.transport import ConsumerThread, Fetched
 from riparian.app.worker.naming import STREAM
-from riparian.app.worker.releases import Found
-from riparian.app.worker.replica import AloneError, ReplicaOfWorker
+from riparian.app.worker.repartition.copied import Copied
+from riparian.app.worker.repartition.copying import Copier
 from riparian.app.worker.restoring import restore_all
-from riparian.app.worker.runner import Observer, Runner, Turn
-from riparian.app.worker.silence import Silence
-from riparian.app.worker.tail import Tail, read_tails
-from riparian.app.worker.topic_watch import TopicWatch
-from riparian.app.worker.transport import ConsumerThread, Fetched
+from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
+from riparian.app.worker.task.continuity import check_inputs, check_topics
+from riparian.app.worker.task.join_watchdog import JoinWatchdog
+from riparian.app.worker.task.release_gate import Found
+from riparian.app.worker.task.runner import Observer, Runner, Turn
+from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs, read_tails
 from riparian.models.kernels.threads import n_cores
 from riparian.topics.names import AS_IT_COMES, FEATURES, changelog_topic
 
@@ -100,7 +100,7 @@ class Engine:
         self._settled = False
         self.backpressure = Backpressure(spec.join.max_buffered_bytes)
         self.registry = Registry.of(spec)
-        self.silence = Silence(spec, connection)
+        self.silence = JoinWatchdog(spec, connection)
         self.topics = TopicWatch(spec)
         self.copied = Copied(spec, connection) if spec.copied else None
         self.copier = Copier(spec, connection, self.in_thread, self.crash, session_timeout) if spec.copied else None
@@ -506,7 +506,7 @@ class Engine:
     def _runner(
         self,
         loaded: Loaded,
-        tail: Tail,
+        tail: UncommittedOutputs,
         lost: dict[str, Lost],
         producer: "Producer",
         replica: ReplicaOfWorker | None,

@@ -20,8 +20,8 @@ from mode import Service
 from mode.types import ServiceT
 
 from riparian.app.errors import RiparianError
-from riparian.app.worker import front
 from riparian.app.worker.engine import Engine
+from riparian.app.worker.exposition import connection_limits
 from riparian.app.worker.naming import STREAM, Named
 
 COLLECT_SECONDS = 5.0
@@ -123,7 +123,7 @@ def run(streams: Sequence[Hosted], *, loglevel: str, own_lines: bool = False) ->
     gc.freeze()
     gc.enable()  # it is off while a worker starts
     gc.set_threshold(50_000, 50, 50)
-    front.raise_file_limit()
+    connection_limits.raise_file_limit()
     # Faust sets the root logger to DEBUG whatever is asked for; its client would build a record for every debug line,
     # a quarter of the time that it takes to fetch.
     for library in ("aiokafka", "asyncio", "faust", "mode"):

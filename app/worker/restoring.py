@@ -10,7 +10,7 @@ from riparian.app.state import checkpoint
 from riparian.app.state.loading import Loaded
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.replica import ReplicaOfWorker
+from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.topics.names import LEARNED, state_field
 
 

@@ -10,7 +10,8 @@ from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAuthor
 
 from riparian.app.kafka.access import refusal
 from riparian.app.kafka.reading import close
-from riparian.app.worker import runner, transport
+from riparian.app.worker.faust_client import transport
+from riparian.app.worker.task import runner
 from tests.app.test_runner import runner_of, spec
 
 __all__ = ["spec"]

@@ -11,10 +11,10 @@ from faust.types import TP
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.worker import agent
-from riparian.app.worker.eager import eagerly
 from riparian.app.worker.engine import Engine
-from riparian.app.worker.metrics import Metrics
-from riparian.app.worker.runner import IDLE_SECONDS, Life, Runner
+from riparian.app.worker.exposition.metrics import Metrics
+from riparian.app.worker.task.eager import eagerly
+from riparian.app.worker.task.runner import IDLE_SECONDS, Life, Runner
 from tests.broker.harness import stream_file
 
 

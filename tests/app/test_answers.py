@@ -7,7 +7,14 @@ import pytest
 from aiokafka.protocol.fetch import FetchRequest
 from faust.types import TP
 
-from riparian.app.worker.answers import BURST, FETCH_SECONDS, LONGEST_SECONDS, SHARE, SMALL_BYTES, Answers
+from riparian.app.worker.faust_client.end_offsets import (
+    BURST,
+    FETCH_SECONDS,
+    LONGEST_SECONDS,
+    SHARE,
+    SMALL_BYTES,
+    EndOffsets,
+)
 
 F, L = TP("f", 0), TP("l", 0)
 
@@ -28,7 +35,7 @@ def ends(answers, tp, *others):
 
 
 def test_an_end_counts_that_was_read_behind_the_records():
-    answers = Answers()
+    answers = EndOffsets()
     answers.add(0, answer(("f", 10), ("l", 7)))
     assert ends(answers, F, L) == {L: 7}
     assert ends(answers, L, F) is None  # it was read before: what came to `f` meanwhile would be missed
@@ -40,7 +47,7 @@ def test_an_end_counts_that_was_read_behind_the_records():
 
 
 def test_an_end_counts_that_was_asked_for_after_the_records_had_come():
-    answers = Answers()
+    answers = EndOffsets()
     answers.add(0, answer(("f", 10)))
     answers.add(0, answer(("l", 7)))  # of another broker, asked at the same time
     assert ends(answers, F, L) is None
@@ -52,7 +59,7 @@ def test_an_end_counts_that_was_asked_for_after_the_records_had_come():
 
 
 def test_a_partition_with_an_error_and_an_old_broker_tell_nothing():
-    answers = Answers()
+    answers = EndOffsets()
     answers.add(0, answer(("f", 10), ("l", 7)))
     answers.add(1, answer(("f", 10), ("l", 7, [6])))
     assert ends(answers, F, L) is None
@@ -68,7 +75,7 @@ def test_fetches_name_the_features_first_but_in_a_backlog():
         return answer(("f", end), ("l", 7))
 
     client = types.SimpleNamespace(send=send)
-    answers = Answers(frozenset("f"))
+    answers = EndOffsets(frozenset("f"))
     answers.watch(client)
 
     def fetch():
@@ -86,7 +93,7 @@ def test_fetches_name_the_features_first_but_in_a_backlog():
 @pytest.mark.parametrize("n", [2, 128])
 @pytest.mark.parametrize("cost", [0.0, 0.002, 1.0])
 def test_a_broker_is_asked_five_hundred_times_a_second_at_most_but_for_a_few_and_less_where_rounds_cost_more(n, cost):
-    answers, now, waited = Answers(), 100.0, []
+    answers, now, waited = EndOffsets(), 100.0, []
     seconds = min(max(FETCH_SECONDS, cost / SHARE), LONGEST_SECONDS)
     answers._early(0, 0.0, -cost, n)
     for i in range(1000):  # each is answered at once
@@ -97,5 +104,5 @@ def test_a_broker_is_asked_five_hundred_times_a_second_at_most_but_for_a_few_and
     assert now - 100.0 == pytest.approx((1000 - 1) * seconds - 2 * BURST * FETCH_SECONDS / n)
     assert answers._early(1, now, 0.0, n) < 0  # another broker
     assert answers._early(0, now + 1.0, 1000 * cost, n) < 0  # after a pause
-    slow = Answers()
+    slow = EndOffsets()
     assert all(slow._early(0, 50.0 + i / 400, 0.0, 2) <= 0 for i in range(1000))  # what waits for records goes on

@@ -10,7 +10,7 @@ import pytest
 from riparian.app.partition.merge import EVERYTHING
 from riparian.app.state.audit.audit import _Audit
 from riparian.app.stream_file.spec import build
-from riparian.app.worker.letters import letters
+from riparian.app.worker.task.dead_letters import letters
 from riparian.topics.names import HEADER_DETAIL, HEADER_INDEX, HEADER_OFFSET, HEADER_REASON
 from riparian.topics.places import BITS
 from riparian.topics.records import RawBatch

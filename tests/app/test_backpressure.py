@@ -5,7 +5,7 @@ import random
 import pytest
 from faust.types import TP
 
-from riparian.app.worker.backpressure import MAX_RECORDS, Backpressure
+from riparian.app.worker.faust_client.backpressure import MAX_RECORDS, Backpressure
 
 A, B = TP("features", 0), TP("labels", 0)
 

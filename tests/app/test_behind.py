@@ -11,7 +11,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EMPTY, EVERYTHING, Merge, Release
 from riparian.app.partition.sharing import records
 from riparian.app.stream_file.spec import Spec, build
-from riparian.app.worker.behind import Behind
+from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import write
@@ -47,7 +47,7 @@ def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, mos
     labels = [json.dumps({"id": str(i), "y": "pq"[i % 3 > 1]}).encode() for i in range(n)]
     learner = PartitionLearner(stream(learning), 0)
     assert learner.sharing is not None
-    merge, behind = Merge(learner.buffers()), Behind(learner.sharing, lambda: now[0])
+    merge, behind = Merge(learner.buffers()), ModelLag(learner.sharing, lambda: now[0])
 
     def come(role: str, values: list[bytes], start: int, delay: int) -> None:
         offsets = list(range(start, start + len(values)))
@@ -86,7 +86,7 @@ def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, mos
 def test_what_was_predicted_before_does_not_wait() -> None:
     learner = PartitionLearner(stream({"max_behind": 30}), 0)
     assert learner.sharing is not None
-    merge, behind = Merge(learner.buffers()), Behind(learner.sharing)
+    merge, behind = Merge(learner.buffers()), ModelLag(learner.sharing)
     assert not behind.holds_back(merge)
     assert merge.limit == 10
     learner.pending.counts["joined"] = 10

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from riparian.app.kafka.local_broker.ports import listen
-from riparian.app.worker.web import Compiling
+from riparian.app.worker.exposition.web import Compiling
 from riparian.models.kernels import cache as kernel_cache
 from tests.conftest import jit
 

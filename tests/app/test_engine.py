@@ -8,7 +8,7 @@ import pytest
 from riparian.app.kafka.connection import Connection
 from riparian.app.worker import engine as engine_module
 from riparian.app.worker.engine import Engine, SupersededError
-from riparian.app.worker.metrics import Metrics
+from riparian.app.worker.exposition.metrics import Metrics
 from tests.broker.harness import stream_file
 
 

@@ -24,7 +24,7 @@ from riparian.app.replay import Schedule, Timeline
 from riparian.app.state.audit.proof import Proof, SentRecords
 from riparian.app.state.loading import Loaded
 from riparian.app.stream_file.spec import build
-from riparian.app.worker import tail as tail_of_outputs
+from riparian.app.worker.task import uncommitted_outputs as tail_of_outputs
 from riparian.topics import codecs
 from riparian.topics import records as r
 from riparian.topics.codecs import Formats, JsonCodec

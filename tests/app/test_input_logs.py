@@ -27,8 +27,8 @@ from riparian.app.state.audit.proof import Proof
 from riparian.app.state.checkpoint import Stored
 from riparian.app.state.loading import Loaded
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker import continuity, tail
-from riparian.app.worker.tail import Tail
+from riparian.app.worker.task import continuity, uncommitted_outputs
+from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.commands import OF_A_MODEL, EventRecord
 from riparian.topics.names import CONTROL, FEATURES, LABELS
 from riparian.topics.records import RawBatch
@@ -211,7 +211,7 @@ def restored(version: Stored) -> PartitionLearner:
     return learner
 
 
-def read_back(monkeypatch: pytest.MonkeyPatch, loaded: Loaded, sent: list[bytes]) -> Tail:
+def read_back(monkeypatch: pytest.MonkeyPatch, loaded: Loaded, sent: list[bytes]) -> UncommittedOutputs:
     """The tail of the predictions, as the next owner reads it."""
 
     async def read_to_end(connection: Any, starts: Any, take: Any, **options: Any) -> Any:
@@ -221,8 +221,8 @@ def read_back(monkeypatch: pytest.MonkeyPatch, loaded: Loaded, sent: list[bytes]
                 take(TopicPartition(*tp), rows)
         return {tp: Bounds(0, len(sent)) for tp in starts}
 
-    monkeypatch.setattr(tail, "read_to_end", read_to_end)
-    (found,) = asyncio.run(tail.read_tails(SPEC, Connection("broker:9092"), [loaded]))
+    monkeypatch.setattr(uncommitted_outputs, "read_to_end", read_to_end)
+    (found,) = asyncio.run(uncommitted_outputs.read_tails(SPEC, Connection("broker:9092"), [loaded]))
     return found
 
 

@@ -14,8 +14,8 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import EVERYTHING, Merge, Script
 from riparian.app.state.loading import Loaded
 from riparian.app.stream_file.spec import build
-from riparian.app.worker import continuity, tail
-from riparian.app.worker.tail import Tail
+from riparian.app.worker.task import continuity, uncommitted_outputs
+from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.names import HEADER_OFFSET, HEADER_TOPIC, INPUTS, OUTPUTS
 from riparian.topics.records import RawBatch
 
@@ -156,7 +156,9 @@ def examined(monkeypatch, spec, *, learner=None, lost=None, manifest=True, scrip
     loaded = types.SimpleNamespace(learner=learner or PartitionLearner(spec), manifest=known)
     order = Script.of(INPUTS, script)
     found = asyncio.run(
-        continuity.check_inputs(spec, Connection("broker:9092"), [loaded], [Tail(order, rejected or {}, {}, {}, {})])
+        continuity.check_inputs(
+            spec, Connection("broker:9092"), [loaded], [UncommittedOutputs(order, rejected or {}, {}, {}, {})]
+        )
     )
     assert all(len(offsets) <= 1 for offsets in asked.values())
     return found[0]
@@ -236,10 +238,10 @@ def read_back(monkeypatch, records, end=10_000, start=50):
                 take(tp, found)
         return {tp: Bounds(0, end) for tp in starts}
 
-    monkeypatch.setattr(tail, "read_to_end", read_to_end)
+    monkeypatch.setattr(uncommitted_outputs, "read_to_end", read_to_end)
     manifest = types.SimpleNamespace(outputs=dict.fromkeys(OUTPUTS, start))
     loaded = Loaded(learner_of(spec, range(20)), None, manifest, [])
-    return asyncio.run(tail.read_tails(spec, Connection("broker:9092"), [loaded]))[0], asked
+    return asyncio.run(uncommitted_outputs.read_tails(spec, Connection("broker:9092"), [loaded]))[0], asked
 
 
 def test_what_was_sent_is_read_from_the_checkpoint_on(monkeypatch):

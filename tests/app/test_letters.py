@@ -1,7 +1,7 @@
 """Dead letters of records and of predictions, each once, and none larger than its topic takes."""
 
 from riparian.app.partition.outcome import DeadLetter
-from riparian.app.worker.letters import letters, sendable
+from riparian.app.worker.task.dead_letters import letters, sendable
 from riparian.topics.names import (
     HEADER_HEADERS_SIZE,
     HEADER_KEY_SIZE,

@@ -11,7 +11,7 @@ from aiokafka.protocol.group import HeartbeatRequest, HeartbeatResponse_v0
 
 from riparian.app.errors import BrokerError
 from riparian.app.kafka.connection import Connection
-from riparian.app.worker.membership import FENCED_INSTANCE_ID, Heartbeat, ReplacedError, guard, instance_id
+from riparian.app.worker.faust_client.membership import FENCED_INSTANCE_ID, Heartbeat, ReplacedError, guard, instance_id
 
 CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 UNKNOWN_MEMBER_ID = 25

@@ -23,12 +23,12 @@ from riparian.app.partition.merge import Buffer, Piece, Release
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.pending import COUNTERS
 from riparian.app.stream_file.spec import Spec, loads
-from riparian.app.worker import measures as names
-from riparian.app.worker.histogram import Histogram
-from riparian.app.worker.measures import METRICS, PREQUENTIAL
-from riparian.app.worker.metrics import Metrics
-from riparian.app.worker.scrape import BUILD, registry
-from riparian.app.worker.web import health, health_of, ready, scraped_page
+from riparian.app.worker.exposition import metric_names as names
+from riparian.app.worker.exposition.histogram import Histogram
+from riparian.app.worker.exposition.metric_names import METRICS, PREQUENTIAL
+from riparian.app.worker.exposition.metrics import Metrics
+from riparian.app.worker.exposition.scrape import BUILD, registry
+from riparian.app.worker.exposition.web import health, health_of, ready, scraped_page
 from riparian.models.evaluation.prequential import Prequential
 from riparian.topics import reports
 from riparian.topics.names import FEATURES, INPUTS, LABELS

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from riparian.app.kafka.local_broker.ports import listen
-from riparian.app.worker.front import MAX_CONNECTIONS
+from riparian.app.worker.exposition.connection_limits import MAX_CONNECTIONS
 from tests.app.page_server import Fed, served
 
 __all__ = ["served"]  # a fixture

@@ -20,7 +20,7 @@ from riparian.app.state.audit.audit import _Audit
 from riparian.app.state.audit.drift_proof import DriftProof, SentRecords
 from riparian.app.state.audit.proof import Proof
 from riparian.app.stream_file.spec import build
-from riparian.app.worker.letters import letters
+from riparian.app.worker.task.dead_letters import letters
 from riparian.topics import codecs, reports
 from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.formats.json.predictions import place_reader

@@ -13,8 +13,8 @@ from faust.types import TP
 from riparian.app.kafka.access.rights import denied
 from riparian.app.kafka.topics.partitioner import murmur2, partitions_of
 from riparian.app.stream_file.spec import build
-from riparian.app.worker.copy_claims import is_ours, new_id, offsets
-from riparian.app.worker.copy_order import CopyOrder
+from riparian.app.worker.repartition.claims import is_ours, new_id, offsets
+from riparian.app.worker.repartition.order import CopyOrder
 from riparian.topics.names import (
     HEADER_SOURCE,
     HEADER_UNREAD,

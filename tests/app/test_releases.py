@@ -9,7 +9,7 @@ import pytest
 from faust.types import TP
 
 from riparian.app.partition.merge import Buffer, Merge, Release
-from riparian.app.worker.releases import Found, Releases
+from riparian.app.worker.task.release_gate import Found, Releases
 from riparian.topics.names import FEATURES, INPUTS, LABELS
 from riparian.topics.records import RawBatch
 

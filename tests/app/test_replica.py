@@ -16,8 +16,8 @@ from riparian.app.partition.replica import MOST_APART, LedLearner, Replica, gath
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.engine import Engine
-from riparian.app.worker.metrics import Metrics
-from riparian.app.worker.replica import ReplicaOfWorker
+from riparian.app.worker.exposition.metrics import Metrics
+from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import is_command

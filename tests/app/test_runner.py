@@ -17,19 +17,19 @@ from riparian.app.partition.merge import Buffer, Script
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build
-from riparian.app.worker.backpressure import MAX_RECORDS
-from riparian.app.worker.brief import Brief
-from riparian.app.worker.checkpoints import Beside, Checkpoints
-from riparian.app.worker.releases import PATIENT_SECONDS, Found
-from riparian.app.worker.replica import AloneError
-from riparian.app.worker.runner import STALLED_SECONDS, Life, Runner
-from riparian.app.worker.tail import Tail
-from riparian.app.worker.transport import Fetched
+from riparian.app.worker.faust_client.backpressure import MAX_RECORDS
+from riparian.app.worker.faust_client.transport import Fetched
+from riparian.app.worker.shared.replica import AloneError
+from riparian.app.worker.task.checkpoints import Beside, Checkpoints
+from riparian.app.worker.task.inline_limit import Brief
+from riparian.app.worker.task.release_gate import PATIENT_SECONDS, Found
+from riparian.app.worker.task.runner import STALLED_SECONDS, Life, Runner
+from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.names import INPUTS, OUTPUTS
 from riparian.topics.records import DriftRecord, RawBatch
 
 TOPICS = tuple(f"s.{role}" for role in OUTPUTS)
-NOTHING_SENT = Tail(Script(), {}, {}, {}, {})
+NOTHING_SENT = UncommittedOutputs(Script(), {}, {}, {}, {})
 FEATURES, LABELS = TP("s.features", 0), TP("s.labels", 0)
 
 
@@ -38,7 +38,9 @@ def spec():
     return build({"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}, "s")
 
 
-def runner_of(spec, sent: Tail | None = None, lost: dict[str, Lost] | None = None, **positions: int) -> Runner:
+def runner_of(
+    spec, sent: UncommittedOutputs | None = None, lost: dict[str, Lost] | None = None, **positions: int
+) -> Runner:
     host = types.SimpleNamespace(spec=spec, registry=None, replica=None, copying=0.0, wake=lambda _: None)
     host.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
@@ -68,7 +70,7 @@ def test_a_batch_fetched_before_the_seek_of_this_assignment_is_dropped(spec):
 def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     """The predictions of the tail stand in the topic already: the next worker needs them for the recorded order."""
     tail = Script(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})
-    sent = Tail(tail, {"s.features": 8, "s.labels": 3}, {}, dict.fromkeys(TOPICS, 10), {})
+    sent = UncommittedOutputs(tail, {"s.features": 8, "s.labels": 3}, {}, dict.fromkeys(TOPICS, 10), {})
     runner = runner_of(spec, sent, **dict.fromkeys(TOPICS, 12))
     began = dict.fromkeys(OUTPUTS, 10)
     runner.learner.places["features"], runner.learner.places["labels"] = 6, 3
@@ -292,7 +294,7 @@ class Sending:
         self.log.append(msgspec.json.decode(value, type=DriftRecord).number)
 
 
-def stepping(spec, sent: Tail | None = None):
+def stepping(spec, sent: UncommittedOutputs | None = None):
     """A runner, and a step of it: whether there are predictions, drift events, and how many of these are settled."""
     runner = runner_of(spec, sent)
     runner.outputs = runner.telling._outputs = outputs = Sending()
@@ -337,7 +339,7 @@ def test_a_drift_event_is_sent_when_a_prediction_behind_it_is_with_the_broker(sp
 
 def test_drift_events_that_were_sent_are_not_sent_again(spec):
     tail = Script(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})
-    sent = Tail(tail, {}, {}, dict.fromkeys(TOPICS, 0), {}, drift=2)
+    sent = UncommittedOutputs(tail, {}, {}, dict.fromkeys(TOPICS, 0), {}, drift=2)
     _, step = stepping(spec, sent)
     assert step(True, [event(0, 4), event(1, 5), event(2, 6)], 3) == ["predictions", "flush", 2]
     _, step = stepping(spec, sent)  # a changed stream file has fewer events in what was sent
@@ -436,7 +438,7 @@ def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_a_r
     bounds: list[int | None] = []
     replica = types.SimpleNamespace(place=7, waits_for=lambda _: True, hold_back=lambda _, place: bounds.append(place))
     script = Script(np.array([5, 6]), {"labels": np.array([0, 0]), "learned": np.array([7, 9])})
-    runner = runner_of(spec, Tail(script, {}, {}, dict.fromkeys(TOPICS, 0), {}))
+    runner = runner_of(spec, UncommittedOutputs(script, {}, {}, dict.fromkeys(TOPICS, 0), {}))
     runner.buffers["learned"], runner._replays = Buffer(), True
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

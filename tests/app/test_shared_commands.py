@@ -9,7 +9,7 @@ import pytest
 
 from riparian.app.errors import StateError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.worker.learned import Commands
+from riparian.app.worker.shared.training_log import Commands
 from riparian.topics import commands
 from riparian.topics.names import CONTROL, FEATURES, LABELS
 from riparian.topics.records import RawBatch

@@ -11,8 +11,8 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.keys import Ids, Keys, Sampled
 from riparian.app.partition.meeting import LEAST, absent, few, none, written_otherwise
 from riparian.app.stream_file.spec import build
-from riparian.app.worker import silence
-from riparian.app.worker.silence import Silence
+from riparian.app.worker.task import join_watchdog
+from riparian.app.worker.task.join_watchdog import JoinWatchdog
 
 KEYS = Keys("f", 1000, 0, 1000)
 BROKEN = Ids(900, 680, KEYS, KEYS._replace(topic="l", murmur2=250))
@@ -106,7 +106,7 @@ class World:
         spec = build(
             {"name": "s", "task": "classification", "features": {"a": "numeric"}, "partitions": partitions}, "s"
         )
-        self.silence = Silence(spec, Connection("h:1"))
+        self.silence = JoinWatchdog(spec, Connection("h:1"))
         self.learners: list[Any] = [Learner(0), Learner(3)]
         self.samples: list[Ids | None] = []
         self.asked: list[bool] = []
@@ -115,8 +115,8 @@ class World:
             self.asked.append(first)
             return Sampled(self.samples.pop(0), [])
 
-        monkeypatch.setattr(silence, "sample", sample)
-        monkeypatch.setattr(silence, "AGAIN_SECONDS", 0.0)
+        monkeypatch.setattr(join_watchdog, "sample", sample)
+        monkeypatch.setattr(join_watchdog, "AGAIN_SECONDS", 0.0)
         for learner in self.learners:
             self.silence.begin(learner)
 
@@ -164,7 +164,7 @@ def test_few_joins_without_ids_apart_warn_nobody(
 
 def test_ids_are_sampled_now_and_then_only_and_not_of_one_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
-    monkeypatch.setattr(silence, "AGAIN_SECONDS", 600.0)
+    monkeypatch.setattr(join_watchdog, "AGAIN_SECONDS", 600.0)
     world.samples = [WHOLE]
     for _ in range(5):
         world.look(2000, 2000, 100)

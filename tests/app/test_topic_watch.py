@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from riparian.app.errors import TopicError
-from riparian.app.worker import topic_watch
-from riparian.app.worker.topic_watch import TopicWatch
+from riparian.app.worker.faust_client import topic_watch
+from riparian.app.worker.faust_client.topic_watch import TopicWatch
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import stream_file
 

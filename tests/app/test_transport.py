@@ -31,7 +31,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.wire_format import unpacking
 from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.partition.merge import concatenate
-from riparian.app.worker import transport
+from riparian.app.worker.faust_client import transport
 from riparian.topics.names import CHECKPOINT
 from riparian.topics.records import RawBatch
 from tests import batches

@@ -16,13 +16,13 @@ from aiokafka import AIOKafkaProducer
 
 import riparian.app.kafka.outputs
 import riparian.app.state.log
-import riparian.app.worker.checkpoints
 import riparian.app.worker.engine
+import riparian.app.worker.task.checkpoints
 from riparian.app.cli import main
 from riparian.app.kafka.outputs import Outputs
 from riparian.app.state import checkpoint
-from riparian.app.worker.checkpoints import Checkpoints
 from riparian.app.worker.engine import Engine
+from riparian.app.worker.task.checkpoints import Checkpoints
 
 EXIT_CODE = 9
 FREEZE = "freeze"
@@ -120,7 +120,7 @@ CLEANING = (
     (riparian.app.state.log, "CLEAN_FACTOR", 1),
     (riparian.app.state.log, "HURRY_FACTOR", 1),
 )
-CUTTING = (*CLEANING, (riparian.app.worker.checkpoints, "TRUNCATE_BYTES", 1))
+CUTTING = (*CLEANING, (riparian.app.worker.task.checkpoints, "TRUNCATE_BYTES", 1))
 SMALL = (
     (riparian.app.kafka.outputs, "MAX_BATCH_BYTES", 8_000),
     (riparian.app.kafka.outputs, "LEAST_BATCH_BYTES", 8_000),

@@ -11,7 +11,7 @@ import pytest
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.worker import measures as names
+from riparian.app.worker.exposition import metric_names as names
 from tests.broker.harness import Page, Sent, Worker, instances, send
 from tests.processes import fitters, gone, until
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from riparian.app.worker import measures as names
+from riparian.app.worker.exposition import metric_names as names
 from tests.broker.harness import Page, drifts
 from tests.processes import until
 

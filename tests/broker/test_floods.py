@@ -7,7 +7,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from riparian.app.kafka.wire_format.unpacking import PIECE_BYTES
-from riparian.app.worker.backpressure import POLL_PIECES
+from riparian.app.worker.faust_client.backpressure import POLL_PIECES
 from tests.broker.harness import Page, Sent, instances, send
 from tests.processes import until
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from riparian.app.worker.front import MAX_CONNECTIONS
+from riparian.app.worker.exposition.connection_limits import MAX_CONNECTIONS
 from tests.broker.harness import PATIENCE, Page, instances
 from tests.processes import until
 

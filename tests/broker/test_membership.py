@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from riparian.app.worker import measures as names
+from riparian.app.worker.exposition import metric_names as names
 from tests.broker.harness import Page, administer, instances, make_topics, send, wait_for_records
 from tests.processes import until
 

@@ -12,7 +12,7 @@ import pytest
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.state import changelog, loading
-from riparian.app.worker import measures as names
+from riparian.app.worker.exposition import metric_names as names
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import Page, Sent, Worker, instances, send
 from tests.processes import until

@@ -16,7 +16,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker import measures as names
+from riparian.app.worker.exposition import metric_names as names
 from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, riparian, send, stream_file
 from tests.broker.prometheus import AVAILABLE, Prometheus
 

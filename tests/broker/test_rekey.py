@@ -20,8 +20,8 @@ from riparian.app.kafka.reading import read_to_end
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.replay import publish
-from riparian.app.worker import copy_claims
-from riparian.app.worker.copied import Copied
+from riparian.app.worker.repartition import claims
+from riparian.app.worker.repartition.copied import Copied
 from riparian.topics.names import HEADER_SOURCE, source_of
 from riparian.topics.records import Rows
 from tests.broker.crashing import FREEZE
@@ -315,13 +315,13 @@ async def _late_owner(s: Stream, ending: str) -> None:
     await admin.start()
     await asker.start()
 
-    async def join() -> tuple[Any, copy_claims.Member]:
+    async def join() -> tuple[Any, claims.Member]:
         consumer = connection.consumer(group_id=group, auto_offset_reset="earliest")
         consumer.subscribe(topics=[tp.topic])
         await consumer.start()
         while tp not in consumer.assignment():
             await consumer.getmany(timeout_ms=50)
-        return consumer, copy_claims.Member(consumer._coordinator.generation, consumer._coordinator.member_id)
+        return consumer, claims.Member(consumer._coordinator.generation, consumer._coordinator.member_id)
 
     async def write(producer: Any, offset: int) -> None:
         await producer.begin_transaction()
@@ -329,10 +329,10 @@ async def _late_owner(s: Stream, ending: str) -> None:
         await producer.send_and_wait(target.topic, b"{}", partition=0, headers=headers)
 
     first, one = await join()
-    ids = [copy_claims.new_id(spec.name) for _ in range(2)]
-    assert await copy_claims.positions(spec, connection, admin, asker, [tp]) == {tp: 0}
-    old = await copy_claims.producer(connection, ids[0])
-    await copy_claims.commit(admin, group, one, {tp: 0}, ids[0])
+    ids = [claims.new_id(spec.name) for _ in range(2)]
+    assert await claims.positions(spec, connection, admin, asker, [tp]) == {tp: 0}
+    old = await claims.producer(connection, ids[0])
+    await claims.commit(admin, group, one, {tp: 0}, ids[0])
     await write(old, 5)
     await old.send_offsets_to_transaction({tp: (5, ids[0])}, group)
     if ending == "committed":
@@ -341,20 +341,20 @@ async def _late_owner(s: Stream, ending: str) -> None:
     second, two = await join()
     assert two.generation > one.generation
     with pytest.raises(KafkaError):  # a claim of an earlier generation
-        await copy_claims.commit(admin, group, one, {tp: 0}, ids[0])
+        await claims.commit(admin, group, one, {tp: 0}, ids[0])
     held = 5 if ending == "committed" else 0
-    assert await copy_claims.positions(spec, connection, admin, asker, [tp]) == {tp: held}
-    new = await copy_claims.producer(connection, ids[1])
-    await copy_claims.commit(admin, group, two, {tp: held}, ids[1])
+    assert await claims.positions(spec, connection, admin, asker, [tp]) == {tp: held}
+    new = await claims.producer(connection, ids[1])
+    await claims.commit(admin, group, two, {tp: held}, ids[1])
     late = write(old, 6) if ending == "committed" else old.commit_transaction()
     with pytest.raises(KafkaError):
         await late
     await write(new, 7)
     await new.send_offsets_to_transaction({tp: (7, ids[1])}, group)
     await new.commit_transaction()
-    assert await copy_claims.positions(spec, connection, admin, asker, [tp]) == {tp: 7}
+    assert await claims.positions(spec, connection, admin, asker, [tp]) == {tp: 7}
     # What the copies themselves say, where Kafka has forgotten the offsets.
-    assert await copy_claims.from_copies(spec, connection, [tp]) == {tp: 7}
+    assert await claims.from_copies(spec, connection, [tp]) == {tp: 7}
     for client in (second, asker):
         await client.stop()
     for producer in (old, new):
@@ -403,10 +403,10 @@ async def _followed(s: Stream) -> None:
     spec, connection = s.spec, s.connection
     source = TopicPartition(next(iter(spec.sources)), 0)
     admin, copied = connection.admin(), Copied(spec, connection)
-    nobody = copy_claims.Member(-1, "")  # of a group without members
+    nobody = claims.Member(-1, "")  # of a group without members
     labels = TopicPartition(str(spec.topics.labels), 0)
     await admin.start()
-    producer = await copy_claims.producer(connection, copy_claims.new_id(spec.name))
+    producer = await claims.producer(connection, claims.new_id(spec.name))
 
     async def looked(times: int) -> None:
         for _ in range(times):
@@ -421,13 +421,13 @@ async def _followed(s: Stream) -> None:
         assert await copied.ends(0) == {"features": 2, "labels": 1}
         await looked(3)
         assert (copied.until(0, "features"), copied.until(0, "labels"), copied.moved) == (2, None, 0.0)
-        await copy_claims.commit(admin, spec.rekey_group, nobody, {source: 1}, "")
+        await claims.commit(admin, spec.rekey_group, nobody, {source: 1}, "")
         await looked(3)
         assert copied.until(0, "labels") is None
         assert copied.moved
         await producer.send_and_wait(labels.topic, b"{}", partition=0)
         await producer.send_and_wait(labels.topic, b"{}", partition=0)
-        await copy_claims.commit(admin, spec.rekey_group, nobody, {source: 3}, "")
+        await claims.commit(admin, spec.rekey_group, nobody, {source: 3}, "")
         while (until := copied.until(0, "labels")) is None:
             await asyncio.sleep(0.01)
         assert until == 3

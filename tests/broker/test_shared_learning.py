@@ -18,7 +18,7 @@ from riparian.app.partition.merge import Merge
 from riparian.app.state.changelog import n_partitions
 from riparian.app.state.checkpoint import Encoder
 from riparian.app.state.loading import Loaded
-from riparian.app.worker.learned import read_reached
+from riparian.app.worker.shared.training_log import read_reached
 from riparian.models.contract import Program
 from riparian.models.opinion_pool.opinion_pool import OpinionPool
 from riparian.topics.names import LEARNED

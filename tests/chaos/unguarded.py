@@ -17,7 +17,7 @@ from riparian.app.kafka.topics.lag import lag
 from riparian.app.partition.merge import Script
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.engine import Engine
-from riparian.app.worker.tail import Tail
+from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from tests.chaos.schedule import FREEZE_LONG, KILL
 
 COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
@@ -27,7 +27,7 @@ def without_tail() -> None:
     """What was sent since the last checkpoint is not read back: it is sent again."""
     read = riparian.app.worker.engine.read_tails
 
-    async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[Tail]:
+    async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[UncommittedOutputs]:
         return [
             sent._replace(script=Script(), rejected={}, metrics={}) for sent in await read(spec, connection, loaded)
         ]
@@ -57,7 +57,7 @@ def without_offsets() -> None:
             committed_at[first] = time.monotonic()
             commit(engine, offsets)
 
-    async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[Tail]:
+    async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[UncommittedOutputs]:
         committed = {(row.topic, row.partition): row.committed for row in (await lag(spec, connection)).rows}
         for one in loaded:
             learner = one.learner

@@ -7,7 +7,7 @@ import numpy as np
 
 from riparian.app.partition.merge import Piece
 from riparian.app.partition.outcome import dead_letters
-from riparian.app.worker.letters import letters
+from riparian.app.worker.task.dead_letters import letters
 from riparian.topics.names import (
     CONVENTIONS,
     HEADER_DETAIL,

@@ -297,8 +297,8 @@ async def _serve(parent: int) -> None:
     from riparian.app.kafka.local_broker.ports import listen
     from riparian.app.stream_file.spec import build
     from riparian.app.worker.application import create_app
-    from riparian.app.worker.metrics import Metrics
-    from riparian.app.worker.web import expose
+    from riparian.app.worker.exposition.metrics import Metrics
+    from riparian.app.worker.exposition.web import expose
     from tests.fuzz.children import limit_memory
 
     spec = build({"name": "fuzz", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"})

@@ -101,7 +101,7 @@ def command(
     from riparian.app.page.store import Store
     from riparian.app.page.view import StreamView
     from riparian.app.page.watch import Watch
-    from riparian.app.worker.front import is_loopback
+    from riparian.app.worker.exposition.connection_limits import is_loopback
 
     chosen = context.get_parameter_source("port") is not ParameterSource.DEFAULT
     tls = _tls(tls_cert, tls_key)

@@ -106,7 +106,7 @@ def command(
             param_hint="--session-timeout",
         )
     from riparian.app.cli.run import environment
-    from riparian.app.worker import membership
+    from riparian.app.worker.faust_client import membership
 
     configs = [one.config for one in connections if one.config is not None]
     if (strange := environment.unknown(os.environ, (*streams, *configs))) is not None:
@@ -139,9 +139,9 @@ def command(
     from riparian.app.cli.run.kernels import make_ready
     from riparian.app.kafka.local_broker.ports import listen
     from riparian.app.worker.application import create_app
+    from riparian.app.worker.exposition.metrics import Metrics
+    from riparian.app.worker.exposition.web import Compiling, expose
     from riparian.app.worker.host import Hosted, run
-    from riparian.app.worker.metrics import Metrics
-    from riparian.app.worker.web import Compiling, expose
 
     compiling.watch(lambda _: gc.enable())  # which leaves more behind than there is room for
     chosen = context.get_parameter_source("web_port") is not ParameterSource.DEFAULT

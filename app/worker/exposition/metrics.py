@@ -25,14 +25,14 @@ from riparian.app.partition.learner import LABELS_OF_ANOMALIES
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.role import REACTIONS
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker import measures
-from riparian.app.worker.histogram import Histogram
+from riparian.app.worker.exposition import metric_names
+from riparian.app.worker.exposition.histogram import Histogram
 from riparian.topics import names
 from riparian.topics.records import PartitionRecord
 
 if TYPE_CHECKING:
     from riparian.app.worker.engine import Engine
-    from riparian.app.worker.runner import Runner
+    from riparian.app.worker.task.runner import Runner
 
 RECENT_STEPS, RECENT_VALUES = 500, 200  # 800 kB a partition at most, of latencies and of delays
 MOST_STEPS, MANY_RECORDS = 50, 512  # steps that are counted together, and records of one that is counted at once
@@ -44,7 +44,7 @@ class Series:
     def __init__(self, runner: "Runner") -> None:
         self.runner = runner
         self.histograms = {
-            name: Histogram(m.bounds) for name, m in measures.METRICS.items() if m.kind == measures.HISTOGRAM
+            name: Histogram(m.bounds) for name, m in metric_names.METRICS.items() if m.kind == metric_names.HISTOGRAM
         }
         self.rejected: Counter[str] = Counter()
         self.ignored: Counter[str] = Counter()
@@ -66,10 +66,10 @@ class Series:
             return
         (latencies, delays, sizes, seconds), self.steps = zip(*self.steps, strict=True), []
         # Negative ones: the sender's clock is ahead.
-        self.histograms[measures.LATENCY].observe_many(np.concatenate(latencies).clip(min=0.0))
-        self.histograms[measures.WAITED].observe_many(np.concatenate(delays).clip(min=0.0))
-        self.histograms[measures.BATCH].observe_many(sizes)
-        self.histograms[measures.STEP].observe_many(seconds)
+        self.histograms[metric_names.LATENCY].observe_many(np.concatenate(latencies).clip(min=0.0))
+        self.histograms[metric_names.WAITED].observe_many(np.concatenate(delays).clip(min=0.0))
+        self.histograms[metric_names.BATCH].observe_many(sizes)
+        self.histograms[metric_names.STEP].observe_many(seconds)
         self.latencies += [values[-RECENT_VALUES:].copy() for values in latencies]
         self.delays += [values[-RECENT_VALUES:].copy() for values in delays]
 
@@ -115,7 +115,7 @@ class Metrics:
     def checkpointed(self, runner: "Runner", seconds: float, n_bytes: int) -> None:
         """A manifest is durable; `seconds` ago its snapshot was taken."""
         series = self._of(runner)
-        series.histograms[measures.CHECKPOINT].observe(seconds)
+        series.histograms[metric_names.CHECKPOINT].observe(seconds)
         series.checkpoint_bytes += n_bytes
         series.last_snapshot = time.monotonic() - seconds
         series.checkpoint_seconds = seconds
@@ -171,13 +171,13 @@ class Metrics:
     def collect(self) -> Iterator[Any]:
         """All families; called at each scrape."""
         kinds = {
-            measures.COUNTER: CounterMetricFamily,
-            measures.GAUGE: GaugeMetricFamily,
-            measures.HISTOGRAM: HistogramMetricFamily,
+            metric_names.COUNTER: CounterMetricFamily,
+            metric_names.GAUGE: GaugeMetricFamily,
+            metric_names.HISTOGRAM: HistogramMetricFamily,
         }
         families: dict[str, Any] = {
             name: kinds[measure.kind](name, measure.text, labels=("stream", "partition", *measure.labels))
-            for name, measure in measures.METRICS.items()
+            for name, measure in metric_names.METRICS.items()
         }
         runners = {partition: series.runner for partition, series in self._series.items()}
         if self._engine is not None:
@@ -193,28 +193,28 @@ class Metrics:
         copier = None if self._engine is None else self._engine.copier
         if copier is not None:
             for tp, n in copier.lost.items():
-                families[measures.LOST].add_metric((self.spec.name, str(tp.partition), tp.topic), n)
+                families[metric_names.LOST].add_metric((self.spec.name, str(tp.partition), tp.topic), n)
         yield from families.values()
         engine = self._engine
         fenced = CounterMetricFamily(
-            measures.FENCED, "Partitions lost to another worker while writing.", labels=("stream",)
+            metric_names.FENCED, "Partitions lost to another worker while writing.", labels=("stream",)
         )
         fenced.add_metric((self.spec.name,), 0 if engine is None else engine.n_fenced)
         yield fenced
         loaded = CounterMetricFamily(
-            measures.LOADED, "Partitions loaded from their last checkpoint by this worker.", labels=("stream",)
+            metric_names.LOADED, "Partitions loaded from their last checkpoint by this worker.", labels=("stream",)
         )
         loaded.add_metric((self.spec.name,), 0 if engine is None else engine.n_loaded)
         yield loaded
         apart = GaugeMetricFamily(
-            measures.APART,
+            metric_names.APART,
             "Share of sampled ids whose label is in another partition; 0 while joins are usual.",
             labels=("stream",),
         )
         apart.add_metric((self.spec.name,), 0 if engine is None else engine.silence.apart)
         yield apart
         unread = GaugeMetricFamily(
-            measures.UNREAD,
+            metric_names.UNREAD,
             "Partitions of an input topic that came after the stream began, and that no worker reads.",
             labels=("stream", "topic"),
         )
@@ -224,14 +224,14 @@ class Metrics:
                 unread.add_metric((self.spec.name, topic), n)
         yield unread
         unmet = GaugeMetricFamily(
-            measures.UNMET,
+            metric_names.UNMET,
             "1 while next to none of the last instances and labels, 1,000 or more, met; 0 otherwise.",
             labels=("stream",),
         )
         unmet.add_metric((self.spec.name,), 0 if engine is None else int(engine.silence.unmet is not None))
         yield unmet
         lag = GaugeMetricFamily(
-            measures.REKEY_LAG,
+            metric_names.REKEY_LAG,
             "Records of a partition of a topic of rekey, copied by this worker, that were not copied yet.",
             labels=("stream", "partition", "topic"),
         )
@@ -239,7 +239,9 @@ class Metrics:
             for tp, n in sorted(copier.lags().items()):
                 lag.add_metric((self.spec.name, str(tp.partition), tp.topic), n)
         yield lag
-        standbys = GaugeMetricFamily(measures.STANDBYS, "Partitions whose state is kept warm here.", labels=("stream",))
+        standbys = GaugeMetricFamily(
+            metric_names.STANDBYS, "Partitions whose state is kept warm here.", labels=("stream",)
+        )
         standbys.add_metric((self.spec.name,), 0 if engine is None else len(engine.follower.standbys))
         yield standbys
 
@@ -247,109 +249,113 @@ class Metrics:
         """Name, labels and value of all that is not a histogram."""
         runner, learner, figures = series.runner, series.runner.learner, series.runner.figures
         # Plain numbers that a step in another thread may be changing: each is whole, and the next scrape is near.
-        yield measures.INSTANCES, (), learner.n_instances
-        yield measures.LABELS, (), learner.n_labels
-        yield measures.WAITING, (), learner.pending.n_waiting
-        yield measures.LABELS_WAITING, (), learner.pending.n_labels_waiting
+        yield metric_names.INSTANCES, (), learner.n_instances
+        yield metric_names.LABELS, (), learner.n_labels
+        yield metric_names.WAITING, (), learner.pending.n_waiting
+        yield metric_names.LABELS_WAITING, (), learner.pending.n_labels_waiting
         if learner.sharing is not None:
-            yield measures.BEHIND, (), learner.sharing.behind
+            yield metric_names.BEHIND, (), learner.sharing.behind
         if runner.shared is not None:
-            yield measures.BEHIND_TIME, (), runner.shared.behind.seconds
-            yield measures.BEHIND_WAIT, (), runner.shared.behind.wait_seconds
-        for counter, name in measures.PENDING.items():
+            yield metric_names.BEHIND_TIME, (), runner.shared.behind.seconds
+            yield metric_names.BEHIND_WAIT, (), runner.shared.behind.wait_seconds
+        for counter, name in metric_names.PENDING.items():
             yield name, (), learner.pending.counts[counter]
-        yield measures.FORCED, (), runner.n_forced
-        yield measures.UNKNOWN, (), runner.n_unknown_schemas
-        yield measures.SKIPPED, (), runner.n_skipped
-        yield measures.DECODE, (), series.decode_seconds
-        yield measures.KERNEL, (), series.kernel_seconds
-        yield measures.CHECKPOINT_BYTES, (), series.checkpoint_bytes
-        yield measures.CHECKPOINT_AGE, (), self._age(series)
-        yield measures.CHANGELOG, (), runner.checkpoints.changelog_bytes
-        yield measures.LIVE, (), runner.checkpoints.live_bytes
-        yield measures.ASSIGNED, (), runner.started
+        yield metric_names.FORCED, (), runner.n_forced
+        yield metric_names.UNKNOWN, (), runner.n_unknown_schemas
+        yield metric_names.SKIPPED, (), runner.n_skipped
+        yield metric_names.DECODE, (), series.decode_seconds
+        yield metric_names.KERNEL, (), series.kernel_seconds
+        yield metric_names.CHECKPOINT_BYTES, (), series.checkpoint_bytes
+        yield metric_names.CHECKPOINT_AGE, (), self._age(series)
+        yield metric_names.CHANGELOG, (), runner.checkpoints.changelog_bytes
+        yield metric_names.LIVE, (), runner.checkpoints.live_bytes
+        yield metric_names.ASSIGNED, (), runner.started
         for reason, n in series.rejected.items():
-            yield measures.REJECTED, (reason,), n
+            yield metric_names.REJECTED, (reason,), n
         for reason, n in series.ignored.items():
-            yield measures.IGNORED, (reason,), n
+            yield metric_names.IGNORED, (reason,), n
         for labels, n in series.commands.items():
-            yield measures.COMMANDS, labels, n
+            yield metric_names.COMMANDS, labels, n
         yield from self._inputs(runner)
         scope = "fading" if learner.spec.metrics.fading else "window"
         for role, overall in figures.overall.items():
             if role not in learner.roles:  # a command has just dropped it
                 continue
-            for field, name in measures.PREQUENTIAL.items():
+            for field, name in metric_names.PREQUENTIAL.items():
                 for span, found in (("overall", overall), (scope, figures.recent[role])):
                     if field in found:
                         yield name, (role, span), found[field]
         for role, running in learner.roles.items() if learner.tells else ():
-            yield measures.MODEL, (role, running.learner_name), 1
+            yield metric_names.MODEL, (role, running.learner_name), 1
             if role not in figures.overall:  # a command has just brought it
                 continue
-            yield measures.SCORED, (role,), figures.overall[role].get("n", 0)
+            yield metric_names.SCORED, (role,), figures.overall[role].get("n", 0)
             for text, known in figures.by_class.get(role, {}).items():
                 for field, value in known.items():
-                    yield measures.OF_CLASS[field], (role, scope, text), value
+                    yield metric_names.OF_CLASS[field], (role, scope, text), value
             size = figures.sizes[role]
-            for field, name in (("n_nodes", measures.NODES), ("n_leaves", measures.LEAVES), ("depth", measures.DEPTH)):
+            for field, name in (
+                ("n_nodes", metric_names.NODES),
+                ("n_leaves", metric_names.LEAVES),
+                ("depth", metric_names.DEPTH),
+            ):
                 yield name, (role,), size.get(field, 0)
             if running.model.n_waits is not None:
-                yield measures.WAITS, (role,), running.model.n_waits
-                yield measures.WAIT_TIME, (role,), running.model.wait_seconds
+                yield metric_names.WAITS, (role,), running.model.n_waits
+                yield metric_names.WAIT_TIME, (role,), running.model.wait_seconds
             for action, n in zip(REACTIONS, running.reactions.tolist(), strict=True) if running.watched else ():
-                yield measures.REPLACEMENTS, (role, action), n
+                yield metric_names.REPLACEMENTS, (role, action), n
         if self.spec.predictions.coverage is not None:
-            yield measures.COVERAGE_TARGET, (), self.spec.predictions.coverage.share
+            yield metric_names.COVERAGE_TARGET, (), self.spec.predictions.coverage.share
         decision = learner.spec.decision
         if decision is not None and decision.target is not None:
             of = LABELS_OF_ANOMALIES[1] if decision.class_ is None else decision.class_
-            yield measures.DECISION_TARGET, (decision.target[0], of), decision.target[1]
+            yield metric_names.DECISION_TARGET, (decision.target[0], of), decision.target[1]
         for role, estimated in figures.estimated.items():
             for field, name in (
-                ("accuracy", measures.ESTIMATED),
-                ("error", measures.ESTIMATE_ERROR),
-                ("observed", measures.OBSERVED),
+                ("accuracy", metric_names.ESTIMATED),
+                ("error", metric_names.ESTIMATE_ERROR),
+                ("observed", metric_names.OBSERVED),
             ):
                 if field in estimated:
                     yield name, (role,), estimated[field]
         for role, compared in figures.compared.items():
-            yield measures.COMPARED, (role,), compared["labels"]
+            yield metric_names.COMPARED, (role,), compared["labels"]
             for bound, field in (("mean", "difference"), ("low", "low"), ("high", "high")):
-                yield measures.ADVANTAGE, (role, bound), compared[field]
+                yield metric_names.ADVANTAGE, (role, bound), compared[field]
         for role, signal, detector, level, n, last in learner.drift.events():
             if role and not learner.tells:
                 continue
-            yield measures.DRIFTS, (role, detector, signal, level), n
+            yield metric_names.DRIFTS, (role, detector, signal, level), n
             if n:
-                yield measures.DRIFT_TIME, (role, detector, signal, level), last / 1000.0
+                yield metric_names.DRIFT_TIME, (role, detector, signal, level), last / 1000.0
         for one in figures.distances:
             shares = (
-                (measures.DISTANCE, one.hellinger),
-                (measures.STABILITY, one.psi),
-                (measures.MISSING, one.missing),
+                (metric_names.DISTANCE, one.hellinger),
+                (metric_names.STABILITY, one.psi),
+                (metric_names.MISSING, one.missing),
             )
-            for name, share in (*shares, (measures.UNSEEN, one.unseen), (measures.OUTSIDE, one.outside)):
+            for name, share in (*shares, (metric_names.UNSEEN, one.unseen), (metric_names.OUTSIDE, one.outside)):
                 if share is not None:
                     yield name, (one.model or "", one.signal), share
         for role, alerting in learner.drift.alarms().items():
             if not role or learner.tells:
-                yield measures.ALERTING, (role,), alerting
+                yield metric_names.ALERTING, (role,), alerting
         for part, n_bytes in figures.n_bytes.items():
-            yield measures.STATE, (part,), n_bytes
+            yield metric_names.STATE, (part,), n_bytes
 
     def _inputs(self, runner: "Runner") -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Lag and buffer of each input topic."""
         host, learner = runner.host, runner.learner
         for role, tp in runner.tps.items():
-            yield measures.BUFFERED, (tp.topic,), len(runner.buffers[role])
-            yield measures.BUFFERED_BYTES, (tp.topic,), host.buffered_bytes(tp)
-            yield measures.LOST, (tp.topic,), runner.gaps.n(role)
+            yield metric_names.BUFFERED, (tp.topic,), len(runner.buffers[role])
+            yield metric_names.BUFFERED_BYTES, (tp.topic,), host.buffered_bytes(tp)
+            yield metric_names.LOST, (tp.topic,), runner.gaps.n(role)
             for outcome, n in zip(("believed", "ignored"), learner.clocks[role].leaps, strict=True):
-                yield measures.LEAPS, (tp.topic, outcome), n
+                yield metric_names.LEAPS, (tp.topic, outcome), n
             end = host.end_offset(tp)
             if end is not None:
-                yield measures.LAG, (tp.topic,), max(0, end - host.taken(tp, learner.offsets[role]))
+                yield metric_names.LAG, (tp.topic,), max(0, end - host.taken(tp, learner.offsets[role]))
 
     def watch(self, engine: "Engine") -> None:
         """Show the partitions of an engine from now on, also those that have learned nothing yet."""

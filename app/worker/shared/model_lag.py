@@ -9,7 +9,7 @@ from riparian.app.partition.sharing import Sharing
 from riparian.topics.names import FEATURES
 
 
-class Behind:
+class ModelLag:
     """Of one partition, in one worker.
 
     Parameters

@@ -18,7 +18,7 @@ NONE: Mapping[str, int] = {}
 Written = list[tuple[str, bytes | None]]  # headers of a record that is written
 
 
-class Letters(NamedTuple):
+class DeadLetters(NamedTuple):
     """Columns of records, and why each is one."""
 
     keys: list[bytes | None]
@@ -33,13 +33,13 @@ def letters(
     sent: Mapping[str, int],
     room: int,
     bits: Mapping[str, int] = NONE,
-) -> Letters:
+) -> DeadLetters:
     """The dead letters that were not sent yet.
 
     rejected : input topic -> its records, in order. sent : input topic -> next place after its last dead letter.
     room : bytes that Kafka takes in the topic of dead letters. bits : input topic -> of the index in its places.
     """
-    made = Letters([], [], [], [])
+    made = DeadLetters([], [], [], [])
     for topic, records in rejected.items():
         n_bits = bits.get(topic, 0)
         for one in records:

@@ -18,7 +18,7 @@ from riparian.topics.places import begun, offset_of
 if TYPE_CHECKING:
     from riparian.app.state.loading import Loaded
     from riparian.app.stream_file.spec import Spec
-    from riparian.app.worker.tail import Tail
+    from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def deleted(spec: "Spec", topic: str) -> TopicError:
 
 
 async def check_inputs(
-    spec: "Spec", connection: Connection, loaded: Sequence["Loaded"], tails: Sequence["Tail"]
+    spec: "Spec", connection: Connection, loaded: Sequence["Loaded"], tails: Sequence["UncommittedOutputs"]
 ) -> list[dict[str, Lost]]:
     """For each partition: role of an input topic -> what it has lost, and the offset from which to take records.
 
@@ -99,7 +99,7 @@ async def check_inputs(
     return checked
 
 
-def _positions(spec: "Spec", loaded: "Loaded", tail: "Tail") -> dict[str, Position]:
+def _positions(spec: "Spec", loaded: "Loaded", tail: "UncommittedOutputs") -> dict[str, Position]:
     """Where a partition's state stands in its input topics, by role."""
     learner, manifest = loaded.learner, loaded.manifest
     marks, before = learner.marks(), {} if manifest is None else manifest.lost

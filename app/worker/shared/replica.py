@@ -13,8 +13,8 @@ from typing import Any
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.replica import LedLearner, Replica
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.brief import Brief
-from riparian.app.worker.learned import Feed
+from riparian.app.worker.shared.training_log import Feed
+from riparian.app.worker.task.inline_limit import Brief
 from riparian.topics.names import LEARNED
 from riparian.topics.records import DriftRecord
 

@@ -37,7 +37,7 @@ def _counts(learner: PartitionLearner) -> Counts:
     return learner.n_instances, learner.n_labels, learner.pending.counts["joined"]
 
 
-class Silence:
+class JoinWatchdog:
     """Watches the partitions of a worker.
 
     Attributes

@@ -37,7 +37,7 @@ class Seen(NamedTuple):
     end: int
 
 
-class Answers:
+class EndOffsets:
     """What one client's fetches were told.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any
 from riparian.app.errors import TopicError
 from riparian.app.kafka.admin import listing, stream_topics
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.continuity import deleted
+from riparian.app.worker.task.continuity import deleted
 from riparian.topics.names import CONTROL, INPUTS, changelog_topic
 
 log = logging.getLogger(__name__)

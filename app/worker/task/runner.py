@@ -6,8 +6,8 @@ another worker, and at a stop, it writes a last one, if the broker lets it, and 
 exactly once, whatever is killed when, and no prediction is sent twice.
 
 The order within a step never changes: predict and learn in memory, send the outputs, and only when those are
-acknowledged write a manifest whose offsets lie behind them. What the owners before sent already (`Tail`) is predicted
-and learned again, in the order that the predictions recorded, and not sent again.
+acknowledged write a manifest whose offsets lie behind them. What the owners before sent already (`UncommittedOutputs`)
+is predicted and learned again, in the order that the predictions recorded, and not sent again.
 """
 
 import asyncio
@@ -34,16 +34,16 @@ from riparian.app.registry.asking import NOTHING, Asking
 from riparian.app.registry.client import Registry
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
-from riparian.app.worker.brief import Brief
-from riparian.app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
-from riparian.app.worker.eager import eagerly
-from riparian.app.worker.learned import SharedLog
-from riparian.app.worker.letters import Sendable, letters, sendable
-from riparian.app.worker.releases import ReleaseHost, Releases
-from riparian.app.worker.replica import AloneError, ReplicaOfWorker
-from riparian.app.worker.tail import Tail
-from riparian.app.worker.telling import Telling
-from riparian.app.worker.transport import Fetched
+from riparian.app.worker.faust_client.transport import Fetched
+from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
+from riparian.app.worker.shared.training_log import SharedLog
+from riparian.app.worker.task.checkpoints import Beside, CheckpointHost, Checkpoints
+from riparian.app.worker.task.dead_letters import Sendable, letters, sendable
+from riparian.app.worker.task.eager import eagerly
+from riparian.app.worker.task.inline_limit import Brief
+from riparian.app.worker.task.release_gate import ReleaseHost, Releases
+from riparian.app.worker.task.reporter import Reporter
+from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.decoding.headers import trace
 from riparian.topics.names import CONTROL, FEATURES, LEARNED, state_field
 from riparian.topics.places import place_of
@@ -155,7 +155,7 @@ class Runner:
         Writes the learner's checkpoints.
     outputs : Outputs
         Stopped with the runner.
-    tail : Tail
+    tail : UncommittedOutputs
         What was sent after the manifest.
     lost : mapping of str to Lost, optional
         Role of an input topic -> what it has lost, and from where on to take records.
@@ -178,7 +178,7 @@ class Runner:
         state: StateLog,
         encoder: checkpoint.Encoder,
         outputs: Outputs,
-        tail: Tail,
+        tail: UncommittedOutputs,
         lost: Mapping[str, Lost] | None = None,
         replica: ReplicaOfWorker | None = None,
     ) -> None:
@@ -211,7 +211,7 @@ class Runner:
         self.started = time.time()
         self._tail = tail
         events = [] if state.manifest is None else state.manifest.events
-        self.telling = Telling(
+        self.telling = Reporter(
             host,
             learner,
             outputs,
@@ -230,7 +230,7 @@ class Runner:
         self._written = asyncio.Event()  # a checkpoint, or none will be
         self._end: Exception | None = None  # what was fetched shows that we cannot go on; what was learned is sound
 
-    def _ask(self, registry: Registry, tail: Tail) -> Asking:
+    def _ask(self, registry: Registry, tail: UncommittedOutputs) -> Asking:
         refused = {role: tail.unknown.get(tp.topic, ()) for role, tp in self.tps.items()}
         # Records of a registry's formats are instances: their places are offsets.
         others = {role: int(found[-1]) for role, found in tail.script.next_offsets.items() if len(found)}

@@ -18,7 +18,7 @@ from riparian.app.kafka.admin import partition_counts
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import COMMITTED, EVERYTHING
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker import copy_claims
+from riparian.app.worker.repartition import claims
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Admin, Consumer
@@ -142,7 +142,7 @@ class Copied:
             return
         self._looked = now
         assert self._admin is not None
-        found = await copy_claims.offsets(self._admin, self.spec.rekey_group, self._sources)
+        found = await claims.offsets(self._admin, self.spec.rekey_group, self._sources)
         offsets = {tp: one.offset for tp, one in found.items()}
         if any(offset > self._offsets.get(tp, -1) for tp, offset in offsets.items()):
             self.moved = time.monotonic()

@@ -11,7 +11,7 @@ from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
 from riparian.app.partition.merge import Script
-from riparian.app.worker.learned import read_reached
+from riparian.app.worker.shared.training_log import read_reached
 from riparian.topics import reports
 from riparian.topics.commands import read_event
 from riparian.topics.names import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 At = tuple[int, int]  # an offset, and an index in the record
 
 
-class Tail(NamedTuple):
+class UncommittedOutputs(NamedTuple):
     """The outputs of a partition after its last checkpoint, and where they end.
 
     script : the order that the predictions record
@@ -64,7 +64,7 @@ class Tail(NamedTuple):
     joined: int = 0
 
 
-async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loaded"]) -> list[Tail]:
+async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loaded"]) -> list[UncommittedOutputs]:
     """For each loaded partition, what was sent since its manifest. KafkaError where the broker does not answer."""
     topics = spec.outputs
     starts: dict[TopicPartition, int] = {}
@@ -135,7 +135,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
         starts |= cleared
     shared = await read_reached(spec, connection, loaded)
     return [
-        Tail(
+        UncommittedOutputs(
             Script.of(list(one.learner.rules), places[p])._replace(reached=shared[p].places),
             rejected[p],
             metrics[p],

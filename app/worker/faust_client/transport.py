@@ -47,10 +47,10 @@ from riparian.app.kafka.access.rights import denied
 from riparian.app.kafka.reading import COMMITTED, close
 from riparian.app.kafka.wire_format.unpacking import BatchRecords, Unpacking, size_of
 from riparian.app.partition.merge import concatenate
-from riparian.app.worker import membership
-from riparian.app.worker.access import out_of_group
-from riparian.app.worker.answers import Answers, Seen
-from riparian.app.worker.backpressure import Backpressure
+from riparian.app.worker.faust_client import membership
+from riparian.app.worker.faust_client.access import out_of_group
+from riparian.app.worker.faust_client.backpressure import Backpressure
+from riparian.app.worker.faust_client.end_offsets import EndOffsets, Seen
 from riparian.app.worker.naming import STREAM
 from riparian.topics.names import CHECKPOINT
 from riparian.topics.records import RawBatch
@@ -98,8 +98,8 @@ class Way(NamedTuple):
     rack : str, optional
         From whose replicas to fetch.
     inputs : tuple of str
-        Topics of which what is fetched of one waits for the others (`Answers`), and the first of them shall wait least;
-        none where nothing does.
+        Topics of which what is fetched of one waits for the others (`EndOffsets`), and the first of them shall wait
+        least; none where nothing does.
     """
 
     stream: str
@@ -174,7 +174,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         self.way: Way = self.transport.way
         self.epochs: dict[TP, int] = {}
         self.drained: dict[TP, int] = {}  # next offset after the last record that was handed on
-        self.answers = Answers(frozenset(self.way.inputs[:1]))
+        self.answers = EndOffsets(frozenset(self.way.inputs[:1]))
         self._to_commit: dict[TP, int] = {}
         self._committing: asyncio.Task[None] | None = None
 

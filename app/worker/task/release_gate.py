@@ -19,7 +19,7 @@ from faust.types import TP
 
 from riparian.app.partition.merge import EMPTY, Ends, Merge, Release, empty_piece
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.answers import Seen
+from riparian.app.worker.faust_client.end_offsets import Seen
 from riparian.topics.names import AS_IT_COMES, FEATURES, LABELS
 from riparian.topics.places import place_of
 

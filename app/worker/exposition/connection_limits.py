@@ -33,7 +33,7 @@ REPEAT_SECONDS = 60.0
 class _Guarded(asyncio.Protocol):
     """One connection: hands everything on to the web server's own protocol, unless there are too many."""
 
-    def __init__(self, front: "Front", inner: Any) -> None:
+    def __init__(self, front: "ConnectionLimits", inner: Any) -> None:
         self._front, self._inner = front, inner
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -102,7 +102,7 @@ class _Guarded(asyncio.Protocol):
         self._inner.resume_writing()
 
 
-class Front(web.SockSite):
+class ConnectionLimits(web.SockSite):
     """A site of the web server's on a socket that listens already. `patient` is one of its middlewares."""
 
     __slots__ = ("connections",)
@@ -208,7 +208,7 @@ def serve(app: Any, sock: socket.socket) -> None:
     app.web.web_app.middlewares.append(patient)
     if is_loopback(sock.getsockname()[0]):
         app.web.web_app.middlewares.append(of_this_machine)
-    app.web._transport_handlers["tcp"] = lambda: Front(app.web._runner, sock)
+    app.web._transport_handlers["tcp"] = lambda: ConnectionLimits(app.web._runner, sock)
 
 
 def raise_file_limit() -> None:

@@ -13,7 +13,7 @@ from riparian.app.kafka.outputs import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.tail import Tail
+from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics import commands, reports
 from riparian.topics.commands import EventRecord
 from riparian.topics.names import EVENTS, FEATURES
@@ -33,7 +33,7 @@ class TellingHost(Protocol):
         """As of `CheckpointHost`."""
 
 
-class Telling:
+class Reporter:
     """What one runner tells.
 
     Parameters
@@ -42,7 +42,7 @@ class Telling:
     learner : PartitionLearner
     outputs : Outputs
         Of the partition.
-    tail : Tail
+    tail : UncommittedOutputs
         What was sent after the manifest.
     events : sequence of DriftRecord
         Of the manifest, that nobody may have been told of.
@@ -59,7 +59,7 @@ class Telling:
         host: TellingHost,
         learner: PartitionLearner,
         outputs: Outputs,
-        tail: Tail,
+        tail: UncommittedOutputs,
         events: Sequence[DriftRecord],
         sent_offset: int,
         state: Callable[[], PartitionRecord],

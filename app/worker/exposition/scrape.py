@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from riparian.app import __version__
-from riparian.app.worker.metrics import Metrics
+from riparian.app.worker.exposition.metrics import Metrics
 
 BUILD = "riparian_build_info"
 

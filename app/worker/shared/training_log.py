@@ -22,8 +22,8 @@ from riparian.app.partition.inputs import Mark, check_log, mark
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Joint
 from riparian.app.partition.sharing import records, together
-from riparian.app.worker.behind import Behind
-from riparian.app.worker.brief import FEW
+from riparian.app.worker.shared.model_lag import ModelLag
+from riparian.app.worker.task.inline_limit import FEW
 from riparian.topics.commands import MAX_COMMAND_BYTES
 from riparian.topics.names import LEARNED
 from riparian.topics.records import RawBatch
@@ -259,7 +259,7 @@ class SharedLog:
 
     Attributes
     ----------
-    behind : Behind
+    behind : ModelLag
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class SharedLog:
         assert topics.learned is not None
         assert sharing is not None
         self._host, self._learner, self._outputs, self._appended = host, learner, outputs, appended
-        self.behind = Behind(sharing)
+        self.behind = ModelLag(sharing)
         self._topic = topics.learned
         self._joined: list[Joint] = []  # and not appended yet
         self._due = 0.0

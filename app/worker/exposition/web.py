@@ -11,9 +11,9 @@ from typing import Any
 from aiohttp import web
 
 from riparian.app import __version__
-from riparian.app.worker import scrape
 from riparian.app.worker.engine import Engine
-from riparian.app.worker.metrics import Metrics
+from riparian.app.worker.exposition import scrape
+from riparian.app.worker.exposition.metrics import Metrics
 from riparian.topics.names import place_field
 
 STATUSES = ("failed", "recovering", "ok")  # the worst first

@@ -3,7 +3,7 @@ and partitions their producers have. With `rekey.by` features go to the partitio
 which nobody here knows where their instance is, to every partition.
 
 Workers share the partitions of these topics in a consumer group of their own. Each copies those that it has in the
-order of time (`copy_order`), with key, value, headers and timestamp as they are, and one header more, which says where
+order of time (`order`), with key, value, headers and timestamp as they are, and one header more, which says where
 a record comes from. Copies and the offsets up to which they go are one transaction (`copy_claims`), so every record is
 copied once, whatever is killed or stopped when; copies are read as input topics always are, read_committed.
 
@@ -38,10 +38,11 @@ from riparian.app.registry.client import Registry
 from riparian.app.registry.questions import Questions
 from riparian.app.registry.telling import tell
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker import copy_claims, membership
-from riparian.app.worker.backpressure import POLL_PIECES, Backpressure
-from riparian.app.worker.copy_claims import Member
-from riparian.app.worker.copy_order import CopyOrder, Ordered
+from riparian.app.worker.faust_client import membership
+from riparian.app.worker.faust_client.backpressure import POLL_PIECES, Backpressure
+from riparian.app.worker.repartition import claims
+from riparian.app.worker.repartition.claims import Member
+from riparian.app.worker.repartition.order import CopyOrder, Ordered
 from riparian.topics.names import FEATURES, HEADER_SOURCE, HEADER_UNREAD, LABELS
 from riparian.topics.records import RawBatch, Unknown, Unread
 from riparian.topics.schemas import Key
@@ -261,11 +262,11 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         assert self._consumer is not None
         assert self._asker is not None
         parts = [TopicPartition(*tp) for tp in tps]
-        self._id = copy_claims.new_id(self.spec.name)
-        positions = await copy_claims.positions(self.spec, self.connection, self._admin, self._asker, parts)
-        self._producer = await copy_claims.producer(self.connection, self._id, self.spec.compression)
+        self._id = claims.new_id(self.spec.name)
+        positions = await claims.positions(self.spec, self.connection, self._admin, self._asker, parts)
+        self._producer = await claims.producer(self.connection, self._id, self.spec.compression)
         self._check(member)
-        await copy_claims.commit(self._admin, self.spec.rekey_group, member, positions, self._id)
+        await claims.commit(self._admin, self.spec.rekey_group, member, positions, self._id)
         self._check(member)
         self._backpressure.begin(tps)
         self._order = CopyOrder({tp: positions[part] for tp, part in zip(tps, parts, strict=True)})
@@ -343,7 +344,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         if passed:
             assert self._admin is not None
             found = {TopicPartition(*tp): position for tp, position in passed.items()}
-            await copy_claims.commit(self._admin, self.spec.rekey_group, member, found, self._id)
+            await claims.commit(self._admin, self.spec.rekey_group, member, found, self._id)
             self.copied.update(passed)
 
     # -- one transaction ---------------------------------------------------------------------------------------
