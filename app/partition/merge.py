@@ -314,7 +314,7 @@ class Release(NamedTuple):
     @property
     def n(self) -> int:
         """Records of all logs."""
-        return sum(len(piece.offsets) for piece in self.pieces.values())
+        return sum([len(piece.offsets) for piece in self.pieces.values()])
 
     def piece(self, role: str) -> Piece:
         """Of a log that the stream may not have."""
@@ -366,6 +366,9 @@ class Release(NamedTuple):
         return self.parts(np.flatnonzero(np.any(changed, axis=0)).tolist())
 
 
+NOTHING = Release({}, {})
+
+
 class Merge:
     """The one order of a partition's input logs.
 
@@ -398,7 +401,7 @@ class Merge:
     @property
     def n_waiting(self) -> int:
         """Records of all logs that were fetched and not released."""
-        return sum(map(len, self.buffers.values()))
+        return sum([buffer._n for buffer in self.buffers.values()])
 
     def release(self, ends: Ends | None = None) -> Release:
         """Remove and return what may be processed.

@@ -58,6 +58,9 @@ async def turn(task: Runner) -> bool:
     """Do what one partition can do now; whether there is more."""
     if not await task.follows():  # models that all partitions share have to come to its place first
         return False
+    # Metrics, events, the training log and checkpoints, as they are due: what the turn before has sent is mostly with
+    # the broker by now, so that none of them waits for it.
+    await task.punctuate()
     release = task.release()  # merged, and its schemas known
     if release.n:
         step = await task.step(release)  # decoded, joined, predicted and learned: in memory
@@ -67,5 +70,4 @@ async def turn(task: Runner) -> bool:
         await task.report(step)
     elif task.waits_for_schema:
         await task.schemas()
-    await task.punctuate()  # metrics, events, the training log and checkpoints, as they are due
     return task.has_more(release)

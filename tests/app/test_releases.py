@@ -105,6 +105,8 @@ class World:
 
 def listed(release: Release) -> list[tuple[str, int, int]]:
     """Role, offset and stamp of each record, in the order of the release."""
+    if not release.n:
+        return []
     features, labels = release.pieces[FEATURES], release.pieces[LABELS]
     rows = {role: list(zip(p.offsets.tolist(), p.stamps.tolist(), strict=True)) for role, p in release.pieces.items()}
     found, at = list[tuple[str, int, int]](), 0

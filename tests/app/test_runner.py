@@ -144,7 +144,7 @@ def test_a_topic_that_goes_back_is_examined(spec, lost):
 
     runner.host.ends = ends
     released = asyncio.run(release_of(runner))
-    assert len(released.pieces["features"].offsets) == 0
+    assert len(released.piece("features").offsets) == 0
     assert isinstance(runner._end, KafkaError)
 
 
@@ -196,12 +196,12 @@ def test_a_fetch_of_features_lets_no_labels_go_ahead_of_features_that_are_fetche
     runner.add(LABELS, Fetched(batch(0, 4, 1500), epoch=2))
     runner.add(LABELS, Fetched(batch(4, 4, 3500), epoch=2))
     first = asyncio.run(release_of(runner))
-    assert [len(first.pieces[role].offsets) for role in ("features", "labels")] == [10, 0]
+    assert [len(first.piece(role).offsets) for role in ("features", "labels")] == [10, 0]
     assert asyncio.run(release_of(runner)).n == 0
     runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2))
     rest = asyncio.run(release_of(runner))
-    assert len(rest.pieces["labels"].offsets) == 4
-    assert not len(rest.pieces["features"].offsets) or rest.before["labels"].tolist() == [4] * 5
+    assert len(rest.piece("labels").offsets) == 4
+    assert not len(rest.piece("features").offsets) or rest.before["labels"].tolist() == [4] * 5
 
 
 def test_labels_alone_wait_for_the_next_fetch_before_the_broker_is_asked(spec):
@@ -248,7 +248,7 @@ def test_a_backlog_longer_than_the_buffer_does_not_wait_to_be_read_to_its_end(sp
         before = len(sizes)
         while not sizes[before:] or any(sizes[-1]):
             release = asyncio.run(release_of(runner))
-            sizes.append((len(release.pieces["features"].offsets), len(release.pieces["labels"].offsets)))
+            sizes.append((len(release.piece("features").offsets), len(release.piece("labels").offsets)))
         return sum(size[0 if long == FEATURES else 1] for size in sizes[before:])
 
     runner.add(long, Fetched(batch(0, MAX_RECORDS), epoch=2))

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from riparian.app.partition.merge import EMPTY, Ends, Merge, Release, empty_piece
+from riparian.app.partition.merge import NOTHING, Ends, Merge, Release
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.end_offsets import Seen
 from riparian.topics.names import AS_IT_COMES, FEATURES, LABELS
@@ -97,8 +97,6 @@ class Releases:
         # From behind: of the latest records with one time, those of the log that comes last.
         timed = [(role, buffer) for role, buffer in merge.buffers.items() if buffer.rule != AS_IT_COMES]
         self._timed = dict(reversed(timed))
-        roles = list(merge.buffers)
-        self._nothing = Release(dict.fromkeys(roles, empty_piece()), dict.fromkeys(roles[1:], EMPTY))
         self._wake, self._failed, self._clock = wake, failed, clock
         self._ends: Found | None = None  # when we last learned that
         self._question: asyncio.Task[None] | None = None
@@ -131,7 +129,7 @@ class Releases:
         """Remove and return what may go now; where that depends on the broker, ask it. Call it on the event loop."""
         self.due, self.more = math.inf, False
         if not (self._merge.n_waiting or self._merge.follows):
-            return self._nothing
+            return NOTHING
         merge, release = self._merge, self._merge.release(self._ahead())
         if release.n:
             self._alone = 0.0

@@ -27,10 +27,10 @@ from riparian.app.kafka.outputs import Outputs
 from riparian.app.partition import inputs
 from riparian.app.partition.inputs import Gaps, Lost
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import Merge, Release
+from riparian.app.partition.merge import NOTHING, Merge, Release
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.partition.replica import LedLearner
-from riparian.app.registry.asking import NOTHING, Asking
+from riparian.app.registry.asking import Asking
 from riparian.app.registry.client import Registry
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
