@@ -13,8 +13,6 @@ import os
 import re
 import resource
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 import traceback
@@ -22,9 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.forkserver import Process
 from tests.fuzz.target import TARGETS, Target, find, generator
 
-ROOT = Path(__file__).resolve().parents[2]
 CASES = Path(__file__).parent / "cases"
 STANDSTILL = 600.0  # seconds after which a child that does nothing is ended: CPU time is what a case is limited in
 TRIES = 300  # to make a case smaller
@@ -173,8 +171,8 @@ def _watch(
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile() as err,
     ):
-        command = [sys.executable, "-m", "tests.fuzz.children", *arguments, "--progress", progress.name]
-        child = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+        command = ["tests.fuzz.children", *arguments, "--progress", progress.name]
+        child = Process(command, stdout=out.fileno(), stderr=err.fileno())
         try:
             at, moved = -1, time.monotonic()
             while child.poll() is None:
