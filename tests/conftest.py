@@ -45,6 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
         server.stdin.flush()
 
 
+# Where colorama is installed, as here by a tool, numba colours thousands of sentences that nobody sees, a twentieth of
+# the time that kernels take to compile.
+os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
+
 # numba keeps compiled kernels beside their source, where that can be written; else in a folder of ours, named before
 # anything imports numba.
 if not os.access(ROOT / "models", os.W_OK):
