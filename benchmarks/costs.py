@@ -29,7 +29,7 @@ from riparian.app.stream_file.spec import build
 from riparian.models.auto.auto import resolve
 from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
 from riparian.models.evaluation.auroc import areas
-from riparian.models.predictions.calibration import SAID_WIDTH, Calibration
+from riparian.models.predictions.calibration import POWERS_WIDTH, Calibration
 from riparian.models.predictions.decision import DECIDED_WIDTH, LOWEST, WIDTH, Threshold, by_cost
 from riparian.models.registry import create
 from riparian.models.streams import Stream
@@ -66,7 +66,7 @@ def predicted(model: str, stream: Stream, program: Program, weight: float) -> Fl
     if model == "auto":
         name, parameters = resolve("classification", stream.n_values, 2, {})[:2]
     learner, out = create(name, schema, seed=1, **parameters), np.zeros((len(stream.y), 2))
-    kept = [np.zeros_like(out) for _ in range(learner.n_kept)]
+    kept = [np.zeros_like(out) for _ in range(learner.n_memos)]
     weighted = program._replace(w=np.where(program.y == RARE, weight, 1.0))
     learner.run_with(weighted, stream.x, out, kept)
     return out
@@ -75,7 +75,7 @@ def predicted(model: str, stream: Stream, program: Program, weight: float) -> Fl
 def scaled(out: Floats, program: Program) -> Floats:
     """Calibrated probabilities."""
     found = out.copy()
-    Calibration(2, scales=True).run(program, found, np.full((len(out), SAID_WIDTH), np.nan))
+    Calibration(2, scales=True).run(program, found, np.full((len(out), POWERS_WIDTH), np.nan))
     return found
 
 

@@ -124,7 +124,7 @@ def _at_once(task: str, out: Floats, y: Floats, delay: int, coverage: float) -> 
     n, conformal = len(y), Conformal(task, out.shape[1], coverage, window=SPAN)
     row = np.repeat(np.arange(n, dtype=np.int32), 2)
     program = Program(np.tile(np.array([0, 1], np.int8), n), row, y[row], np.ones(2 * n))
-    said, shares, done = [np.zeros_like(out) for _ in range(conformal.n_said)], [], 0
+    said, shares, done = [np.zeros_like(out) for _ in range(conformal.n_regions)], [], 0
     for end in (*range(SPAN + delay, n, LOOK), n):
         conformal.run(program.part(2 * done, 2 * end), out, said)
         shares.append(conformal.windowed()["coverage"])

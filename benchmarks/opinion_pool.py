@@ -84,7 +84,7 @@ def pooled(table: Table, program: Program, rule: str, seed: int) -> tuple[dict[s
     pool = create("opinion-pool", table.schema, seed=seed, pool=rule)
     pool.warm_up()
     out = np.zeros((len(table.y), table.schema.n_outputs))
-    kept = [np.full_like(out, np.nan) for _ in range(pool.n_kept)]
+    kept = [np.full_like(out, np.nan) for _ in range(pool.n_memos)]
     began = time.thread_time()
     pool.run_with(program, table.x, out, kept)
     seconds = time.thread_time() - began
@@ -113,7 +113,7 @@ def timed(table: Table, program: Program, model: str, parameters: dict[str, Any]
     learner = create(model, table.schema, seed=seed, **parameters)
     learner.warm_up()
     out = np.zeros((len(table.y), table.schema.n_outputs))
-    kept = [np.full_like(out, np.nan) for _ in range(learner.n_kept)]
+    kept = [np.full_like(out, np.nan) for _ in range(learner.n_memos)]
     began = time.thread_time()
     learner.run_with(program, table.x, out, kept)
     return quality(table, out), 1e6 * (time.thread_time() - began) / len(table.y)
@@ -227,7 +227,7 @@ def row_of_rest(table: Table, delay: int, seeds: int, below: float) -> dict[str,
         for seed in range(1, seeds + 1):
             learner = create(resolved.model, schema, seed=seed, **parameters)
             out = np.zeros((len(other.y), schema.n_outputs))
-            kept = [np.full_like(out, np.nan) for _ in range(learner.n_kept)]
+            kept = [np.full_like(out, np.nan) for _ in range(learner.n_memos)]
             learner.run_with(late(other, delay), other.x, out, kept)
             found.append(quality(other._replace(y=other.y[after]), out[after]))
         cells[f"after a change, {name}"] = spread(found, digits)

@@ -155,13 +155,15 @@ class Learner(ABC):
         return []
 
     @property
-    def n_kept(self) -> int:
-        """Arrays like `out` in which the model notes, at a prediction, what it wants to know again at the label."""
+    def n_memos(self) -> int:
+        """Number of `memos` that `run_with` takes: scratch beside each instance, that a learner writes at PREDICT and
+        reads at LEARN, such as the votes of a pool's members."""
         return 0
 
-    def run_with(self, program: Program, slab: Any, out: Floats, kept: Sequence[Floats]) -> None:
-        """As `run`, for whoever keeps these notes. kept : n_kept arrays as `out`; PREDICT r writes row r of each, and
-        LEARN r reads it. NaN in column 0 says that nothing stands there, as before r was predicted."""
+    def run_with(self, program: Program, slab: Any, out: Floats, memos: Sequence[Floats]) -> None:
+        """Execute `program` as `run` does, with notes of the caller's. memos : n_memos arrays as `out`; PREDICT r
+        writes row r of each, and LEARN r reads it. NaN in column 0 says that nothing stands there, as before r was
+        predicted."""
         self.run(program, slab, out)
 
     def inherit(self, before: "Learner") -> None:  # noqa: B027

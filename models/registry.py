@@ -93,10 +93,10 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
     return entry.valid(task, parameters)
 
 
-def kept(name: str, task: str, parameters: Mapping[str, Any]) -> list[str]:
-    """Names of the arrays that a learner of these parameters keeps beside instances (`Learner.n_kept`), in order."""
+def memo_names(name: str, task: str, parameters: Mapping[str, Any]) -> list[str]:
+    """Names of the arrays that a learner of these parameters writes beside instances (`Learner.n_memos`), in order."""
     parts = _parts(name)
-    return parts.kept(task, parameters) if parts else []
+    return parts.memo_names(task, parameters) if parts else []
 
 
 def exchanged(name: str, task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
@@ -106,10 +106,11 @@ def exchanged(name: str, task: str, was: Mapping[str, Any], now: Mapping[str, An
     return parts.exchanged(task, was, now) if parts else None
 
 
-def kept_on(name: str, task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int | None]:
-    """For each of `kept` by `now`, its place among those by `was`, of a state that goes on; None where it is new."""
+def memo_places(name: str, task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int | None]:
+    """For each of `memo_names` by `now`, its place among those by `was`, of a state that goes on; None where it is
+    new."""
     parts = _parts(name)
-    return parts.kept_on(task, was, now) if parts else {}
+    return parts.memo_places(task, was, now) if parts else {}
 
 
 def _parts(name: str) -> Any:

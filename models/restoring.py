@@ -82,8 +82,8 @@ def check_shapes(
         names = [*axes.get(name, []), *["="] * fresh.ndim][: fresh.ndim]
         wanted = [n if axis[0] == "=" else lengths.get(axis, -1) for axis, n in zip(names, fresh.shape, strict=True)]
         if array.ndim != fresh.ndim or any(n not in (-1, m) for n, m in zip(wanted, array.shape, strict=True)):
-            told = ", ".join("any" if n < 0 else str(n) for n in wanted)
-            _refuse(name, f"has shape {array.shape}, not ({told})")
+            expected = ", ".join("any" if n < 0 else str(n) for n in wanted)
+            _refuse(name, f"has shape {array.shape}, not ({expected})")
         lengths |= {axis.lstrip("="): n for axis, n in zip(names, array.shape, strict=True) if axis not in "=*"}
     return lengths
 

@@ -66,11 +66,11 @@ def _run(learner: Learner, parts: list[Program], slab: Any, out: Floats) -> Iter
     first = 0
     kept: list[Floats] = []
     for part in parts:
-        if not learner.n_kept:
+        if not learner.n_memos:
             learner.run(part, slab, out)
         else:
             stop = max(first + len(kept[0]) if kept else 0, int(part.row.max()) + 1)
-            votes = [np.full((stop - first, out.shape[1]), np.nan) for _ in range(learner.n_kept)]
+            votes = [np.full((stop - first, out.shape[1]), np.nan) for _ in range(learner.n_memos)]
             for before, after in zip(kept, votes, strict=False):
                 after[: len(before)] = before
             learner.run_with(part._replace(row=part.row - first), slab[first:stop], out[first:stop], votes)

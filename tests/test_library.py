@@ -112,7 +112,7 @@ def test_evaluation_of_a_pool_is_that_of_a_worker(task, delay, monkeypatch):
     learner = create_learner("opinion-pool", schema, **model)
     found = evaluate(learner, x, y, delay=delay)
 
-    kept = [np.full((400, schema.n_outputs), np.nan) for _ in range(learner.n_kept)]
+    kept = [np.full((400, schema.n_outputs), np.nan) for _ in range(learner.n_memos)]
     twin, expected = create_learner("opinion-pool", schema, **model), np.zeros((400, schema.n_outputs))
     for i in range(400 + delay):
         for op, row, of in ((PREDICT, i, np.nan), (LEARN, i - delay, y[max(0, i - delay) % 400])):

@@ -50,7 +50,7 @@ class Intervals:
                 window=window,
                 fading=fading,
             )
-            self.names = kept_names(SAID, range(self._conformal.n_said))
+            self.names = kept_names(SAID, range(self._conformal.n_regions))
             pending.keep(self.names, n_outputs)
 
     def warm_up(self) -> None:

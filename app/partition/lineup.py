@@ -26,7 +26,7 @@ from riparian.app.stream_file.sections.decision import same_costs
 from riparian.app.stream_file.sections.models import AUTO
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Schema
-from riparian.models.registry import kept_on
+from riparian.models.registry import memo_places
 from riparian.topics.commands import APPLIED, PROMOTE, PROPOSED
 from riparian.topics.records import REGRESSION
 from riparian.topics.vocabulary import Scalar, Vocabulary
@@ -357,7 +357,7 @@ class Lineup:
         since = meta.get("since") or {}
         role.memos.since = int(since[source]) if source in since else None
         if source is not None:
-            places = kept_on(role.learner_name, self.spec.task, meta["models"][source][1], role.model.parameters())
+            places = memo_places(role.learner_name, self.spec.task, meta["models"][source][1], role.model.parameters())
             begun, stay = (meta.get("begun") or {}).get(source) or {}, [n for n, at in places.items() if at is not None]
             role.memos.begun = {name: int(begun[name]) for name in stay if name in begun}
             role.memos.begin([name for name in places if name not in stay])

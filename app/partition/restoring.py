@@ -25,7 +25,7 @@ from riparian.app.partition.state import PartitionState, Snapshot
 from riparian.app.partition.steering import FILES
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.sections.decision import same_target
-from riparian.models.registry import kept_on
+from riparian.models.registry import memo_places
 from riparian.models.restoring import DamagedError
 from riparian.topics.names import CONTROL, INPUTS, LEARNED, state_field
 from riparian.topics.places import place_of
@@ -72,7 +72,7 @@ class RestorableState(PartitionState):
         """Name of each array that a model keeps beside instances -> what was `source`'s in the state."""
         if source is None:
             return dict.fromkeys(role.kept_names)
-        places = kept_on(role.learner_name, self.spec.task, models[source][1], role.model.parameters())
+        places = memo_places(role.learner_name, self.spec.task, models[source][1], role.model.parameters())
         found = [
             None if at is None else Source(f"{source}/{name}", f"{source}/{at}", at != i)
             for i, (name, at) in enumerate(places.items())

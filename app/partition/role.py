@@ -40,7 +40,7 @@ from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
 from riparian.models.evaluation.prequential import Prequential
 from riparian.models.kernels.cache import one_part
-from riparian.models.registry import create, kept, kept_on
+from riparian.models.registry import create, memo_names, memo_places
 from riparian.models.restoring import check_shapes, named, restore
 from riparian.topics.records import ANOMALY, VALUES
 
@@ -111,7 +111,7 @@ class Role:
         except ValueError as error:  # raised by what an import path names
             raise SpecError(f"{place_of(name)}: {error}") from None
         self._had: Mapping[str, Any] | None = None  # parameters by which its state was made, where it has one
-        self.memos = Memos(kept(self.learner_name, spec.task, self._parameters), rows)
+        self.memos = Memos(memo_names(self.learner_name, spec.task, self._parameters), rows)
         self.metrics = self._scores(spec)
         self.action = spec.on_drift()[name]
         self.signal = self._new_signal(spec)
@@ -136,7 +136,7 @@ class Role:
 
     @property
     def kept(self) -> list[Floats]:
-        """What the model keeps beside each instance for its label: `model.n_kept` arrays like `labelled`."""
+        """What the model keeps beside each instance for its label: `model.n_memos` arrays like `labelled`."""
         return [self._rows.out[name] for name in self.kept_names]
 
     @property
@@ -421,7 +421,7 @@ class Role:
     def adjust(self, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> list[str] | None:
         """Go on with these parameters, and the models that `adjusted` made with them. Returns which of its memos are
         new; None where they are those of before."""
-        places = kept_on(self.learner_name, self._task, self._parameters, parameters)
+        places = memo_places(self.learner_name, self._task, self._parameters, parameters)
         fresh = None
         if list(places.values()) != list(range(len(self.memos.names))):
             fresh = self.memos.exchange(places)

@@ -23,14 +23,14 @@ from riparian.models.contract import Bags, Floats, Program
 from riparian.models.evaluation.auroc import areas
 from riparian.models.evaluation.estimation import Estimation
 from riparian.models.evaluation.prequential import Prequential
-from riparian.models.predictions.calibration import SAID_WIDTH, Calibration
+from riparian.models.predictions.calibration import POWERS_WIDTH, Calibration
 from riparian.models.predictions.decision import DECIDED_WIDTH
 from riparian.models.restoring import restore
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import MULTI_INSTANCE, REGRESSION, VALUES
 
 SAID = "/said"
-NOT_SCALED = np.zeros((0, SAID_WIDTH))
+NOT_SCALED = np.zeros((0, POWERS_WIDTH))
 
 
 def said_name(role: str) -> str:
@@ -85,7 +85,7 @@ class Serving:
             scales = spec.predictions.calibrated
             self.calibration = Calibration(n_outputs, scales=scales, window=window, fading=fading)
             if scales:
-                pending.keep([said_name(name)], SAID_WIDTH)
+                pending.keep([said_name(name)], POWERS_WIDTH)
         self.decision: Decision | None = None
         if deciding.asked is not None:
             self.decision = Decision(deciding)

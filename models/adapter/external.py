@@ -54,8 +54,8 @@ class External(Learner):
     classes that the stream file names they do; otherwise, where a label's class is beyond those it was begun with, the
     model begins anew with twice as many. Weights are passed on where the model takes them.
 
-    A call that fails is counted and told once; the prediction is then unknown, the label lost. Memory is bounded as the
-    model bounds it.
+    A call that fails is counted and logged once; the prediction is then unknown, the label lost. Memory is bounded as
+    the model bounds it.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class External(Learner):
         try:
             found = self._river_answer(x) if self._river else self._sklearn_answer(x)
         except Exception as error:
-            self._tell("predict", error, counted=False)  # to predict changes no state
+            self._log_failure("predict", error, counted=False)  # to predict changes no state
             return
         for code, value in found.items():
             if np.isfinite(value) and (value >= 0.0 or not self._classification):
@@ -166,14 +166,14 @@ class External(Learner):
             else:
                 self._model.partial_fit(self._filled(x), [target], **weight)
         except Exception as error:
-            self._tell("learn", error, counted=True)
+            self._log_failure("learn", error, counted=True)
         there = np.isfinite(x) & ~self._nominal
         self._known += there
         self._totals[there] += x[there]
         self._counts[LEARNED] += 1
         self._pickled = None
 
-    def _tell(self, verb: str, error: Exception, counted: bool) -> None:
+    def _log_failure(self, verb: str, error: Exception, counted: bool) -> None:
         if counted:
             self._counts[FAILED] += 1
         if not getattr(self, f"_told_{verb}", False):
@@ -203,8 +203,10 @@ class External(Learner):
             self._pickled = pickle.dumps(self._model, protocol=5)
             secret = signature.key()
             self._signature = b"" if secret is None else signature.sign(secret, about, self._pickled)
-        pickled, told, signed = (np.frombuffer(part, np.uint8) for part in (self._pickled, about, self._signature))
-        return ExternalState(pickled, told, signed, self._counts, self._known, self._totals)
+        pickled, description, signed = (
+            np.frombuffer(part, np.uint8) for part in (self._pickled, about, self._signature)
+        )
+        return ExternalState(pickled, description, signed, self._counts, self._known, self._totals)
 
     def _about(self) -> dict[str, str]:
         python = ".".join(map(str, sys.version_info[:2]))
@@ -212,10 +214,10 @@ class External(Learner):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """ValueError where the pickle is of other versions or not signed by our key: nothing of it is read then."""
-        told, pickled = (np.asarray(state[name], np.uint8).tobytes() for name in ("about", "pickled"))
+        description, pickled = (np.asarray(state[name], np.uint8).tobytes() for name in ("about", "pickled"))
         signed = np.asarray(state["signature"], np.uint8).tobytes() if "signature" in state else b""
-        signature.verify(told, pickled, signed)
-        about, now = json.loads(told), self._about()
+        signature.verify(description, pickled, signed)
+        about, now = json.loads(description), self._about()
         if about != now:
             was, here = (f"{one['library']} under Python {one['python']}" for one in (about, now))
             raise ValueError(

@@ -205,7 +205,7 @@ def _may_cut(height, depth, n, leaf_size):
 
 @kernel
 def _draw(node, tree_key, at, heights, boxes, points):
-    """As many points as the box has instances, drawn evenly from it; returns the number of the next draw."""
+    """Draw points evenly from the box, as many as it has instances; returns the number of the next draw."""
     d = boxes.shape[2]
     for i in range(heights[node]):
         for f in range(d):

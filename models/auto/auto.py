@@ -215,7 +215,7 @@ def within(sight: Sight, steps: Collection[MemberStep], most: int) -> tuple[dict
                 return None
             members[step.name] |= bound[0]
             n_bytes += bound[1]
-        members[step.name] |= sight.told(_widened(sight, step, bound, step.share * each, most))
+        members[step.name] |= sight.parameters(_widened(sight, step, bound, step.share * each, most))
     return members, n_bytes
 
 
@@ -245,16 +245,16 @@ def _single(sight: Sight, most_bytes: int) -> Resolved:
         raise TooSmallError(most_bytes, min(sizes.values()))
     tree = {"max_nodes": fitting[0]}
     n_bytes, takes = sizes[fitting[0]], costs.microseconds(shape, "tree")
-    told = sight.told(
+    reduced = sight.parameters(
         sight.widened(
             "tree",
             lambda wider: costs.SLOTS * tree_bytes(wider, len(wider.n_values), fitting[0], alone.node_bytes),
             max(most_bytes, n_bytes),
         )
     )
-    if not told:
+    if not reduced:
         return Resolved(alone.tree, tree, n_bytes, takes)
-    members = {"tree": {"model": alone.tree, **tree, **told}}  # a pool of one, which shows it fewer values
+    members = {"tree": {"model": alone.tree, **tree, **reduced}}  # a pool of one, which shows it fewer values
     return Resolved(POOL, {"members": members}, n_bytes + sight.table_bytes, takes + costs.pooling(shape, 1))
 
 

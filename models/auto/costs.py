@@ -158,8 +158,8 @@ def taken(shape: StreamShape, kind: str, n_trees: int, bound: Mapping[str, Any])
 
 
 def widened(shape: StreamShape, kind: str, n_trees: int, bound: Mapping[str, Any]) -> float:
-    """The same where it sees so many values, with what it keeps beside its state: what naive Bayes needs of each value
-    once more, and the votes of a chunk."""
+    """The bytes of a member that sees so many values, with what it keeps beside its state: what naive Bayes needs of
+    each value once more, and the votes of a chunk."""
     if kind == "boosted":  # which reckons all features to have BINS values
         return SPARE * float(bound["max_bytes"]) if max(shape.n_values) <= BINS // 2 else math.inf
     twice = [2 * n + 1 if n else 0 for n in shape.n_values] if shape.task == CLASSIFICATION else shape.n_values

@@ -134,9 +134,9 @@ class Sight:
                 most = wider
         return seen._replace(most={f: n for f, n in most.items() if n < bounds.get(f, n + 1)})
 
-    def told(self, seen: ReducedShape) -> dict[str, Any]:
+    def parameters(self, seen: ReducedShape) -> dict[str, Any]:
         """The parameters of a member of a pool that say what it sees."""
         d = len(self._values.reckoned)
-        told: dict[str, Any] = {"max_values": [seen.most.get(f, 0) for f in range(d)]} if seen.most else {}
-        told |= {"target_means": list(seen.means)} if seen.means else {}
-        return told | ({"max_depth": seen.depth} if seen.depth != costs.SOFT_DEPTH else {})
+        reduced: dict[str, Any] = {"max_values": [seen.most.get(f, 0) for f in range(d)]} if seen.most else {}
+        reduced |= {"target_means": list(seen.means)} if seen.means else {}
+        return reduced | ({"max_depth": seen.depth} if seen.depth != costs.SOFT_DEPTH else {})

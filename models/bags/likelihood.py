@@ -82,7 +82,7 @@ def loss_of(training, target, scale, n_values, cap, bound, distances):
 
 @kernel
 def gradient_of(training, target, scale, n_values, cap, distances, gradient):
-    """As `loss_of`, and its derivative with respect to `scale` into `gradient` (mutated). O(n d)."""
+    """Compute the loss (`loss_of`), and its derivative with respect to `scale` into `gradient` (mutated). O(n d)."""
     total, start = 0.0, 0
     gradient[:] = 0.0
     for b in range(len(training.size)):

@@ -123,7 +123,7 @@ class QuickDiverseDensity(BagWindowLearner):
 
 @kernel
 def _standardised(value, n_values, mean, deviation):
-    """As the point was looked for; a missing number is the mean, a missing nominal value -1."""
+    """Standardise rows as the point was looked for; a missing number is the mean, a missing nominal value -1."""
     if n_values > 0:
         return -1.0 if np.isnan(value) else value
     return 0.0 if np.isnan(value) else (value - mean) / deviation

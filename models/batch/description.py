@@ -43,7 +43,7 @@ def described(forest: FittedForest, totals: Floats, classes: bool, n_outputs: in
     link, group = int(forest.kind[LINK]), VECTOR
     order = np.lexsort((depths, np.searchsorted(forest.root, np.arange(len(depths)), side="right")))
     for node in order.tolist():
-        told: dict[str, Any] = {
+        described: dict[str, Any] = {
             "id": node + 1,
             "parent": int(parents[node]),
             "depth": int(depths[node]) + 1,
@@ -51,35 +51,35 @@ def described(forest: FittedForest, totals: Floats, classes: bool, n_outputs: in
         }
         if node in trees:
             group = int(forest.group[trees[node]])
-            told["part"] = "tree"
+            described["part"] = "tree"
             if group == VECTOR:
-                told["share"] = float(forest.weight[trees[node]]) / total
+                described["share"] = float(forest.weight[trees[node]]) / total
             else:
-                told["stage"] = trees[node] // n_groups
+                described["stage"] = trees[node] // n_groups
                 if link == SOFTMAX:
-                    told["class"] = int(forest.classes[group])
-        told["value"] = _spread(values[node], forest, group, n_outputs)
+                    described["class"] = int(forest.classes[group])
+        described["value"] = _spread(values[node], forest, group, n_outputs)
         if group != VECTOR or link == SOFTMAX:
-            told["unit"] = "score"
+            described["unit"] = "score"
         elif classes:
-            told["unit"] = "share"
+            described["unit"] = "share"
         column = int(forest.column[node])
         if column >= 0:
             children = [int(forest.left[node]) + 1, int(forest.right[node]) + 1]
-            told["default"] = children[0] if forest.missing[node] else children[1]
-            told["feature"] = int(forest.feature[column])
+            described["default"] = children[0] if forest.missing[node] else children[1]
+            described["feature"] = int(forest.feature[column])
             threshold, numeric = float(forest.threshold[node]), bool(np.isnan(forest.code[column]))
             if threshold == np.inf or not (numeric or 0.0 <= threshold < 1.0):  # what is known goes one way
-                told["known"] = True
+                described["known"] = True
                 if threshold < 0.0:
                     children.reverse()
             elif numeric:
-                told["threshold"] = threshold + float(forest.centre[column])
-            else:  # what has the value goes right: told the other way about, as elsewhere
-                told["equals"] = int(forest.code[column])
+                described["threshold"] = threshold + float(forest.centre[column])
+            else:  # what has the value goes right: written the other way about, as elsewhere
+                described["equals"] = int(forest.code[column])
                 children.reverse()
-            told["children"] = children
-        nodes.append(told)
+            described["children"] = children
+        nodes.append(described)
     return nodes
 
 

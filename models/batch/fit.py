@@ -131,7 +131,7 @@ def fit(job: Job) -> FittedForest:
 
 
 def raised(votes: Votes, by: float) -> Votes:
-    """The same trees, of targets that are so much higher."""
+    """Raise trees to targets that are so much higher."""
     if by == 0.0:
         return votes
     if VECTOR in votes.group:  # trees that are averaged, or whose median counts

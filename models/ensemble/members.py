@@ -55,9 +55,9 @@ class EnsembleMember(Protocol):
     """What an ensemble needs of a learner that is its member. Those of the registry have all of it but `errors`."""
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
-        """As Learner.run; a LEARN whose label could teach, though its weight be 0, writes into errors : (n,) whether
-        the member would have predicted another class just before it (1 or 0), for a regression its absolute error,
-        NaN while it knows nothing. `errors` and `program.w` may be longer than the program."""
+        """Execute a program (Learner.run); a LEARN whose label could teach, though its weight be 0, writes into errors
+        : (n,) whether the member would have predicted another class just before it (1 or 0), for a regression its
+        absolute error, NaN while it knows nothing. `errors` and `program.w` may be longer than the program."""
 
     def resize(self, schema: Schema) -> None: ...
     def state(self) -> Any: ...
@@ -227,7 +227,8 @@ class Ensemble(Learner):
         return _state_type(tuple(fields))(**fields)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """As Learner.restore. A state of more members loses its weakest, to one of fewer fresh ones are added."""
+        """Restore a state (Learner.restore). A state of more members loses its weakest, to one of fewer fresh ones are
+        added."""
         wanted = self._parameters["n_models"]
         self._restore_own(state)
         self._members = []

@@ -46,7 +46,7 @@ from riparian.models.kernels.kernel import kernel
 SHORTEST = 1000  # labels of the shortest span; also those between two looks at the reach
 N_SPANS = 17  # the first one is since the beginning, the last one 32,768,000 labels long
 BATCHES = np.array([1, 5, 25, 125, 500, 2000, 8000])  # labels of a batch
-FEWEST = 8  # batches that tell of a variance; and the root of the labels divided by THINNED
+FEWEST = 8  # batches that a variance is estimated from; and the root of the labels divided by THINNED
 THINNED = 4.0
 TUNED = 1000.0  # labels: 1 / rho^2 of the paper
 DOUBT = 10.0  # squared differences that count besides those that were seen
@@ -324,7 +324,7 @@ def _begin(sums, k):
 
 @kernel
 def _cost(out, named, r, label, costs, worst):
-    """What is said for row r costs. O(n_outputs)."""
+    """The loss of the prediction in row r. O(n_outputs)."""
     best, highest = -1, 0.0
     for k in range(out.shape[1]):
         if out[r, k] > highest:

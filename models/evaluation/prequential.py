@@ -207,8 +207,8 @@ class Prequential:
         return self._summarise(int(self._state.n[0]), self._state.sums, self._state.confusion)
 
     def windowed(self) -> dict[str, float]:
-        """The same over the sliding window, or faded; `n` is the number of labels in the window (faded: of all). With
-        auroc, of a window of classes, or of anomalies."""
+        """The metrics over the sliding window, or faded; `n` is the number of labels in the window (faded: of all).
+        With auroc, of a window of classes, or of anomalies."""
         n, ring = int(self._state.n[0]), self._state.ring
         if self.fading is None:
             n = int(np.count_nonzero(ring[:, R_WEIGHT]))
@@ -229,7 +229,7 @@ class Prequential:
         return self._recent_sums()[1] if recent else self._state.confusion
 
     def recent_by_class(self) -> dict[int, dict[str, float]]:
-        """The same over the sliding window, or faded; of a window with `auroc` against the rest."""
+        """The metrics by class over the sliding window, or faded; of a window with `auroc` against the rest."""
         unit = 1.0 if self.fading is None else self._state.unit[0]
         found = self._of_classes(self._recent_sums()[1] / unit, self._negligible)
         areas = self._ranks().areas if self.task not in VALUES else {}
@@ -473,7 +473,7 @@ def _score_values(
     op, row, y, w, out, decided, decay,
     n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring, probabilities,
 ):  # fmt: skip
-    """As `_score_classes`, for a regression or anomalies. O(1) a label."""
+    """Score a regression or anomalies (classes: `_score_classes`). O(1) a label."""
     for i in range(len(op)):
         if op[i] == PREDICT or w[i] <= 0.0 or np.isnan(y[i]) or np.isnan(out[row[i], 0]):
             continue
@@ -517,7 +517,7 @@ def _sum_class_ring(n, ring, sums, confusion):
 
 @kernel
 def _sum_value_ring(n, ring, sums, confusion):
-    """As `_sum_class_ring`, for a regression or anomalies."""
+    """Sum up the window of a regression or of anomalies (classes: `_sum_class_ring`)."""
     for i in range(max(0, n - len(ring)), n):
         slot = i % len(ring)
         if ring[slot, R_WEIGHT] == 0.0:

@@ -78,7 +78,7 @@ def _of_some(
     keys: NDArray[np.uint64],
     found: Floats,
 ) -> None:
-    """As `contributions`, of so many that there is room for their permutations. Mutates found."""
+    """Compute `contributions` of so many that there is room for their permutations. Mutates found."""
     d, k = learner.schema.n_features, learner.schema.n_outputs
     orders = np.zeros((len(rows), 0 if is_exact(d) else PERMUTATIONS, d), np.int32)
     _permute(keys, orders)
@@ -166,8 +166,8 @@ def _credit(orders, values, found):
 
 @kernel
 def _weigh(values, found):
-    """The same over all permutations, where `values` has all sets: a set of s features stands before a feature in
-    s! (d - 1 - s)! of the d! permutations. O(n 2^d d)."""
+    """Weigh the mean change over all permutations, where `values` has all sets: a set of s features stands before a
+    feature in s! (d - 1 - s)! of the d! permutations. O(n 2^d d)."""
     d = found.shape[1] - 1
     for i in range(len(found)):
         for s in range(values.shape[1]):

@@ -116,7 +116,7 @@ def bin_of(edges, n, value):
 
 @kernel(inline=True)
 def _bin_near(edges, n, pace, value):
-    """As `bin_of`, from where the bin must be if all are as wide. O(1) where they are, but for rounding."""
+    """Find a bin (`bin_of`) from where the bin must be if all are as wide. O(1) where they are, but for rounding."""
     guess = (value - edges[0]) * pace
     low = 0
     if guess >= n:
@@ -220,7 +220,7 @@ def refit(bins: Bins, layout: BinLayout, stats: Floats, n_blocks: int, n_bins: i
 
 
 def transfer(stats: Floats, old: tuple[BinLayout, int], new: tuple[BinLayout, int]) -> Floats:
-    """The same statistics in blocks of a larger schema: the cells of missing values move behind new values, and cells
+    """Copy statistics into blocks of a larger schema: the cells of missing values move behind new values, and cells
     hold zeros for new outputs."""
     moved = np.zeros((len(stats), new[1]))
     (_, starts, n_cells, (size,)), (_, targets, more_cells, (wide,)) = old[0], new[0]

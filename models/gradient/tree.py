@@ -103,7 +103,7 @@ def no_nodes(n_outputs: int, width: int, n_slopes: int) -> GradientNodes:
 
 
 def make_room(nodes: GradientNodes, n_nodes: int, n_blocks: int) -> GradientNodes:
-    """The same trees with capacity for so many nodes and blocks; capacities double."""
+    """Copy trees into arrays with capacity for so many nodes and blocks; capacities double."""
     needed = {name: n_blocks if name == "stats" else n_nodes for name in nodes._fields if name != "counts"}
     return nodes._replace(**{name: _enlarge(getattr(nodes, name), n) for name, n in needed.items()})
 

@@ -202,8 +202,9 @@ class HoeffdingAdaptiveTree(MutableTree):
         self._random = np.array(state["random"], np.uint64)
 
     def describe(self) -> list[dict[str, Any]]:
-        """As MutableTree.describe. A node with an alternate tree names its root under "alternate"; that has the node as
-        its parent, and neither its weight nor its value are part of the node's. Nodes that are watched: "error_rate".
+        """Describe the nodes (MutableTree.describe). A node with an alternate tree names its root under "alternate";
+        that has the node as its parent, and neither its weight nor its value are part of the node's. Nodes that are
+        watched: "error_rate".
         """
         described = self._described_below(0)
         for node in described:  # which grows

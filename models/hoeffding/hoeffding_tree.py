@@ -180,8 +180,9 @@ class HoeffdingTree(ClassificationTree):
         self._found = np.zeros(4)
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats = UNWATCHED) -> None:
-        """As Learner.run. errors : (n,) float64 where the tree is watched; a LEARN of a class within the schema, of
-        whatever weight, writes 1 if the tree would have predicted another class, or nothing, before it; else 0."""
+        """Execute a program (Learner.run). errors : (n,) float64 where the tree is watched; a LEARN of a class within
+        the schema, of whatever weight, writes 1 if the tree would have predicted another class, or nothing, before it;
+        else 0."""
         self._run(self._watch if errors is not UNWATCHED else self._loop, program, slab, out, errors)
 
     def _run(self, loop: Any, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:

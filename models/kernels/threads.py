@@ -125,5 +125,5 @@ def pass_on(threads: int, n: int, n_stages: int, under_way: int, run: Callable[[
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """The same one each time it is asked for."""
+    """Threads of this process, made at the first call."""
     return ThreadPoolExecutor(threads, thread_name_prefix="members")

@@ -39,13 +39,13 @@ def describe(trees: MondrianTrees, settings: MondrianSettings, n_outputs: int) -
 def _tree(
     tests: Floats, nodes: Floats, settings: MondrianSettings, n_outputs: int, first: int, root: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Its nodes, level by level, with ids from `first` on. root : what is said of the root besides."""
+    """Its nodes, level by level, with ids from `first` on. root : further keys of the root."""
     links = tests.view(np.uint32)
     found: list[dict[str, Any]] = []
     waiting = [(0, 0, 1)]
     while waiting:
         node, parent, depth = waiting.pop(0)
-        told: dict[str, Any] = {
+        described: dict[str, Any] = {
             "id": first + len(found),
             "parent": parent,
             "depth": depth,
@@ -53,21 +53,21 @@ def _tree(
             "value": _value(nodes[node], settings.classes, n_outputs),
         }
         if settings.classes:
-            told["unit"] = "share"
+            described["unit"] = "share"
         if node == 0:
-            told |= root
+            described |= root
         feature, left = int(links[node, FEATURE]), int(links[node, LEFT])
         if left == 0:
-            told["predictor"] = "shares" if settings.classes else "mean"
+            described["predictor"] = "shares" if settings.classes else "mean"
         else:
             threshold, odds = float(tests[node, THRESHOLD]), float(nodes[node, ODDS])
-            queued = told["id"] + len(waiting) + 1
+            queued = described["id"] + len(waiting) + 1
             heavier = int(nodes[left, WEIGHT] < nodes[left + 1, WEIGHT])
-            told |= {"feature": feature, "stop": odds / (1.0 + odds)}
-            told |= {"equals": int(threshold)} if settings.n_values[feature] else {"threshold": threshold}
-            told |= {"children": [queued, queued + 1], "default": queued + heavier}
-            waiting += [(left, told["id"], depth + 1), (left + 1, told["id"], depth + 1)]
-        found.append(told)
+            described |= {"feature": feature, "stop": odds / (1.0 + odds)}
+            described |= {"equals": int(threshold)} if settings.n_values[feature] else {"threshold": threshold}
+            described |= {"children": [queued, queued + 1], "default": queued + heavier}
+            waiting += [(left, described["id"], depth + 1), (left + 1, described["id"], depth + 1)]
+        found.append(described)
     return found
 
 

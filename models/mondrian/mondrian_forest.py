@@ -275,7 +275,7 @@ def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
         np.empty(len(settings.layout.nominal)),
     )
     path = np.empty(capacity, np.uint32)
-    said = np.empty(capacity)
+    voted = np.empty(capacity)
     above = np.empty(planes.shape[2])
     here = np.empty(planes.shape[2])
     links = trees.tests.view(np.uint32)
@@ -292,12 +292,12 @@ def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
         )
         key = settings.keys[tree]
         at[tree] = _run_tree(
-            op, row, y, w, slab, one_tree, settings, key, at[tree], planes[tree], one, path, said, above, here
+            op, row, y, w, slab, one_tree, settings, key, at[tree], planes[tree], one, path, voted, above, here
         )
 
 
 @kernel
-def _run_tree(op, row, y, w, slab, tree, settings, key, start, votes, one, path, said, above, here):
+def _run_tree(op, row, y, w, slab, tree, settings, key, start, votes, one, path, voted, above, here):
     """One tree, from operation `start`; returns where it stopped. Mutates the tree, votes, and the scratch."""
     capacity = len(tree.nodes)
     n_outputs = votes.shape[1]
@@ -349,7 +349,7 @@ def _run_tree(op, row, y, w, slab, tree, settings, key, start, votes, one, path,
         if not measured or outside(tree, 0, one):
             measure(tree, settings, one)
             measured = True
-        learn(tree, settings, most, key, one, path, said, y[i], w[i])
+        learn(tree, settings, most, key, one, path, voted, y[i], w[i])
     return len(op)
 
 

@@ -242,7 +242,7 @@ def plant(tree, settings, one, y, w):
 
 
 @kernel(inline=True)
-def learn(tree, settings, most, key, one, path, said, y, w):
+def learn(tree, settings, most, key, one, path, voted, y, w):
     """Learn the instance in `one`, whose units are those of the root's box with it, label y of weight w > 0. There is
     room for two nodes, or the tree has as many as it may, `most`: then two leaves go for each split. Mutates the tree.
     O(d depth)."""
@@ -302,17 +302,17 @@ def learn(tree, settings, most, key, one, path, said, y, w):
                         _take_in(tree, node, settings, one, y, w)
                         _take_in(tree, np.uint64(new), settings, one, y, w)
                         path[depth] = node
-                        said[depth] = own
-                        climb(tree, path, said, depth + 1, np.nan, settings, y, w)
+                        voted[depth] = own
+                        climb(tree, path, voted, depth + 1, np.nan, settings, y, w)
                         return
                     left = np.inf  # no leaves could go: nothing is split this time
                 left -= life
         _take_in(tree, node, settings, one, y, w)
         if children == 0:
-            climb(tree, path, said, depth, own, settings, y, w)
+            climb(tree, path, voted, depth, own, settings, y, w)
             return
         path[depth] = node
-        said[depth] = own
+        voted[depth] = own
         depth += 1
         birth = tree.nodes[node, TIME]
         node = following

@@ -79,10 +79,10 @@ def _moved(odds, ratio):
 
 
 @kernel(inline=True)
-def climb(tree, path, said, depth, last, settings, y, w):
+def climb(tree, path, voted, depth, last, settings, y, w):
     """Move the odds of a path, from its end to the root. Mutates the tree. O(depth).
 
-    path : the nodes that had or now have children, root first. said : what each had predicted, of a classification the
+    path : the nodes that had or now have children, root first. voted : what each had predicted, of a classification the
     probability of y; `last` : the same of the leaf at the end, or NaN where it is new and has predicted nothing.
     """
     nodes, errors = tree.nodes, tree.errors
@@ -93,7 +93,7 @@ def climb(tree, path, said, depth, last, settings, y, w):
         if power != 1.0:
             below = below**power
         for i in range(depth - 1, -1, -1):
-            own = said[i] if power == 1.0 else said[i] ** power
+            own = voted[i] if power == 1.0 else voted[i] ** power
             odds = nodes[path[i], ODDS]
             nodes[path[i], ODDS] = _moved(odds, own / below)
             # Above a new parent, odds are so far those with the node that it came above; of that one's likelihood, the
@@ -106,12 +106,12 @@ def climb(tree, path, said, depth, last, settings, y, w):
         below = 0.0 if new else max(-scale * (y - last) ** 2, -LARGEST_LOSS)  # the logarithm of the likelihood
         together = y if new else last
         for i in range(depth - 1, -1, -1):
-            own = max(-scale * (y - said[i]) ** 2, -LARGEST_LOSS)
+            own = max(-scale * (y - voted[i]) ** 2, -LARGEST_LOSS)
             odds = nodes[path[i], ODDS]
             ratio = math.exp(own - below)
             nodes[path[i], ODDS] = _moved(odds, ratio)
             below += math.log((odds * ratio + 1.0) / (2.0 if new else 1.0 + odds))
-            together = said[i] if new else (odds * said[i] + together) / (1.0 + odds)
+            together = voted[i] if new else (odds * voted[i] + together) / (1.0 + odds)
             new = False
         square = (y - together) ** 2
         errors[0] += w * (held(square, variance, errors[1]) if errors[1] > 0.0 else square)

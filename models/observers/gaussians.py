@@ -102,7 +102,7 @@ def know_nothing(schema: Schema) -> SeenValues:
 
 
 def transfer(stats: Floats, known: SeenValues, old: Schema, new: Schema, n_bins: int = 0) -> tuple[Floats, SeenValues]:
-    """The same statistics in blocks of a larger schema; zero where that has more classes or values."""
+    """Copy statistics into blocks of a larger schema; zero where that has more classes or values."""
     before, after = lay_out(old, n_bins)[0], lay_out(new, n_bins)
     moved = np.zeros((len(stats), after[1]))
     learned = know_nothing(new)

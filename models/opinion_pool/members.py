@@ -1,4 +1,4 @@
-"""What the parameter `members` says, checked and filled in. Without numba."""
+"""The parameter `members`, checked and filled in. Without numba."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from riparian.models.registry import FOREIGN, REGISTRY, validate
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")  # of a member: it begins the names of its arrays in a state
 MOST = 64  # members
 SEEN = ("max_values", "target_means")  # what a member sees (models.opinion_pool.views)
-OWN = ("model", "frozen", *SEEN)  # of what is said of a member; the rest are its parameters
+OWN = ("model", "frozen", *SEEN)  # keys of a member; the rest are its parameters
 
 
 def members(task: str, given: Mapping[str, Any] | None) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -24,22 +24,24 @@ def members(task: str, given: Mapping[str, Any] | None) -> dict[str, tuple[str, 
         One sentence that names the member, what is wrong with it, and what would do.
     """
     found = {}
-    for name, said in (given or MEMBERS[task]).items():
+    for name, member in (given or MEMBERS[task]).items():
         where = f"member {name!r} of model 'opinion-pool'"
         if not NAME.fullmatch(name):
             raise ValueError(f"{where}: give it a name of lower-case letters and digits, parts joined by '-'")
-        if isinstance(said, str):
-            said = {"model": said}
-        if not isinstance(said, Mapping) or not isinstance(said.get("model"), str):
-            raise ValueError(f"{where} is {said!r}: give a model's name, or a mapping with 'model' and its parameters")
-        model = said["model"]
+        if isinstance(member, str):
+            member = {"model": member}
+        if not isinstance(member, Mapping) or not isinstance(member.get("model"), str):
+            raise ValueError(
+                f"{where} is {member!r}: give a model's name, or a mapping with 'model' and its parameters"
+            )
+        model = member["model"]
         if model == "opinion-pool" or model in FOREIGN:
             raise ValueError(f"{where} is {model!r}, which cannot be a member: give another model")
-        if not isinstance(said.get("frozen", False), bool):
-            raise ValueError(f"{where}: frozen is {said['frozen']!r}: give true or false")
-        _check_seen(where, *map(said.get, SEEN))
+        if not isinstance(member.get("frozen", False), bool):
+            raise ValueError(f"{where}: frozen is {member['frozen']!r}: give true or false")
+        _check_seen(where, *map(member.get, SEEN))
         try:
-            found[name] = model, validate(model, task, {key: said[key] for key in said if key not in OWN})
+            found[name] = model, validate(model, task, {key: member[key] for key in member if key not in OWN})
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
     if not 1 <= len(found) <= MOST:
@@ -63,10 +65,13 @@ def seen(given: Mapping[str, Any] | None) -> dict[str, tuple[int | tuple[int, ..
     """Name -> the values that a member sees of nominal features, None for all, and the features whose mean targets it
     sees; of those that do not see instances as they are."""
     found = {}
-    for name, said in (given or {}).items():
-        if isinstance(said, Mapping) and (said.get("max_values") or said.get("target_means")):
-            most = said.get("max_values")
-            found[name] = tuple(most) if isinstance(most, list | tuple) else most, tuple(said.get("target_means") or ())
+    for name, member in (given or {}).items():
+        if isinstance(member, Mapping) and (member.get("max_values") or member.get("target_means")):
+            most = member.get("max_values")
+            found[name] = (
+                tuple(most) if isinstance(most, list | tuple) else most,
+                tuple(member.get("target_means") or ()),
+            )
     return found
 
 
@@ -87,14 +92,14 @@ def check(task: str, parameters: Mapping[str, Any]) -> None:
     rule(task, parameters["pool"])
 
 
-def kept(task: str, parameters: Mapping[str, Any]) -> list[str]:
-    """As models.registry.kept: the votes of each member."""
+def memo_names(task: str, parameters: Mapping[str, Any]) -> list[str]:
+    """Names of the memos: the votes of each member."""
     return [f"member-{name}" for name in members(task, parameters.get("members"))]
 
 
 def frozen(given: Mapping[str, Any] | None) -> list[str]:
     """Members that predict and do not learn."""
-    return [name for name, said in (given or {}).items() if isinstance(said, Mapping) and said.get("frozen")]
+    return [name for name, member in (given or {}).items() if isinstance(member, Mapping) and member.get("frozen")]
 
 
 def going_on(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int | None]:
@@ -111,8 +116,8 @@ def going_on(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
     return found
 
 
-def kept_on(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int | None]:
-    """As models.registry.kept_on."""
+def memo_places(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int | None]:
+    """Places of the memos where a state goes on with other members (models.registry.memo_places)."""
     return {f"member-{name}": at for name, at in going_on(task, was, now).items()}
 
 
@@ -127,11 +132,11 @@ def exchanged(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str 
         return None
     dropped = [name for name in members(task, was.get("members")) if name not in found]
     before, after = frozen(was.get("members")), frozen(now.get("members"))
-    told = {
+    changes = {
         "go on": stay,
         "begin": begun,
         "dropped": dropped,
         "frozen from here on": [name for name in after if name not in before],
         "learning again": [name for name in before if name in stay and name not in after],
     }
-    return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names)
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in changes.items() if names)

@@ -44,8 +44,8 @@ class OpinionPool(Learner):
     """Learners of several kinds, pooled by weights that are learned online.
 
     Every member predicts and learns each instance. A label judges the votes that the members cast when the instance was
-    predicted, which wait with it for its label (`n_kept`, `run_with`), and those that they would cast right before they
-    learn it; the latter alone where nothing was kept, or nobody knew anything. With p_m a member's probabilities:
+    predicted, which wait with it for its label (`n_memos`, `run_with`), and those that they would cast right before
+    they learn it; the latter alone where nothing was kept, or nobody knew anything. With p_m a member's probabilities:
 
     - "logarithmic" (classification): p(c) ~ prod p_m(c)^w_m, weights >= 0. Each label is a step of normalised gradient
       descent on the log loss of the pooled prediction, or of Newton's where classes are rare.
@@ -93,8 +93,8 @@ class OpinionPool(Learner):
         super().__init__(schema, seed=seed, **parameters)
         self._rule = RULES[rule(schema.task, self._parameters["pool"])]
         self._models = members(schema.task, self._parameters["members"])
-        told = seen(self._parameters["members"])
-        self._views = Views(schema, [View(*told[member]) if member in told else ALL for member in self._models])
+        reduced = seen(self._parameters["members"])
+        self._views = Views(schema, [View(*reduced[member]) if member in reduced else ALL for member in self._models])
         self._members = {
             member: create(model, view.schema(schema), seed=seed + i, **own)
             for i, ((member, (model, own)), view) in enumerate(
@@ -152,21 +152,21 @@ class OpinionPool(Learner):
         return frozen(self._parameters["members"])
 
     @property
-    def n_kept(self) -> int:
+    def n_memos(self) -> int:
         return len(self._members)
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         self.run_with(program, slab, out, ())
 
-    def run_with(self, program: Program, slab: Floats, out: Floats, kept: Sequence[Floats]) -> None:
-        """As Learner.run_with. kept : the votes of each member, NaN in column 0 where it cast none; infinity for a
-        value that it did not know."""
+    def run_with(self, program: Program, slab: Floats, out: Floats, memos: Sequence[Floats]) -> None:
+        """Execute `program` (Learner.run_with). memos : the votes of each member, NaN in column 0 where it cast none;
+        infinity for a value that it did not know."""
         start, resting = 0, self._resting
         while start < len(program.op):
             n, n_labels = min(self._length, len(program.op) - start), 0
             if resting.below:
                 n, n_labels = labels_in(program.op, program.y, program.w, start, n, self._n_classes, resting.left)
-            self._run_chunk(program, start, n, slab, out, kept)
+            self._run_chunk(program, start, n, slab, out, memos)
             if resting.below:
                 resting.count(n_labels, self._weights, not self.logarithmic)
             start += n
@@ -177,13 +177,13 @@ class OpinionPool(Learner):
         return 0 if self.schema.task == "regression" else self.schema.n_outputs
 
     def _run_chunk(
-        self, program: Program, start: int, n: int, slab: Floats, out: Floats, kept: Sequence[Floats]
+        self, program: Program, start: int, n: int, slab: Floats, out: Floats, memos: Sequence[Floats]
     ) -> None:
         n_classes = self._n_classes
         if len(slab) > len(self._place):
             self._place, self._marks = np.zeros(len(slab), np.int32), np.zeros((len(slab), 1))
         n_ops, n_rows = gather(
-            *program, slab, start, n, n_classes, self._cast(program, start, n, kept),
+            *program, slab, start, n, n_classes, self._cast(program, start, n, memos),
             self._op, self._row, self._y, self._w, self._kind, self._now, self._source, self._slab, self._loaded,
             self._age, self._place,
         )  # fmt: skip
@@ -197,18 +197,18 @@ class OpinionPool(Learner):
             votes = self._planes[j]
             if not awake[j]:
                 votes[:n_rows] = np.nan
-                if kept:
-                    keep(self._row, self._kind, self._source, n_ops, votes, False, kept[j])
+                if memos:
+                    keep(self._row, self._kind, self._source, n_ops, votes, False, memos[j])
                 return
-            if kept:
-                take_up(kept[j], self._source, self._loaded, n_rows, votes)
+            if memos:
+                take_up(memos[j], self._source, self._loaded, n_rows, votes)
             learners[j].run(asked if names[j] in self._frozen else shown.learning, shown.rows[views[j]], votes)
-            if kept:
-                keep(self._row, self._kind, self._source, n_ops, votes, n_classes == 0, kept[j])
+            if memos:
+                keep(self._row, self._kind, self._source, n_ops, votes, n_classes == 0, memos[j])
 
         share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
         floor, rate = self._parameters["floor"], self._parameters["rate"]
-        repeats = self._repeats if kept else np.zeros_like(self._repeats)
+        repeats = self._repeats if memos else np.zeros_like(self._repeats)
         learned = self._weights, self._sizes, self._quality, self._counts, self._resting.awake, repeats
         if n_classes:
             pool_classes(
@@ -222,12 +222,12 @@ class OpinionPool(Learner):
                 self._g, self._h,
             )  # fmt: skip
 
-    def _cast(self, program: Program, start: int, n: int, kept: Sequence[Floats]) -> Floats:
+    def _cast(self, program: Program, start: int, n: int, memos: Sequence[Floats]) -> Floats:
         """For each row of the slab that is learned in operations start .. start + n, NaN where no member has cast a
         vote. A member may be younger than an instance that waits."""
-        if not kept:
+        if not memos:
             return NOTHING
-        for j, votes in enumerate(kept):
+        for j, votes in enumerate(memos):
             if mark(program.op, program.row, start, n, votes, j == 0, self._marks):
                 break
         return self._marks
@@ -253,7 +253,7 @@ class OpinionPool(Learner):
         self._prepare()
 
     def inherit(self, before: Learner) -> None:
-        """As Learner.inherit: frozen members are the same."""
+        """Take over frozen members (Learner.inherit)."""
         if isinstance(before, OpinionPool):
             for name in self._frozen:
                 arrays = before._members[name].state()._asdict()
@@ -334,7 +334,7 @@ class OpinionPool(Learner):
 
     @property
     def incomparable(self) -> tuple[str, ...]:  # type: ignore[override]
-        """As Learner.incomparable, of all members."""
+        """Fields of all members that equal folds may differ in (Learner.incomparable)."""
         return tuple(place(name) + field for name, member in self._members.items() for field in member.incomparable)
 
     @property

@@ -217,7 +217,7 @@ def pool_classes(
         _cast_again(planes, at, now[i], source[at] >= 0, repeats)
         known = False
         for j in range(m):
-            known = known or (source[at] >= 0 and _says(planes, j, at))
+            known = known or (source[at] >= 0 and _knows(planes, j, at))
         share = min(1.0, w[i])
         class_counts[label] += share
         even, newton = 1.0, 0.0
@@ -287,12 +287,12 @@ def _judge_classes(rule, planes, at, label, weights, quality, floors, p, g):
     if not known or not possible:
         return False
     for j in range(planes.shape[0]):
-        says = _says(planes, j, at)
+        knows = _knows(planes, j, at)
         if rule == LINEAR:
-            g[j] = planes[j, at, label] if says else p[label]
+            g[j] = planes[j, at, label] if knows else p[label]
         elif rule == LOGARITHMIC:
             mean, own = 0.0, 0.0
-            if says:
+            if knows:
                 for c in range(len(p)):
                     if p[c] > 0.0 or c == label:
                         log = np.log(max(planes[j, at, c], floors[c]))
@@ -331,7 +331,7 @@ def _errs_less(quality, j, other):
 
 
 @kernel
-def _says(planes, j, at):
+def _knows(planes, j, at):
     """Whether a member knew anything of the instance."""
     total = 0.0
     for c in range(planes.shape[2]):
@@ -347,7 +347,7 @@ def _classes(rule, planes, at, weights, quality, floors, p):
     for c in range(k):
         p[c] = 0.0
     for j in range(m):
-        if _says(planes, j, at):
+        if _knows(planes, j, at):
             total += weights[j]
             if best < 0 or _errs_less(quality, j, best):
                 best = j
@@ -361,7 +361,7 @@ def _classes(rule, planes, at, weights, quality, floors, p):
     for c in range(k):
         possible, pooled = False, 0.0
         for j in range(m):
-            if _says(planes, j, at):
+            if _knows(planes, j, at):
                 possible = possible or planes[j, at, c] > 0.0
                 weight = weights[j] if rule == LOGARITHMIC or total > 0.0 else 1.0
                 vote = planes[j, at, c]
@@ -385,7 +385,7 @@ def _classes(rule, planes, at, weights, quality, floors, p):
 def pool_values(
     rule, op, row, y, w, kind, now, source, n, planes, rate, weights, sizes, quality, counts, awake, repeats, out, g, h
 ):  # fmt: skip
-    """As pool_classes, of a regression."""
+    """Pool the votes of a regression (classes: pool_classes)."""
     m = planes.shape[0]
     for i in range(n):
         if kind[i] == AT_LABEL:
@@ -433,7 +433,8 @@ def pool_values(
 
 @kernel
 def _judge_values(rule, planes, at, target, weights, quality, far, g):
-    """As _judge_classes: the derivative by each weight where LINEAR. False where no member knew a value.
+    """Derive the loss of a regression (classes: _judge_classes): the derivative by each weight where LINEAR. False
+    where no member knew a value.
 
     far : the error from which on the loss is in proportion to it.
     """
@@ -533,9 +534,9 @@ def _add_hessian(planes, at, floors, p, share, hessian, logs):
     """
     m, k = planes.shape[0], planes.shape[2]
     for j in range(m):
-        says, mean = _says(planes, j, at), 0.0
+        knows, mean = _knows(planes, j, at), 0.0
         for c in range(k):
-            logs[j, c] = np.log(max(planes[j, at, c], floors[c])) if says and p[c] > 0.0 else 0.0
+            logs[j, c] = np.log(max(planes[j, at, c], floors[c])) if knows and p[c] > 0.0 else 0.0
             mean += p[c] * logs[j, c]
         for c in range(k):
             logs[j, c] -= mean

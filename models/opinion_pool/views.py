@@ -54,7 +54,7 @@ class View(NamedTuple):
         return [*self.max_values, *(0 for _ in schema.n_values)][: schema.n_features]
 
     def schema(self, schema: Schema) -> Schema:
-        """As the member has it."""
+        """The schema that the member has."""
         n_values = [min(n, most or n) for n, most in zip(schema.n_values, self.most(schema), strict=True)]
         return schema._replace(n_values=(*n_values, *(0 for _ in self.nominal(schema))))
 

@@ -34,7 +34,7 @@ FADING = 0.999  # of the second derivative
 LEAST_CURVATURE = 0.05
 BOUND = 2.5  # of log b: a temperature between 0.08 and 12
 
-SAID_WIDTH = 2  # columns beside instances: b, and how many labels had been learned
+POWERS_WIDTH = 2  # columns beside instances: b, and how many labels had been learned
 
 # places in `scaling`: log b, mean second derivative, mean number of labels between saying and scoring
 POWER, CURVATURE, DELAY = 0, 1, 2
@@ -97,18 +97,19 @@ class Calibration:
             ring=np.zeros((window if fading is None else 0, 3)),
         )
 
-    def run(self, program: Program, out: Floats, said: Floats) -> None:
-        """Scale what was predicted at each PREDICT of a program, if asked for, and score at each LEARN what was said.
+    def run(self, program: Program, out: Floats, powers: Floats) -> None:
+        """Scale what was predicted at each PREDICT of a program, if asked for, and score each LEARN by the prediction
+        that was made.
 
         Parameters
         ----------
         out : (capacity, n_outputs) float64
             What a model predicted for the rows; mutated where probabilities are scaled. NaN where it made none.
-        said : (capacity, 2) float64
+        powers : (capacity, 2) float64
             Beside the instances: the power, and how many labels had been learned. NaN: as the model predicted it.
         """
         fading = 0.0 if self.fading is None else self.fading
-        _run(program.op, program.row, program.y, program.w, out, said, self.scales, fading, *self._state)
+        _run(program.op, program.row, program.y, program.w, out, powers, self.scales, fading, *self._state)
 
     def scaling_alike(self) -> "Calibration":
         """One that scales as this one does from here on, by itself; it does not know the scores."""
@@ -121,7 +122,7 @@ class Calibration:
         return _error(self._state.bins)
 
     def windowed(self) -> dict[str, float]:
-        """The same over the sliding window, or faded."""
+        """The figures over the sliding window, or faded."""
         if self.fading is not None:
             return _error(self._state.recent)
         bins = np.zeros((BINS, 3))
@@ -199,7 +200,7 @@ def _scale(out, r, power, seen):
 
 @kernel
 def _follow(out, r, label, power, between, n, scaling):
-    """A step of log b by what was said for row r with this power; mutates scaling. O(n_outputs)."""
+    """A step of log b by the probabilities of row r with this power; mutates scaling. O(n_outputs)."""
     mean, square, total = 0.0, 0.0, 0.0
     for k in range(out.shape[1]):
         if out[r, k] > 0.0:
@@ -218,8 +219,8 @@ def _follow(out, r, label, power, between, n, scaling):
 
 
 @kernel
-def _run(op, row, y, w, out, said, scales, fading, n, seen, scaling, bins, recent, ring):
-    """Scale and score; mutates out, said and the state arrays. O(n_outputs), with fading O(BINS) a label."""
+def _run(op, row, y, w, out, powers, scales, fading, n, seen, scaling, bins, recent, ring):
+    """Scale and score; mutates out, powers and the state arrays. O(n_outputs), with fading O(BINS) a label."""
     for i in range(len(op)):
         r = row[i]
         best, highest, total = -1, 0.0, 0.0
@@ -230,10 +231,10 @@ def _run(op, row, y, w, out, said, scales, fading, n, seen, scaling, bins, recen
         known = best >= 0 and not np.isnan(total)
         if op[i] == PREDICT:
             if scales:
-                said[r, 0], said[r, 1] = np.nan, np.nan
+                powers[r, 0], powers[r, 1] = np.nan, np.nan
                 if known:
-                    said[r, 0], said[r, 1] = np.exp(scaling[POWER]), n[1]
-                    _scale(out, r, said[r, 0], seen)
+                    powers[r, 0], powers[r, 1] = np.exp(scaling[POWER]), n[1]
+                    _scale(out, r, powers[r, 0], seen)
             continue
         if not w[i] > 0.0:
             continue
@@ -249,8 +250,8 @@ def _run(op, row, y, w, out, said, scales, fading, n, seen, scaling, bins, recen
             else:
                 slot = n[0] % len(ring)
                 ring[slot, WEIGHT], ring[slot, CONFIDENCE], ring[slot, RIGHT] = w[i], confidence, right
-            if scales and said[r, 0] > 0.0 and out[r, label] > 0.0:
-                _follow(out, r, label, said[r, 0], max(n[1] - said[r, 1], 0.0), n[0], scaling)
+            if scales and powers[r, 0] > 0.0 and out[r, label] > 0.0:
+                _follow(out, r, label, powers[r, 0], max(n[1] - powers[r, 1], 0.0), n[0], scaling)
             n[0] += 1
         seen[label] = 1
         n[1] += 1

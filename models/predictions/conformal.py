@@ -49,28 +49,28 @@ TAIL = 2.0  # doublings from the score at the asked level to the most that an in
 LOWEST, HIGHEST = -20.0, 5.0
 DELAY_STEP = 0.01
 
-CLASSES = 20  # that are told of, and have scores of their own where sets are by class
+CLASSES = 20  # whose figures are kept, and that have scores of their own where sets are by class
 
 # places in `adaptation`: a minus (1 - coverage); mean number of labels between saying and scoring
 SHIFT, DELAY = 0, 1
 # places in `n`
-SCORES, SAID, LABELS = 0, 1, 2
+SCORES, SCORED, LABELS = 0, 1, 2
 # columns of sums and ring
 WEIGHT, COVERED, WIDTH = 0, 1, 2
 
 NEWER = ("class_sums", "recent_class_sums", "ring_class", "class_n", "class_scores", "class_shift")
 GROUPED = ("class_n", "class_scores", "class_shift")
-N_SAID = {True: 3, False: 1}  # arrays beside instances, by whether it is a regression
+N_REGIONS = {True: 3, False: 1}  # arrays beside instances, by whether it is a regression
 
 
 class ConformalState(NamedTuple):
     """Everything a `Conformal` knows; K = n_outputs.
 
-    n : (3,) int64, SCORES taken, labels for which something had been SAID, and LABELS learned.
+    n : (3,) int64, SCORES taken, labels SCORED by a region, and LABELS learned.
     seen : (K,) uint8, 1 for classes that occurred as a label; none of a regression.
     scores : (WINDOW,) float64, the last ones: score i in place i % WINDOW.
     adaptation : (2,) float64, SHIFT and DELAY.
-    sums : (3,) float64 over all labels for which something had been said: weight, weight of those that it held,
+    sums : (3,) float64 over all labels that met a region: weight, weight of those that it held,
         weighted width (or number of classes).
     recent_sums : (3,) float64, the same, faded (zero without fading).
     ring : (window, 3) float64, the last labels (no rows with fading).
@@ -115,10 +115,11 @@ class Conformal:
     Examples
     --------
     >>> conformal, n = Conformal("regression", 1, 0.9), 3000
-    >>> y, out, said = np.random.default_rng(1).normal(size=n), np.zeros((n, 1)), [np.zeros((n, 1)) for _ in range(3)]
+    >>> y, out = np.random.default_rng(1).normal(size=n), np.zeros((n, 1))
+    >>> regions = [np.zeros((n, 1)) for _ in range(3)]
     >>> rows = np.repeat(np.arange(n, dtype=np.int32), 2)
     >>> program = Program(np.tile(np.array([0, 1], np.int8), n), rows, y[rows], np.ones(2 * n))
-    >>> conformal.run(program, out, said)
+    >>> conformal.run(program, out, regions)
     >>> round(conformal.metrics()["coverage"], 2)
     0.9
     """
@@ -162,12 +163,12 @@ class Conformal:
         self._reaches = np.zeros(groups)  # scratch
 
     @property
-    def n_said(self) -> int:
+    def n_regions(self) -> int:
         """How many arrays of n_outputs columns `run` needs beside the instances."""
-        return N_SAID[self._regression]
+        return N_REGIONS[self._regression]
 
-    def run(self, program: Program, out: Floats, said: Sequence[Floats]) -> None:
-        """Say something for each PREDICT of a program, and score at each LEARN what had been said.
+    def run(self, program: Program, out: Floats, regions: Sequence[Floats]) -> None:
+        """Write a region for each PREDICT of a program, and score it at each LEARN.
 
         Parameters
         ----------
@@ -175,41 +176,42 @@ class Conformal:
             Label codes must stay below n_outputs.
         out : (capacity, n_outputs) float64
             What a model predicted for the rows; NaN where it made no prediction.
-        said : sequence of (capacity, n_outputs) float64
-            `n_said` arrays, written at PREDICT and read at LEARN. Of a regression three, the lower end, the upper end,
-            and n[LABELS] when this was said. Else one: for each class 0 where it is not in the set, or n[LABELS] + 1,
-            with a minus where it is in the set only because it is the likeliest. NaN in column 0 of the first: nothing.
+        regions : sequence of (capacity, n_outputs) float64
+            `n_regions` arrays, written at PREDICT and read at LEARN. Of a regression three, the lower end, the upper
+            end, and n[LABELS] when this was written. Else one: for each class 0 where it is not in the set, or
+            n[LABELS] + 1, with a minus where it is in the set only because it is the likeliest. NaN in column 0 of the
+            first: nothing.
         """
         columns = (program.op, program.row, program.y, program.w, out)
         fading = 0.0 if self.fading is None else self.fading
         more = (1.0 - self.coverage, fading, self._sorted, *self._state)
         if self._regression:
-            _run_values(*columns, *said, *more)
+            _run_values(*columns, *regions, *more)
         else:
-            _run_classes(*columns, *said, self._class_sorted, self._reaches, *more)
+            _run_classes(*columns, *regions, self._class_sorted, self._reaches, *more)
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache."""
         nothing = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
-        self.run(nothing, np.zeros((0, 1)), [np.zeros((0, 1))] * self.n_said)
+        self.run(nothing, np.zeros((0, 1)), [np.zeros((0, 1))] * self.n_regions)
 
     def metrics(self) -> dict[str, float]:
         """`coverage`, and `interval_width` (mean, in the target's unit) or `set_size` (mean number of classes), over
-        all labels for which something had been said; nothing before the first."""
-        return self._told(self._state.sums)
+        all labels that met a region; nothing before the first."""
+        return self._figures(self._state.sums)
 
     def windowed(self) -> dict[str, float]:
-        """The same over the sliding window, or faded."""
+        """The figures over the sliding window, or faded."""
         if self.fading is not None:
-            return self._told(self._state.recent_sums)
-        sums, n, ring = np.zeros(3), int(self._state.n[SAID]), self._state.ring
+            return self._figures(self._state.recent_sums)
+        sums, n, ring = np.zeros(3), int(self._state.n[SCORED]), self._state.ring
         for part in (ring[n % len(ring) :], ring[: n % len(ring)]):  # the oldest first: one sum for one window
             sums = np.cumsum(np.concatenate((sums[None], part)), axis=0)[-1]
-        return self._told(sums)
+        return self._figures(sums)
 
     def recent_by_class(self) -> dict[int, float]:
         """Code of each of the first classes -> `coverage` of its labels over the sliding window, or faded; without
-        classes for which nothing had been said."""
+        classes whose labels met no region."""
         if self._regression:
             return {}
         sums, ring, owners = self._state.recent_class_sums, self._state.ring, self._state.ring_class[:, 0]
@@ -219,17 +221,17 @@ class Conformal:
         return _shares(sums)
 
     def whole_by_class(self) -> dict[int, float]:
-        """The same over all labels."""
+        """The figures by class over all labels."""
         return {} if self._regression else _shares(self._state.class_sums)
 
-    def _told(self, sums: Floats) -> dict[str, float]:
+    def _figures(self, sums: Floats) -> dict[str, float]:
         if not sums[WEIGHT] > 0.0:
             return {}
         name = "interval_width" if self._regression else "set_size"
         return {"coverage": float(sums[COVERED] / sums[WEIGHT]), name: float(sums[WIDTH] / sums[WEIGHT])}
 
     def resize(self, n_outputs: int) -> None:
-        """Raise the capacity of class codes; nothing said or scored so far changes."""
+        """Raise the capacity of class codes; no region or score so far changes."""
         if self._regression or n_outputs == self.n_outputs:
             return
         seen = np.zeros(n_outputs, np.uint8)
@@ -254,7 +256,7 @@ class Conformal:
 
         Another coverage than it had goes on with its scores. A window of another length keeps the labels that fit in;
         a window where there was fading, or fading where there was a window, starts empty. So do the scores of classes
-        where sets were not by class, and what is told of classes in a state of before it was.
+        where sets were not by class, and the figures of classes in a state of before it was.
         """
         fresh = self._state
         known = {"ring_class": np.zeros((len(state["ring"]), 1))} | dict(state)
@@ -264,7 +266,7 @@ class Conformal:
         }
         for name in ("ring", "ring_class"):
             if len(arrays[name]) != len(fresh.ring):
-                arrays[name] = rewound(int(arrays["n"][SAID]), arrays[name], len(fresh.ring))
+                arrays[name] = rewound(int(arrays["n"][SCORED]), arrays[name], len(fresh.ring))
         if len(arrays["class_n"]) != len(fresh.class_n):
             arrays |= {name: getattr(fresh, name) for name in GROUPED}
         if self.fading is None:
@@ -283,17 +285,17 @@ def _shares(sums: Floats) -> dict[int, float]:
     return {k: float(covered / weight) for k, (weight, covered) in enumerate(sums) if weight > 0.0}
 
 
-def sets(said: Floats) -> NDArray[np.bool_]:
+def sets(regions: Floats) -> NDArray[np.bool_]:
     """(n, K) of what `Conformal.run` wrote for classes -> whether each class is in the set of its row. Nowhere where
-    nothing was said."""
-    held: NDArray[np.bool_] = (said != 0.0) & ~np.isnan(said[:, :1])
+    there was no region."""
+    held: NDArray[np.bool_] = (regions != 0.0) & ~np.isnan(regions[:, :1])
     return held
 
 
 @kernel
 def _reach(missing, n, ordered, shift, values):
-    """The largest score that is held now; NaN where nothing can be said. missing : 1 - coverage. values : whether it is
-    the error of a value, which has no greatest one. O(1)."""
+    """The largest score that is held now; NaN where there are too few scores. missing : 1 - coverage. values : whether
+    it is the error of a value, which has no greatest one. O(1)."""
     m = min(n, len(ordered))
     asked = int(np.ceil((m + 1) * (1.0 - missing) - 1e-9))
     if asked > m and m < len(ordered):
@@ -334,13 +336,13 @@ def _scored(
     missed, held, width, since, weight, label, share, shift, at, missing, fading, n, adaptation, sums, recent_sums,
     ring, class_sums, recent_class_sums, ring_class,
 ):  # fmt: skip
-    """What was said meets its label; mutates the state arrays. missed : whether the threshold had missed it. held :
-    whether what was said holds it. label : -1 for a value. share : of the labels that move shift[at]. O(1)."""
+    """Score a region by its label; mutates the state arrays. missed : whether the threshold had missed it. held :
+    whether the region holds it. label : -1 for a value. share : of the labels that move shift[at]. O(1)."""
     between = n[LABELS] - since
     if not between >= 0.0:  # no program writes that
         between = 0.0
     # The first labels tell of the delay at once: steps that are too large for it would take long to undo.
-    adaptation[DELAY] += max(DELAY_STEP, 1.0 / (n[SAID] + 1.0)) * (between - adaptation[DELAY])
+    adaptation[DELAY] += max(DELAY_STEP, 1.0 / (n[SCORED] + 1.0)) * (between - adaptation[DELAY])
     step = min(STEP, 1.0 / (SWING * (1.0 + share * adaptation[DELAY])))
     moved = shift[at] + step * (missing - (1.0 if missed else 0.0))
     highest = min(HIGHEST * missing, 1.0) - missing
@@ -349,8 +351,8 @@ def _scored(
     sums[WEIGHT] += weight
     sums[COVERED] += covered
     sums[WIDTH] += weight * width
-    told = 0 <= label < len(class_sums)
-    if told:
+    counted = 0 <= label < len(class_sums)
+    if counted:
         class_sums[label, WEIGHT] += weight
         class_sums[label, COVERED] += covered
     if fading > 0.0:
@@ -361,16 +363,16 @@ def _scored(
             for k in range(len(class_sums)):
                 recent_class_sums[k, WEIGHT] *= fading
                 recent_class_sums[k, COVERED] *= fading
-        if told:
+        if counted:
             recent_class_sums[label, WEIGHT] += weight
             recent_class_sums[label, COVERED] += covered
     else:
-        slot = n[SAID] % len(ring)
+        slot = n[SCORED] % len(ring)
         ring[slot, WEIGHT] = weight
         ring[slot, COVERED] = covered
         ring[slot, WIDTH] = weight * width
         ring_class[slot, 0] = label + 1.0
-    n[SAID] += 1
+    n[SCORED] += 1
 
 
 @kernel
@@ -405,10 +407,10 @@ def _run_values(
 
 @kernel
 def _run_classes(
-    op, row, y, w, out, said, class_ordered, reaches, missing, fading, ordered, n, seen, scores, adaptation, sums,
+    op, row, y, w, out, regions, class_ordered, reaches, missing, fading, ordered, n, seen, scores, adaptation, sums,
     recent_sums, ring, class_sums, recent_class_sums, ring_class, class_n, class_scores, class_shift,
 ):  # fmt: skip
-    """Sets; mutates said, class_ordered, reaches and the state arrays. O(n_outputs), and O(WINDOW) a label."""
+    """Sets; mutates regions, class_ordered, reaches and the state arrays. O(n_outputs), and O(WINDOW) a label."""
     groups = len(class_n)
     for i in range(len(op)):
         r = row[i]
@@ -423,28 +425,28 @@ def _run_classes(
                 if out[r, k] > highest:
                     best, highest = k, out[r, k]
             if best < 0 or np.isnan(out[r, 0]) or not known:
-                said[r, 0] = np.nan
-                for k in range(1, said.shape[1]):
-                    said[r, k] = 0.0  # and nothing of the instance that the row held before
+                regions[r, 0] = np.nan
+                for k in range(1, regions.shape[1]):
+                    regions[r, k] = 0.0  # and nothing of the instance that the row held before
                 continue
             for k in range(out.shape[1]):
                 reach = reaches[k] if k < groups else pooled
                 within = seen[k] == 1 if np.isnan(reach) else (k == best or seen[k] == 1) and 1.0 - out[r, k] <= reach
-                said[r, k] = n[LABELS] + 1.0 if within else 0.0
-            if said[r, best] == 0.0:
-                said[r, best] = -(n[LABELS] + 1.0)
+                regions[r, k] = n[LABELS] + 1.0 if within else 0.0
+            if regions[r, best] == 0.0:
+                regions[r, best] = -(n[LABELS] + 1.0)
             continue
         if not w[i] > 0.0:
             continue
         label = int(y[i])
         own = label < groups
-        if not np.isnan(said[r, 0]):
+        if not np.isnan(regions[r, 0]):
             size, since = 0, 0.0
-            for k in range(said.shape[1]):
-                if said[r, k] != 0.0:
+            for k in range(regions.shape[1]):
+                if regions[r, k] != 0.0:
                     size += 1
-                    since = abs(said[r, k]) - 1.0
-            value = said[r, label]
+                    since = abs(regions[r, k]) - 1.0
+            value = regions[r, label]
             shift, at, share = adaptation, SHIFT, 1.0
             if own:
                 shift, at, share = class_shift, label, min(1.0, (class_n[label] + 1.0) / (n[LABELS] + 1.0))

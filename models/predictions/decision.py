@@ -69,13 +69,13 @@ DECIDED, ALERTS = 1, 2
 # and scoring, what one more counts for, all that count (of the class; of an alert rate, predictions)
 SHIFT, DELAY, UNIT, TOTAL = 0, 1, 2, 3
 # places in `n`: taken into the bins, and that told; of scores, alerts
-TAKEN, TOLD, NAMED = 0, 1, 2
+TAKEN, COUNTED, NAMED = 0, 1, 2
 
 
 class ThresholdState(NamedTuple):
     """Everything a `Threshold` knows.
 
-    n : (2,) int64, TAKEN (labels of the class, or predictions) and TOLD; of scores (3,), with NAMED.
+    n : (2,) int64, TAKEN (labels of the class, or predictions) and COUNTED; of scores (3,), with NAMED.
     bins : (480, 2) float64, weights in units of UNIT: of labels of the class, and of all that are looked at. Of scores
         (480, 3): of predictions, of those that had a threshold, and of alerts.
     following : (4,) float64, SHIFT, DELAY, UNIT and TOTAL.
@@ -152,7 +152,7 @@ class Threshold:
         """Of scores, the share of the predictions with a threshold that were alerts, of all of them or of the past
         that counts; None before there is one."""
         n, bins, _ = self._state
-        alerts, of = (bins[:, ALERTS].sum(), bins[:, DECIDED].sum()) if recent else (n[NAMED], n[TOLD])
+        alerts, of = (bins[:, ALERTS].sum(), bins[:, DECIDED].sum()) if recent else (n[NAMED], n[COUNTED])
         return float(alerts / of) if of > 0 else None
 
     @property
@@ -277,10 +277,10 @@ def _follow(share, happened, between, n, following):
     """Move the wanted share by what happened, 1 or 0; mutates n and following. O(1)."""
     if not between >= 0.0:  # no program writes that
         between = 0.0
-    following[DELAY] += max(DELAY_STEP, 1.0 / (n[TOLD] + 1.0)) * (between - following[DELAY])
+    following[DELAY] += max(DELAY_STEP, 1.0 / (n[COUNTED] + 1.0)) * (between - following[DELAY])
     step = min(STEP, 1.0 / (SWING * (1.0 + following[DELAY])))
     following[SHIFT] = min(max(following[SHIFT] + step * (share - happened), -BOUND), BOUND)
-    n[TOLD] += 1
+    n[COUNTED] += 1
 
 
 @kernel
@@ -300,7 +300,7 @@ def _run(op, row, y, w, out, decided, code, kind, share, scores, n, bins, follow
             if not scores:
                 decided[r, 0] = likeliest
             if edge >= 0:
-                decided[r, 1] = n[TOLD]
+                decided[r, 1] = n[COUNTED]
                 if place >= edge:
                     decided[r, 0] = code
                 elif scores:
@@ -331,7 +331,7 @@ def _run(op, row, y, w, out, decided, code, kind, share, scores, n, bins, follow
         own, named = y[i] == code, decided[r, 0] == code
         if decided[r, 1] >= 0.0 and (own if kind == 1 else named):
             happened = 1.0 if own and named else 0.0
-            _follow(share, happened, n[TOLD] - decided[r, 1], n, following)
+            _follow(share, happened, n[COUNTED] - decided[r, 1], n, following)
         if own:
             _fade(1.0 - 1.0 / MEMORY, bins, following)
             bins[_bin(p), OWN] += following[UNIT]

@@ -171,8 +171,8 @@ class FimtDD(FramedTree):
         self._run(program, slab, out, UNTOLD)
 
     def describe(self) -> list[dict[str, Any]]:
-        """As RegressionTree.describe. A node with an alternate tree names its root under "alternate"; that root has the
-        node as its parent, and neither its weight nor its value are part of the node's."""
+        """Describe the nodes (RegressionTree.describe). A node with an alternate tree names its root under "alternate";
+        that root has the node as its parent, and neither its weight nor its value are part of the node's."""
         return super().describe()
 
     def _describe(self, node: int, parent: int | None, depth: int) -> dict[str, Any]:
@@ -378,7 +378,7 @@ def run_program(op, row, y, w, slab, out, errors, frame):
     values = values_of(frame)
     progress, nodes, chosen, layout, growth = values.progress, values.nodes, values.chosen, values.layout, values.growth
     drift, subset, scratch = values.drift, values.subset, values.scratch
-    told = len(errors) > 0
+    reports_errors = len(errors) > 0
     m = chosen.shape[1]
     links, test, blocks = nodes.links, nodes.test, nodes.blocks
     n_values, weight, offset, bins = layout
@@ -400,7 +400,7 @@ def run_program(op, row, y, w, slab, out, errors, frame):
                 out[r, 0] = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
             continue
         learns = learnable(y[i], w[i])
-        if not learns and not (told and learnable(y[i], 1.0)):
+        if not learns and not (reports_errors and learnable(y[i], 1.0)):
             continue
         if learns and not has_room(nodes, MORE_NODES, MORE_BLOCKS):
             progress[0] = i
@@ -429,7 +429,7 @@ def run_program(op, row, y, w, slab, out, errors, frame):
                 subset.offset[j] = offset[f]
                 subset.x[0, j] = slab[r, f]
             observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, above, w[i])
-        if told:
+        if reports_errors:
             errors[i] = abs(y[i] - predicted) if knew else np.nan
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
             try_split(leaf, nodes, layout, growth, drift.room, scratch)

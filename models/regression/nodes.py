@@ -106,7 +106,7 @@ def plant(n_features: int, width: int) -> RegressionNodes:
 
 
 def make_room(nodes: RegressionNodes, more_nodes: int, more_blocks: int) -> RegressionNodes:
-    """The same tree with free capacity for so many; capacities double."""
+    """Copy a tree into arrays with free capacity for so many; capacities double."""
     n_nodes, n_blocks = int(nodes.counts[N_NODES]) + more_nodes, int(nodes.counts[N_BLOCKS]) + more_blocks
     return nodes._replace(
         links=_enlarge(nodes.links, n_nodes),

@@ -55,7 +55,7 @@ def lay_out(schema: Schema, n_bins: int) -> tuple[TargetLayout, int]:
 
 
 def transfer(blocks: Floats, old: Schema, new: Schema, n_bins: int) -> Floats:
-    """The same blocks for a larger schema; zero where that has more values."""
+    """Copy blocks for a larger schema; zero where that has more values."""
     (before, _), (after, width) = lay_out(old, n_bins), lay_out(new, n_bins)
     moved = np.zeros((len(blocks), width))
     moved[:, : HEAD + 1] = blocks[:, : HEAD + 1]

@@ -156,8 +156,8 @@ min_branch_fraction, max_nodes, max_depth
             self._make_room(more, more)
 
     def describe(self) -> list[dict[str, Any]]:
-        """As RegressionTree.describe. A node with a further option names it under "option"; that has the node as its
-        parent, and neither its weight nor its value are part of the node's."""
+        """Describe the nodes (RegressionTree.describe). A node with a further option names it under "option"; that has
+        the node as its parent, and neither its weight nor its value are part of the node's."""
         return super().describe()
 
     def _describe(self, node: int, parent: int | None, depth: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from riparian.models.regression.program_values import UNTOLD, DriftSettings, roo
 
 
 class SubspaceRegressionTree(FramedTree):
-    """Hoeffding regression tree whose leaves observe `n_features` random features each, and that tells its errors.
+    """Hoeffding regression tree whose leaves observe `n_features` random features each, and that reports its errors.
 
     Missing values, nominal features, labels, weights and bounds on memory: as in models.regression.fimt_dd.FimtDD.
 
@@ -81,8 +81,8 @@ min_branch_fraction, max_nodes, max_depth
         draw_features(key(self.seed), len(known), self._chosen, self.schema.n_features)
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats | None = None) -> None:
-        """As Learner.run. errors : (n,) float64 or None; a LEARN of a target that could teach, of whatever weight,
-        writes how far the tree was off before it, |y - prediction|; NaN where it knew nothing."""
+        """Execute a program (Learner.run). errors : (n,) float64 or None; a LEARN of a target that could teach, of
+        whatever weight, writes how far the tree was off before it, |y - prediction|; NaN where it knew nothing."""
         self._run(program, slab, out, UNTOLD if errors is None else errors)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:

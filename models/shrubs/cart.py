@@ -95,7 +95,8 @@ def _part(rows, start, end, side, moved):
 
 @kernel(inline=True)
 def _part_by(x, f, lowest, value, rows, start, end, moved):
-    """As `_part`, where no other order of the rows asks for their sides. Mutates rows, moved. O(rows)."""
+    """Part the rows of a node (`_part`) where no other order of the rows asks for their sides. Mutates rows, moved.
+    O(rows)."""
     at = start
     n = 0
     for k in range(start, end):

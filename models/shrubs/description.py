@@ -48,23 +48,25 @@ def _tree(shrubs: Shrubs, slot: int, share: float, first: int) -> list[dict[str,
         feature, value = int(trees.links[slot, node, FEATURE]), float(trees.tests[slot, node, VALUE])
         left = int(trees.links[slot, node, LEFT])
         weight = window.w[:n] * here
-        told: dict[str, Any] = {"id": own, "parent": parent, "depth": depth, "weight": float(weight.sum())}
+        described: dict[str, Any] = {"id": own, "parent": parent, "depth": depth, "weight": float(weight.sum())}
         if shrubs.settings.classes:
-            told["unit"] = "share"
+            described["unit"] = "share"
         if node == 0:
-            told |= {"part": "tree", "share": share, "window": shrubs.size}
+            described |= {"part": "tree", "share": share, "window": shrubs.size}
         if feature < 0:
-            told |= {"value": (trees.values[slot, left] + shrubs.level[ORIGIN]).tolist(), "predictor": "shares"}
+            described |= {"value": (trees.values[slot, left] + shrubs.level[ORIGIN]).tolist(), "predictor": "shares"}
         else:
             nominal = shrubs.n_values[feature] > 0
             column = window.x[:n, feature]
             goes = column == value if nominal else column <= value
-            told |= {"value": _mean(shrubs, weight), "feature": feature}
-            told |= {"equals": int(value)} if nominal else {"known": True} if value == KNOWN else {"threshold": value}
+            described |= {"value": _mean(shrubs, weight), "feature": feature}
+            described |= (
+                {"equals": int(value)} if nominal else {"known": True} if value == KNOWN else {"threshold": value}
+            )
             queued = own + len(waiting) + 1
-            told |= {"children": [queued, queued + 1], "default": queued + 1}
+            described |= {"children": [queued, queued + 1], "default": queued + 1}
             waiting += [(left, own, depth + 1, here & goes), (left + 1, own, depth + 1, here & ~goes)]
-        nodes.append(told)
+        nodes.append(described)
     return nodes
 
 

@@ -11,9 +11,9 @@ mean over the items that judge both members, and `together` and `alone` hold the
 Predictions and targets are less an origin (models.shrubs.window), or their products would be all that fits into a
 float. Weights sum to 1, so they are those of the targets as they are.
 
-Members are in the order of their age, the oldest first. Each has a slot, its place among the trees and in what is said.
-Sums are of pairs, so the later of the two members has them in its row. Vectors of members (models.kernels.simd) are as
-long as a whole number of them: what stands beyond the members is rubbish.
+Members are in the order of their age, the oldest first. Each has a slot, its place among the trees and in
+`predictions`. Sums are of pairs, so the later of the two members has them in its row. Vectors of members
+(models.kernels.simd) are as long as a whole number of them: what stands beyond the members is rubbish.
 """
 
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class Members(NamedTuple):
 
     slots : (n,) int32, the tree of each member, then the free ones.
     weights : (n,), of the members.
-    said : (size, n_outputs, n and more), predictions for the window, by slot.
+    predictions : (size, n_outputs, n and more), predictions for the window, by slot.
     judged : (n, size) uint8, by slot, 1 where an item judges, or (n, 0) where all do.
     gram : (n, n and more), products of the predictions of a member and of those no younger.
     labels : (n,), products with the label.
@@ -48,7 +48,7 @@ class Members(NamedTuple):
 
     slots: NDArray[np.int32]
     weights: Floats
-    said: Floats
+    predictions: Floats
     judged: NDArray[np.uint8]
     gram: Floats
     labels: Floats
@@ -95,12 +95,12 @@ def room_for_members(n_trees: int, size: int, n_outputs: int, out_of_bag: bool) 
 @kernel(inline=True)
 def weigh_item(i, sign, window, members, m, classes):
     """Add item i of the window to the sums of all members (sign 1), or take it out (-1). Mutates members. O(m^2 C)."""
-    n_outputs = members.said.shape[1]
+    n_outputs = members.predictions.shape[1]
     weight = sign * window.w[i]
     row = members.row
     for c in range(n_outputs):
         for j in range(m):
-            row[c, j] = members.said[i, c, members.slots[j]]
+            row[c, j] = members.predictions[i, c, members.slots[j]]
     if classes:
         c = np.int64(window.above[i])
         for j in range(m):
@@ -144,9 +144,10 @@ def weigh_all(n, window, members, m, classes):
 
 
 @kernel(inline=True)
-def _products(shadow, said, n, at):
-    """The sums of shadow * said over the first n items, of four slots. Output by output, so that classes that never
-    came change no bit; each as four sums side by side, of every fourth item, for one waits for its last addition."""
+def _products(shadow, predictions, n, at):
+    """The sums of shadow * predictions over the first n items, of four slots. Output by output, so that classes that
+    never came change no bit; each as four sums side by side, of every fourth item, for one waits for its last
+    addition."""
     total = spread(0.0)
     whole = np.uint64(n - n % 4)
     for c in range(len(shadow)):
@@ -155,23 +156,23 @@ def _products(shadow, said, n, at):
         three = spread(0.0)
         four = spread(0.0)
         for i in range(np.uint64(0), whole, np.uint64(4)):
-            one = one + load(said[i, c], at) * shadow[c, i]
-            two = two + load(said[i + np.uint64(1), c], at) * shadow[c, i + np.uint64(1)]
-            three = three + load(said[i + np.uint64(2), c], at) * shadow[c, i + np.uint64(2)]
-            four = four + load(said[i + np.uint64(3), c], at) * shadow[c, i + np.uint64(3)]
+            one = one + load(predictions[i, c], at) * shadow[c, i]
+            two = two + load(predictions[i + np.uint64(1), c], at) * shadow[c, i + np.uint64(1)]
+            three = three + load(predictions[i + np.uint64(2), c], at) * shadow[c, i + np.uint64(2)]
+            four = four + load(predictions[i + np.uint64(3), c], at) * shadow[c, i + np.uint64(3)]
         for i in range(whole, np.uint64(n)):
-            one = one + load(said[i, c], at) * shadow[c, i]
+            one = one + load(predictions[i, c], at) * shadow[c, i]
         total = total + ((one + two) + (three + four))
     return total
 
 
 @kernel(inline=True)
 def _products_of_few(window, members, n, a, n_fours):
-    """As `_products` of slot `a` with the first 4 n_fours slots, where classes are many: item by item, and of each only
-    those that this member gives a share, one or two of them. Mutates members.sums, members.partial."""
+    """Multiply as `_products` does slot `a` with the first 4 n_fours slots, where classes are many: item by item, and
+    of each only those that this member gives a share, one or two of them. Mutates members.sums, members.partial."""
     partial, sums = members.partial, members.sums
     nothing = spread(0.0)
-    n_outputs = np.uint64(members.said.shape[1])
+    n_outputs = np.uint64(members.predictions.shape[1])
     for four in range(n_fours):
         store(sums, four * np.uint64(WIDTH), nothing)
         for place in range(n_outputs * np.uint64(4)):
@@ -180,14 +181,14 @@ def _products_of_few(window, members, n, a, n_fours):
     for i in range(np.uint64(n)):
         lane = i % np.uint64(4) if i < whole else np.uint64(0)
         for c in range(n_outputs):
-            own = members.said[i, c, a]
+            own = members.predictions[i, c, a]
             if own != 0.0:
                 own *= window.w[i]
-                said = members.said[i, c]
+                predictions = members.predictions[i, c]
                 into = partial[np.uint64(4) * c + lane]
                 for four in range(n_fours):
                     at = four * np.uint64(WIDTH)
-                    store(into, at, load(into, at) + load(said, at) * own)
+                    store(into, at, load(into, at) + load(predictions, at) * own)
     for c in range(n_outputs):
         first = np.uint64(4) * c
         for four in range(n_fours):
@@ -200,7 +201,7 @@ def _products_of_few(window, members, n, a, n_fours):
 @kernel
 def weigh_newest(n, window, members, m, classes):
     """The sums of the newest member with all. Mutates members. O(n m C)."""
-    n_outputs = members.said.shape[1]
+    n_outputs = members.predictions.shape[1]
     a = members.slots[m - 1]
     shadow = members.shadow
     last = 0
@@ -208,7 +209,7 @@ def weigh_newest(n, window, members, m, classes):
         last = max(last, members.slots[j])
     for c in range(n_outputs):
         for i in range(n):
-            shadow[c, i] = window.w[i] * members.said[i, c, a]
+            shadow[c, i] = window.w[i] * members.predictions[i, c, a]
     label = 0.0
     for i in range(n):
         label += shadow[np.int64(window.above[i]), i] if classes else shadow[0, i] * window.above[i]
@@ -219,7 +220,7 @@ def weigh_newest(n, window, members, m, classes):
     else:
         for four in range(n_fours):
             at = four * np.uint64(WIDTH)
-            store(members.sums, at, _products(shadow, members.said, n, at))
+            store(members.sums, at, _products(shadow, members.predictions, n, at))
     for l in range(m):
         members.gram[m - 1, l] = members.sums[members.slots[l]]
     if len(members.alone) == 0:
@@ -277,13 +278,13 @@ def _slope_of_entropy(n, total, window, members, m):
     gradient = members.gradient
     gradient[:m] = 0.0
     for i in range(n):
-        said = members.said[i, np.int64(window.above[i])]
+        predictions = members.predictions[i, np.int64(window.above[i])]
         p = 0.0
         for j in range(m):
-            p += members.weights[j] * said[members.slots[j]]
+            p += members.weights[j] * predictions[members.slots[j]]
         p = max(p, LEAST_PROBABILITY)
         for j in range(m):
-            gradient[j] -= window.w[i] * said[members.slots[j]] / p
+            gradient[j] -= window.w[i] * predictions[members.slots[j]] / p
     for j in range(m):
         gradient[j] /= total
 

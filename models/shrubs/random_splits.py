@@ -142,7 +142,7 @@ def _score(four, rows, start, end, x, y, w, kind, weight, moment, total, parts, 
 
 @kernel(inline=True)
 def random_on_few(n_values, rows, start, end, x, y, w, kind, weight, moment, total, part, lanes, few, random):
-    """As random_on_all, of fewer than FEW rows.
+    """Draw tests (random_on_all) on fewer than FEW rows.
 
     One feature after the other, but what chance decides is selected and not branched to: whether a test ties, whether
     it is then taken, on which side a row is. So the random numbers are in registers, and the one that a tie would need

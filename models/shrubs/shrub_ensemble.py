@@ -197,44 +197,44 @@ class ShrubEnsemble(Learner):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         before = {"seen": self._seen_in(state), "level": np.zeros((len(self._windows), 2))}  # of states without
-        told = ShrubEnsembleState(**{**before, **state})
-        w = told.w if len(told.w) else np.ones(len(told.y))
-        judging = len(told.alone) > 0
+        given_state = ShrubEnsembleState(**{**before, **state})
+        w = given_state.w if len(given_state.w) else np.ones(len(given_state.y))
+        judging = len(given_state.alone) > 0
         item = member = node = inner = leaf = share = triangle = byte = 0
         for k, shrubs in enumerate(self._windows):
-            b, m = int(told.counts[k, FILLED]), int(told.counts[k, MEMBERS])
+            b, m = int(given_state.counts[k, FILLED]), int(given_state.counts[k, MEMBERS])
             own = slice(member, member + m)
-            n_nodes = int(told.n_nodes[own].sum())
+            n_nodes = int(given_state.n_nodes[own].sum())
             n_leaves, n_pairs, n_bytes = (n_nodes + m) // 2, m * (m + 1) // 2, (m * b + 7) // 8
-            classes = told.classes[leaf : leaf + n_leaves]
+            classes = given_state.classes[leaf : leaf + n_leaves]
             n_shares = int((classes < 0).sum()) if len(classes) else n_leaves
             items, pairs = slice(item, item + b), slice(triangle, triangle + n_pairs)
             shrubs.unpack(
-                PackedWindow(told.x[items], told.codes[items], told.y[items], w[items]),
+                PackedWindow(given_state.x[items], given_state.codes[items], given_state.y[items], w[items]),
                 PackedTrees(
-                    told.features[node : node + n_nodes],
-                    told.tests[inner : inner + n_nodes - n_leaves],
+                    given_state.features[node : node + n_nodes],
+                    given_state.tests[inner : inner + n_nodes - n_leaves],
                     classes,
-                    told.shares[share : share + n_shares],
+                    given_state.shares[share : share + n_shares],
                 ),
                 PackedShrubs(
-                    told.weights[own],
-                    told.n_nodes[own],
-                    told.gram[pairs],
-                    told.labels[own],
-                    told.together[pairs],
-                    told.alone[own],
-                    told.judged[byte : byte + n_bytes],
-                    told.counts[k],
-                    told.random[k],
-                    told.seen,
-                    told.level[k],
+                    given_state.weights[own],
+                    given_state.n_nodes[own],
+                    given_state.gram[pairs],
+                    given_state.labels[own],
+                    given_state.together[pairs],
+                    given_state.alone[own],
+                    given_state.judged[byte : byte + n_bytes],
+                    given_state.counts[k],
+                    given_state.random[k],
+                    given_state.seen,
+                    given_state.level[k],
                 ),
             )
             item, member, node = item + b, member + m, node + n_nodes
             inner, leaf, share = inner + n_nodes - n_leaves, leaf + n_leaves, share + n_shares
             triangle, byte = triangle + n_pairs, byte + (n_bytes if judging else 0)
-        self._blend = Blend(np.array(told.blend), np.array(told.errors))
+        self._blend = Blend(np.array(given_state.blend), np.array(given_state.errors))
 
     def _seen_in(self, state: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
         """The classes of the windows: what a state was written with before it counted those seen."""

@@ -134,11 +134,11 @@ class Shrubs:
         self.members: Members = room_for_members(settings.n_trees, self.size, k, settings.train_share < 1.0)
         self.scratch: CartScratch = room_to_grow(d, self.size, n_nodes, k)
 
-    def run(self, program: Program, slab: Floats, out: Floats, aloud: bool) -> None:
-        """Execute a program. out : (capacity, n_outputs), by row; or, `aloud`, (n, n_outputs), by operation: what is
-        said before a label is learned stands there as well. Mutates out and the arrays."""
+    def run(self, program: Program, slab: Floats, out: Floats, predict_before_learn: bool) -> None:
+        """Execute a program. out : (capacity, n_outputs), by row; or, `predict_before_learn`, (n, n_outputs), by
+        operation: what is said before a label is learned stands there as well. Mutates out and the arrays."""
         _run(
-            *program, slab, out, aloud, self.counts, self.random, self.seen, self.level, self.n_values,
+            *program, slab, out, predict_before_learn, self.counts, self.random, self.seen, self.level, self.n_values,
             *self.window, *self.trees, *self.members, *self.scratch, *self.settings,
         )  # fmt: skip
 
@@ -192,7 +192,7 @@ class Shrubs:
         if len(members.alone):
             members.alone[:m] = rest.alone
             members.judged[:m, :n] = np.unpackbits(rest.judged, count=m * n).reshape(m, n)
-        _say_again(self.window, self.trees, members, self.n_values, n, m)
+        _predict_again(self.window, self.trees, members, self.n_values, n, m)
 
     def size_of_trees(self) -> tuple[int, int]:
         """Nodes and leaves of all members."""
@@ -207,20 +207,21 @@ def _longer(seen: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
 
 
 @kernel(inline=True)
-def _say(slot, leaf, i, trees, members):
-    """What a member says about an item of the window that comes to this leaf. Mutates members.said."""
+def _predict_item(slot, leaf, i, trees, members):
+    """Write the prediction of a member for an item of the window that comes to this leaf. Mutates
+    members.predictions."""
     for c in range(trees.values.shape[2]):
-        members.said[i, c, slot] = trees.values[slot, leaf, c]
+        members.predictions[i, c, slot] = trees.values[slot, leaf, c]
 
 
 @kernel
-def _say_again(window, trees, members, n_values, n, m):
-    """Predictions of all members for the whole window, after a restore. Mutates members.said."""
+def _predict_again(window, trees, members, n_values, n, m):
+    """Predictions of all members for the whole window, after a restore. Mutates members.predictions."""
     for j in range(m):
         slot = members.slots[j]
         for i in range(n):
             if len(members.alone) == 0 or members.judged[slot, i]:
-                _say(slot, leaf_of(trees, slot, n_values, window.x, i), i, trees, members)
+                _predict_item(slot, leaf_of(trees, slot, n_values, window.x, i), i, trees, members)
 
 
 @kernel
@@ -235,7 +236,7 @@ def _centre(n, level, window, trees, members, m):
             trees.values[slot, leaf, 0] -= step
         for i in range(n):
             if len(members.alone) == 0 or members.judged[slot, i]:
-                members.said[i, 0, slot] -= step
+                members.predictions[i, 0, slot] -= step
 
 
 @kernel
@@ -270,13 +271,13 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
         if n_chosen < n:
             members.judged[slot, i] = 1 - window.chosen[i]
             if window.chosen[i]:
-                members.said[i, :, slot] = 0.0
+                members.predictions[i, :, slot] = 0.0
             else:
-                _say(slot, leaf_of(trees, slot, n_values, window.x, i), i, trees, members)
+                _predict_item(slot, leaf_of(trees, slot, n_values, window.x, i), i, trees, members)
             continue
         if settings.train_share < 1.0:
             members.judged[slot, i] = 1
-        _say(slot, scratch.leaf[i], i, trees, members)
+        _predict_item(slot, scratch.leaf[i], i, trees, members)
     weigh_newest(n, window, members, m, settings.classes)
     n_classes = 0
     for c in range(len(seen)):
@@ -296,7 +297,7 @@ def teachable(y, w, classes, n_outputs):
 
 
 @kernel
-def _run(op, row, y, w, slab, out, aloud, counts, random, seen, level, n_values, *flat):
+def _run(op, row, y, w, slab, out, predict_before_learn, counts, random, seen, level, n_values, *flat):
     """Execute a program. flat : the fields of window, trees, members, scratch and settings; numba takes a tuple from
     Python for a microsecond, an array for a fiftieth of one. Mutates out and all state."""
     window = ShrubWindow(*flat[:_WINDOW])
@@ -311,7 +312,7 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, level, n_values,
         r = row[step]
         nothing = np.nan if counts[LEARNED] == 0 and not settings.classes else 0.0
         if op[step] == PREDICT:
-            at = step if aloud else r
+            at = step if predict_before_learn else r
             out[at, :] = nothing
             find_leaves(trees, members.slots, counts[MEMBERS], n_values, slab, r, members.leaves)
             for j in range(counts[MEMBERS]):
@@ -327,7 +328,7 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, level, n_values,
         if settings.classes:
             seen[np.int64(y[step])] = 1
         m = counts[MEMBERS]
-        if aloud:
+        if predict_before_learn:
             out[step, :] = nothing
         if not settings.equal_weights and counts[FILLED] == size:
             weigh_item(counts[HEAD], -1.0, window, members, m, settings.classes)
@@ -335,17 +336,17 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, level, n_values,
         i = take_in(slab, r, target, w[step], counts, level, window)
         counts[LEARNED] += 1
         for j in range(m):
-            if settings.equal_weights and not aloud:
+            if settings.equal_weights and not predict_before_learn:
                 break
             slot = members.slots[j]
             leaf = members.leaves[j] if r == fallen else leaf_of(trees, slot, n_values, slab, r)
-            _say(slot, leaf, i, trees, members)
-            if aloud:
+            _predict_item(slot, leaf, i, trees, members)
+            if predict_before_learn:
                 for c in range(n_outputs):
                     out[step, c] += members.weights[j] * trees.values[slot, leaf, c]
             if settings.train_share < 1.0:
                 members.judged[slot, i] = 1
-        if aloud:
+        if predict_before_learn:
             out[step, 0] += level[ORIGIN]
         filled_anew = counts[LEARNED] % size == 0
         if filled_anew and not settings.classes:

@@ -103,7 +103,7 @@ def _below(trees, slot, n_values, x, r, node, f):
 
 @kernel(inline=True)
 def find_leaves(trees, slots, m, n_values, x, r, leaves):
-    """As leaf_of, in the trees of the first m slots. Mutates leaves. O(m depth).
+    """Find the leaf of an instance (leaf_of) in the trees of the first m slots. Mutates leaves. O(m depth).
 
     Four trees at a time: on the way down one, a processor waits for memory, and guesses wrong which way it goes."""
     last = m - 1

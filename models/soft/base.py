@@ -117,7 +117,8 @@ class Models:
         self.prepare(new)
 
     def pull_back(self, x: Floats, gradients: Floats) -> tuple[Floats, Floats]:
-        """As models.soft.passes.inputs.pull_back, of rows of any layout: (outputs, gradients by the inputs)."""
+        """Pull gradients back (models.soft.passes.inputs.pull_back) to rows of any layout: (outputs, gradients by the
+        inputs)."""
         rows = np.ascontiguousarray(x, dtype=np.float64)
         outputs, inputs = np.zeros((len(rows), self._scratch.logits.shape[1])), np.zeros(rows.shape)
         given = np.ascontiguousarray(np.broadcast_to(np.asarray(gradients, np.float64), outputs.shape))
@@ -128,8 +129,10 @@ class Models:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         before = {"residuals": np.zeros_like(self.forest.residuals)}  # of a state that an older version wrote
-        fields, told = self.forest._asdict().items(), {**before, **state}
-        self.forest = SoftForest(**{name: np.array(told[name], dtype=array.dtype, order="C") for name, array in fields})
+        fields, arrays = self.forest._asdict().items(), {**before, **state}
+        self.forest = SoftForest(
+            **{name: np.array(arrays[name], dtype=array.dtype, order="C") for name, array in fields}
+        )
 
 
 class SoftModel(Learner):
@@ -164,7 +167,7 @@ class SoftModel(Learner):
         self._models.restore(state)
 
     def describe(self) -> list[dict[str, Any]]:
-        """As models.soft.transparency.described."""
+        """Describe the nodes (models.soft.transparency.described)."""
         return described(self.state(), 0, self.schema, self._models.settings[0])
 
     def important_features(self, x: Floats) -> float:

@@ -325,7 +325,7 @@ def used(forest: SoftForest) -> SoftForest:
 
 
 def transfer(forest: SoftForest, old: Schema, new: Schema, grows: bool) -> SoftForest:
-    """The same models for a larger schema; zero where that has more classes or values. grows : whether trees do."""
+    """Copy models for a larger schema; zero where that has more classes or values. grows : whether trees do."""
     moved: dict[str, Any] = {}
     k = new.n_outputs
     for name in ("leaves", "classes", "known"):

@@ -24,17 +24,17 @@ def describe_tree(arrays: Sequence[NDArray[Any]], schema: Schema) -> list[dict[s
         totals[node] = totals[left[node]] + totals[left[node] + 1] if inner else counts[left[node]]
     nodes: list[dict[str, Any]] = [{"id": 0, "parent": None, "depth": 0}]
     nodes += [{"id": node} for node in range(1, n)]
-    for node, told in enumerate(nodes):
-        told |= {"weight": float(totals[node].sum()), "value": totals[node].tolist()}
+    for node, described in enumerate(nodes):
+        described |= {"weight": float(totals[node].sum()), "value": totals[node].tolist()}
         f, child = int(feature[node]), int(left[node])
         if f < 0:
-            told["predictor"] = "counts"
+            described["predictor"] = "counts"
             continue
-        told["feature"] = f
-        told |= {"equals": int(value[node])} if schema.n_values[f] else {"threshold": float(value[node])}
-        told |= {"children": [child, child + 1], "default": child + 1}
+        described["feature"] = f
+        described |= {"equals": int(value[node])} if schema.n_values[f] else {"threshold": float(value[node])}
+        described |= {"children": [child, child + 1], "default": child + 1}
         for below in (child, child + 1):
-            nodes[below] |= {"parent": node, "depth": told["depth"] + 1}
+            nodes[below] |= {"parent": node, "depth": described["depth"] + 1}
     return nodes
 
 

@@ -176,12 +176,12 @@ def majority(forest, tree, leaf):
     """The class that a leaf says, the lowest of equals; -1 where it knows nothing."""
     counts = forest.counts[tree, forest.left[tree, leaf]]
     most = 0.0
-    says = -1
+    best = -1
     for c in range(len(counts)):
         if counts[c] > most:
             most = counts[c]
-            says = c
-    return says
+            best = c
+    return best
 
 
 @kernel(inline=True)
@@ -205,9 +205,9 @@ def vote(forest, n_values, slab, rows, first, last, by_majority, out):
             r = rows[k]
             leaf = leaf_of(forest, tree, n_values, slab, r)
             if by_majority:
-                says = majority(forest, tree, leaf)
-                if says >= 0:
-                    out[r, says] += 1.0
+                best = majority(forest, tree, leaf)
+                if best >= 0:
+                    out[r, best] += 1.0
                 continue
             counts = forest.counts[tree, forest.left[tree, leaf]]
             total = 0.0

@@ -369,8 +369,8 @@ class StreamingDecisionForest(Learner):
         )  # fmt: skip
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """As Learner.restore. A state of more trees loses its weakest, to one of fewer fresh ones are added, which are
-        grown on the window with the next batch; the rest goes on as it was."""
+        """Restore a state (Learner.restore). A state of more trees loses its weakest, to one of fewer fresh ones are
+        added, which are grown on the window with the next batch; the rest goes on as it was."""
         n_trees = len(self._serials)
         self._columns = np.array(state["columns"], np.float64, order="C")
         self._y, self._w = np.array(state["y"], np.int64), np.array(state["w"], np.float64)
@@ -394,7 +394,7 @@ class StreamingDecisionForest(Learner):
         self._prepare()
 
     def warm_up(self) -> None:
-        """As Learner.warm_up. A batch of one label, or else none would be learned."""
+        """Compile the kernels (Learner.warm_up). A batch of one label, or else none would be learned."""
         twin = type(self)(self.schema, seed=self.seed, **{**self._parameters, "batch_size": 1, "window": 1})
         twin.learn_many(np.zeros((1, self.schema.n_features)), np.zeros(1))
         twin.predict_many(np.zeros((1, self.schema.n_features)))

@@ -43,7 +43,7 @@ def world(task, n, seed, delay=0, n_classes=4):
 
 
 def arrays_for(conformal, out):
-    return [np.zeros(out.shape) for _ in range(conformal.n_said)]
+    return [np.zeros(out.shape) for _ in range(conformal.n_regions)]
 
 
 @pytest.mark.parametrize("fading", [None, 0.99])

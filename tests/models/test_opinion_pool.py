@@ -10,7 +10,7 @@ from riparian.models.explanation.shapley import contributions
 from riparian.models.opinion_pool import resting
 from riparian.models.opinion_pool.entries import MEMBERS
 from riparian.models.opinion_pool.members import members
-from riparian.models.registry import create, exchanged, kept, validate
+from riparian.models.registry import create, exchanged, memo_names, validate
 from tests.models.naive_opinion_pool import NaivePool
 
 CLASSES = {"tree": "hoeffding-tree", "bayes": "naive-bayes", "last": "last-label", "most": "majority-class"}
@@ -43,7 +43,7 @@ def world(task, k=3, seed=0, n=N, late=40):
 
 
 def kept_for(pool, n):
-    return [np.full((n, pool.schema.n_outputs), np.nan) for _ in range(pool.n_kept)]
+    return [np.full((n, pool.schema.n_outputs), np.nan) for _ in range(pool.n_memos)]
 
 
 def check_prediction(found, wanted, task):
@@ -383,5 +383,5 @@ def test_a_regression_has_no_logarithmic_pool():
 def test_default_members_are_there_and_counted(task):
     named = members(task, None)
     assert list(named) == list(MEMBERS[task])
-    assert len(kept("opinion-pool", task, {})) == len(named)
-    assert kept("hoeffding-tree", task, {}) == []
+    assert len(memo_names("opinion-pool", task, {})) == len(named)
+    assert memo_names("hoeffding-tree", task, {}) == []

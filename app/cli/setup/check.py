@@ -262,18 +262,18 @@ def waiting_bytes(spec: "Spec") -> int:
     possible."""
     from riparian.app.partition.room import PLACE_BYTES, ROW_BYTES
     from riparian.app.stream_file.sections.keys import past_width
-    from riparian.models.registry import kept
+    from riparian.models.registry import memo_names
 
     classes = spec.class_vocabulary()
     n_outputs = 1 if classes is None else max(2, classes.capacity)
     x = 8 * (len(spec.features) + past_width(spec))
     if spec.task == "multi-instance":
         x = PLACE_BYTES + spec.record.max_instances * x
-    vectors = sum(1 + len(kept(model, spec.task, parameters)) for model, parameters in spec.models().values())
+    vectors = sum(1 + len(memo_names(model, spec.task, parameters)) for model, parameters in spec.models().values())
     if spec.predictions.coverage is not None:
-        from riparian.models.predictions.conformal import N_SAID
+        from riparian.models.predictions.conformal import N_REGIONS
 
-        vectors += N_SAID[spec.task == "regression"]
+        vectors += N_REGIONS[spec.task == "regression"]
     vectors += ((spec.predictions.calibrated is True) + (spec.decision is not None)) * len(spec.models())
     each = ROW_BYTES + x + 8 * n_outputs * vectors
     return min(spec.most_waiting * each, spec.join.max_pending_bytes)

@@ -251,7 +251,7 @@ class WatchedTree:
         return _state_type(tuple(fields))(**fields)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """As Learner.restore. States written before trees were compared have no "compared"."""
+        """Restore a state (Learner.restore). States written before trees were compared have no "compared"."""
         self._begun, front, back = (int(number) for number in state["numbers"])
         self._place.windows.restore(self._place.slot, state)
         self._place.compared[:] = state.get("compared", 0.0)

@@ -54,7 +54,8 @@ def first_event(ordinal, errors, start, stop, windows, warning_delta, drift_delt
 
 @kernel
 def first_rise(ordinal, errors, start, stop, deltas, scale, counts, sums, filled, totals, spreads):
-    """As first_event, of errors on a scale. Mutates scale and the arrays of the windows. Cost as models.drift.adwin."""
+    """Find the first event among errors on a scale (first_event). Mutates scale and the arrays of the windows. Cost as
+    models.drift.adwin."""
     for i in range(start, stop):
         if ordinal[i] < 0 or errors[i] != errors[i]:
             continue
@@ -108,7 +109,7 @@ class ErrorWindows:
     def first_events(
         self, first: int, last: int, chunk: Chunk, errors: Floats, start: Ints, stop: int, reached: Ints, events: Ints
     ) -> None:
-        """As the kernel."""
+        """Find the first event of each member: the kernel of its errors."""
         first_events(
             first, last, chunk.ordinal, errors, start, stop, reached, events, self._deltas, *self._arrays.values()
         )

@@ -74,7 +74,8 @@ def descend(rows, i, j, gradient, beta1, beta2, rate):
 
 @kernel(inline=True)
 def descend_along(rows, i, factor, direction, beta1, beta2, rate):
-    """The same for the first weights of row i, with the gradient factor * direction. Mutates rows[i]."""
+    """Step along the gradient with the first weights of row i, with the gradient factor * direction. Mutates
+    rows[i]."""
     weights = rows[i, WEIGHT]
     first = rows[i, FIRST_MOMENT]
     second = rows[i, SECOND_MOMENT]
@@ -103,7 +104,8 @@ def set_four(row, a, b, c, d, values):
 
 @kernel(inline=True)
 def descend_at(rows, i, gradient, places, n, beta1, beta2, rate):
-    """The same for the weights at the first n of some places, all with one gradient. Mutates rows[i]."""
+    """Step along the gradient with the weights at the first n of some places, all with one gradient. Mutates
+    rows[i]."""
     weights = rows[i, WEIGHT]
     first = rows[i, FIRST_MOMENT]
     second = rows[i, SECOND_MOMENT]
