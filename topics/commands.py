@@ -13,6 +13,7 @@ MAX_COMMAND_BYTES = 65_536
 PROMOTE, DEMOTE, FREEZE, THAW, RESET = "promote", "demote", "freeze", "thaw", "reset"
 ADD, DROP, APPLY, CHECKPOINT = "add", "drop", "apply", "checkpoint"
 PAUSE, RESUME = "pause", "resume"
+FORGET = "forget"
 OF_A_MODEL = (PROMOTE, FREEZE, THAW, RESET, ADD, DROP)  # these name one
 
 APPLIED, REFUSED, PROPOSED = "applied", "refused", "proposed"
@@ -30,12 +31,24 @@ class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     champion, challengers, file : of APPLY, what a stream file says of them, and `Spec.models_digest` of it
     settings : of APPLY, what else of it takes effect while the stream runs (`Spec.running`); None: nothing of that
     features : of APPLY with settings, the features that it names, where these have changed
+    key, hash : of FORGET, which of `keys`, and the hash of the one that is to be forgotten, in hexadecimal
     by, asked : who asked, as they say themselves, and when, in ms since 1970
     """
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     command: Literal[
-        "promote", "demote", "freeze", "thaw", "reset", "add", "drop", "apply", "checkpoint", "pause", "resume"
+        "promote",
+        "demote",
+        "freeze",
+        "thaw",
+        "reset",
+        "add",
+        "drop",
+        "apply",
+        "checkpoint",
+        "pause",
+        "resume",
+        "forget",
     ]
     by: Annotated[str, msgspec.Meta(max_length=200)] = ""
     asked: Annotated[int, msgspec.Meta(ge=0, le=1 << 52)] = 0
@@ -46,6 +59,8 @@ class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     file: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     settings: dict[str, Any] | None = None
     features: dict[str, Any] | None = None
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)] | None = None
+    hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")] | None = None
 
 
 class EventRecord(msgspec.Struct, omit_defaults=True):
@@ -117,6 +132,7 @@ def read_command(value: bytes | None) -> Command:
         "model": found.command in OF_A_MODEL,
         "definition": found.command == ADD,
         **dict.fromkeys(("champion", "challengers", "file"), found.command == APPLY),
+        **dict.fromkeys(("key", "hash"), found.command == FORGET),
     }
     for field, is_wanted in wanted.items():
         if (getattr(found, field) is not None) != is_wanted:

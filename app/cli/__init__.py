@@ -50,6 +50,7 @@ COMMANDS = {
     "evaluate": "evaluate.evaluate",
     "explain": "operate.explain",
     "export": "state.export",
+    "forget": "operate.control:forget",
     "freeze": "operate.control:freeze",
     "generate": "run.generate",
     "import": "state.import_",

@@ -312,6 +312,14 @@ class PendingStore:
         if len(self._labels.entries) > len(self._early_y):
             self._early_y = grown(self._early_y, len(self._labels.entries))
 
+    def strike_out(self, at: int, values: Ints) -> None:
+        """Make these numbers 0 wherever they stand in `past`, from column `at` on, of instances that wait."""
+        rows = self._instances.rows()
+        found = rows[(self.past[rows, at : at + len(values)] == values).all(axis=1)]
+        self.past[found, at : at + len(values)] = 0
+        if len(found):
+            self._segments["instances"].outdate()
+
     def fill(self, rows: NDArray[np.int32], columns: Sequence[int], values: Floats) -> None:
         """Features that records do not have, of rows that `join` has just given; it has taken them for missing."""
         self._slab[rows[:, None], columns] = values

@@ -125,6 +125,7 @@ class PartitionState:
         else:
             self.lineup = Lineup(spec, spec.seed + partition, self.pending, values, classes)
             self.vocabularies, self.classes = values, classes
+        self.lineup.steering.forgets = lambda key, hashed: self.past.forget(key, hashed, self.pending)
         self._n_outputs = self.schema.n_outputs
         self.deciding = Deciding(spec, self.classes)
         self.deciding.fit(self._n_outputs)

@@ -117,7 +117,11 @@ class Steering:
     ----------
     paused : bool
         Whether predictions are withheld: what is sent says nothing but where it stands in the order.
+    forgets : callable, optional
+        Given a key and a hash of it, drops what is known; whether anything was. ValueError where it has other hashes.
     """
+
+    forgets: Callable[[str, str], bool] | None = None
 
     def __init__(self, lineup: Steered) -> None:
         self._lineup = lineup
@@ -158,6 +162,8 @@ class Steering:
         if command.command == commands.APPLY:
             said = command.champion or {}, command.challengers or {}, command.file or "", command.settings
             return self.apply(*said, command.features)
+        if command.command == commands.FORGET:
+            return self.forget(command.key or "", command.hash or "")
         if command.command == commands.CHECKPOINT:
             return "a checkpoint is written next"
         of_all = {commands.DEMOTE: self.demote, commands.PAUSE: self.pause, commands.RESUME: self.resume}
@@ -212,6 +218,17 @@ class Steering:
         if self._before is None or self._before not in self._lineup.roles:
             raise RefusedError("no champion of before is there: promote the model that shall be champion")
         return self.promote(self._before)
+
+    def forget(self, key: str, hashed: str) -> str:
+        """Drop what is known of one key."""
+        keys = self._lineup.spec.keys
+        if key not in keys or self.forgets is None:
+            raise RefusedError(f"there is no key {key}: name one of {', '.join(keys) or 'none'}")
+        try:
+            was_known = self.forgets(key, hashed)
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
+        return f"{key} {hashed} is forgotten" if was_known else f"nothing is known of {key} {hashed}"
 
     def pause(self) -> str:
         """Withhold predictions; everything else goes on."""

@@ -15,14 +15,15 @@ from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.partition.clock import Clock
 from riparian.app.partition.ids import write_hashes
 from riparian.app.partition.keys.fold import fold
-from riparian.app.partition.keys.past import AHEAD_MS
+from riparian.app.partition.keys.past import AHEAD_MS, hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.merge import Piece, Release
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.columns import changed, plain, read
 from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import build
-from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.commands import Command, write
+from riparian.topics.names import CONTROL, FEATURES, LABELS
 from riparian.topics.records import RawBatch
 from tests.app.naive_aggregates import Key, NaiveAggregates
 
@@ -410,6 +411,48 @@ def test_a_worker_compiles_the_kernels_before_the_first_record():
         release, at = release_of(events[start : start + 7], at)
         learner.step(release)
     assert [len(kernel.signatures) for kernel in (fold, write_hashes)] == known
+
+
+def test_a_key_is_forgotten_also_by_labels_that_come():
+    spec = spec_of(CLASSES, control=True)
+    records = [
+        (START + i, {"id": str(i), "x": {"amount": 1.0, "card": "4711"}, "terminal": "t"}, None) for i in range(3)
+    ]
+    other = (START, {"id": "o", "x": {"amount": 1.0, "card": 1}, "terminal": "t"}, None)
+    again = (START + 9, {"id": "n", "x": {"amount": 1.0, "card": 4711}, "terminal": "t"}, None)
+    late = [(START + 8, None, {"id": id_, "y": "ok"}) for id_ in ("0", "o")]
+
+    def asked(value, key="card"):
+        hashed = hashes_of(secret("payments"), [value]).tobytes().hex()
+        command = write(Command(id=f"{key} {value}", command="forget", key=key, hash=hashed))
+        return Piece(RawBatch([0], [START], [None], [command]), *(np.array([n]) for n in (0, START, START)))
+
+    found, stored = [], {}
+    learner = watched(PartitionLearner(spec), found)
+    release, at = release_of([other, *records], (0, 0))
+    learner.step(release)
+    learner = restarted(learner, stored, found)
+    for value, key, said in (
+        ("4711", "card", "is forgotten"),
+        ("4711", "card", "nothing is known of card"),
+        ("1", "terminal", "nothing is known of terminal"),
+        ("1", "country", "there is no key country"),
+    ):
+        learner._commands.append(asked(value, key)._replace(offsets=np.array([learner.places[CONTROL]])))
+        one = (START + 5, {"id": f"{value} {said}", "x": {"amount": 1.0}, "terminal": "u"}, None)
+        release, at = release_of([one], at)
+        (event,) = learner.step(release).events
+        assert said in event.sentence
+        assert "4711" not in event.sentence
+        learner.lineup.steering._ids.clear()
+    learner = restarted(learner, stored, found)
+    release, at = release_of([*late, again], at)
+    learner.step(release)
+    names = list(spec.features)
+    assert found[-1][names.index("n_ever")] == 5.0  # of the terminal
+    assert found[-1][names.index("n")] == 1.0
+    assert math.isnan(found[-1][names.index("ever")])
+    assert len(learner.past._known["card"]) == 2
 
 
 def test_damaged_sums_are_refused():

@@ -130,3 +130,29 @@ def test_topics_are_copied_by_a_key_and_two_workers_make_what_one_would(stream, 
         assert len(set(labels)) == n
     assert min(map(len, cards)) > 20
     assert sum(map(len, cards)) == len(set.union(*cards))
+
+
+def test_a_key_is_forgotten_while_a_worker_runs(stream):
+    s = stream(**FIELDS, control=True)
+
+    def records(start, stop):
+        return [
+            Sent(json.dumps({"id": str(i), "x": {"amount": 1.0, "card": f"visa{i % 2}"}}).encode(), START + i, b"k")
+            for i in range(start, stop)
+        ]
+
+    s.give((records(0, 20), []))
+    with s.worker() as worker:
+        s.predicted(20, worker)
+        assert "No answer from partition 0" in s.riparian("forget", "--key", "card=visa1", "--wait", "0", code=1)
+        s.give((records(20, 21), []))
+        learner = s.reach(21, 0, worker)
+        worker.kill()
+    assert len(learner.past._known["card"]) == 1
+    (event,) = s.read("events")
+    assert "is forgotten" in json.loads(event.value)["sentence"]
+    assert b"visa" not in s.read("control")[0].value
+    s.check(learner)
+    s.holds()
+    with pytest.raises(AssertionError, match=r"expected one of keys .card, terminal., found .country.; name one"):
+        s.riparian("forget", "--key", "country=x")

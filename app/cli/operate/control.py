@@ -125,6 +125,34 @@ resume = _made("resume", "Have a stream whose predictions are paused tell them a
 checkpoint = _made("checkpoint", "Have a running stream write a checkpoint.", with_model=False)
 
 
+@click.command("forget")
+@_options
+@click.option("--key", required=True, metavar="KEY=VALUE", help="Which key of `keys`, and the one to forget.")
+def forget(stream: Path, connection: Connection, by: str | None, wait: float, as_json: bool, key: str) -> None:
+    """Have a running stream forget what it knows of a card, or of another key.
+
+    \b
+    riparian forget payments.yaml --key card=4711
+
+    What features over its past are made of goes, and labels that come for records of before tell nothing of it. What
+    models have learned stays, as do older checkpoints (checkpoint.keep) and the records in Kafka's topics, for as long
+    as they are kept. The command that is sent has a hash of the key, and not the key.
+    """
+    name, equals, value = key.partition("=")
+    if not equals or not value:
+        raise click.UsageError(f"--key: expected KEY=VALUE, such as card=4711, found {key!r}; name both")
+
+    def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
+        from riparian.app.partition.keys.past import hashes_of, secret
+
+        if name not in spec.keys:
+            known = ", ".join(spec.keys) or "none"
+            raise SpecError(f'--key: expected one of keys ({known}), found "{name}"; name one')
+        return make("forget", by, key=name, hash=hashes_of(secret(spec.name), [value]).tobytes().hex())
+
+    _run(stream, connection, made, wait, as_json)
+
+
 @click.command("add")
 @_options
 @click.argument("name", metavar="NAME")

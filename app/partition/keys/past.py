@@ -43,7 +43,7 @@ class Past:
     origin = 0
 
     def __init__(self, spec: Spec) -> None:
-        self._secret = _secret(spec.name)
+        self._stream, self._secret = spec.name, secret(spec.name)
         self._now = 0
         self._known = {name: Rows(one) for name, one in self._plan(spec).items()}
         self._beside = {name: 1 + 2 * i for i, name in enumerate(told_keys(spec))}  # columns of `PendingStore.past`
@@ -68,7 +68,7 @@ class Past:
         zero, one = np.zeros(1, np.int64), np.ones(1, np.int64)
         event, x = Events(np.zeros(1, np.int8), zero, zero, zero, np.zeros(1)), np.zeros((1, len(self.columns)))
         for rows in self._known.values():
-            hashes = [self._hashes(texts) for texts in (["a"], Texts(b"a" + bytes(16), zero, one))]
+            hashes = [hashes_of(self._secret, texts) for texts in (["a"], Texts(b"a" + bytes(16), zero, one))]
             twin = Rows(rows.plan)
             twin.fold(event, hashes[0], np.zeros((1, self._width)), x, x.copy())
             Rows(rows.plan).restore(twin.checkpoint().arrays)
@@ -83,7 +83,7 @@ class Past:
             return features
         known = np.where(times, times, stamps.clip(0, LATEST_MS))  # the first records of a topic come before its time
         own = np.where(stamps <= known + AHEAD_MS, stamps.clip(0, LATEST_MS), known) + self.origin
-        hashes = [self._hashes(column) for column in features.keys]
+        hashes = [hashes_of(self._secret, column) for column in features.keys]
         if self._beside:
             pending.past[joined.predicted, 0] = own
             for name, column in zip(self._known, hashes, strict=True):
@@ -117,16 +117,19 @@ class Past:
         kind[np.flatnonzero(predicts)[repeated]] = READ
         return Events(kind, at, past[program.row, 0], now[at + 1], program.y)
 
-    def _hashes(self, texts: Sequence[str | None]) -> Hashes:
-        """(n, 2), 0 of a key that is missing."""
-        if isinstance(texts, Coded):
-            few: Hashes = self._hashes(texts.values)[texts.codes]
-            return few
-        text, ends = packed(texts if isinstance(texts, Texts) else ["" if t in MISSING else str(t) for t in texts])
-        found = np.empty((len(ends), 2), np.uint64)
-        write_hashes(self._secret, text, words_of(text), ends, found)
-        found[np.diff(ends, prepend=0) == 0] = 0
-        return found
+    def forget(self, name: str, hashed: str, pending: PendingStore) -> bool:
+        """Drop what is known of a key, also what labels that come would tell of it; whether anything was. hashed : as
+        `hashes_of` makes it, in hexadecimal. ValueError where the state has other hashes."""
+        if (self._secret != secret(self._stream)).any():
+            raise ValueError(
+                "the state began in a stream of another name, of which its hashes of keys are made: begin a stream of "
+                "a new name"
+            )
+        words = np.frombuffer(bytes.fromhex(hashed), "<u8").astype(np.uint64)
+        told = self._beside.get(name)
+        if told is not None:
+            pending.strike_out(told, words.view(np.int64))
+        return self._known[name].forget(words)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all that is known, as of equal folds: however they were cut."""
@@ -152,8 +155,20 @@ class Past:
             rows.restore(under(arrays, f"{name}/"))
 
 
-def _secret(name: str) -> Hashes:
-    """Two keys of the hash, of a stream's name: of its keys everybody who folds it makes the same hashes."""
+def hashes_of(key: Hashes, texts: Sequence[str | None]) -> Hashes:
+    """(n, 2), 0 of a key that is missing. key : (4,), of a stream (`secret`)."""
+    if isinstance(texts, Coded):
+        few: Hashes = hashes_of(key, texts.values)[texts.codes]
+        return few
+    text, ends = packed(texts if isinstance(texts, Texts) else ["" if t in MISSING else str(t) for t in texts])
+    found = np.empty((len(ends), 2), np.uint64)
+    write_hashes(key, text, words_of(text), ends, found)
+    found[np.diff(ends, prepend=0) == 0] = 0
+    return found
+
+
+def secret(name: str) -> Hashes:
+    """The key of the hash, of a stream's name: everybody who folds a stream makes the same hashes."""
     digest = hashlib.blake2b(name.encode(), digest_size=32, person=b"riparian keys").digest()
     return np.frombuffer(digest, "<u8").astype(np.uint64)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.ids import Bytes, Ints, new_key, tags, words_of
-from riparian.app.partition.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, Batch
+from riparian.app.partition.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, Batch, find, take_out
 from riparian.app.partition.keys.fold import Events, fold
 from riparian.app.partition.keys.plan import Plan
 from riparian.app.partition.keys.powers import table
@@ -61,6 +61,17 @@ class Rows:
         self._index = self._index.reserve(n, HASH_BYTES * n)
         if len(self._index.entries) > len(self._rows):
             self._rows = grown(self._rows, len(self._index.entries))
+
+    def forget(self, hashed: NDArray[np.uint64]) -> bool:
+        """Drop a key, (2,); whether it was known."""
+        text = hashed.view(np.uint8)
+        ends = np.array([HASH_BYTES])
+        found = tags(self._index.key, text, ends)
+        row = find(self._index, Batch(text, ends, found, ends, np.zeros(0), words=words_of(text)), 0)
+        if row >= 0:
+            self._rows[row] = self.plan.blank
+            take_out(self._index, row)
+        return bool(row >= 0)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all rows, in order of the last touch: independent of places, batches and checkpoints."""
