@@ -14,7 +14,7 @@ from typing import Any
 from riparian.app import rules
 from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.role import REACTIONS
+from riparian.app.partition.lineup.model_slot import REACTIONS
 from riparian.app.state.loading import State
 from riparian.app.stream_file.spec import Spec
 from riparian.models.explanation.importance import importance

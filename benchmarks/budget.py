@@ -24,7 +24,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.outputs import Outputs, fenced_producer
 from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import Spec, load
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import RawBatch

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from benchmarks.record import printed
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import build
 from riparian.models.auto.auto import resolve
 from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema

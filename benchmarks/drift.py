@@ -22,9 +22,9 @@ import numpy as np
 
 from benchmarks.record import printed
 from riparian.app.dataset.files.synthetic import Drift, open_source
+from riparian.app.partition.drift.detection import VALUES, Signal
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
-from riparian.app.partition.watch import VALUES, Signal
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.drift import DETECTORS
 from riparian.topics.records import RawBatch

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import write
-from riparian.app.partition.pending import PendingStore
+from riparian.app.partition.join.pending import PendingStore
 from riparian.app.state.checkpoint import CHUNK_BYTES
 
 BATCH = 4_096

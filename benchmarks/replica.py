@@ -22,9 +22,9 @@ from benchmarks.shared_learning import ROOT, fields_of, texts
 from benchmarks.tables import NOMINAL, Table, read
 from riparian.app.errors import RiparianError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
-from riparian.app.partition.replica import Replica
-from riparian.app.partition.sharing import records
+from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.shared.replica import Replica
+from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import build
 from riparian.models.registry import REGISTRY
 from riparian.topics.names import CHAMPION, FEATURES, LABELS, LEARNED, PREDICTIONS

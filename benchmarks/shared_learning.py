@@ -24,8 +24,8 @@ from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
 from riparian.app.errors import RiparianError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
-from riparian.app.partition.sharing import records
+from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import build
 from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch

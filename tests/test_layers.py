@@ -155,7 +155,7 @@ def reached(module, known):
 @pytest.mark.parametrize("name", PURE)
 def test_the_pure_part_of_app_knows_no_kafka(name):
     folder = ROOT / "app" / name
-    begin = sorted(folder.glob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    begin = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
     for path in begin:
         modules = reached(".".join(path.relative_to(ROOT).with_suffix("").parts), set())
         assert path in modules

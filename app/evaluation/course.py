@@ -9,10 +9,10 @@ from riparian.app.dataset.verification_latency import Lateness
 from riparian.app.evaluation.measures.alerts import Tally
 from riparian.app.evaluation.measures.measured import FromFirstLabel, Measured
 from riparian.app.evaluation.measures.measures import MOST_CLASSES, OF_CLASS
+from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.reasons import Reasons
-from riparian.app.partition.watch import Finding
+from riparian.app.partition.predictions.reasons import Reasons
 from riparian.app.stream_file.spec import Spec
 from riparian.models.auto.auto import AUTO
 from riparian.models.contract import Program

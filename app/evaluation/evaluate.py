@@ -240,7 +240,7 @@ def evaluate_all(
     points : int, optional
         Points of the curve, about.
     detectors : sequence of str
-        Drift detectors over the errors of each model, at their defaults (`app.partition.watch`).
+        Drift detectors over the errors of each model, at their defaults (`app.partition.drift.detection`).
     on_progress : callable, optional
         Told the number of rows done.
     on_outcome : callable, optional

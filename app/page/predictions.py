@@ -15,7 +15,7 @@ from riparian.app import inspection
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.reasons import asked_about, keys_of
+from riparian.app.partition.predictions.reasons import asked_about, keys_of
 from riparian.app.state.audit.finding import Found, find, label_of
 from riparian.app.state.audit.moment import Moment, moment_of
 from riparian.app.stream_file.spec import Spec

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from riparian.app import comparisons
 from riparian.app.page.view import DAY_MS, Event, Seen, StreamView, as_json
-from riparian.app.partition.drift import ALARM
+from riparian.app.partition.drift.events import ALARM
 from riparian.app.stream_file.durations import format_duration
 from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
 from riparian.topics.names import CHAMPION

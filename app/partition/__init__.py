@@ -1,1 +1,8 @@
-"""One partition is one learner: merge, join, predict, learn, watch for drift. Pure: no Kafka, no asyncio."""
+"""One partition is one learner, pure: no Kafka, no asyncio. Begin with `learner`, from a released batch to its outcome.
+
+- `records/`: features and labels in one order; `keys/`: features over a key's past; `join/`: what waits for a label.
+- `lineup/`: the models, which learn and are compared, promoted and commanded; `drift/`: how drift is found.
+- `predictions/`: what is made of a model's predictions; `shared/`: models that all partitions learn.
+- `state`, `restoring`, `changes`, `arrays`: all of it as arrays, made again, under a changed stream file.
+- `outcome`: what a step gives.
+"""

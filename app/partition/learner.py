@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.clock import LEAPS
-from riparian.app.partition.comparing import Decision
-from riparian.app.partition.lineup import Decided
-from riparian.app.partition.merge import EMPTY, Buffer, Ints, Piece, Release, empty_piece
+from riparian.app.partition.drift.detection import Finding
+from riparian.app.partition.join.pending import Joined
+from riparian.app.partition.lineup.comparing import Decision
+from riparian.app.partition.lineup.lineup import Decided
 from riparian.app.partition.outcome import DeadLetter, Figures, Outcome, by_topic, dead_letters, together
-from riparian.app.partition.pending import Joined
-from riparian.app.partition.prediction_columns import columns_of
-from riparian.app.partition.reasons import keys_of
+from riparian.app.partition.predictions.prediction_columns import columns_of
+from riparian.app.partition.predictions.reasons import keys_of
+from riparian.app.partition.records.clock import LEAPS
+from riparian.app.partition.records.merge import EMPTY, Buffer, Ints, Piece, Release, empty_piece
 from riparian.app.partition.restoring import RestorableState
-from riparian.app.partition.shared_lineup import Learned, News, Obeyed
-from riparian.app.partition.sharing import Sharing
+from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed
+from riparian.app.partition.shared.sharing import Sharing
 from riparian.app.partition.state import present
-from riparian.app.partition.watch import Finding
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.evaluation.prequential import MOST_CLASSES, Prequential

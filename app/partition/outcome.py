@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riparian.app.partition.merge import Ints, Piece
+from riparian.app.partition.records.merge import Ints, Piece
 from riparian.models.contract import Floats
 from riparian.topics.commands import EventRecord
 from riparian.topics.names import CONTROL, LEARNED
@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
     events : what became of commands, each before a prediction of this outcome
     said : what was said besides the champion's prediction: (n, 2) lower and upper end of an interval, or (n, k) whether
         each class is in a set, 1 or 0. NaN, or 0 everywhere, where nothing was said; None where nothing is asked for
-    reasons : (n, most, 2), as `app.partition.reasons.Reasons` has them; None where they are not asked for
+    reasons : (n, most, 2), as `app.partition.predictions.reasons.Reasons` has them; None where they are not asked for
     decided : role of a model -> (n, 1) codes of the classes that its predictions name; NaN where it knew nothing. Empty
         where that is the likeliest
     joint : what was joined, in order, where partitions share what they learn

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from riparian.app.errors import RiparianError, StateError
 from riparian.app.partition.arrays import under
 from riparian.app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS, LEARNING, next_origin, reconcile
-from riparian.app.partition.clock import Clock
-from riparian.app.partition.deciding import decided_name
-from riparian.app.partition.inputs import Mark
-from riparian.app.partition.pending import Source
-from riparian.app.partition.role import Role
-from riparian.app.partition.serving import said_name
-from riparian.app.partition.shared_lineup import STATE as SHARED
-from riparian.app.partition.shared_lineup import VALUES
+from riparian.app.partition.join.pending import Source
+from riparian.app.partition.lineup.model_commands import FILES
+from riparian.app.partition.lineup.model_slot import ModelSlot
+from riparian.app.partition.predictions.decision_policy import decided_name
+from riparian.app.partition.predictions.serving import said_name
+from riparian.app.partition.records.clock import Clock
+from riparian.app.partition.records.inputs import Mark
+from riparian.app.partition.shared.shared_lineup import STATE as SHARED
+from riparian.app.partition.shared.shared_lineup import VALUES
 from riparian.app.partition.state import PartitionState, Snapshot
-from riparian.app.partition.steering import FILES
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.sections.decision import same_target
 from riparian.models.registry import memo_places
@@ -68,7 +68,7 @@ class RestorableState(PartitionState):
                 f"{str(error).strip().partition(chr(10))[0]}; go back to an older checkpoint (riparian rollback)"
             ) from error
 
-    def _kept_sources(self, role: Role, source: str | None, models: Mapping[str, Any]) -> dict[str, Source | None]:
+    def _kept_sources(self, role: ModelSlot, source: str | None, models: Mapping[str, Any]) -> dict[str, Source | None]:
         """Name of each array that a model keeps beside instances -> what was `source`'s in the state."""
         if source is None:
             return dict.fromkeys(role.kept_names)

@@ -12,22 +12,22 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition import clock
 from riparian.app.partition.arrays import over
-from riparian.app.partition.clock import Clock
-from riparian.app.partition.deciding import Deciding
-from riparian.app.partition.drift import Drift
-from riparian.app.partition.inputs import Mark, mark
-from riparian.app.partition.intervals import Intervals
+from riparian.app.partition.drift.events import Drift
+from riparian.app.partition.join.pending import PendingStore
 from riparian.app.partition.keys.past import Past
-from riparian.app.partition.lineup import Lineup
-from riparian.app.partition.merge import Piece, empty_piece
-from riparian.app.partition.pending import PendingStore
-from riparian.app.partition.promotion import Places, Promotion
-from riparian.app.partition.role import Role
-from riparian.app.partition.serving import Serving, Servings
-from riparian.app.partition.shared_lineup import SharedLineup
-from riparian.app.partition.sharing import Sharing
+from riparian.app.partition.lineup.lineup import Lineup
+from riparian.app.partition.lineup.model_slot import ModelSlot
+from riparian.app.partition.lineup.promotion import Places, Promotion
+from riparian.app.partition.predictions.decision_policy import DecisionPolicy
+from riparian.app.partition.predictions.intervals import Intervals
+from riparian.app.partition.predictions.serving import Serving, Servings
+from riparian.app.partition.records import clock
+from riparian.app.partition.records.clock import Clock
+from riparian.app.partition.records.inputs import Mark, mark
+from riparian.app.partition.records.merge import Piece, empty_piece
+from riparian.app.partition.shared.shared_lineup import SharedLineup
+from riparian.app.partition.shared.sharing import Sharing
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.sections.keys import past_width
 from riparian.app.stream_file.spec import Spec
@@ -127,7 +127,7 @@ class PartitionState:
             self.vocabularies, self.classes = values, classes
         self.lineup.steering.forgets = lambda key, hashed: self.past.forget(key, hashed, self.pending)
         self._n_outputs = self.schema.n_outputs
-        self.deciding = Deciding(spec, self.classes)
+        self.deciding = DecisionPolicy(spec, self.classes)
         self.deciding.fit(self._n_outputs)
         self.servings = Servings(spec, self.pending, self.deciding, self._settle)
         if self.sharing is None:
@@ -149,7 +149,7 @@ class PartitionState:
         return self.lineup.spec
 
     @property
-    def roles(self) -> dict[str, Role]:
+    def roles(self) -> dict[str, ModelSlot]:
         """Name of a model -> it."""
         return self.lineup.roles
 

@@ -12,8 +12,8 @@ import msgspec
 from riparian.app.errors import RiparianError, StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.changes import LEARNING, Changes, reconcile
-from riparian.app.partition.inputs import check_log
 from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.records.inputs import check_log
 from riparian.app.state import checkpoint, portable
 from riparian.app.state.changelog import bounds, check_partition, n_partitions, no_state, read_whole
 from riparian.app.stream_file.spec import Spec

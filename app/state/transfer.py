@@ -21,7 +21,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
 from riparian.app.kafka.topics.lag import PartitionLag, lag
 from riparian.app.partition.changes import next_origin
-from riparian.app.partition.shared_lineup import STATE as SHARED
+from riparian.app.partition.shared.shared_lineup import STATE as SHARED
 from riparian.app.state import checkpoint, portable
 from riparian.app.state.changelog import bounds, check_partition, n_partitions, no_state, read, read_whole, write
 from riparian.app.state.checkpoint import Stored

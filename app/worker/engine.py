@@ -32,8 +32,8 @@ from riparian.app.kafka.outputs import Outputs, close, fenced_producer
 from riparian.app.kafka.reading import COMMITTED
 from riparian.app.kafka.topics.limits import largest_batches
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
-from riparian.app.partition.inputs import Lost
-from riparian.app.partition.replica import LedLearner
+from riparian.app.partition.records.inputs import Lost
+from riparian.app.partition.shared.replica import LedLearner
 from riparian.app.registry.client import Registry
 from riparian.app.state.follower import Follower
 from riparian.app.state.loading import Loaded

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from riparian.app.errors import StateError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.replica import LED, LedLearner, gathered
-from riparian.app.partition.shared_lineup import STATE
+from riparian.app.partition.shared.replica import LED, LedLearner, gathered
+from riparian.app.partition.shared.shared_lineup import STATE
 from riparian.app.state import checkpoint
 from riparian.app.state.loading import Loaded
 from riparian.app.state.log import StateLog

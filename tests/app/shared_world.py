@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge, Script
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.sharing import records
+from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics import commands
 from riparian.topics.commands import Command, EventRecord

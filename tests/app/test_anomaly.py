@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from riparian.app.cli import cli
 from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import build
 from riparian.models.contract import PREDICT, Program, Schema
 from riparian.models.evaluation.auroc import areas

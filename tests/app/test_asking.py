@@ -10,7 +10,7 @@ import pytest
 
 from riparian.app.errors import RegistryError, StateError, UnreachableError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge, Release
+from riparian.app.partition.records.merge import EVERYTHING, Merge, Release
 from riparian.app.registry.asking import Asking, readied
 from riparian.app.registry.client import MOST_ASKED
 from riparian.app.registry.questions import Questions

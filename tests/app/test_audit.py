@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from riparian.app.errors import StateError
 from riparian.app.partition.changes import next_origin
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Ends, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Ends, Merge
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint
 from riparian.app.state.audit.audit import Compared, _Audit, _begin

@@ -10,8 +10,8 @@ import pytest
 from riparian.app.errors import StateError
 from riparian.app.partition.arrays import under
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import Merge
-from riparian.app.partition.shared_lineup import STATE
+from riparian.app.partition.records.merge import Merge
+from riparian.app.partition.shared.shared_lineup import STATE
 from riparian.app.state import checkpoint, portable
 from riparian.app.state.checkpoint import Stored
 from riparian.app.state.portable import begun, encoded, learned_from

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EMPTY, EVERYTHING, Merge, Release
-from riparian.app.partition.sharing import records
+from riparian.app.partition.records.merge import EMPTY, EVERYTHING, Merge, Release
+from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import Spec, build
 from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.topics.names import FEATURES, LABELS, LEARNED

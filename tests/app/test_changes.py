@@ -12,8 +12,8 @@ from riparian.app.cli import cli
 from riparian.app.errors import StateError
 from riparian.app.partition.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge, Release
 from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.records.merge import EVERYTHING, Merge, Release
 from riparian.app.state import checkpoint
 from riparian.app.state.checkpoint import Encoder
 from riparian.app.stream_file.spec import Spec, build

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from riparian.app.partition.clock import BOUND_MS, LATEST_MS, Clock, orders
-from riparian.app.partition.merge import Buffer
+from riparian.app.partition.records.clock import BOUND_MS, LATEST_MS, Clock, orders
+from riparian.app.partition.records.merge import Buffer
 from riparian.topics.names import TIMESTAMP_AFTER_MS
 from riparian.topics.records import RawBatch
 from tests.app.naive_clock import naive_effective, naive_times

@@ -10,9 +10,9 @@ import pytest
 from riparian.app.errors import StateError
 from riparian.app.partition.changes import REFUSED, reconcile
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.lineup.model_commands import unsteerable
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.steering import unsteerable
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.stream_file import columns
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import CONTROL

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Buffer, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Buffer, Merge
 from riparian.app.state import checkpoint
 from riparian.app.stream_file.sections.promotion import PACE
 from riparian.app.stream_file.spec import Spec, build

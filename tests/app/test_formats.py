@@ -19,7 +19,7 @@ from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Bounds
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.replay import Schedule, Timeline
 from riparian.app.state.audit.proof import Proof, SentRecords
 from riparian.app.state.loading import Loaded

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from riparian.app.errors import StateError
+from riparian.app.partition.join.pending import N_COUNTERS_BEFORE
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.pending import N_COUNTERS_BEFORE
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint, portable
 from riparian.app.stream_file.spec import Spec

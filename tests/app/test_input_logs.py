@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Bounds
-from riparian.app.partition.inputs import mark
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release
+from riparian.app.partition.records.inputs import mark
+from riparian.app.partition.records.merge import EVERYTHING, Buffer, Ends, Merge, Release
 from riparian.app.state import checkpoint
 from riparian.app.state.audit.audit import _Audit
 from riparian.app.state.audit.proof import Proof

@@ -9,9 +9,9 @@ import pytest
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Bounds
-from riparian.app.partition.inputs import Gaps, Lost, Mark, Position, check, gone, mark, records_lost
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.inputs import Gaps, Lost, Mark, Position, check, gone, mark, records_lost
+from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
 from riparian.app.state.loading import Loaded
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task import continuity, uncommitted_outputs

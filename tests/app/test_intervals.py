@@ -8,7 +8,7 @@ import pytest
 
 from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import build
 from riparian.models.contract import LEARN, PREDICT, Program
 from riparian.models.predictions.conformal import Conformal

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riparian.app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release, Script
+from riparian.app.partition.records.merge import EVERYTHING, Buffer, Ends, Merge, Release, Script
 from riparian.topics.names import AS_IT_COMES
 from riparian.topics.records import RawBatch
 from tests.app.naive_clock import naive_effective

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from riparian.app.partition.inputs import Gaps
+from riparian.app.partition.join.pending import COUNTERS
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import Buffer, Piece, Release
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.pending import COUNTERS
+from riparian.app.partition.records.inputs import Gaps
+from riparian.app.partition.records.merge import Buffer, Piece, Release
 from riparian.app.stream_file.spec import Spec, loads
 from riparian.app.worker.exposition import metric_names as names
 from riparian.app.worker.exposition.histogram import Histogram

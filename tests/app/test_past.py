@@ -12,12 +12,12 @@ from riparian.app.dataset.files.data import DataFile
 from riparian.app.dataset.rows import rows_of_file
 from riparian.app.errors import DataError, SpecError, StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
-from riparian.app.partition.clock import Clock
-from riparian.app.partition.ids import write_hashes
+from riparian.app.partition.join.ids import write_hashes
 from riparian.app.partition.keys.fold import fold
 from riparian.app.partition.keys.past import AHEAD_MS, hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import Piece, Release
+from riparian.app.partition.records.clock import Clock
+from riparian.app.partition.records.merge import Piece, Release
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.columns import changed, plain, read
 from riparian.app.stream_file.sections.record import FeatureSpec

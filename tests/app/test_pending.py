@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.app.errors import StateError
-from riparian.app.partition import ids, joined_ids, joining, segments, waiting_index
-from riparian.app.partition.ids import new_key, packed, words_of, write_digests
-from riparian.app.partition.pending import COUNTERS, PendingStore, marks_of
-from riparian.app.partition.room import PLACE_BYTES, ROW_BYTES
+from riparian.app.partition.join import ids, joined_ids, joining, segments, waiting_index
+from riparian.app.partition.join.ids import new_key, packed, words_of, write_digests
+from riparian.app.partition.join.pending import COUNTERS, PendingStore, marks_of
+from riparian.app.partition.join.room import PLACE_BYTES, ROW_BYTES
 from riparian.models.contract import LEARN, Bags
 
 NAN = float("nan")

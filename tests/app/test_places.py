@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Script
+from riparian.app.partition.records.merge import EVERYTHING, Buffer, Ends, Merge, Script
 from riparian.app.state import checkpoint
 from riparian.app.state.audit.audit import _Audit
 from riparian.app.state.audit.drift_proof import DriftProof, SentRecords

@@ -7,7 +7,7 @@ import pytest
 
 from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import build
 from riparian.topics.records import RawBatch
 

@@ -10,8 +10,8 @@ from riparian.app.errors import SpecError
 from riparian.app.inspection import Names
 from riparian.app.page.predictions import _added
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
-from riparian.app.partition.reasons import keys_of
+from riparian.app.partition.predictions.reasons import keys_of
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import build
 from riparian.models.contract import Schema
 from riparian.models.explanation.shapley import contributions

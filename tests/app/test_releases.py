@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from faust.types import TP
 
-from riparian.app.partition.merge import Buffer, Merge, Release
+from riparian.app.partition.records.merge import Buffer, Merge, Release
 from riparian.app.worker.task.release_gate import Found, Releases
 from riparian.topics.names import FEATURES, INPUTS, LABELS
 from riparian.topics.records import RawBatch

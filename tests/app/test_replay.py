@@ -30,7 +30,7 @@ from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.partitioner import murmur2, partitions_of
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.replay import FUTURE_MS, Messages, Schedule, Timeline, plan, publish
 from riparian.app.stream_file.spec import build, loads
 from riparian.models.streams.generators import agrawal

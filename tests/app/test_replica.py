@@ -11,8 +11,8 @@ import pytest
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge, Script
-from riparian.app.partition.replica import MOST_APART, LedLearner, Replica, gathered
+from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.shared.replica import MOST_APART, LedLearner, Replica, gathered
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.engine import Engine

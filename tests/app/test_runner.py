@@ -11,9 +11,9 @@ from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from riparian.app.errors import StateError
-from riparian.app.partition.inputs import Lost
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import Buffer, Script
+from riparian.app.partition.records.inputs import Lost
+from riparian.app.partition.records.merge import Buffer, Script
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build

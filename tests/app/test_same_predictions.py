@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.written import rows_of_arrays, tell
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.replay import Messages, Schedule, Timeline
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.codecs import CODECS, REGISTERED

@@ -7,9 +7,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from riparian.app.partition import segments
-from riparian.app.partition.pending import PendingStore
-from riparian.app.partition.segments import PendingCheckpoint, decode, encode
+from riparian.app.partition.join import segments
+from riparian.app.partition.join.pending import PendingStore
+from riparian.app.partition.join.segments import PendingCheckpoint, decode, encode
 from tests.app.test_pending import Checkpoints, assert_equal
 
 LIMITS = {"MAX_ROWS": 256, "SMALL": 64, "FANOUT": 8, "SLACK": 64}

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import Merge, Script
 from riparian.app.partition.outcome import DeadLetter
-from riparian.app.partition.sharing import records, together
+from riparian.app.partition.records.merge import Merge, Script
+from riparian.app.partition.shared.sharing import records, together
 from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.schemas import Written

@@ -9,7 +9,7 @@ import pytest
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.keys import Ids, Keys, Sampled
-from riparian.app.partition.meeting import LEAST, absent, few, none, written_otherwise
+from riparian.app.partition.join.meeting import LEAST, absent, few, none, written_otherwise
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task import join_watchdog
 from riparian.app.worker.task.join_watchdog import JoinWatchdog

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from riparian.app.errors import StateError
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.lineup.model_commands import KNOWN, RefusedError, unsteerable
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.steering import KNOWN, RefusedError, unsteerable
+from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
 from riparian.app.state.audit.drift_proof import DriftProof
 from riparian.app.state.audit.proof import SentRecords, differing_parts
 from riparian.app.stream_file.spec import Spec

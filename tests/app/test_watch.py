@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 import pytest
 
-from riparian.app.partition.watch import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, _fallen, errors
+from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, _fallen, errors
 from riparian.models.contract import LEARN, PREDICT, Program
 from riparian.models.drift import create
 from tests.models.naive_drift import NaiveScale

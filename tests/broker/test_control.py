@@ -10,7 +10,7 @@ import pytest
 
 from riparian.app import control
 from riparian.app.errors import StateError
-from riparian.app.partition.steering import KNOWN
+from riparian.app.partition.lineup.model_commands import KNOWN
 from riparian.app.state.transfer import versions
 from riparian.topics import commands
 from riparian.topics.names import HEADER_REASON, HEADER_TOPIC

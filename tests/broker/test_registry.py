@@ -21,7 +21,7 @@ from google.protobuf import json_format
 
 from riparian.app.errors import RegistryError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import begin, tell
 from riparian.app.state.audit.proof import differing_parts

@@ -14,7 +14,7 @@ from riparian.app.control import ask, command
 from riparian.app.errors import StateError
 from riparian.app.kafka.reading import read_to_end
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import Merge
+from riparian.app.partition.records.merge import Merge
 from riparian.app.state.changelog import n_partitions
 from riparian.app.state.checkpoint import Encoder
 from riparian.app.state.loading import Loaded

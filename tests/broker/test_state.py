@@ -7,7 +7,7 @@ import pytest
 
 from riparian.app.errors import StateError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
 from riparian.app.state import changelog, checkpoint, portable
 from riparian.topics.names import INPUTS, changelog_topic
 from tests.broker.harness import Stream, _raw, append, instances, read, state_log

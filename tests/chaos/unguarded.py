@@ -14,7 +14,7 @@ import riparian.app.worker.engine
 from riparian.app.cli import main
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.lag import lag
-from riparian.app.partition.merge import Script
+from riparian.app.partition.records.merge import Script
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.engine import Engine
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs

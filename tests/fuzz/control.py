@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.stream_file.spec import build
 from riparian.topics import commands
 from riparian.topics.names import CONTROL

@@ -17,7 +17,7 @@ import numpy as np
 from riparian.app import inspection
 from riparian.app.errors import RiparianError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.state import checkpoint, loading, portable
 from riparian.app.state.integrity import examine, parts
 from riparian.app.state.log import StateLog

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint, portable
 from riparian.app.stream_file.columns import plain

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.written import rows_of_arrays
 from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.replay import Schedule, Timeline
 from riparian.app.stream_file.spec import build
 from riparian.topics import records as r

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from riparian.app.partition.ids import packed
+from riparian.app.partition.join.ids import packed
 from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
 from riparian.topics.formats.common.blocks import Block

@@ -199,7 +199,7 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
     """
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
-        from riparian.app.partition.steering import unsteerable
+        from riparian.app.partition.lineup.model_commands import unsteerable
         from riparian.app.state.loading import prospects
         from riparian.app.stream_file import columns
         from riparian.app.stream_file.sections.models import AUTO

@@ -260,7 +260,7 @@ LONGEST_LABEL = 2 * 4 * 1024 + 64  # bytes of a label with an id of 1,024 charac
 def waiting_bytes(spec: "Spec") -> int:
     """Bytes that the instances of a full pending store take, per partition, without their ids; for bags, the largest
     possible."""
-    from riparian.app.partition.room import PLACE_BYTES, ROW_BYTES
+    from riparian.app.partition.join.room import PLACE_BYTES, ROW_BYTES
     from riparian.app.stream_file.sections.keys import past_width
     from riparian.models.registry import memo_names
 
@@ -281,7 +281,7 @@ def waiting_bytes(spec: "Spec") -> int:
 
 def joined_bytes(spec: "Spec") -> int:
     """Bytes that remembered ids of joined instances take when there are as many as may be, per partition."""
-    from riparian.app.partition.room import JOINED_BYTES, most_joined
+    from riparian.app.partition.join.room import JOINED_BYTES, most_joined
 
     if spec.topics.labels is None:
         return 0

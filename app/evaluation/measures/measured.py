@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from riparian.app.dataset.files.data import MOST_CLASSES
 from riparian.app.evaluation.measures.auroc import Ranking
 from riparian.app.evaluation.measures.measures import FROM_FIRST
-from riparian.app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
+from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, Signal, errors
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.evaluation import auroc
 from riparian.models.evaluation.prequential import NEGLIGIBLE, Prequential

@@ -19,8 +19,8 @@ from riparian.app.kafka.admin import rekey_lines
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import read_ends
 from riparian.app.kafka.topics.partitioner import partitions_of
-from riparian.app.partition import meeting
-from riparian.app.partition.meeting import shown
+from riparian.app.partition.join import meeting
+from riparian.app.partition.join.meeting import shown
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import tell
 from riparian.app.stream_file.durations import format_duration

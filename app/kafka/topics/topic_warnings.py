@@ -61,9 +61,10 @@ def compacted(configs: Configs, servers: str) -> list[str]:
 def far_ahead(configs: Configs, servers: str) -> list[str]:
     """A sentence for each topic that takes timestamps far ahead of Kafka's clock.
 
-    After four records in a row with timestamps years ahead, everything that waits expires (app/partition/clock.py).
-    Kafka can refuse such records when they are produced, so that their producer gets an error. Producers' clocks differ
-    by seconds, so a minute is enough; by default Kafka 4 accepts up to an hour, and older brokers any timestamp.
+    After four records in a row with timestamps years ahead, everything that waits expires
+    (app/partition/records/clock.py). Kafka can refuse such records when they are produced, so that their producer gets
+    an error. Producers' clocks differ by seconds, so a minute is enough; by default Kafka 4 accepts up to an hour, and
+    older brokers any timestamp.
     """
     sentences = []
     for topic, found in configs.items():

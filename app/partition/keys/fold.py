@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riparian.app.partition.ids import Ints
-from riparian.app.partition.joining import (
+from riparian.app.partition.join.ids import Ints
+from riparian.app.partition.join.joining import (
     ARRIVED,
     HEAD,
     HOME,
@@ -32,8 +32,8 @@ from riparian.app.partition.joining import (
     read_ahead,
     take_out,
 )
-from riparian.app.partition.joining import READ as READ_AHEAD
-from riparian.app.partition.joining import N as N_ROWS
+from riparian.app.partition.join.joining import READ as READ_AHEAD
+from riparian.app.partition.join.joining import N as N_ROWS
 from riparian.app.partition.keys.powers import place, scaled
 from riparian.models.contract import Floats
 from riparian.models.kernels.kernel import kernel

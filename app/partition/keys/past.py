@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.clock import LATEST_MS
-from riparian.app.partition.ids import Hashes, Ints, packed, words_of, write_hashes
+from riparian.app.partition.join.ids import Hashes, Ints, packed, words_of, write_hashes
+from riparian.app.partition.join.pending import Joined, PendingStore
+from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.fold import LABEL, LARGEST, OBSERVE, READ, Events
 from riparian.app.partition.keys.plan import plan, ratios
 from riparian.app.partition.keys.rows import Rows
-from riparian.app.partition.pending import Joined, PendingStore
-from riparian.app.partition.segments import PendingCheckpoint
+from riparian.app.partition.records.clock import LATEST_MS
 from riparian.app.stream_file.sections.keys import told_keys
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import PREDICT, Floats, Program

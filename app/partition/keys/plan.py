@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riparian.app.partition.ids import Ints
+from riparian.app.partition.join.ids import Ints
 from riparian.app.partition.keys.fold import (
     BEGIN,
     COLUMNS,

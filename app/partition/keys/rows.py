@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.ids import Bytes, Ints, new_key, tags, words_of
-from riparian.app.partition.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, Batch, find, take_out
+from riparian.app.partition.join.ids import Bytes, Ints, new_key, tags, words_of
+from riparian.app.partition.join.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, Batch, find, take_out
+from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
+from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns, grown
 from riparian.app.partition.keys.fold import Events, fold
 from riparian.app.partition.keys.plan import Plan
 from riparian.app.partition.keys.powers import table
-from riparian.app.partition.segments import Columns, PendingCheckpoint, Segments
-from riparian.app.partition.waiting_index import WaitingIndex, entry_columns, grown
 from riparian.models.contract import Floats
 
 HASH_BYTES = 16

@@ -19,8 +19,8 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Reader, reading, reading_logs
 from riparian.app.partition.changes import Changes, next_origin
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge
 from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.records.merge import EVERYTHING, Merge
 from riparian.app.registry.asking import Asking, readied
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import predictions

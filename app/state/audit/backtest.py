@@ -13,8 +13,8 @@ from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Reader, reading, reading_logs
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import EVERYTHING, Merge, Script
 from riparian.app.partition.outcome import Figures
+from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
 from riparian.app.registry.asking import readied
 from riparian.app.state.audit.audit import ASK_SECONDS, _asking
 from riparian.app.state.audit.proof import longest_ascent, possible

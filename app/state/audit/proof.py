@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import Ints, Release, Script
 from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.records.merge import Ints, Release, Script
 from riparian.app.partition.state import SETTINGS
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import index_of, offset_of, place_of

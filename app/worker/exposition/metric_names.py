@@ -6,7 +6,7 @@ by design (model, scope, reason, topic, part, `le`): never an id or a key.
 
 from typing import NamedTuple
 
-from riparian.app.partition.drift import ALARM
+from riparian.app.partition.drift.events import ALARM
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 

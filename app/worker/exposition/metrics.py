@@ -20,10 +20,10 @@ import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from riparian.app import __version__
-from riparian.app.partition.distributions import MOST_TOLD
+from riparian.app.partition.drift.distributions import MOST_TOLD
 from riparian.app.partition.learner import LABELS_OF_ANOMALIES
+from riparian.app.partition.lineup.model_slot import REACTIONS
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.role import REACTIONS
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.exposition import metric_names
 from riparian.app.worker.exposition.histogram import Histogram

@@ -4,8 +4,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from riparian.app.partition.merge import Merge
-from riparian.app.partition.sharing import Sharing
+from riparian.app.partition.records.merge import Merge
+from riparian.app.partition.shared.sharing import Sharing
 from riparian.topics.names import FEATURES
 
 

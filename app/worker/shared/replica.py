@@ -1,5 +1,5 @@
 """A replica of the shared models in a worker (`learning: shared`): it reads the log of all partitions, once for those
-that follow it (app/partition/replica.py says what it is).
+that follow it (app/partition/shared/replica.py says what it is).
 
 A worker has one for all of its partitions, and one more for each load of some while these recover.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.partition.replica import LedLearner, Replica
+from riparian.app.partition.shared.replica import LedLearner, Replica
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.shared.training_log import Feed
 from riparian.app.worker.task.inline_limit import Brief

@@ -18,10 +18,10 @@ from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.outputs import Outputs
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
-from riparian.app.partition.inputs import Mark, check_log, mark
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Joint
-from riparian.app.partition.sharing import records, together
+from riparian.app.partition.records.inputs import Mark, check_log, mark
+from riparian.app.partition.shared.sharing import records, together
 from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.app.worker.task.inline_limit import FEW
 from riparian.topics.commands import MAX_COMMAND_BYTES

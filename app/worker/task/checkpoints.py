@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from riparian.app.kafka.outputs import Outputs
-from riparian.app.partition.inputs import Lost
 from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.records.inputs import Lost
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import Spec

@@ -10,8 +10,8 @@ from aiokafka.structs import TopicPartition
 from riparian.app.errors import TopicError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import read_to_end
-from riparian.app.partition import inputs
-from riparian.app.partition.inputs import Lost, Mark, Position
+from riparian.app.partition.records import inputs
+from riparian.app.partition.records.inputs import Lost, Mark, Position
 from riparian.topics.names import changelog_topic
 from riparian.topics.places import begun, offset_of
 

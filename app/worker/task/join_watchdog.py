@@ -22,8 +22,8 @@ from aiokafka.errors import KafkaError
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.keys import ENOUGH, Ids, sample
+from riparian.app.partition.join.meeting import LEAST, Counts, few, none
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.meeting import LEAST, Counts, few, none
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import Spec
 

@@ -24,12 +24,12 @@ from faust.types import TP
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.outputs import Outputs
-from riparian.app.partition import inputs
-from riparian.app.partition.inputs import Gaps, Lost
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import NOTHING, Merge, Release
 from riparian.app.partition.outcome import Figures, Outcome
-from riparian.app.partition.replica import LedLearner
+from riparian.app.partition.records import inputs
+from riparian.app.partition.records.inputs import Gaps, Lost
+from riparian.app.partition.records.merge import NOTHING, Merge, Release
+from riparian.app.partition.shared.replica import LedLearner
 from riparian.app.registry.asking import Asking
 from riparian.app.registry.client import Registry
 from riparian.app.state import checkpoint

@@ -10,7 +10,7 @@ from aiokafka.structs import TopicPartition
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
-from riparian.app.partition.merge import Script
+from riparian.app.partition.records.merge import Script
 from riparian.app.worker.shared.training_log import read_reached
 from riparian.topics import reports
 from riparian.topics.commands import read_event

@@ -33,10 +33,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from riparian.app.errors import StateError
-from riparian.app.partition.clock import BOUND_MS
-from riparian.app.partition.ids import Bytes, Hashes, Ints, new_key, packed, words_of
-from riparian.app.partition.joined_ids import JoinedIds
-from riparian.app.partition.joining import (
+from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, words_of
+from riparian.app.partition.join.joined_ids import JoinedIds
+from riparian.app.partition.join.joining import (
     ARRIVED,
     CLOCK,
     GAPS,
@@ -54,10 +53,11 @@ from riparian.app.partition.joining import (
     join,
     mark_all,
 )
-from riparian.app.partition.ragged import Ragged
-from riparian.app.partition.room import ROW_BYTES, most_joined
-from riparian.app.partition.segments import Columns, PendingCheckpoint, Segments
-from riparian.app.partition.waiting_index import WaitingIndex, entry_columns, grown
+from riparian.app.partition.join.ragged import Ragged
+from riparian.app.partition.join.room import ROW_BYTES, most_joined
+from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
+from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns, grown
+from riparian.app.partition.records.clock import BOUND_MS
 from riparian.models.contract import PREDICT, Bags, Floats, Program
 from riparian.topics.slices import Texts
 

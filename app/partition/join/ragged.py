@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.ids import Ints
-from riparian.app.partition.room import PLACE_BYTES
-from riparian.app.partition.waiting_index import grown
+from riparian.app.partition.join.ids import Ints
+from riparian.app.partition.join.room import PLACE_BYTES
+from riparian.app.partition.join.waiting_index import grown
 from riparian.models.contract import Bags, Floats, indices
 
 

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import under
-from riparian.app.partition.deciding import DECIDED, Stakes
-from riparian.app.partition.learned_rows import Ints, LearnedRows
-from riparian.app.partition.lineup import Decided, Due, Lineup
-from riparian.app.partition.merge import Piece
+from riparian.app.partition.drift.detection import Finding
+from riparian.app.partition.join.pending import renamed
+from riparian.app.partition.lineup.learned_rows import Ints, LearnedRows
+from riparian.app.partition.lineup.lineup import Decided, Due, Lineup
+from riparian.app.partition.lineup.model_commands import Change
 from riparian.app.partition.outcome import DeadLetter
-from riparian.app.partition.pending import renamed
-from riparian.app.partition.steering import Change
-from riparian.app.partition.watch import Finding
+from riparian.app.partition.predictions.decision_policy import DECIDED, Stakes
+from riparian.app.partition.records.merge import Piece
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program

@@ -1,15 +1,15 @@
 """What a model keeps beside instances for their labels, and of which instances that is its own. Pure.
 
 It is of use to that model alone. Where another one takes over, or a member of it, labels of instances before find
-nothing kept. The arrival number of an instance tells which these are (app/partition/pending.py).
+nothing kept. The arrival number of an instance tells which these are (app/partition/join/pending.py).
 """
 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from riparian.app.partition.learned_rows import LearnedRows
-from riparian.app.partition.pending import PendingStore, kept_names
+from riparian.app.partition.join.pending import PendingStore, kept_names
+from riparian.app.partition.lineup.learned_rows import LearnedRows
 from riparian.models.contract import LEARN, Program
 
 

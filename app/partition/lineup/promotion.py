@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.clock import Clock
-from riparian.app.partition.lineup import Decided, Due, Lineup
-from riparian.app.partition.merge import Piece
+from riparian.app.partition.lineup.lineup import Decided, Due, Lineup
 from riparian.app.partition.outcome import DeadLetter, ModelNames
-from riparian.app.partition.serving import Serving
+from riparian.app.partition.predictions.serving import Serving
+from riparian.app.partition.records.clock import Clock
+from riparian.app.partition.records.merge import Piece
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.topics.commands import EventRecord
 from riparian.topics.names import CHAMPION, FEATURES, LABELS

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riparian.app.partition.ids import Bytes, Hashes, Ints, write_digests, write_tags
+from riparian.app.partition.join.ids import Bytes, Hashes, Ints, write_digests, write_tags
 from riparian.models.contract import LEARN, PREDICT, Floats
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.words import zeros_above
@@ -51,10 +51,10 @@ class Batch(NamedTuple):
 
     text : (b,) uint8, their ids in UTF-8.
     ends : (n,) int64, the end of each in text.
-    tags : (n,) int64, hashes of the ids (`app.partition.ids.tags`).
+    tags : (n,) int64, hashes of the ids (`app.partition.join.ids.tags`).
     times : (n,) int64 ms.
     y : (n,) float64, NaN for none; or empty.
-    digests : (n,) uint64, further hashes of the ids (`app.partition.ids.write_digests`); or empty.
+    digests : (n,) uint64, further hashes of the ids (`app.partition.join.ids.write_digests`); or empty.
     words : the numbers that begin at each byte of text; or empty.
     """
 

@@ -15,16 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over
-from riparian.app.partition.watch import MISTAKES, scores
+from riparian.app.partition.drift.detection import MISTAKES, scores
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
 from riparian.models.restoring import check_shapes, named
 
-DEVIATIONS = 3.0  # standard errors of a mean difference; compared every `PACE` labels (app/partition/role.py)
+DEVIATIONS = (
+    3.0  # standard errors of a mean difference; compared every `PACE` labels (app/partition/lineup/model_slot.py)
+)
 
 REPLACED, DROPPED = "replaced", "dropped"
 
 
-class Trial:
+class BackgroundLearner:
     """One trial, from the label after it began to its verdict.
 
     Parameters

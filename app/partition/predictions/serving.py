@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.deciding import Deciding, Decision, decided_name
-from riparian.app.partition.pending import EMPTY, PendingStore, kept_names
-from riparian.app.partition.reasons import Ahead, Reasons
-from riparian.app.partition.role import Role
+from riparian.app.partition.join.pending import EMPTY, PendingStore, kept_names
+from riparian.app.partition.lineup.model_slot import ModelSlot
+from riparian.app.partition.predictions.decision_policy import Decision, DecisionPolicy, decided_name
+from riparian.app.partition.predictions.reasons import Ahead, Reasons
 from riparian.app.stream_file.sections.outputs import ALERTS
 from riparian.app.stream_file.sections.promotion import AUTOMATIC
 from riparian.app.stream_file.spec import Spec
@@ -55,7 +55,7 @@ class Serving:
     n_outputs : int
     pending : PendingStore
         Where its predictions wait beside their instances.
-    deciding : Deciding
+    deciding : DecisionPolicy
         What the stream file says of costs.
 
     Attributes
@@ -74,7 +74,7 @@ class Serving:
         Of the last program, where they are asked for.
     """
 
-    def __init__(self, name: str, spec: Spec, n_outputs: int, pending: PendingStore, deciding: Deciding) -> None:
+    def __init__(self, name: str, spec: Spec, n_outputs: int, pending: PendingStore, deciding: DecisionPolicy) -> None:
         self.name = self.key = name
         self.memos: list[str] = []
         self._pending = pending
@@ -111,7 +111,7 @@ class Serving:
         decides, or 1 of an alert, else 0; NaN where nothing was known, or of scores decided."""
         return self._pending.out[decided_name(self.name)]
 
-    def warm_up(self, role: Role) -> None:
+    def warm_up(self, role: ModelSlot) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         if self._asked_why is not None:
             zero = np.zeros((1, role.known(role.schema).n_features))
@@ -140,7 +140,7 @@ class Serving:
 
     # -- predictions -------------------------------------------------------------------------------------------
 
-    def predict(self, role: Role, x: Floats, rows: NDArray[np.int32]) -> None:
+    def predict(self, role: ModelSlot, x: Floats, rows: NDArray[np.int32]) -> None:
         """Predict instances that wait in these rows of the pending store, and learn nothing. x : (n, d), they as the
         model knows them."""
         names = [self.name, *self.kept_names]
@@ -172,8 +172,8 @@ class Serving:
     def begin_reasons(self, program: Program, keys: NDArray[np.uint64] | None, ahead: bool = True) -> Reasons | None:
         """Of a program that will run, of each model that may be the champion at one of its predictions.
 
-        keys : as `app.partition.reasons.keys_of` gives them; None where reasons are not asked for. ahead : whether what
-        the predictions name has to be known while it runs.
+        keys : as `app.partition.predictions.reasons.keys_of` gives them; None where reasons are not asked for. ahead :
+        whether what the predictions name has to be known while it runs.
         """
         self.reasons, asked = None, self._asked_why
         if asked is not None and keys is not None and (self.name == CHAMPION or self._may_lead):
@@ -193,7 +193,7 @@ class Serving:
         made.follow(program.part(0, start), self.predictions)
         return made
 
-    def explain(self, role: Role, x: Floats, rows: NDArray[np.int32], keys: NDArray[np.uint64] | None) -> None:
+    def explain(self, role: ModelSlot, x: Floats, rows: NDArray[np.int32], keys: NDArray[np.uint64] | None) -> None:
         """Of predictions of instances that wait in these rows, which have been decided: the model has learned nothing
         since. x : as in `predict`."""
         program = asked_at_once(x)
@@ -266,12 +266,14 @@ class Servings(dict[str, Serving]):
     ----------
     spec : Spec
     pending : PendingStore
-    deciding : Deciding
+    deciding : DecisionPolicy
     settled : callable
         Called with a stream file that holds from here on.
     """
 
-    def __init__(self, spec: Spec, pending: PendingStore, deciding: Deciding, settled: Callable[[Spec], None]) -> None:
+    def __init__(
+        self, spec: Spec, pending: PendingStore, deciding: DecisionPolicy, settled: Callable[[Spec], None]
+    ) -> None:
         super().__init__()
         self._spec, self._pending, self._deciding, self._settled = spec, pending, deciding, settled
 
@@ -309,7 +311,7 @@ class Servings(dict[str, Serving]):
         self._pending.add(kept_names(name, fresh), width)
         self[name].memos = list(memos)
 
-    def know(self, roles: Mapping[str, Role]) -> None:
+    def know(self, roles: Mapping[str, ModelSlot]) -> None:
         """These are the models, of which a state has told the keys and what they keep."""
         for name, role in roles.items():
             self[name].key, self[name].memos = role.key, list(role.memos.names)

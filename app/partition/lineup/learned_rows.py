@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.deciding import DECIDED, decided_name
-from riparian.app.partition.pending import kept_names, renamed
+from riparian.app.partition.join.pending import kept_names, renamed
+from riparian.app.partition.predictions.decision_policy import DECIDED, decided_name
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats, Program
 from riparian.models.predictions.decision import DECIDED_WIDTH

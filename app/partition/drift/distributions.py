@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.watch import Finding, Found
+from riparian.app.partition.drift.detection import Finding, Found
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats
 from riparian.models.drift.two_sample import (

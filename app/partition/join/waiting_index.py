@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.ids import Bytes, Ints, gathered, tags
-from riparian.app.partition.joining import (
+from riparian.app.partition.join.ids import Bytes, Ints, gathered, tags
+from riparian.app.partition.join.joining import (
     ARRIVED,
     ENTRY_COLUMNS,
     EXTRA_LIVE,
@@ -57,7 +57,7 @@ class WaitingIndex(NamedTuple):
         PLACE : in `queue`.
         ARRIVED : ms of stream time.
         SERIAL : number of the arrival since the stream began.
-        HOME : place in the last checkpoint (app/partition/segments.py), -1 where it is not in there.
+        HOME : place in the last checkpoint (app/partition/join/segments.py), -1 where it is not in there.
         MARK : 32 bits of the instance's features.
     queue : int32, rows in order of arrival, -1 where one has left.
     text : uint8, ids in order of arrival.

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.clock import orders
+from riparian.app.partition.records.clock import orders
 from riparian.topics.names import BY_TIME, FEATURES, INPUTS
 from riparian.topics.places import next_places, offset_of
 from riparian.topics.records import Numbers, RawBatch

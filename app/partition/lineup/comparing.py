@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.deciding import Stakes
-from riparian.app.partition.role import Role
+from riparian.app.partition.lineup.model_slot import ModelSlot
+from riparian.app.partition.predictions.decision_policy import Stakes
 from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.sections.promotion import AUTOMATIC, CONFIDENCE, PACE
 from riparian.app.stream_file.spec import Spec
@@ -32,7 +32,7 @@ class Decision(NamedTuple):
     """
 
     place: int
-    role: Role
+    role: ModelSlot
     by: Advantage
     promoted: bool
 
@@ -54,15 +54,17 @@ class Comparing:
         Of all intervals of all challengers together; the probability, of each challenger, that one is ever wrong.
     """
 
-    def __init__(self, spec: Spec, roles: Mapping[str, Role], stakes: Stakes) -> None:
+    def __init__(self, spec: Spec, roles: Mapping[str, ModelSlot], stakes: Stakes) -> None:
         self._task, self._stakes = spec.task, stakes
         self.settle(spec)
         self._champion = roles[CHAMPION]
         self._of = self._begun(roles, {})
-        self._proposed: set[Role] = set()
+        self._proposed: set[ModelSlot] = set()
         self._ahead = 0  # promotions that were decided on and not carried out yet
 
-    def _begun(self, roles: Mapping[str, Role], known: Mapping[Role, Comparison]) -> dict[Role, Comparison]:
+    def _begun(
+        self, roles: Mapping[str, ModelSlot], known: Mapping[ModelSlot, Comparison]
+    ) -> dict[ModelSlot, Comparison]:
         """Of each challenger. Scores of anomalies have no losses: each learner has a scale of its own."""
         if self._task == ANOMALY:
             return {}
@@ -85,7 +87,7 @@ class Comparing:
         if self._of:
             warm_up(self._task)
 
-    def line_up(self, roles: Mapping[str, Role]) -> None:
+    def line_up(self, roles: Mapping[str, ModelSlot]) -> None:
         """These are the roles from here on: a comparison goes on where both of its roles do, whatever their names."""
         if self._ahead:
             self._ahead -= 1
@@ -217,7 +219,7 @@ class Comparing:
                     self._proposed.add(role)
 
 
-def _may_lead(role: Role) -> bool:
+def _may_lead(role: ModelSlot) -> bool:
     try:
         check_champion(role.learner_name, role.model.parameters())
     except ValueError:

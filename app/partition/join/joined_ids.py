@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.ids import Hashes, Ints
-from riparian.app.partition.joining import FIRST, GRAINS, N_REMEMBERED, N_TIMES, NEVER, NEXT, place_all
+from riparian.app.partition.join.ids import Hashes, Ints
+from riparian.app.partition.join.joining import FIRST, GRAINS, N_REMEMBERED, N_TIMES, NEVER, NEXT, place_all
 
 BLOCK = 2_048
 LEAST = 1_024

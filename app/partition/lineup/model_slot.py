@@ -15,7 +15,7 @@ nevertheless happen at one place in the order of records, wherever that order wa
 
 A model is only reset or put on trial where its errors are known to have risen. A new model is never judged by its
 predecessor's predictions: its detectors skip the labels of instances that were predicted before it took over. The
-arrival number of an instance tells which these are (app/partition/pending.py).
+arrival number of an instance tells which these are (app/partition/join/pending.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from riparian.app.errors import SpecError
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.deciding import decided_name
-from riparian.app.partition.learned_rows import LearnedRows
-from riparian.app.partition.memos import Memos
-from riparian.app.partition.pending import EMPTY, PendingStore
-from riparian.app.partition.reasons import Reasons, pieces
-from riparian.app.partition.trial import DROPPED, REPLACED, Trial
-from riparian.app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
+from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
+from riparian.app.partition.join.pending import EMPTY, PendingStore
+from riparian.app.partition.lineup.background_learner import DROPPED, REPLACED, BackgroundLearner
+from riparian.app.partition.lineup.learned_rows import LearnedRows
+from riparian.app.partition.lineup.memos import Memos
+from riparian.app.partition.predictions.decision_policy import decided_name
+from riparian.app.partition.predictions.reasons import Reasons, pieces
 from riparian.app.stream_file.lineup import place_of
 from riparian.app.stream_file.sections.models import NOTHING, REPLACE, RESET
 from riparian.app.stream_file.sections.promotion import PACE
@@ -56,7 +56,7 @@ def at_arrival(program: Program) -> Program:
     return Program(op, row, np.full(len(row), np.nan), np.ones(len(row)))
 
 
-class Role:
+class ModelSlot:
     """The champion or a challenger.
 
     Parameters
@@ -89,7 +89,7 @@ class Role:
         What is done when its errors rise.
     signal : Signal
         The errors of `model`, and the detectors that watch them: none where the stream file says `drift: none`.
-    trial : Trial, optional
+    trial : BackgroundLearner, optional
         A fresh model beside `model`.
     frozen : bool
         Whether it predicts only: its errors are watched, and nothing is done about them.
@@ -116,7 +116,7 @@ class Role:
         self.action = spec.on_drift()[name]
         self.signal = self._new_signal(spec)
         self.reactions = np.zeros(len(REACTIONS), np.int64)
-        self.trial: Trial | None = None
+        self.trial: BackgroundLearner | None = None
         self.frozen = False
         self._detectors = spec.drift.detectors
         self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
@@ -352,8 +352,8 @@ class Role:
         if verdict == REPLACED:
             self._hand_over(trial.model, program, at)
 
-    def _on_trial(self, model: Learner, by: int) -> Trial:
-        return Trial(model, self.signal.kind, self._trial_window, self._trial_patience, by)
+    def _on_trial(self, model: Learner, by: int) -> BackgroundLearner:
+        return BackgroundLearner(model, self.signal.kind, self._trial_window, self._trial_patience, by)
 
     def _end_trial(self) -> None:
         self.trial = self._asked = None

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.merge import Piece, Release, concatenate, empty_piece
 from riparian.app.partition.outcome import DeadLetter, Outcome, by_topic, together
-from riparian.app.partition.shared_lineup import Learned, News, Obeyed, SharedLineup
-from riparian.app.partition.sharing import Sharing
+from riparian.app.partition.records.merge import Piece, Release, concatenate, empty_piece
+from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed, SharedLineup
+from riparian.app.partition.shared.sharing import Sharing
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import FEATURES, LEARNED

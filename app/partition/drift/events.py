@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.distributions import Distributions
-from riparian.app.partition.lineup import Lineup
-from riparian.app.partition.pending import EMPTY
-from riparian.app.partition.role import ALERT, ERROR
-from riparian.app.partition.watch import LEVELS, VALUES, Finding, Signal
+from riparian.app.partition.drift.detection import LEVELS, VALUES, Finding, Signal
+from riparian.app.partition.drift.distributions import Distributions
+from riparian.app.partition.join.pending import EMPTY
+from riparian.app.partition.lineup.lineup import Lineup
+from riparian.app.partition.lineup.model_slot import ALERT, ERROR
 from riparian.app.stream_file.sections.drift import DistributionsSpec
 from riparian.app.stream_file.sections.models import NOTHING
 from riparian.app.stream_file.spec import Spec

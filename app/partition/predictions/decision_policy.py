@@ -101,7 +101,7 @@ class Stakes:
         return program._replace(w=w)
 
 
-class Deciding(Stakes):
+class DecisionPolicy(Stakes):
     """What the stream file says of classes, by their codes.
 
     Parameters
@@ -134,19 +134,19 @@ class Decision:
     deciding : of its stream, whose `asked` is not None.
     """
 
-    def __init__(self, deciding: Deciding) -> None:
+    def __init__(self, deciding: DecisionPolicy) -> None:
         assert deciding.asked is not None
         self._deciding, target = deciding, deciding.asked.target
         self.threshold = None if target is None else Threshold(*target, scores=deciding.of_scores)
 
     @property
     def costs(self) -> Floats | None:
-        """As `Deciding` has them."""
+        """As `DecisionPolicy` has them."""
         return self._deciding.costs
 
     @property
     def worst(self) -> Floats:
-        """As `Deciding` has it."""
+        """As `DecisionPolicy` has it."""
         return self._deciding.worst
 
     def copy(self) -> "Decision":

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
 from riparian.app.partition.changes import DECISION, room_of, settings
-from riparian.app.partition.comparing import Comparing, Decision
-from riparian.app.partition.deciding import Stakes
-from riparian.app.partition.learned_rows import LearnedRows
-from riparian.app.partition.pending import PendingStore
-from riparian.app.partition.role import Role
-from riparian.app.partition.steering import Change, LineupFollower, Steering
-from riparian.app.partition.watch import Finding
+from riparian.app.partition.drift.detection import Finding
+from riparian.app.partition.join.pending import PendingStore
+from riparian.app.partition.lineup.comparing import Comparing, Decision
+from riparian.app.partition.lineup.learned_rows import LearnedRows
+from riparian.app.partition.lineup.model_commands import Change, LineupFollower, ModelCommands
+from riparian.app.partition.lineup.model_slot import ModelSlot
+from riparian.app.partition.predictions.decision_policy import Stakes
 from riparian.app.stream_file.sections.decision import same_costs
 from riparian.app.stream_file.sections.models import AUTO
 from riparian.app.stream_file.spec import Spec
@@ -111,7 +111,7 @@ class Lineup:
         self.followers: list[LineupFollower] = []
         self.roles = {name: self.make_role(name, spec) for name in spec.models()}
         self.comparing = Comparing(spec, self.roles, self.stakes)
-        self.steering = Steering(self)
+        self.steering = ModelCommands(self)
 
     def _stakes(self) -> Stakes:
         return Stakes(self.classes, self.spec.class_weights, self.spec.prices)
@@ -121,9 +121,9 @@ class Lineup:
         """Of models that begin."""
         return self.usual_seed
 
-    def make_role(self, name: str, spec: Spec) -> Role:
+    def make_role(self, name: str, spec: Spec) -> ModelSlot:
         """A model that begins. spec : the stream with this model."""
-        role = Role(name, spec, self.first, self.rows, self.seed)
+        role = ModelSlot(name, spec, self.first, self.rows, self.seed)
         if self.schema != self.first:
             role.resize(self.schema)
         return role
@@ -155,7 +155,7 @@ class Lineup:
             follower.add(name, role.key, role.memos.names, self.schema.n_outputs)
         self.followers.append(follower)
 
-    def line_up(self, roles: dict[str, Role]) -> None:
+    def line_up(self, roles: dict[str, ModelSlot]) -> None:
         """These are the models from here on. Others may look at those of before meanwhile."""
         self.roles = roles
         self.comparing.line_up(roles)
@@ -352,7 +352,7 @@ class Lineup:
                 role.key += "+"
             taken.add(role.key)
 
-    def _restore_memos(self, role: Role, source: str | None, meta: Mapping[str, Any]) -> None:
+    def _restore_memos(self, role: ModelSlot, source: str | None, meta: Mapping[str, Any]) -> None:
         """Since when the model predicts, or members that came while it ran, and those that the stream file brings."""
         since = meta.get("since") or {}
         role.memos.since = int(since[source]) if source in since else None

@@ -1,7 +1,7 @@
 """What the prediction records of an outcome say, as columns for a codec."""
 
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.reasons import named
+from riparian.app.partition.predictions.reasons import named
 from riparian.app.partition.state import PartitionState
 from riparian.topics.names import CHAMPION, FEATURES, INPUTS, LABELS, place_field
 from riparian.topics.places import index_of, offset_of

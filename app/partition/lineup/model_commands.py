@@ -20,9 +20,9 @@ import msgspec
 from riparian.app.errors import RiparianError
 from riparian.app.partition.changes import REFUSED as NEVER
 from riparian.app.partition.changes import SEEN, Changes, differing, goes_on, in_part, same
-from riparian.app.partition.merge import Piece
+from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import DeadLetter
-from riparian.app.partition.role import Role
+from riparian.app.partition.records.merge import Piece
 from riparian.app.stream_file.columns import Columns, changed, check_pasts, digest_of, known_columns, plain, read
 from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.sections.record import FeatureSpec
@@ -65,13 +65,13 @@ class Steered(Protocol):
     """What is asked of a lineup."""
 
     spec: Spec
-    roles: dict[str, Role]
+    roles: dict[str, ModelSlot]
     schema: Schema
 
-    def make_role(self, name: str, spec: Spec) -> Role: ...
+    def make_role(self, name: str, spec: Spec) -> ModelSlot: ...
     def key_of(self, name: str) -> str: ...
     def change(self, change: Change) -> None: ...
-    def line_up(self, roles: dict[str, Role]) -> None: ...
+    def line_up(self, roles: dict[str, ModelSlot]) -> None: ...
     def settle(self, spec: Spec) -> None: ...
 
 
@@ -110,7 +110,7 @@ class _State(msgspec.Struct):
     paused: bool = False
 
 
-class Steering:
+class ModelCommands:
     """Changes a lineup.
 
     Attributes
@@ -377,7 +377,7 @@ class Steering:
         told |= {"features added": sorted(fresh), "features dropped": sorted(gone_features)}
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names) or "nothing is new"
 
-    def _adjust(self, role: Role, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> None:
+    def _adjust(self, role: ModelSlot, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> None:
         fresh = role.adjust(parameters, model, trial)
         if fresh is not None:
             name, memos, width = role.name, list(role.memos.names), self._lineup.schema.n_outputs
@@ -407,7 +407,7 @@ class Steering:
         files = [*files, *(d for d in map(digest_of, (spec.present, new_spec.present)) if d not in files)]
         self._columns = Columns(plain(new_spec.features), sorted(new_spec.gone), [*files[:1], *files[1:][-FILES:]])
 
-    def _role(self, name: str) -> Role:
+    def _role(self, name: str) -> ModelSlot:
         role = self._lineup.roles.get(name)
         if role is None:
             known = ", ".join(self._lineup.roles)
@@ -417,7 +417,7 @@ class Steering:
     def _models(self) -> dict[str, tuple[str, dict[str, Any]]]:
         return {name: (role.learner_name, role.model.parameters()) for name, role in self._lineup.roles.items()}
 
-    def _line_up(self, roles: dict[str, Role], file: str | None = None) -> None:
+    def _line_up(self, roles: dict[str, ModelSlot], file: str | None = None) -> None:
         """These are the models from here on, whatever the stream file says that was read."""
         lineup = self._lineup
         for one in (lineup.spec.models_digest(), file):

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.deciding import Decision
-from riparian.app.partition.ids import packed, tags
+from riparian.app.partition.join.ids import packed, tags
+from riparian.app.partition.predictions.decision_policy import Decision
 from riparian.models.contract import PREDICT, Bags, Floats, Learner, Program
 from riparian.models.explanation.shapley import contributions, largest
 from riparian.models.predictions.calibration import Calibration

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.pending import PendingStore, kept_names
-from riparian.app.partition.serving import Serving
+from riparian.app.partition.join.pending import PendingStore, kept_names
+from riparian.app.partition.predictions.serving import Serving
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats, Program
 from riparian.models.predictions.conformal import Conformal, sets

@@ -14,11 +14,11 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.deciding import decided_name
+from riparian.app.partition.join.pending import PendingStore, renamed
 from riparian.app.partition.outcome import Joint, stacked
-from riparian.app.partition.pending import PendingStore, renamed
-from riparian.app.partition.serving import Serving
-from riparian.app.partition.shared_lineup import SharedLineup, opened, places_of, terms_of
+from riparian.app.partition.predictions.decision_policy import decided_name
+from riparian.app.partition.predictions.serving import Serving
+from riparian.app.partition.shared.shared_lineup import SharedLineup, opened, places_of, terms_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.topics.training_log import MOST_ROWS, VERSION, LearnedRecord

@@ -24,9 +24,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.ids import Ints, gathered
-from riparian.app.partition.joining import HEAD, HOME, NEXT_SERIAL, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL
-from riparian.app.partition.waiting_index import WaitingIndex
+from riparian.app.partition.join.ids import Ints, gathered
+from riparian.app.partition.join.joining import HEAD, HOME, NEXT_SERIAL, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL
+from riparian.app.partition.join.waiting_index import WaitingIndex
 
 MAX_ROWS = 16_384  # of a segment
 SMALL = 4_096  # a segment with fewer rows is merged with others of its size
