@@ -17,7 +17,7 @@ from riparian.checks import bits, rows
 from riparian.models.batch import fit as fitting
 from riparian.models.batch import learner as window
 from riparian.models.batch import process
-from riparian.models.batch.fit import NATIVE, Data, Forest, Job, columns_of, fit, seed_of
+from riparian.models.batch.fit import NATIVE, Data, FittedForest, Job, columns_of, fit, seed_of
 from riparian.models.batch.predict import predict, room_for
 from riparian.models.batch.process import PROCESSES, FitError, Processes
 from riparian.models.contract import Schema
@@ -92,7 +92,7 @@ def test_predictions_are_the_librarys_own(method, n_classes, monkeypatch):
     library(made, monkeypatch)
     forest = fit(job(method, task, x[:600], y[:600], w[:600]))
     columns = columns_of(x[:600], NOMINAL)
-    # New rows as these columns: what stands in a Forest about each is enough.
+    # New rows as these columns: what stands in a FittedForest about each is enough.
     encoded = np.empty((900, len(columns.feature)), np.float32)
     for j, (feature, code, centre) in enumerate(zip(forest.feature, forest.code, forest.centre, strict=True)):
         values = x[:, feature]
@@ -306,7 +306,7 @@ def test_what_the_library_says_comes_back():
     with pytest.raises(FitError, match="XGBoostError"):
         PROCESSES.submit(bad).result(60)
     small = Job("cart", "regression", validate("cart", "regression", {}), 1, *(a[:50] for a in bad[4:7]), bad.nominal)
-    assert isinstance(PROCESSES.submit(small._replace(w=np.ones(50))).result(60), Forest)
+    assert isinstance(PROCESSES.submit(small._replace(w=np.ones(50))).result(60), FittedForest)
 
 
 DYING = """
