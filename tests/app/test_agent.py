@@ -184,6 +184,41 @@ def test_what_waits_goes_on_in_a_task_with_what_it_waited_for():
     asyncio.run(run())
 
 
+def test_two_may_wait_for_one_answer():
+    async def run():
+        taken, answer = [], asyncio.get_running_loop().create_future()
+
+        async def work():
+            taken.append(await answer)
+
+        tasks = [eagerly(work()), asyncio.create_task(work()), eagerly(work())]
+        await settle()
+        answer.set_result("answer")
+        await asyncio.gather(*tasks)
+        assert taken == ["answer"] * 3
+
+    asyncio.run(run())
+
+
+def test_what_is_cancelled_before_it_goes_on_ends():
+    async def run():
+        ended = []
+
+        async def work():
+            try:
+                await asyncio.sleep(0)
+            finally:
+                ended.append(True)
+
+        task = eagerly(work())
+        task.cancel()
+        await settle()
+        assert task.cancelled()
+        assert ended == [True]
+
+    asyncio.run(run())
+
+
 def test_what_was_fetched_and_not_added_yet_outlives_a_rebalance():
     """Faust clears the queues of its streams when a rebalance ends."""
     app = faust.App("rounds", broker="kafka://127.0.0.1:1", autodiscover=False)

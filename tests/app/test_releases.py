@@ -9,7 +9,7 @@ import pytest
 from faust.types import TP
 
 from riparian.app.partition.records.merge import Buffer, Merge, Release
-from riparian.app.worker.task.release_gate import Found, Releases
+from riparian.app.worker.task.release_gate import PATIENT_SECONDS, Found, Releases
 from riparian.topics.names import FEATURES, INPUTS, LABELS
 from riparian.topics.records import RawBatch
 
@@ -146,3 +146,48 @@ def test_everything_goes_in_the_order_of_its_stamps(first: int) -> None:
         assert stamps == sorted(stamps), seed
         for role, log in world.logs.items():
             assert [offset for one, offset, _ in came if one == role] == log.offsets, seed
+
+
+def test_labels_alone_wait_each_time_for_the_next_fetch_before_the_broker_is_asked() -> None:
+    async def run() -> None:
+        world = World(random.Random(0))
+        world.tells = 0.0
+        for _ in range(4):
+            world.now += 10.0
+            world.logs[LABELS].append(int(world.now * 1000), 1, False)
+            world.merge.buffers[LABELS].add(world.logs[LABELS].fetch(1))
+            assert not world.releases.fetched(LABELS, None)
+            assert world.releases.due == world.now + PATIENT_SECONDS
+            assert not world.releases.next().n
+            assert world.asked is None
+            world.now += PATIENT_SECONDS
+            assert not world.releases.next().n
+            await asyncio.sleep(0)
+            assert world.asked is not None
+            ends = {role: log.end for role, log in world.logs.items()}
+            world.asked.set_result(Found(ends, ends))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            world.asked = None
+            assert len(listed(world.releases.next())) == 1
+
+    asyncio.run(run())
+
+
+def test_a_release_that_holds_as_much_as_one_may_is_followed_at_once() -> None:
+    async def run() -> None:
+        world = World(random.Random(0))
+        world.merge.limit = 3
+        world.logs[FEATURES].append(1, 4, False)
+        world.merge.buffers[FEATURES].add(world.logs[FEATURES].fetch(4))
+        world.releases.fetched(FEATURES, None)
+        world.releases.next()
+        await asyncio.sleep(0)
+        assert world.asked is not None
+        ends = {role: log.end for role, log in world.logs.items()}
+        world.asked.set_result(Found(ends, ends))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert [(len(listed(world.releases.next())), world.releases.more) for _ in range(2)] == [(3, True), (1, False)]
+
+    asyncio.run(run())

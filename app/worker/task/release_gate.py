@@ -136,7 +136,7 @@ class Releases:
             self._alone = 0.0
         if not merge.n_waiting:
             return release
-        if merge.follows or any(len(piece.offsets) >= merge.limit for piece in release.pieces.values()):
+        if merge.follows or self._cut(release):
             self.more = release.n > 0
             return release
         self.due = self._clock() + POLL_SECONDS
@@ -158,6 +158,7 @@ class Releases:
             if self._question is None:
                 self._question = asyncio.create_task(self._ask(), name=f"ends-{self._tps[FEATURES].partition}")
             return release
+        self._alone = 0.0  # what waits after these waits anew
         if release.n:
             self.more = True
             return release
@@ -170,7 +171,7 @@ class Releases:
             free = {role: end for role, end in below.items() if not set(unread) - {role}}
             release = merge.release(Ends(free, unread)) if free else release
             if release.n:
-                self._asked = self._clock()
+                self._asked, self.more = self._clock(), self._cut(release)
                 return release
             if self._clock() - max(self._asked, self._host.copying) < self._host.spec.join.max_wait:
                 return release
@@ -179,7 +180,12 @@ class Releases:
         release = merge.release(Ends(below))
         if not any(len(timed[role]) and timed[role].first_offset < end for role, end in below.items()):
             self._ends = None  # nothing is left below them (markers of transactions may be): ask when something waits
+        self.more = self._cut(release)
         return release
+
+    def _cut(self, release: Release) -> bool:
+        """Whether a release holds as many records of a log as one may, so that more may go at once."""
+        return any(len(piece.offsets) >= self._merge.limit for piece in release.pieces.values())
 
     def _ahead(self) -> Ends | None:
         """What goes with the records of all other logs, which come before the last one here: those of the log that it
