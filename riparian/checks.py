@@ -266,8 +266,9 @@ def check_inputs(learner: type[Learner], task: str, case: Case) -> None:
     out = np.full((700, one.schema.n_outputs), -7.0)
     one.run(program, slab, out)
     _require(before == [column.tobytes() for column in inputs], "run has changed its program or the slab")
-    n_nothing = int(np.isnan(out[:600, 0]).sum()) if task == "anomaly" else 11
-    _require(11 <= n_nothing <= 600, f"{n_nothing} rows have no score, of which 11 come before the first is learned")
+    n_nothing = int(np.isnan(out[:600, 0]).sum()) if task in VALUES else 11
+    most = 60 if task == "regression" else 600  # a bootstrap may leave out the first labels
+    _require(11 <= n_nothing <= most, f"{n_nothing} rows have no value, of which 11 come before the first is learned")
     _require_nothing(out[:n_nothing], task, "before the first label")
     _require_valid(out[n_nothing:600], task, "after the first label")
     _require(np.all(out[600:] == -7.0), "run has written where no prediction was asked for")
@@ -436,7 +437,8 @@ def check_huge_and_tiny_values(learner: type[Learner], task: str, case: Case) ->
 
 
 def check_weights(learner: type[Learner], task: str, case: Case) -> None:
-    """A weight of 0 teaches nothing, and of two classes the heavier one is not the less likely."""
+    """A weight of 0 teaches nothing, and of two classes the heavier one is not the less likely. A learner for which all
+    positive weights are one passes."""
     x, y = rows(1500, task)
     rng = np.random.default_rng(2)
     w = rng.choice([0.0, 0.1, 1.0, 2.5], len(y))
@@ -461,7 +463,7 @@ def check_one_class(learner: type[Learner], task: str, case: Case) -> None:
     out = predict(one, x)
     _require_valid(out, task, "after one class only")
     if task == "classification":
-        _require(np.all(out[:, 1] == 1.0), f"the only class has the probability {out[:, 1].min()}, not 1")
+        _require(np.all(out[:, 1] >= 1.0 - 1e-9), f"the only class has the probability {out[:, 1].min()}, not 1")
     elif task == "multi-instance":
         _require(np.all(out[:, 1] > 0.5), f"the only class has the probability {out[:, 1].min()}")
     elif task == "regression":
@@ -476,7 +478,8 @@ def check_nothing_known(learner: type[Learner], task: str, case: Case) -> None:
     shape = predict(one, x[:0]).shape
     _require(shape == (0, schema_of(task).n_outputs), f"of no rows the predictions have the shape {shape}")
     no_labels = [np.nan, np.inf] if task in VALUES else [np.nan, -1.0]
-    run_learns(one, slab_of(task, x[:4]), [*no_labels, *y[2:4]], [1.0, 1.0, 0.0, 0.0])
+    weight = 0.0 if task == "anomaly" else 1.0  # there the label is not what teaches
+    run_learns(one, slab_of(task, x[:4]), [*no_labels, *y[2:4]], [weight, weight, 0.0, 0.0])
     _require_nothing(predict(one, x), task, "after labels and weights that teach nothing")
     if task == "regression":
         learn(one, x[4:5], y[4:5])
@@ -507,15 +510,18 @@ def check_memory_is_bounded(learner: type[Learner], task: str, case: Case) -> No
     one = make(learner, task, case, **case.bounded)
     x, y = rows(6000, task, seed=4)
     reached = []
-    for a in range(0, 4500, 300):
+    for a in range(0, 6000, 300):
         learn(one, x[a : a + 300], y[a : a + 300])
         reached.append(one.n_bytes)
         check_arrays(one, one.state()._asdict())
     if case.breathes:
         most, before = max(reached[10:]), max(reached[:10])
-        _require(most <= 1.1 * before, f"it had {before} bytes within 3,000 labels, and has {most} after 4,500")
+        _require(most <= 1.1 * before, f"it had {before} bytes within 3,000 labels, and has {most} after 6,000")
     else:
-        _require(reached[-1] == reached[9], f"bytes after each 300 labels: {reached} (breathes=True?)")
+        _require(
+            reached[-1] == reached[9],
+            f"bytes after each 300 labels: {reached} (a parameter of `bounded`, or breathes=True?)",
+        )
     _require_valid(predict(one, x), task, "at the bound of memory")
 
 

@@ -5,6 +5,7 @@ The pure part of app (predict, join, score, learn, checkpoint encoding, reading 
 
 import ast
 import functools
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -243,3 +244,14 @@ def test_a_folder_is_small_and_says_what_it_has(package):
         text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
         assert text, f"{folder.relative_to(ROOT)} says nothing"
         assert len(text.splitlines()) <= 10, f"{folder.relative_to(ROOT)} says too much"
+
+
+def test_a_module_that_is_named_by_its_path_stands_there() -> None:
+    path = re.compile(r"\b(?:app|benchmarks|deploy|models|tests|topics)/[\w/]+\.py\b")
+    folders = "app", "benchmarks", "deploy", "docs", "models", "riparian", "tests", "topics"
+    kinds = "py", "md", "js", "toml", "yaml", "properties"
+    files = [f for folder in folders for kind in kinds for f in (ROOT / folder).rglob(f"*.{kind}")]
+    files += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")]
+    named = {(f.relative_to(ROOT), one) for f in files for one in path.findall(f.read_text())}
+    assert len(named) > 100
+    assert not [f"{file}: {one}" for file, one in named if not (ROOT / one).exists()]

@@ -1,7 +1,7 @@
 """`model: auto`: a pool of opinions that fits a budget of bytes and of processor time, from the stream file alone.
 
 What members take is reckoned from the shape of the stream (models/auto/costs.py), never measured at a start: the same
-file means the same model on every machine. What a state was made with it keeps (app/state/changes.py).
+file means the same model on every machine. What a state was made with it keeps (app/partition/changes.py).
 """
 
 from collections.abc import Collection, Mapping, Sequence

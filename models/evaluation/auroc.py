@@ -20,7 +20,7 @@ def areas(y: NDArray[np.int64], p: Floats, w: Floats) -> dict[int, float]:
     for k, scores in enumerate(np.ascontiguousarray(p.T)):  # NumPy sorts such rows some times as fast as a kernel does
         own = y == k
         if own.any() and not own.all():
-            found[k] = _area(np.argsort(scores), own, scores, w)
+            found[k] = _area(np.argsort(scores, kind="stable"), own, scores, w)
     return found
 
 

@@ -16,6 +16,7 @@ from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, Signal, e
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.evaluation import auroc
 from riparian.models.evaluation.prequential import NEGLIGIBLE, Prequential
+from riparian.models.kernels.elementary import exps, logs
 from riparian.topics.records import ANOMALY, VALUES
 
 NOTHING = -1  # was known
@@ -136,7 +137,7 @@ class Measured(Prequential):
         if self.fading is None:
             return found
         y, p, w = self._recent
-        w = w * np.power(self.fading, np.arange(len(w) - 1, -1, -1), dtype=np.float64)
+        w = w * exps(np.arange(len(w) - 1.0, -1.0, -1.0) * logs(np.float64(self.fading)))
         there = np.bincount(y, w)[y] > NEGLIGIBLE * w.sum()  # labels of classes that have not faded away
         area = auroc.mean(auroc.areas(y[there], p[there], w[there]))
         return found if area is None else found | {"auroc": area}

@@ -1,8 +1,9 @@
 """What is said about drift in a partition: events with numbers, of the errors of its models, the values of its
 features and their distributions. Pure.
 
-The roles watch the errors of their models and do something about them (role.py). Here the features are watched, and
-what was found of both becomes events, numbered in the order of records. An event names the last prediction before it.
+The slots watch the errors of their models and do something about them (app/partition/lineup/model_slot.py). Here the
+features are watched, and what was found of both becomes events, numbered in the order of records. An event names the
+last prediction before it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -9,9 +9,9 @@ nevertheless happen at one place in the order of records, wherever that order wa
 - `reset`: a new model takes over right after the label at which the drift was found. It runs the rest of the program
   again, over the predictions that the old model wrote. Only the detectors (5 KB) are copied beforehand to make this
   possible: the old model is thrown away with what it learned from the rest, and the new one begins with nothing.
-- `replace`: a fresh model is put on trial beside the old one (trial.py). Trials begin and end only at labels whose
-  number, among all labels learned, is a multiple of `PACE`, and programs are run in pieces that end at these labels. A
-  count of labels does not depend on how batches were divided.
+- `replace`: a fresh model is put on trial beside the old one (background_learner.py). Trials begin and end only at
+  labels whose number, among all labels learned, is a multiple of `PACE`, and programs are run in pieces that end at
+  these labels. A count of labels does not depend on how batches were divided.
 
 A model is only reset or put on trial where its errors are known to have risen. A new model is never judged by its
 predecessor's predictions: its detectors skip the labels of instances that were predicted before it took over. The
