@@ -149,6 +149,20 @@ def raw(offsets: list[int], stamps: list[int]) -> RawBatch:
     return RawBatch(offsets, stamps, [None] * len(offsets), [b""] * len(offsets))
 
 
+def test_a_limit_counts_copies() -> None:
+    features, labels = TP("f", 0), TP("l", 0)
+    order = CopyOrder({features: 0, labels: 0}, {labels: 64})
+    order.buffers[features].add(raw([*range(200)], [*range(200)]))
+    order.buffers[labels].add(raw([0, 1, 2], [50, 50, 50]))
+    cuts = []
+    while order.n_waiting:
+        pieces = order.release(100, force=True).pieces
+        cuts.append((len(pieces[features].offsets), len(pieces[labels].offsets)))
+    assert cuts == [(51, 0), (0, 1), (0, 1), (36, 1), (100, 0), (13, 0)]
+    order.buffers[labels].add(raw([3, 4], [0, 0]))
+    assert len(order.release(9, force=True).order) == 1
+
+
 A, B, C = TP("a", 0), TP("a", 1), TP("b", 0)
 
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 64_000_000  # fetched and not copied yet
-RECORDS = 8192  # of a transaction, at most
+RECORDS = 8192  # copies of a transaction, at most, unless one record has more
 BYTES = 4_000_000  # likewise, about
 FETCH_MAX_WAIT_MS = 100
 IDLE_MS = 200  # that a poll waits for records
@@ -269,7 +269,8 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         await claims.commit(self._admin, self.spec.rekey_group, member, positions, self._id)
         self._check(member)
         self._backpressure.begin(tps)
-        self._order = CopyOrder({tp: positions[part] for tp, part in zip(tps, parts, strict=True)})
+        every = {tp: self.spec.partitions for tp in tps if self._goes_everywhere(tp)}
+        self._order = CopyOrder({tp: positions[part] for tp, part in zip(tps, parts, strict=True)}, every)
         for tp, part in zip(tps, parts, strict=True):
             self._unpacking.positions[part] = positions[part]
             self._unpacking.jumps.pop(part, None)
@@ -309,7 +310,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             consumer.pause(part)
 
     def _limit(self) -> int:
-        """How many records make a transaction."""
+        """How many copies make a transaction."""
         mean = self._backpressure.n_bytes // max(1, self._order.n_waiting)
         return max(1, min(RECORDS, BYTES // max(1, mean)))
 
@@ -416,6 +417,9 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             return []
         return list(dict.fromkeys(key for topic, raw in pieces for key in self._unknown(topic, raw) if key not in late))
 
+    def _goes_everywhere(self, tp: TP) -> bool:
+        return self._by is not None and self.spec.sources[tp.topic] == LABELS
+
     def _partitions(self, tp: TP, raw: RawBatch) -> list[Sequence[int]]:
         """To which partitions each record goes; that of its source's number where its id cannot be read."""
         values = list(raw.values)
@@ -428,7 +432,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             keys = self._codec.texts_of(self._by, raw.with_values(values))
             ids = [id_ if key is None else key for id_, key in zip(ids, keys, strict=True)]
         hashed = partitions_of([(one or "").encode("utf-8", "surrogatepass") for one in ids], n).tolist()
-        if self._by is not None and self.spec.sources[tp.topic] == LABELS:
+        if self._goes_everywhere(tp):
             every = range(n)  # which of them its instance is in only that one knows
             return [[tp.partition % n] if one is None else every for one in ids]
         return [[tp.partition % n if one is None else k] for one, k in zip(ids, hashed, strict=True)]

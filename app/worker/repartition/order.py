@@ -36,9 +36,12 @@ class CopyOrder:
     ----------
     positions : mapping of TP to int
         Offset from which each source is read.
+    copies : mapping of TP to int, optional
+        How many copies each record of a source becomes, where these are several.
     """
 
-    def __init__(self, positions: Mapping[TP, int]) -> None:
+    def __init__(self, positions: Mapping[TP, int], copies: Mapping[TP, int] | None = None) -> None:
+        self._copies = np.array([(copies or {}).get(tp, 1) for tp in positions], np.int64)
         self.buffers = {tp: Buffer(offset) for tp, offset in positions.items()}
 
     @property
@@ -53,7 +56,7 @@ class CopyOrder:
         Parameters
         ----------
         limit : int
-            Most records.
+            Most copies; one record at least.
         below, done : mapping of TP to int, and sources, optional
             Where the sources ended at a moment, and which of them have been read that far: what stands below need not
             wait for these.
@@ -76,7 +79,8 @@ class CopyOrder:
                 n = max(n, min(most, there, int(np.searchsorted(found, rest, side="right"))))
             times.append(found[:n])
         source = np.repeat(np.arange(len(times)), [len(one) for one in times])
-        order = source[np.argsort(np.concatenate(times), kind="stable")][:limit] if times else source
+        order = source[np.argsort(np.concatenate(times), kind="stable")] if times else source
+        order = order[: max(1, int(np.searchsorted(np.cumsum(self._copies[order]), limit, side="right")))]
         counts = np.bincount(order, minlength=len(times))
         pieces = {tp: buffer.take(int(n)) for (tp, buffer), n in zip(self.buffers.items(), counts, strict=True)}
         return Ordered(pieces, order)
