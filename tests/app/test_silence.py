@@ -149,6 +149,20 @@ def test_it_warns_once_and_is_silent_when_it_was_mended(
     assert [r.levelname for r in caplog.records] == ["WARNING"] * 2
 
 
+def test_a_label_that_comes_to_every_partition_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    rekey = {"features": "raw", "labels": "late", "by": "card"}
+    features = {"a": "numeric", "n": {"count": "card"}}
+    fields = {"partitions": 200, "learning": "partition", "rekey": rekey, "keys": {"card": {"max": 9}}}
+    spec = build({"name": "s", "task": "classification", "features": features, **fields})
+    world.silence = JoinWatchdog(spec, Connection("h:1"))
+    for learner in world.learners:
+        world.silence.begin(learner)
+    world.look(2000, 200_000, 1000)  # of two of 200 partitions: as many labels as instances are theirs
+    world.look(2000, 200_000, 1000)
+    assert world.asked == []
+
+
 @pytest.mark.parametrize("found", [[WHOLE], [NONE_COMMON, WHOLE], [NONE_COMMON, NONE_COMMON], [None, None]])
 def test_few_joins_without_ids_apart_warn_nobody(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, found: list[Ids | None]

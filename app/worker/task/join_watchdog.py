@@ -33,10 +33,6 @@ LOOK_SECONDS = 5.0
 AGAIN_SECONDS = 600.0  # between two samples of up to 4,000 records a topic
 
 
-def _counts(learner: PartitionLearner) -> Counts:
-    return learner.n_instances, learner.n_labels, learner.pending.counts["joined"]
-
-
 class JoinWatchdog:
     """Watches the partitions of a worker.
 
@@ -60,13 +56,19 @@ class JoinWatchdog:
 
     def begin(self, learner: PartitionLearner) -> None:
         """A state was loaded: count what comes after it."""
-        self._known[learner.partition] = _counts(learner)
+        self._known[learner.partition] = self._counts(learner)
         self._instances[learner.partition] = learner.n_instances
+
+    def _counts(self, learner: PartitionLearner) -> Counts:
+        """With rekey.by each label comes to every partition, and joins in one."""
+        everywhere = self.spec.rekey is not None and self.spec.rekey.by is not None
+        copies = self.spec.partitions if everywhere else 1
+        return learner.n_instances, learner.n_labels // copies, learner.pending.counts["joined"]
 
     def count(self, learners: Iterable[PartitionLearner]) -> None:
         """Add what has come since the last call."""
         for learner in learners:
-            now = _counts(learner)
+            now = self._counts(learner)
             added = zip(self._since, now, self._known.get(learner.partition, now), strict=True)
             self._known[learner.partition] = now
             instances, labels, joined = (since + n - before for since, n, before in added)
