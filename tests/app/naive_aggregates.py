@@ -39,7 +39,7 @@ def place(time_ms, half_life_ms):
     """Epoch q of a time, and its g relative to that epoch, at least 1 and below 2^256. Without a half-life: 0 and 1."""
     if half_life_ms is None:
         return 0, 1.0
-    ticks = time_ms // (half_life_ms // 1024)
+    ticks = 1024 * time_ms // half_life_ms
     exponent = ticks >> 10
     epoch = exponent // 256
     return epoch, math.ldexp(tick(ticks & 1023), exponent - 256 * epoch)

@@ -9,7 +9,7 @@ from tests.app.naive_aggregates import Key, NaiveAggregates, place, tick
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
-H = 1024 * 3600  # a half-life, about an hour, that no rounding makes shorter
+H = 1024 * 3600  # a half-life, about an hour, of whole ticks
 
 
 def aggregates(features, size=10, idle=None):
@@ -191,7 +191,7 @@ def test_decayed_sums_are_the_sums_of_powers_of_two(half_life):
         "label": {"mean": "label", "by": "terminal", "half_life": half_life},
     }
     draws = random.Random(half_life)
-    width, unit = half_life * 600, half_life // 1024
+    width = half_life * 600
     classes, numbers = (
         aggregates({n: what for n, what in features.items() if n != left}) for left in ("label", "risk")
     )
@@ -199,7 +199,7 @@ def test_decayed_sums_are_the_sums_of_powers_of_two(half_life):
 
     def weigh(some, now):
         """Weights at `now` of times, at the ticks that the definition rounds them to."""
-        return [2.0 ** ((time // unit - now // unit) / 1024) for time, _ in some]
+        return [2.0 ** ((1024 * time // half_life - 1024 * now // half_life) / 1024) for time, _ in some]
 
     now = -width // 2  # before 1970
     for _ in range(400):

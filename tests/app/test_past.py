@@ -13,19 +13,22 @@ from riparian.app.dataset.rows import rows_of_file
 from riparian.app.errors import DataError, SpecError, StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.partition.join.ids import write_hashes
-from riparian.app.partition.keys.fold import fold
-from riparian.app.partition.keys.past import AHEAD_MS, hashes_of, secret
+from riparian.app.partition.keys.fold import Events, fold
+from riparian.app.partition.keys.past import AHEAD_MS, Past, hashes_of, secret
+from riparian.app.partition.keys.powers import place, table
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.clock import Clock
+from riparian.app.partition.records.clock import LATEST_MS, Clock
 from riparian.app.partition.records.merge import Piece, Release
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.columns import changed, plain, read
+from riparian.app.stream_file.sections.keys import key_bytes
 from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import build
 from riparian.topics.commands import Command, write
 from riparian.topics.names import CONTROL, FEATURES, LABELS
 from riparian.topics.records import RawBatch
 from tests.app.naive_aggregates import Key, NaiveAggregates
+from tests.app.naive_aggregates import place as naive_place
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -343,7 +346,7 @@ def test_other_bounds_go_on_and_another_meaning_is_refused():
     assert said == [f"keys.{name}.max was 1000, is 2: from here on" for name in ("card", "terminal")]
     release, _ = release_of([(START + 10**10, {"id": "n", "x": {"amount": 1, "card": "new"}}, None)], (100, 100))
     fewer.step(release)
-    assert (len(fewer.past._known["card"]), len(fewer.past._known["terminal"])) == (2, 5)
+    assert (len(fewer.past._known["card"]), len(fewer.past._known["terminal"])) == (2, 2)
     shorter = CLASSES["features"] | {"risk": {"share": "fraud", "by": "terminal", "half_life": "7d"}}
     with pytest.raises(StateError, match=r"features.risk was share fraud, by terminal, half_life 30d, is .* 7d"):
         restored(features=shorter)
@@ -469,3 +472,93 @@ def test_damaged_sums_are_refused():
         arrays = {**snapshot.arrays, name: damaged(snapshot.arrays[name])}
         with pytest.raises(StateError, match="cannot be used"):
             PartitionLearner(spec).restore(snapshot._replace(arrays=arrays))
+
+
+def test_keys_and_features_in_another_order_have_the_same_past():
+    spec, events = spec_of(CLASSES), drawn(3, CLASSES, 60)
+    made = {"amount": "numeric", **dict(reversed((COMMON | CLASSES["features"]).items()))}
+    other = spec_of(CLASSES, features=made, keys={"terminal": {"max": 1000, "from": "terminal"}, "card": {"max": 1000}})
+    assert [*other.features] != [*spec.features]
+    _, learner = folded(spec, events[:50], cuts=())
+    assert learner.pending.n_waiting > 5
+    at = tuple(sum(one[i] is not None for one in events[:50]) for i in (1, 2))
+    rows = []
+    for again in (spec, other):
+        found, restored = [], PartitionLearner(again)
+        assert restored.restore(learner.snapshot()) == []
+        release, _ = release_of(events[50:], at)
+        watched(restored, found).step(release)
+        rows.append([dict(zip(again.features, row, strict=True)) for row in found])
+    assert len(rows[0]) > 3
+    for one, two in zip(*rows, strict=True):
+        np.testing.assert_array_equal([one[name] for name in one], [two[name] for name in one])
+
+
+def test_no_checkpoint_after_a_key_was_forgotten_has_its_hash():
+    spec, stored, at = spec_of(CLASSES), {}, (0, 0)
+    records = [
+        (START + i, {"id": str(i), "x": {"amount": 1.0, "card": i % 50}, "terminal": "t"}, None) for i in range(500)
+    ]
+    left = [(START + 500, None, {"id": str(i), "y": "ok"}) for i in range(500) if i % 50 == 17]
+    learner, hashed = PartitionLearner(spec), hashes_of(secret("payments"), ["17"]).tobytes()
+
+    def where():
+        nonlocal stored
+        snapshot = learner.checkpoint()
+        kept = {name: stored[name] for name in snapshot.kept}
+        stored = kept | {name: np.array(a) for name, a in {**snapshot.frozen, **snapshot.arrays}.items()}
+        return {name.split("/")[0] for name, array in stored.items() if hashed[:8] in array.tobytes("A")}
+
+    for events in (records, left):
+        release, at = release_of(events, at)
+        learner.step(release)
+        there = where()
+    assert there == {"keys", "pending"}
+    assert learner.past.forget("card", hashed.hex(), learner.pending)
+    assert where() == set()
+
+
+@pytest.mark.parametrize(
+    ("classes", "share", "there"),
+    [
+        ([0, 1], 1.0, True),
+        ([0, 1], "1", True),
+        ([1.0, 2.5], 1, True),
+        ([False, True], "true", True),
+        ([0, 1], True, False),
+        ([False, True], 1, False),
+        ([0, 1], 0, True),
+    ],
+)
+def test_a_share_is_of_a_class_by_its_text(classes, share, there):
+    kind = {"task": "classification", "classes": classes, "features": {"risk": {"share": share, "by": "card"}}}
+    if there:
+        Past(spec_of(kind))
+        assert spec_of(kind).features["risk"].said()["share"] == share
+    else:
+        with pytest.raises(SpecError, match=r"features.risk.share: expected one of classes"):
+            spec_of(kind)
+
+
+def test_half_lives_are_kept_to_the_millisecond():
+    record = {"x": {"amount": 1.0, "card": 1}, "terminal": "t"}
+    found, _ = folded(spec_of(CLASSES), [(START + i * 2000, {"id": str(i), **record}, None) for i in range(2)], cuts=())
+    assert found[:, 1 + list(COMMON).index("short")].tolist() == [1.0, 1.5]
+    powers, draws = table(), random.Random(1)
+    for half_life in (2000, 2001, HOUR, 7 * DAY, 3653 * DAY):
+        for time in (0, -1, 1, -half_life, LATEST_MS, 2 * LATEST_MS, *(draws.randint(-(10**13), 10**13),) * 9):
+            assert place(powers, half_life, time) == naive_place(time, half_life)
+
+
+@pytest.mark.parametrize("most", [1, 900, 20_000, 33_000])
+def test_keys_take_no_more_than_is_promised(most):
+    spec, draws, n = spec_of(CLASSES, most), np.random.default_rng(1), 8192
+    known, width = Past(spec)._known, len(spec.features)
+    for i in range(most // n + 2):
+        now = np.full(n, START + i)
+        events = Events(np.zeros(n, np.int8), np.arange(n), now, now, np.zeros(n))
+        for name, rows in known.items():
+            out = np.zeros((n, width))
+            rows.fold(events, draws.integers(1, 2**63, (n, 2), dtype=np.uint64), np.zeros((n, width)), out, out.copy())
+            assert rows.n_bytes <= key_bytes(spec, name)
+    assert [len(rows) for rows in known.values()] == [most, most]

@@ -313,12 +313,12 @@ class PendingStore:
             self._early_y = grown(self._early_y, len(self._labels.entries))
 
     def strike_out(self, at: int, values: Ints) -> None:
-        """Make these numbers 0 wherever they stand in `past`, from column `at` on, of instances that wait."""
+        """Make these numbers 0 wherever they stand in `past`, from column `at` on, of instances that wait; and
+        write anew what checkpoints have, where they stand of instances that left, too."""
         rows = self._instances.rows()
         found = rows[(self.past[rows, at : at + len(values)] == values).all(axis=1)]
         self.past[found, at : at + len(values)] = 0
-        if len(found):
-            self._segments["instances"].outdate()
+        self._segments["instances"].outdate()
 
     def fill(self, rows: NDArray[np.int32], columns: Sequence[int], values: Floats) -> None:
         """Features that records do not have, of rows that `join` has just given; it has taken them for missing."""

@@ -85,7 +85,7 @@ class Segments:
         return len(self._segments)
 
     def outdate(self) -> None:
-        """Write everything anew at the next checkpoint: what columns are called has changed."""
+        """Write everything anew at the next checkpoint, and nothing of what has left."""
         self._outdated = True
 
     def checkpoint(self, index: WaitingIndex, columns: Callable[[Ints], Columns]) -> PendingCheckpoint:

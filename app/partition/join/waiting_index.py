@@ -28,6 +28,7 @@ from riparian.app.partition.join.joining import (
     N_AT,
     N_FREE,
     N_LEFT,
+    NEVER,
     SERIAL,
     SINCE,
     START,
@@ -103,14 +104,16 @@ class WaitingIndex(NamedTuple):
     def n_bytes(self) -> int:
         return sum(array.nbytes for array in self)
 
-    def reserve(self, n: int, n_bytes: int) -> "WaitingIndex":
-        """An index (this one, or a larger copy) with room for n more rows, whose ids have n_bytes."""
+    def reserve(self, n: int, n_bytes: int, most: int = NEVER) -> "WaitingIndex":
+        """An index (this one, or a larger copy) with room for n more rows, whose ids have n_bytes. most : that are in
+        use at once; each beyond it takes the row of one that has left."""
         index, at = self, self.at.tolist()
         rows, n_text = at[N] + n, at[TEXT_LIVE] + n_bytes
-        if at[N_FREE] < n:
-            index = index._with_rows(max(2 * len(self.entries), len(self.entries) + n, LEAST_ROWS))
-        if 2 * rows > len(index.slots):
-            slots = np.zeros(1 << (2 * rows).bit_length(), np.int64)
+        used = min(rows, most)
+        if at[N_FREE] < used - at[N]:
+            index = index._with_rows(min(max(2 * len(self.entries), len(self.entries) + n, LEAST_ROWS), most))
+        if 2 * used > len(index.slots):
+            slots = np.zeros(1 << (2 * used).bit_length(), np.int64)
             rehash(index.slots, slots)
             index = index._replace(slots=slots)
         if at[TAIL] + n > len(index.queue) or at[TEXT_END] + n_bytes > len(index.text):

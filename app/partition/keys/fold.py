@@ -40,9 +40,9 @@ from riparian.models.kernels.kernel import kernel
 
 OBSERVE, READ, LABEL = 0, 1, 2  # what happens
 COUNT, MEAN, LAST, SINCE, SHARE, LABEL_MEAN, LABEL_LAST = 0, 1, 2, 3, 4, 5, 6  # kinds of aggregates
-# numbers of an aggregate: its kind; the column of x, or the class; ms of a tick; its first column in the row; the
+# numbers of an aggregate: its kind; the column of x, or the class; the half-life, ms; its first column in the row; the
 # column of what is written; how many labels a share is smoothed by
-KIND, SOURCE, UNIT, AT, OUT, SMOOTH, OF_AGGREGATE = 0, 1, 2, 3, 4, 5, 6
+KIND, SOURCE, HALF_LIFE, AT, OUT, SMOOTH, OF_AGGREGATE = 0, 1, 2, 3, 4, 5, 6
 SEEN, TOUCHED, BEGIN = 0, 1, 2  # columns of a row: times, ms; the first of the aggregates
 COLUMNS = {COUNT: 2, MEAN: 3, LAST: 1, SINCE: 0, SHARE: 3, LABEL_MEAN: 3, LABEL_LAST: 1}  # of an aggregate in a row
 LARGEST = 1e100  # value that is added
@@ -156,7 +156,7 @@ def _value(rows, row, aggregate, shares, a, powers, time):
         return 0.0 if seconds < 0.0 else seconds
     if kind == COUNT or aggregate[SMOOTH] > 0:
         latest = rows[row, SEEN] if kind == COUNT else rows[row, TOUCHED]
-        epoch, g = place(powers, aggregate[UNIT], time if np.isnan(latest) else max(time, np.int64(latest)))
+        epoch, g = place(powers, aggregate[HALF_LIFE], time if np.isnan(latest) else max(time, np.int64(latest)))
         n = _total(rows, row, at, at + 1, epoch, g)
         if kind == COUNT:
             return n
@@ -179,7 +179,7 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
         index.at[READ_AHEAD] = read_ahead(index, batch)
     for i in range(len(events.kind)):
         now, time, kind = events.now[i], events.time[i], events.kind[i]
-        while index.at[N_ROWS] > 0 and now - index.entries[_oldest(index), ARRIVED] > idle:
+        while index.at[N_ROWS] > 0 and (index.at[N_ROWS] > most or now - index.entries[_oldest(index), ARRIVED] > idle):
             take_out(index, _oldest(index))
         if batch.words[16 * i] == 0 and batch.words[16 * i + 8] == 0:
             continue
@@ -189,7 +189,7 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
                 at = labels[a, AT]
                 if labels[a, KIND] == SHARE:
                     hit = 1.0 if y == labels[a, SOURCE] else 0.0
-                    epoch, g = place(powers, labels[a, UNIT], time)
+                    epoch, g = place(powers, labels[a, HALF_LIFE], time)
                     _add(rows, row, at, epoch, g, hit, True)
                     shares[a, 0] += 1.0
                     shares[a, 1] += hit
@@ -197,7 +197,7 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
                     if labels[a, KIND] == LABEL_LAST:
                         rows[row, at] = y
                     else:
-                        epoch, g = place(powers, labels[a, UNIT], time)
+                        epoch, g = place(powers, labels[a, HALF_LIFE], time)
                         _add(rows, row, at, epoch, g, y, True)
             continue
         if kind == READ:
@@ -216,7 +216,7 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
             if kind == READ or records[a, KIND] == SINCE:
                 continue
             if records[a, KIND] == COUNT:
-                epoch, g = place(powers, records[a, UNIT], time)
+                epoch, g = place(powers, records[a, HALF_LIFE], time)
                 _add(rows, row, at, epoch, g, 0.0, False)
             else:
                 v = x[n, records[a, SOURCE]]
@@ -225,7 +225,7 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
                 if records[a, KIND] == LAST:
                     rows[row, at] = v
                 else:
-                    epoch, g = place(powers, records[a, UNIT], time)
+                    epoch, g = place(powers, records[a, HALF_LIFE], time)
                     _add(rows, row, at, epoch, g, v, True)
             after[n, out] = _value(rows, row, records[a], shares, 0, powers, time)
         if kind == OBSERVE and not time <= rows[row, SEEN]:

@@ -19,7 +19,7 @@ from riparian.app.partition.keys.fold import LABEL, LARGEST, OBSERVE, READ, Even
 from riparian.app.partition.keys.plan import plan, ratios
 from riparian.app.partition.keys.rows import Rows
 from riparian.app.partition.records.clock import LATEST_MS
-from riparian.app.stream_file.sections.keys import told_keys
+from riparian.app.stream_file.sections.keys import labelled_keys
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.topics.records import Features
@@ -46,7 +46,7 @@ class Past:
         self._stream, self._secret = spec.name, secret(spec.name)
         self._now = 0
         self._known = {name: Rows(one) for name, one in self._plan(spec).items()}
-        self._beside = {name: 1 + 2 * i for i, name in enumerate(told_keys(spec))}  # columns of `PendingStore.past`
+        self._beside = {name: 1 + 2 * i for i, name in enumerate(labelled_keys(spec))}  # columns of `PendingStore.past`
 
     def _plan(self, spec: Spec) -> dict[str, Any]:
         made = {name: j for j, (name, one) in enumerate(spec.features.items()) if one.past is not None}

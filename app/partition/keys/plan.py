@@ -20,11 +20,11 @@ from riparian.app.partition.keys.fold import (
 from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats
+from riparian.topics.vocabulary import canonical
 
 KINDS = {"count": COUNT, "mean": MEAN, "last": LAST, "since": SINCE, "share": SHARE}
 OF_LABELS = {"mean": LABEL_MEAN, "last": LABEL_LAST, "share": SHARE}
 EVER = 2**62
-TICKS = 1024  # of a half-life
 
 
 class Plan(NamedTuple):
@@ -56,13 +56,13 @@ def plan(spec: Spec, name: str, outs: dict[str, int]) -> Plan:
     columns, key = {feature: j for j, feature in enumerate(spec.features)}, spec.keys[name]
     records, labels, at = list[list[int]](), list[list[int]](), BEGIN
     last = [*range(BEGIN)]  # columns that are missing until there is something
-    for feature, one in spec.features.items():
+    for feature, one in sorted(spec.features.items()):  # by name: a stream file may order them anew
         if one.past in (None, "ratio") or one.key != name:
             continue
         of_labels = one.of_labels
         kind = (OF_LABELS if of_labels else KINDS)[str(one.past)]
-        unit = 0 if one.half_life is None else int(one.half_life * 1000) // TICKS
-        found = [kind, _source(spec, one, columns), unit, at, outs[feature], one.smooth]
+        half_life = 0 if one.half_life is None else round(one.half_life * 1000)
+        found = [kind, _source(spec, one, columns), half_life, at, outs[feature], one.smooth]
         (labels if of_labels else records).append(found)
         last += [at] if COLUMNS[kind] else []
         at += COLUMNS[kind]
@@ -73,8 +73,8 @@ def plan(spec: Spec, name: str, outs: dict[str, int]) -> Plan:
 
 
 def _source(spec: Spec, one: FeatureSpec, columns: dict[str, int]) -> int:
-    if one.past == "share":
-        return list(map(str, spec.classes or ())).index(str(one.share))
+    if one.share is not None:
+        return list(map(canonical, spec.classes or ())).index(canonical(one.share))
     return columns.get(one.mean or one.last or "", -1)
 
 

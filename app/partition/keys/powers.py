@@ -25,12 +25,12 @@ def table() -> Floats:
 
 
 @kernel(inline=True)
-def place(powers, unit, time):
-    """The epoch of a time, and 2^(time / half-life) less the epochs before. unit : ms, a 1,024th of the half-life; 0 of
-    none, where each event weighs 1."""
-    if unit == 0:
+def place(powers, half_life, time):
+    """The epoch of a time, and 2^(time / half-life) less the epochs before. half_life : ms; 0 of none, where each
+    event weighs 1. time : ms, below 2^53 either way."""
+    if half_life == 0:
         return 0, 1.0
-    tick = time // unit
+    tick = (time << 10) // half_life
     halves = tick >> 10
     return halves >> 8, powers[tick & (STEPS - 1)] * powers[STEPS + (halves & (EPOCH - 1))]
 

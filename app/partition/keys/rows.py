@@ -58,12 +58,13 @@ class Rows:
         )  # fmt: skip
 
     def _reserve(self, n: int) -> None:
-        self._index = self._index.reserve(n, HASH_BYTES * n)
+        self._index = self._index.reserve(n, HASH_BYTES * n, self.plan.most)
         if len(self._index.entries) > len(self._rows):
             self._rows = grown(self._rows, len(self._index.entries))
 
     def forget(self, hashed: NDArray[np.uint64]) -> bool:
-        """Drop a key, (2,); whether it was known."""
+        """Drop a key, (2,), also from what is written: segments keep what has left. Whether it was known."""
+        self._segments.outdate()
         text = hashed.view(np.uint8)
         ends = np.array([HASH_BYTES])
         found = tags(self._index.key, text, ends)

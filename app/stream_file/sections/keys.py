@@ -7,10 +7,13 @@ from pydantic import AfterValidator, Field, model_validator
 from riparian.app.stream_file.durations import duration
 from riparian.app.stream_file.sections.base import Part
 from riparian.app.stream_file.sections.record import KEY, LABEL, FeatureSpec, KeyPath
+from riparian.topics.decoding.paths import dotted
 from riparian.topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NUMERIC
+from riparian.topics.vocabulary import canonical
 
 KEY_BYTES = 190  # of a key without its aggregates: entry, slots, queue, hash, times
 COLUMN_BYTES = 8  # of each number that is kept of one
+FOLD_BYTES = 1_600_000  # at most, of what happens in one step: two events for each record, and one for each label
 WIDTHS = {"count": 2, "mean": 3, "last": 1, "since": 0, "share": 3}  # numbers that an aggregate keeps of a key
 
 
@@ -87,6 +90,13 @@ def check_keys(spec: Any) -> None:
                     f"the topics by this key alone (rekey.by), or let producers of features and labels key their "
                     f'records by it, and write from: "@key"'
                 )
+            for role, part, path in (("features", "record", spec.record.id), ("labels", "label", spec.label.id)):
+                if by is None and role in spec.copied and path != KEY:
+                    raise ValueError(
+                        f'keys.{name}: expected {part}.id: "@key", since rekey.{role} copies each record to the '
+                        f'partition of its id, found "{dotted(path)}"; write so where the key is the id, or remove '
+                        f"rekey.{role}, or give keys.{name} a path and name it as rekey.by"
+                    )
     if spec.shares:
         raise ValueError(
             "keys: expected learning: partition, since each partition keeps the past of its own records, found "
@@ -143,7 +153,7 @@ def _check_feature(spec: Any, name: str, feature: FeatureSpec) -> None:
             task = f'task "{spec.task}"' if spec.task != CLASSIFICATION else "no classes"
             cure = "write mean: label for the mean of the labels" if spec.task != CLASSIFICATION else "name the classes"
             raise ValueError(f"{where}.share: expected one of classes, found {task}; {cure}")
-        if value not in spec.classes:
+        if canonical(value) not in map(canonical, spec.classes):
             known = ", ".join(map(str, spec.classes))
             raise ValueError(f'{where}.share: expected one of classes ({known}), found "{value}"; name one of them')
     if kind in ("mean", "last"):
@@ -164,22 +174,22 @@ def _check_feature(spec: Any, name: str, feature: FeatureSpec) -> None:
             )
 
 
-def told_keys(spec: Any) -> list[str]:
-    """The keys that labels tell something of. A waiting instance keeps its time, and a hash of each of them."""
-    asked = {one.key for one in spec.features.values() if one.past is not None and one.of_labels}
-    return [name for name in spec.keys if name in asked]
+def labelled_keys(spec: Any) -> list[str]:
+    """The keys that labels count for, by name: a state has hashes of them in this order. A waiting instance keeps its
+    time, and a hash of each of them."""
+    return sorted({one.key for one in spec.features.values() if one.past is not None and one.of_labels})
 
 
 def past_width(spec: Any) -> int:
     """How many numbers of 8 bytes that are."""
-    told = told_keys(spec)
-    return 1 + 2 * len(told) if told else 0
+    labelled = labelled_keys(spec)
+    return 1 + 2 * len(labelled) if labelled else 0
 
 
 def key_bytes(spec: Any, name: str) -> int:
     """Bytes that a key's past takes at most, per partition."""
     widths = (WIDTHS[str(one.past)] for one in spec.features.values() if one.past is not None and one.key == name)
-    return int(spec.keys[name].max * (KEY_BYTES + COLUMN_BYTES * sum(widths)))
+    return int(spec.keys[name].max * (KEY_BYTES + COLUMN_BYTES * sum(widths)) + FOLD_BYTES)
 
 
 def said_bytes(spec: Any, name: str) -> str:

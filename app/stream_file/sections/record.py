@@ -257,7 +257,10 @@ class FeatureSpec(Brief):
     def said(self) -> dict[str, Any]:
         """What one over a past is, as plain values; nothing of what records have."""
         fields = (*PASTS, "by", "to", "half_life", "smooth")
-        found = {field: getattr(self, field) for field in fields if getattr(self, field)}
+        found = {
+            field: getattr(self, field) for field in fields if getattr(self, field) is not None and field != "smooth"
+        }
+        found |= {"smooth": self.smooth} if self.smooth else {}
         return found | ({"half_life": format_duration(self.half_life)} if self.half_life is not None else {})
 
     @property
