@@ -36,7 +36,7 @@ from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.merge import EVERYTHING, Buffer, Merge, Script
 from riparian.app.state import checkpoint
-from riparian.app.state.audit import audit
+from riparian.app.state.audit.audit import audit
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import Spec, load
 from riparian.topics.names import CONTROL, INPUTS, LEARNED, changelog_topic, place_field
