@@ -11,7 +11,7 @@ from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.merge import Merge
-from riparian.app.state.audit import audit
+from riparian.app.state.audit.audit import audit
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import training_log
 from riparian.topics.names import HEADER_OFFSET, HEADER_TOPIC, LEARNED
