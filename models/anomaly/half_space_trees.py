@@ -22,6 +22,7 @@ from riparian.models.anomaly.entries import HALF_SPACE_TREES
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.joined import copied
 from riparian.models.kernels.draws import key, uniform_at
+from riparian.models.kernels.elementary import log1p
 from riparian.models.kernels.kernel import kernel
 
 # columns of a node: the last window in which it was met; its counts of the window before that, and of that one
@@ -266,7 +267,7 @@ def _sizes(number, first, longest):
 def _run(op, row, w, slab, out, longest, keys, nodes, ranges, counts, first, features, thresholds, nominal, units):
     """Mutates out, nodes, ranges, counts, first and units. O(d + trees height) an operation and profile."""
     n_first = len(first)
-    most = np.log1p(longest[-1] * (features.shape[1] + 1.0))
+    most = log1p(longest[-1] * (features.shape[1] + 1.0))
     for i in range(len(op)):
         x = slab[row[i]]
         if op[i] == PREDICT:
@@ -280,7 +281,7 @@ def _run(op, row, w, slab, out, longest, keys, nodes, ranges, counts, first, fea
                 _to_units(x, ranges[p, SHOWN], nominal, units)
                 own = _mass(x, window, SIZE_LIMIT * n, keys, nodes[p], features, thresholds, nominal, units)
                 mass += own * (longest[-1] / n)
-            out[row[i], 0] = 1.0 - np.log1p(mass / (len(keys) * len(longest))) / most
+            out[row[i], 0] = 1.0 - log1p(mass / (len(keys) * len(longest))) / most
         elif 0.0 < w[i] < np.inf:
             for p in range(len(longest)):
                 _learn(x, p, longest[p], keys, nodes, ranges, counts, first, features, thresholds, nominal, units)

@@ -8,7 +8,6 @@ Nodes lie level by level, as in a heap: 2 i + 1 and 2 i + 2 are the children of 
 so what the arrays hold follows from what was learned.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,6 +18,7 @@ from riparian.models.anomaly.entries import ONLINE_ISOLATION_FOREST
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.joined import copied
 from riparian.models.kernels.draws import key, uniform_at
+from riparian.models.kernels.elementary import LN_2, log, power
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
 
@@ -324,7 +324,7 @@ def _unlearn(x, leaf_size, features, cuts, heights, boxes, path):
 @kernel(inline=True)
 def _levels(n, leaf_size):
     """log4(n / leaf_size), 0 where that is below."""
-    return math.log(n / leaf_size) / math.log(4.0) if n > leaf_size else 0.0
+    return log(n / leaf_size) / (2.0 * LN_2) if n > leaf_size else 0.0
 
 
 @kernel
@@ -350,7 +350,7 @@ def _run(
                     node = _child(node, features[t], cuts[t], x)
                     depth += 1
                 total += depth + _levels(heights[t, node], leaf_size)
-            out[r, 0] = 2.0 ** (-total / len(keys) / _levels(n, leaf_size))
+            out[r, 0] = power(2.0, -total / len(keys) / _levels(n, leaf_size))
         elif 0.0 < w[i] < np.inf:
             place = counts[0] % window
             full = counts[0] >= window

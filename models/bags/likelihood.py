@@ -11,6 +11,7 @@ precision, and so would be the gradient.
 
 import numpy as np
 
+from riparian.models.kernels.elementary import exp, expm1, log, log1p
 from riparian.models.kernels.kernel import kernel
 
 NEAREST = 1e-9  # a distance of 0 gives a negative bag likelihood 0, whose logarithm is none
@@ -46,22 +47,22 @@ def bag_loss(distances, positive, cap):
     if positive and nearest > FAR:
         total = 0.0
         for j in range(len(distances)):
-            total += np.exp(nearest - distances[j])
-        loss = nearest - np.log(total)
+            total += exp(nearest - distances[j])
+        loss = nearest - log(total)
         for j in range(len(distances)):
-            distances[j] = np.exp(nearest - distances[j]) / total if loss < cap else 0.0
+            distances[j] = exp(nearest - distances[j]) / total if loss < cap else 0.0
         return min(loss, cap)
     none = 0.0  # the logarithm of the probability that no instance is like the target
     for j in range(len(distances)):
-        none += np.log(-np.expm1(-distances[j])) if distances[j] < 0.7 else np.log1p(-np.exp(-distances[j]))
+        none += log(-expm1(-distances[j])) if distances[j] < 0.7 else log1p(-exp(-distances[j]))
     if not positive:
         for j in range(len(distances)):
-            distances[j] = -1.0 / np.expm1(distances[j])
+            distances[j] = -1.0 / expm1(distances[j])
         return -none
-    loss = -np.log(-np.expm1(none))
-    outer = 1.0 / np.expm1(-none)
+    loss = -log(-expm1(none))
+    outer = 1.0 / expm1(-none)
     for j in range(len(distances)):
-        distances[j] = outer / np.expm1(distances[j]) if loss < cap else 0.0
+        distances[j] = outer / expm1(distances[j]) if loss < cap else 0.0
     return min(loss, cap)
 
 

@@ -26,6 +26,7 @@ from riparian.models.bags import entries
 from riparian.models.bags.window import FULL, BagWindow, BagWindowLearner, TrainingSet, add, is_due
 from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
 from riparian.models.joined import joined, prefixed
+from riparian.models.kernels.elementary import power
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import Paths, StateLayout
 
@@ -124,7 +125,8 @@ class MITI(BagWindowLearner):
         order = np.empty((d + 1, n), np.int32)
         self._model = BagTree.empty(2 * len(self._window.x) - 1)
         p = self._parameters
-        weight = (training.w / training.size ** p["size_exponent"])[training.bag]
+        weight = np.empty(n)
+        _weigh(training, float(p["size_exponent"]), weight)
         grow(training, weight, self._n_values, p["k"], CRITERIA.index(p["split_criterion"]), order, self._model)
 
     def describe(self) -> list[dict[str, Any]]:
@@ -152,6 +154,14 @@ class MITI(BagWindowLearner):
         depth = max((node["depth"] for node in self.describe()), default=0)
         n = int(self._model.n_nodes[0])
         return {"n_nodes": n, "n_leaves": (n + 1) // 2, "depth": depth}
+
+
+@kernel
+def _weigh(training, exponent, weight):
+    """Write the weight of each instance: that of its bag over the bag's size to this power. O(n)."""
+    for i in range(len(weight)):
+        bag = training.bag[i]
+        weight[i] = training.w[bag] / power(np.float64(training.size[bag]), exponent)
 
 
 @kernel(inline=True)

@@ -24,6 +24,7 @@ from riparian.models.bags.optimise import optimise_scale
 from riparian.models.bags.window import FULL, BagWindow, BagWindowLearner, TrainingSet, add, is_due
 from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
 from riparian.models.joined import joined, prefixed
+from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import kernel
 
 TOLERANCE = 1e-6
@@ -140,7 +141,7 @@ def _predict(point, n_values, x, start, stop):
         for f in range(x.shape[1]):
             row[0, f] = _standardised(x[i, f], n_values[f], point.mean[f], point.deviation[f])
         distances[i - start] = distance(row, 0, point.target, point.scale, n_values)
-    return np.exp(-bag_loss(distances, np.uint8(1), np.inf))
+    return exp(-bag_loss(distances, np.uint8(1), np.inf))
 
 
 @kernel

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from riparian.models.batch.forest import LOGISTIC, MEDIAN, SOFTMAX, SUM, VECTOR, FittedForest
 from riparian.models.contract import Floats
 from riparian.models.entry import CLASSIFICATION
+from riparian.models.kernels.elementary import logs
 
 NATIVE = {"cart", "bagging", "random-forest", "xgboost"}  # whose library takes missing values as such
 MOST_VALUES = 64  # columns of a nominal feature; the rarer values share having none
@@ -364,8 +365,8 @@ def _gradient_boosting(data: Data, classification: bool, parameters: Mapping[str
         return Votes(trees, SUM, weight, group, [float(np.average(data.y, weights=data.w))])
     shares = np.bincount(data.y, data.w) / data.w.sum()
     if data.k == 2:
-        return Votes(trees, LOGISTIC, weight, group, [float(np.log(shares[1] / shares[0])), 0.0])
-    return Votes(trees, SOFTMAX, weight, group, np.log(shares).tolist())
+        return Votes(trees, LOGISTIC, weight, group, [float(logs(shares[1] / shares[0])), 0.0])
+    return Votes(trees, SOFTMAX, weight, group, logs(shares).tolist())
 
 
 # XGBoost -------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import numpy as np
 
 from riparian.models.batch.forest import FITTED, LINK, LOGISTIC, MEDIAN, N_KIND, SOFTMAX, FittedForest
 from riparian.models.contract import Floats
+from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import kernel
 
 
@@ -109,14 +110,14 @@ def predict(forest, x, r, totals, room, classes, out):
     if link == MEDIAN:
         margins[0] = room.answers[median(room.answers, forest.weight)]
     elif link == LOGISTIC:
-        share = 1.0 / (1.0 + math.exp(-margins[0]))
+        share = 1.0 / (1.0 + exp(-margins[0]))
         margins[0] = 1.0 - share
         margins[1] = share
     elif link == SOFTMAX:
         most = margins.max()
         total = 0.0
         for k in range(len(margins)):
-            margins[k] = math.exp(margins[k] - most)
+            margins[k] = exp(margins[k] - most)
             total += margins[k]
         for k in range(len(margins)):
             margins[k] /= total

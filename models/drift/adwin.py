@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
 from riparian.models.drift.entries import ADWIN
+from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 
 ROWS = 48  # 5 x 2^48 values: no stream fills it
@@ -123,7 +124,7 @@ def _drop(counts, sums, filled, totals, spreads):
 def _has_cut(delta, min_side, counts, sums, filled, totals):
     """Whether the means differ at some cut between buckets. O(max_buckets log(width))."""
     width = counts[WIDTH]
-    log_term = np.log(2.0 * np.log(width) / delta)
+    log_term = log(2.0 * log(width) / delta)
     variance = sums[SPREAD] / width
     older, older_total, newer_total = 0, 0.0, sums[TOTAL]
     row = counts[LAST_ROW]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
 from riparian.models.drift.entries import HDDM_A, HDDM_W
+from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 
 ALL, LOW, HIGH = 0, 1, 2
@@ -47,13 +48,13 @@ class HddmA(Detector):
 @kernel(inline=True)
 def _gap(n_cut, n, confidence):
     """By how much the mean of n values may differ from that of the first n_cut. O(1)."""
-    return np.sqrt((n - n_cut) / (2.0 * n_cut * n) * np.log(2.0 / confidence))
+    return np.sqrt((n - n_cut) / (2.0 * n_cut * n) * log(2.0 / confidence))
 
 
 @kernel
 def _hddm_a(x, level, drift, warning, two_sided, n, sums):
     """Fold `x` into `n` and `sums`, one level a value. O(1) a value."""
-    log_drift = np.log(1.0 / drift)
+    log_drift = log(1.0 / drift)
     for i in range(len(x)):
         level[i] = STABLE
         if not np.isfinite(x[i]):
@@ -121,7 +122,7 @@ def _average(value, fading, which, means, weights):
 @kernel(inline=True)
 def _bound(weight, confidence):
     """McDiarmid's bound for summed squared weights `weight`. O(1)."""
-    return np.sqrt(weight * np.log(1.0 / confidence) / 2.0)
+    return np.sqrt(weight * log(1.0 / confidence) / 2.0)
 
 
 @kernel

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from riparian.models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
 from riparian.models.drift.entries import KSWIN
+from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, seeded
 
@@ -46,7 +47,7 @@ class Kswin(Detector):
 
     def _update(self, x: Floats, level: Levels) -> None:
         p = self._parameters
-        _kswin(x, level, np.sqrt(-np.log(p["alpha"]) / p["stat_size"]), p["stat_size"], *self._state)
+        _kswin(x, level, np.sqrt(-logs(p["alpha"]) / p["stat_size"]), p["stat_size"], *self._state)
 
 
 @kernel

@@ -17,6 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.kernels.elementary import exp, expm1
 from riparian.models.kernels.kernel import kernel
 
 FIRST = 100  # values that the first scale is measured on; they are not scaled themselves
@@ -96,7 +97,7 @@ def take(value, scale, errors):
     if scale[WIDTH] == 0.0:
         return np.nan
     z = (value - scale[CENTRE]) / scale[WIDTH]
-    return -math.expm1(-z) if errors else 1.0 / (1.0 + math.exp(-z))
+    return -expm1(-z) if errors else 1.0 / (1.0 + exp(-z))
 
 
 @kernel

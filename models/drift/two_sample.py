@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.drift.scaling import sort
+from riparian.models.kernels.elementary import exp, lgamma, logs
 from riparian.models.kernels.kernel import kernel
 
 PANES = 10  # in a window
@@ -230,7 +231,7 @@ def stability_index(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
     """Population stability index of two counts: sum of (q - p) ln(q / p), each bin counted half an instance more, since
     an empty one would make it infinite."""
     p, q = (a + 0.5) / (a.sum() + 0.5 * len(a)), (b + 0.5) / (b.sum() + 0.5 * len(b))
-    return float(((q - p) * np.log(q / p)).sum())
+    return float(((q - p) * logs(q / p)).sum())
 
 
 @kernel
@@ -322,11 +323,11 @@ def fisher(a, n, b, m):
             k -= 1
         tail += term
     here = (
-        math.lgamma(both + 1.0) - math.lgamma(b + 1.0) - math.lgamma(a + 1.0)
-        + math.lgamma(total - both + 1.0) - math.lgamma(m - b + 1.0) - math.lgamma(n - a + 1.0)
-        - math.lgamma(total + 1.0) + math.lgamma(m + 1.0) + math.lgamma(n + 1.0)
+        lgamma(both + 1.0) - lgamma(b + 1.0) - lgamma(a + 1.0)
+        + lgamma(total - both + 1.0) - lgamma(m - b + 1.0) - lgamma(n - a + 1.0)
+        - lgamma(total + 1.0) + lgamma(m + 1.0) + lgamma(n + 1.0)
     )  # fmt: skip
-    return min(1.0, 2.0 * tail * math.exp(here))
+    return min(1.0, 2.0 * tail * exp(here))
 
 
 @kernel

@@ -1,12 +1,11 @@
 """Online boosting (Oza and Russell 2001): AdaBoost whose sums run along."""
 
-import math
-
 from riparian.models.contract import PREDICT
 from riparian.models.ensemble.boosting import Boosting, Flight
 from riparian.models.ensemble.chunks import AVERAGE, N_QUALITY, weigh
 from riparian.models.ensemble.entries import ONLINE_BOOSTING
 from riparian.models.kernels.draws import poisson, uniform_at
+from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 
 # Further columns of a member's quality: weight that it predicted correctly and wrongly, as boosting weighs.
@@ -74,7 +73,7 @@ def boost(op, row, ordinal, w, seen, errors, quality, rates, factors):
     for i in range(len(op)):
         if op[i] == PREDICT:
             share = (wrong + 1.0) / (right + wrong + 2.0)
-            factors[row[i]] = max(0.0, math.log((1.0 - share) / share))
+            factors[row[i]] = max(0.0, log((1.0 - share) / share))
         elif ordinal[i] >= 0:
             if errors[i] == 0.0:
                 right += w[i] * rates[i]

@@ -9,6 +9,7 @@ import numpy as np
 from riparian.models.ensemble.boosting import Boosting, Flight
 from riparian.models.ensemble.chunks import weigh
 from riparian.models.ensemble.entries import SMOOTH_BOOST
+from riparian.models.kernels.elementary import exps, logs
 from riparian.models.kernels.kernel import kernel
 
 
@@ -51,8 +52,8 @@ class SmoothBoost(Boosting):
     def _prepare(self) -> None:
         super()._prepare()
         gamma, n = self._parameters["gamma"], len(self._members) + 1
-        margins = ([2.0 * hits - m * (1.0 + gamma / (2.0 + gamma)) for hits in range(n)] for m in range(n))
-        self._smooth = np.array([[min(1.0, (1.0 - gamma) ** (z / 2.0)) for z in row] for row in margins])
+        margins = np.array([[2.0 * hits - m * (1.0 + gamma / (2.0 + gamma)) for hits in range(n)] for m in range(n)])
+        self._smooth = np.minimum(1.0, exps(0.5 * margins * logs(1.0 - gamma)))
 
     def _first(self, flight: Flight, n: int) -> None:
         flight.margins[:n] = 0.0

@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.joined import copied
+from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import kernel
 
 SHORTEST = 1000  # labels of the shortest span; also those between two looks at the reach
@@ -234,7 +235,7 @@ def share(k: int, begun: int) -> float:
 def bound(n: int, variance: float, error: float) -> float:
     """How far the sum of n differences is from what it would be in the long run, at most, at all n with probability 1 -
     error. variance : of the sum."""
-    wide = math.log1p(n / TUNED) + 2.0 * math.log(1.0 / error)
+    wide = float(logs(1.0 + n / TUNED) + 2.0 * logs(1.0 / error))
     return math.sqrt((variance + DOUBT) * (1.0 + TUNED / n) * wide)
 
 

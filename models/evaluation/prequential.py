@@ -45,6 +45,7 @@ from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.entry import ANOMALY, VALUES
 from riparian.models.evaluation import auroc
 from riparian.models.joined import rewound
+from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
 
@@ -437,9 +438,9 @@ def _score_classes(
             if out[r, k] > highest:
                 prediction, highest = k, out[r, k]
         if prediction < 0:
-            loss = np.log(float(n_seen))
+            loss = log(float(n_seen))
         else:
-            loss = -np.log(max(out[r, label], SMALLEST))
+            loss = -log(max(out[r, label], SMALLEST))
             if len(decided) > 0 and 0.0 <= decided[r, 0] < len(seen):
                 prediction = int(decided[r, 0])
         hit = 1.0 if previous[0] == y[i] else 0.0

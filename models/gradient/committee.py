@@ -38,6 +38,7 @@ from riparian.models.gradient.learner_state import (
 )
 from riparian.models.gradient.losses import POISSON, SQUARED, derivatives, softmax
 from riparian.models.gradient.tree import N_BLOCKS, N_NODES, learn, plant, rescale, route, score, try_change
+from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 from riparian.models.kernels.randomness import uniform
 
@@ -114,7 +115,7 @@ def _write(scratch, state, task, out, r):
         for c in range(len(scratch.p)):
             out[r, c] = scratch.p[c]
     elif task.loss == POISSON:
-        out[r, 0] = math.exp(min(state.target[CENTRE] + scratch.sums[0], 300.0))
+        out[r, 0] = exp(min(state.target[CENTRE] + scratch.sums[0], 300.0))
     else:
         out[r, 0] = state.target[CENTRE] + state.target[SPREAD] * scratch.sums[0]
 

@@ -10,6 +10,7 @@ Targets and scores of all losses but Poisson's are in units of the target's stan
 
 import math
 
+from riparian.models.kernels.elementary import exp, log1p
 from riparian.models.kernels.kernel import kernel
 
 SQUARED, HUBER, QUANTILE, POISSON = range(4)
@@ -39,14 +40,14 @@ def quantile(y, score, parameter):
 
     The kink has no second derivative to divide by; the smooth one (Zheng 2011) has 1 / 4s at 0 and none far away.
     """
-    below = 1.0 / (1.0 + math.exp(min((y - score) / SMOOTH, 700.0)))  # near 1 where y lies far below the score
+    below = 1.0 / (1.0 + exp(min((y - score) / SMOOTH, 700.0)))  # near 1 where y lies far below the score
     return below - parameter, below * (1.0 - below) / SMOOTH
 
 
 @kernel(inline=True)
 def poisson(y, score, parameter):
     """exp(score) - y score, the negative log likelihood of a count y >= 0 at the rate exp(score)."""
-    rate = math.exp(min(score, MOST_LOG))
+    rate = exp(min(score, MOST_LOG))
     return rate - y, rate
 
 
@@ -71,9 +72,9 @@ def value(loss, parameter, y, score):
     if loss == HUBER:
         return parameter * parameter * (math.sqrt(1.0 + (r / parameter) * (r / parameter)) - 1.0)
     if loss == QUANTILE:
-        bend = max(-r / SMOOTH, 0.0) + math.log1p(math.exp(-abs(r) / SMOOTH))
+        bend = max(-r / SMOOTH, 0.0) + log1p(exp(-abs(r) / SMOOTH))
         return parameter * r + SMOOTH * bend
-    return math.exp(min(score, MOST_LOG)) - y * score
+    return exp(min(score, MOST_LOG)) - y * score
 
 
 @kernel(inline=True)
@@ -90,7 +91,7 @@ def softmax(scores, known, p):
     for c in range(len(known)):
         p[c] = 0.0
         if known[c] > 0.0:
-            p[c] = 1.0 if scores[c] == top else math.exp(scores[c] - top)
+            p[c] = 1.0 if scores[c] == top else exp(scores[c] - top)
             total += p[c]
     if total > 0.0:
         for c in range(len(known)):

@@ -8,9 +8,10 @@ tested after a few dozen instances.
 
 import math
 
+from riparian.models.kernels.elementary import exp, lgamma, log, log1p
 from riparian.models.kernels.kernel import kernel
 
-LOG_SQRT_PI = 0.5 * math.log(math.pi)
+LOG_SQRT_PI = 0.5723649429247001
 MOST_TERMS = 10_000
 TINY = 1e-300
 CLOSE = 1e-15
@@ -65,7 +66,7 @@ def p_value(f, freedom):
     # I_x(a, 1/2) with x = freedom / (freedom + f); 1 - x is kept apart, since x may round to 1.
     rest = f / (freedom + f)
     x = freedom / (freedom + f)
-    log_front = math.lgamma(a + 0.5) - math.lgamma(a) - LOG_SQRT_PI - a * math.log1p(f / freedom) + 0.5 * math.log(rest)
+    log_front = lgamma(a + 0.5) - lgamma(a) - LOG_SQRT_PI - a * log1p(f / freedom) + 0.5 * log(rest)
     if x < (a + 1.0) / (a + 2.5):
-        return math.exp(log_front) * _fraction(a, 0.5, x) / a
-    return 1.0 - 2.0 * math.exp(log_front) * _fraction(0.5, a, rest)
+        return exp(log_front) * _fraction(a, 0.5, x) / a
+    return 1.0 - 2.0 * exp(log_front) * _fraction(0.5, a, rest)

@@ -64,6 +64,7 @@ from riparian.models.gradient.tree import (
     without_trees,
 )
 from riparian.models.joined import copied, joined
+from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import GROW
 from riparian.models.kernels.randomness import seeded
 from riparian.models.layout import Paths, StateLayout
@@ -296,7 +297,7 @@ class StochasticGradientTree(Learner):
         """Let a score of 0 be the mean of the target."""
         target = self._learned.target
         if self._task.loss == POISSON:
-            target[CENTRE] = math.log(target[MEAN]) if target[MEAN] > 0.0 else 0.0
+            target[CENTRE] = logs(target[MEAN]) if target[MEAN] > 0.0 else 0.0
         elif self._task.loss != CROSS_ENTROPY:
             target[CENTRE] = target[MEAN]
 

@@ -8,7 +8,6 @@ of the same kind: their nodes have alternate trees as well. How those begin and 
 models.hoeffding.adaptation.alternates.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -47,6 +46,7 @@ from riparian.models.hoeffding.mutable_tree import (
 )
 from riparian.models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN, enlarge
 from riparian.models.hoeffding.parameters import MC, NB, NBA
+from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 from riparian.models.kernels.randomness import seeded
 from riparian.models.observers.gaussians import heaviest, observe, write_weights
@@ -161,7 +161,7 @@ class HoeffdingAdaptiveTree(MutableTree):
         self._watch = AlternateSettings(
             p["alternate_trees"],
             p["drift_delta"],
-            math.log(2.0 / p["switch_delta"]),
+            float(logs(2.0 / p["switch_delta"])),
             p["least_window"],
             p["early_prediction"],
             p["bootstrap"],

@@ -1,9 +1,9 @@
 """The parameters that Hoeffding trees for classification share: as people give them, and as kernels take them."""
 
-import math
 from typing import Any, NamedTuple
 
 from riparian.models.hoeffding.splitting.candidates import GINI, HELLINGER, INFO_GAIN
+from riparian.models.kernels.elementary import logs
 
 CRITERIA = {"info-gain": INFO_GAIN, "gini": GINI, "hellinger": HELLINGER}
 MC, NB, NBA = 0, 1, 2
@@ -36,7 +36,7 @@ def settings_of(p: dict[str, Any]) -> HoeffdingSettings:
     none = {name: -1 if p.get(name) is None else p[name] for name in ("max_depth", "max_leaves", "max_active_leaves")}
     return HoeffdingSettings(
         float(p["grace_period"]),
-        math.log(1.0 / p["delta"]),
+        float(logs(1.0 / p["delta"])),
         p["tie_threshold"],
         p["min_branch_fraction"],
         CRITERIA[p["split_criterion"]],

@@ -4,13 +4,13 @@ So members of an ensemble can be run one after the other, or at once, over progr
 what it draws. The numbers are splitmix64's (Steele, Lea and Flood 2014), started at the key.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
+from riparian.models.kernels.elementary import exp, exps
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded
 
@@ -44,7 +44,7 @@ class PoissonTable(NamedTuple):
 
 def poisson_table(rate: float) -> PoissonTable:
     """rate : 0 .. LARGEST_RATE."""
-    p = total = math.exp(-rate)
+    p = total = float(exps(-rate))
     below = [total]
     while p > 0.0 and total < 1.0:
         p *= rate / len(below)
@@ -83,7 +83,7 @@ def poisson(rate, u):
     """
     if rate > LARGEST_RATE:
         return np.floor(rate + 0.5)
-    p = math.exp(-rate)
+    p = exp(-rate)
     below = p
     k = 0.0
     while u >= below and p > 0.0:

@@ -7,6 +7,7 @@ bit for bit and can be saved. numpy's generators cannot be used in kernels, and 
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 
 MASK = (1 << 64) - 1
@@ -68,4 +69,4 @@ def normal(state):
         b = 2.0 * uniform(state) - 1.0
         s = a * a + b * b
         if 0.0 < s < 1.0:
-            return a * np.sqrt(-2.0 * np.log(s) / s)
+            return a * np.sqrt(-2.0 * log(s) / s)

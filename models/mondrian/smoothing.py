@@ -8,10 +8,9 @@ The counts that the paper keeps apart follow from the class weights of a node an
 Of a regression it is the mean of the leaf.
 """
 
-import math
-
 import numpy as np
 
+from riparian.models.kernels.elementary import exp, expm1
 from riparian.models.kernels.kernel import kernel
 from riparian.models.mondrian.nodes import CLASSES, LEFT, TIME, VALUES, child, distance, measure
 
@@ -52,11 +51,11 @@ def smooth(tree, settings, one, above, here, vote):
         rate = distance(tree, node, settings, one)
         parted = 0.0
         if rate > 0.0 and life > 0.0:
-            parted = 1.0 if is_leaf else -math.expm1(-life * rate)
+            parted = 1.0 if is_leaf else -expm1(-life * rate)
         if parted > 0.0:
             discount = rate / (rate + gamma)
             if not is_leaf:
-                discount *= -math.expm1(-(rate + gamma) * life) / parted
+                discount *= -expm1(-(rate + gamma) * life) / parted
             n_seen = 0.0
             for c in range(n_outputs):
                 if nodes[node, VALUES + c] > 0.0:
@@ -65,7 +64,7 @@ def smooth(tree, settings, one, above, here, vote):
                 own = (1.0 - discount) / n_seen if nodes[node, VALUES + c] > 0.0 else 0.0
                 vote[c] += together * parted * (own + discount * above[c])
             together *= 1.0 - parted
-        discount = 0.0 if is_leaf else math.exp(-gamma * life)
+        discount = 0.0 if is_leaf else exp(-gamma * life)
         customers = 0.0
         tables = 0.0
         for c in range(n_outputs):

@@ -6,11 +6,10 @@ box; if that is over before the node's own split, a new parent comes above the n
 is left of an exponential time is one of the same rate, so one draw lasts for the whole path.
 """
 
-import math
-
 import numpy as np
 
 from riparian.models.kernels.draws import uniform_at
+from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.simd import load, spread, store, where_less
 from riparian.models.kernels.words import zeros_below
@@ -252,7 +251,7 @@ def learn(tree, settings, most, key, one, path, voted, y, w):
     if settings.classes and tree.nodes[0, VALUES + np.int64(y)] == 0.0:
         tree.counts[CLASSES] += 1
     full = n + 2 > most
-    left = -math.log(1.0 - uniform_at(key, at))
+    left = -log(1.0 - uniform_at(key, at))
     prior = pseudo_count(settings, tree.counts[CLASSES])
     prior_weight = prior * tree.counts[CLASSES]
     certain = False  # then nothing is split

@@ -7,11 +7,11 @@ its children have predicted together. They are all that predictions need, are mo
 they are when a subtree below goes.
 """
 
-import math
-
 import numpy as np
 
 from riparian.models.kernels.ahead import fetch
+from riparian.models.kernels.elementary import exp, log
+from riparian.models.kernels.elementary import power as powered
 from riparian.models.kernels.kernel import kernel
 from riparian.models.mondrian.nodes import CLASSES, CLOSABLE, LARGEST, LEFT, ODDS, VALUES, WEIGHT, child
 from riparian.models.running_scale import held
@@ -91,9 +91,9 @@ def climb(tree, path, voted, depth, last, settings, y, w):
         power = settings.step * w
         below = 1.0 if new else last
         if power != 1.0:
-            below = below**power
+            below = powered(below, power)
         for i in range(depth - 1, -1, -1):
-            own = voted[i] if power == 1.0 else voted[i] ** power
+            own = voted[i] if power == 1.0 else powered(voted[i], power)
             odds = nodes[path[i], ODDS]
             nodes[path[i], ODDS] = _moved(odds, own / below)
             # Above a new parent, odds are so far those with the node that it came above; of that one's likelihood, the
@@ -108,9 +108,9 @@ def climb(tree, path, voted, depth, last, settings, y, w):
         for i in range(depth - 1, -1, -1):
             own = max(-scale * (y - voted[i]) ** 2, -LARGEST_LOSS)
             odds = nodes[path[i], ODDS]
-            ratio = math.exp(own - below)
+            ratio = exp(own - below)
             nodes[path[i], ODDS] = _moved(odds, ratio)
-            below += math.log((odds * ratio + 1.0) / (2.0 if new else 1.0 + odds))
+            below += log((odds * ratio + 1.0) / (2.0 if new else 1.0 + odds))
             together = voted[i] if new else (odds * voted[i] + together) / (1.0 + odds)
             new = False
         square = (y - together) ** 2

@@ -28,13 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
+from riparian.models.kernels.elementary import exp, log, logs
 from riparian.models.kernels.kernel import kernel
 from riparian.models.observers.likelihood import BEYOND, count_plus, known_weight, precision
 
 Offsets = NDArray[np.uint64]
 
 N_LOGS = 4096
-LOGS = np.array([-math.inf] + [math.log(n) for n in range(1, N_LOGS)])
+LOGS = logs(np.arange(N_LOGS))
 LEAST_VARIANCE = 1e-300  # below it 1 / variance overflows
 
 
@@ -151,7 +152,7 @@ def log_plus(count, more):
         whole = np.uint64(total)
         if np.float64(whole) == total:
             return LOGS[whole]
-    return math.log(total)
+    return log(total)
 
 
 @kernel(inline=True)
@@ -222,7 +223,7 @@ def write_joint(joint, best, out, r):
     for c in range(out.shape[1]):
         p = 1.0
         if c != best:
-            p = math.exp(joint[c] - joint[best]) if joint[c] > -math.inf else 0.0
+            p = exp(joint[c] - joint[best]) if joint[c] > -math.inf else 0.0
         out[r, c] = p
         total += p
     for c in range(out.shape[1]):

@@ -46,6 +46,7 @@ import numpy as np
 
 from riparian.models.contract import LARGEST_TARGET, LEARN, PREDICT
 from riparian.models.evenness import evenness
+from riparian.models.kernels.elementary import exp, log, power
 from riparian.models.kernels.kernel import kernel
 from riparian.models.running_scale import held
 
@@ -251,7 +252,7 @@ def pool_classes(
         elif rule == LINEAR:
             total, n_awake = 0.0, 0
             for j in range(m):
-                weights[j] *= max(g[j], floor) ** share
+                weights[j] *= power(max(g[j], floor), share)
                 total += weights[j]
                 n_awake += awake[j]
             for j in range(m):
@@ -295,10 +296,10 @@ def _judge_classes(rule, planes, at, label, weights, quality, floors, p, g):
             if knows:
                 for c in range(len(p)):
                     if p[c] > 0.0 or c == label:
-                        log = np.log(max(planes[j, at, c], floors[c]))
-                        mean += p[c] * log
+                        part = log(max(planes[j, at, c], floors[c]))
+                        mean += p[c] * part
                         if c == label:
-                            own = log
+                            own = part
             g[j] = _less(mean, own, 1.0)
     return True
 
@@ -365,7 +366,7 @@ def _classes(rule, planes, at, weights, quality, floors, p):
                 possible = possible or planes[j, at, c] > 0.0
                 weight = weights[j] if rule == LOGARITHMIC or total > 0.0 else 1.0
                 vote = planes[j, at, c]
-                pooled += weight * (np.log(max(vote, floors[c])) if rule == LOGARITHMIC else vote)
+                pooled += weight * (log(max(vote, floors[c])) if rule == LOGARITHMIC else vote)
         if rule == LOGARITHMIC:
             p[c] = pooled if possible else -np.inf
             most = max(most, p[c])
@@ -374,7 +375,7 @@ def _classes(rule, planes, at, weights, quality, floors, p):
     total = 0.0
     for c in range(k):
         if rule == LOGARITHMIC:
-            p[c] = np.exp(p[c] - most) if p[c] > -np.inf else 0.0
+            p[c] = exp(p[c] - most) if p[c] > -np.inf else 0.0
         total += p[c]
     for c in range(k):
         p[c] /= total
@@ -536,7 +537,7 @@ def _add_hessian(planes, at, floors, p, share, hessian, logs):
     for j in range(m):
         knows, mean = _knows(planes, j, at), 0.0
         for c in range(k):
-            logs[j, c] = np.log(max(planes[j, at, c], floors[c])) if knows and p[c] > 0.0 else 0.0
+            logs[j, c] = log(max(planes[j, at, c], floors[c])) if knows and p[c] > 0.0 else 0.0
             mean += p[c] * logs[j, c]
         for c in range(k):
             logs[j, c] -= mean

@@ -20,7 +20,6 @@ What is learned of an instance is shown as it is right before its label, which i
 State: for each such feature `target_f`, (1 + values, 2) float64: weight and mean, of all labels in row 0.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LEARN, Floats, Program, Schema
+from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 
 PRIOR = 20.0  # labels
@@ -210,7 +210,7 @@ def follow(row, y, w, label, classes, slab, features, first, table, means):
                 if classes:
                     every = (table[whole, WEIGHT] * every + 0.5) / (table[whole, WEIGHT] + 1.0)
                 mean = (total + PRIOR * every) / (n + PRIOR)
-                means[r, j] = math.log(mean / (1.0 - mean)) if classes else mean
+                means[r, j] = log(mean / (1.0 - mean)) if classes else mean
 
 
 @kernel(inline=True)

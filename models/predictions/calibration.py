@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.joined import rewound
+from riparian.models.kernels.elementary import exp, log
+from riparian.models.kernels.elementary import power as powered
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
 
@@ -192,7 +194,7 @@ def _scale(out, r, power, seen):
     total = 0.0
     for k in range(out.shape[1]):
         if out[r, k] > 0.0 or seen[k] == 1:
-            out[r, k] = max(out[r, k], LEAST) ** power
+            out[r, k] = powered(max(out[r, k], LEAST), power)
             total += out[r, k]
     for k in range(out.shape[1]):
         out[r, k] /= total
@@ -204,13 +206,13 @@ def _follow(out, r, label, power, between, n, scaling):
     mean, square, total = 0.0, 0.0, 0.0
     for k in range(out.shape[1]):
         if out[r, k] > 0.0:
-            level = np.log(out[r, k]) / power  # of the model, but for a constant
+            level = log(out[r, k]) / power  # of the model, but for a constant
             total += out[r, k]
             mean += out[r, k] * level
             square += out[r, k] * level * level
     mean /= total
     spread = max(square / total - mean * mean, 0.0)
-    slope = power * (mean - np.log(out[r, label]) / power)
+    slope = power * (mean - log(out[r, label]) / power)
     scaling[DELAY] += max(DELAY_STEP, 1.0 / (n + 1.0)) * (between - scaling[DELAY])
     scaling[CURVATURE] = FADING * scaling[CURVATURE] + (1.0 - FADING) * power * power * spread
     step = min(STEP, 1.0 / (SWING * (1.0 + scaling[DELAY])))
@@ -233,7 +235,7 @@ def _run(op, row, y, w, out, powers, scales, fading, n, seen, scaling, bins, rec
             if scales:
                 powers[r, 0], powers[r, 1] = np.nan, np.nan
                 if known:
-                    powers[r, 0], powers[r, 1] = np.exp(scaling[POWER]), n[1]
+                    powers[r, 0], powers[r, 1] = exp(scaling[POWER]), n[1]
                     _scale(out, r, powers[r, 0], seen)
             continue
         if not w[i] > 0.0:

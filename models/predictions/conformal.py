@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.joined import rewound
+from riparian.models.kernels.elementary import power
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
 
@@ -304,12 +305,12 @@ def _reach(missing, n, ordered, shift, values):
     a = missing + shift
     rank = int(np.ceil((m + 1) * (1.0 - a) - 1e-9))
     if rank > m:
-        reach = ordered[m - 1] * 2.0 ** ((1.0 / (m + 1) - a) / missing)
+        reach = ordered[m - 1] * power(2.0, (1.0 / (m + 1) - a) / missing)
     else:
         reach = ordered[max(rank, 1) - 1]
     if values and a < missing:
         doublings = TAIL * min(1.0, (missing - a) / missing) + max(0.0, -a) / missing
-        reach = min(reach, ordered[asked - 1] * 2.0**doublings)
+        reach = min(reach, ordered[asked - 1] * power(2.0, doublings))
     return reach
 
 

@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.joined import copied
+from riparian.models.kernels.elementary import exp, exps, log
 from riparian.models.kernels.kernel import kernel
 
 PRECISION, RECALL, ALERT_RATE = "precision", "recall", "alert_rate"
@@ -146,7 +147,7 @@ class Threshold:
         edge = int(_edge(self._kind, self.share, self.scores, *self._state))
         if self.scores and edge >= 0:
             return edge / BINS
-        return None if edge < 0 else float(1.0 / (1.0 + np.exp(-(LOWEST + WIDTH * edge))))
+        return None if edge < 0 else float(1.0 / (1.0 + exps(-(LOWEST + WIDTH * edge))))
 
     def alert_rate(self, recent: bool) -> float | None:
         """Of scores, the share of the predictions with a threshold that were alerts, of all of them or of the past
@@ -218,7 +219,7 @@ def _bin(p):
         return 0
     if p >= 1.0:
         return BINS - 1
-    place = (np.log(p / (1.0 - p)) - LOWEST) / WIDTH
+    place = (log(p / (1.0 - p)) - LOWEST) / WIDTH
     return int(min(max(place, 0.0), BINS - 1.0))
 
 
@@ -233,7 +234,7 @@ def _edge(kind, share, scores, n, bins, following):
     """The first bin from which on the class is named; -1 while the likeliest class is. O(BINS)."""
     if n[TAKEN] * (share if kind == 2 else 1.0) < (FIRST_SCORES if scores else FIRST):
         return -1
-    level = 1.0 / (1.0 + np.exp(-(np.log(share / (1.0 - share)) + following[SHIFT])))
+    level = 1.0 / (1.0 + exp(-(log(share / (1.0 - share)) + following[SHIFT])))
     own, every = 0.0, 0.0
     if kind > 0:
         wanted = level * following[TOTAL]

@@ -1,6 +1,5 @@
 """What the regression trees have in common: parameters, arrays as state, capacities, nodes for people."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -8,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Schema
+from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.frames import KernelFrame
 from riparian.models.layout import Paths, StateLayout
 from riparian.models.observers.gaussians import check_growth
@@ -65,7 +65,7 @@ class RegressionTree(Learner):
         self.most_nodes = nodes_by_bytes(schema.n_values, p["n_bins"]) if most is None else int(most)
         self._growth = RegressionGrowth(
             float(p["grace_period"]),
-            math.log(1.0 / p["delta"]),
+            float(logs(1.0 / p["delta"])),
             float(p["tie_threshold"]),
             float(p["min_branch_fraction"]),
             LEAF_PREDICTIONS[p["leaf_prediction"]],

@@ -180,7 +180,7 @@ def unpack_window(packed: PackedWindow, level: Floats, schema: Schema, window: S
     window.y[:n] = packed.y
     window.above[:n] = window.y[:n] - level[ORIGIN]
     if schema.task == "regression" and n and level[SQUARE] == 0.0:  # of a state that an older version wrote, unknown
-        level[SQUARE] = np.mean(window.above[:n] ** 2)
+        level[SQUARE] = np.mean(window.above[:n] * window.above[:n])
     window.w[:n] = packed.w
     for f, order in enumerate(window.order):
         window.columns[f, :n] = x[:, f]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Program, Schema
+from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import GROW
 from riparian.models.layout import Paths, StateLayout
 from riparian.models.observers import gaussians as observers
@@ -61,7 +62,7 @@ def settings_of(schema: Schema, p: Mapping[str, Any]) -> list[float]:
     settings[[S_GROWS, S_REGRESSION, S_PER_GAMMA]] = grows, schema.task == "regression", 1.0 / p["gamma"]
     if grows:
         settings[[S_MIN_REACH, S_GRACE, S_TIE]] = p["min_reach"], p["grace_period"], p["tie_threshold"]
-        settings[S_LOG_DELTA] = math.log(1.0 / p["delta"])
+        settings[S_LOG_DELTA] = logs(1.0 / p["delta"])
         n_tests = schema.n_features * (N_BINS if schema.task == "regression" else N_SPLIT_POINTS)
         level = p["significance"] / n_tests
         settings[S_CRITICAL] = -NormalDist().inv_cdf(level) if p["significance"] < 1.0 else -math.inf

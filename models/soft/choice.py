@@ -7,13 +7,13 @@ are drawn among the others, so that a model that was bad once, or knows nothing,
 The paper's code sorts the losses the wrong way and trains the worst. Until WARM_UP instances were learned, all learn.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
+from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, seeded
 from riparian.models.running_scale import held
@@ -71,7 +71,7 @@ def loss_of(prediction, y, regression):
     if regression:
         error = prediction[0] - y
         return min(error * error, HIGHEST_LOSS) if error == error else np.nan
-    return -math.log(max(prediction[int(y)], LEAST_PROBABILITY))
+    return -log(max(prediction[int(y)], LEAST_PROBABILITY))
 
 
 @kernel

@@ -34,6 +34,7 @@ import math
 from riparian.models.hoeffding.splitting.candidates import FEATURE as BEST
 from riparian.models.hoeffding.splitting.candidates import INFO_GAIN, MERIT, SECOND, best_split, branch
 from riparian.models.hoeffding.splitting.candidates import VALUE as BEST_VALUE
+from riparian.models.kernels.elementary import LN_2, log
 from riparian.models.kernels.kernel import kernel
 from riparian.models.regression.observers import MEAN_FALSE, MEAN_TRUE, N_FALSE, N_TRUE, divide
 from riparian.models.soft.forest import (
@@ -110,7 +111,7 @@ def add_log_ratios(leaves, child, side, post, passed, failed, n_present):
     for c in range(leaves.shape[2]):
         share = (post[0, c] + post[1, c]) / (passed + failed)
         if share > 0.0:  # smoothed by as many instances as classes, spread as on both sides
-            leaves[child, WEIGHT, c] += math.log((post[side, c] / share + n_present) / (weight + n_present))
+            leaves[child, WEIGHT, c] += log((post[side, c] / share + n_present) / (weight + n_present))
 
 
 @kernel
@@ -181,9 +182,8 @@ def try_split(node, forest, encoding, scales, layout, settings, post, found):
     best_split(blocks, layout, block, k, seen, N_SPLIT_POINTS, True, INFO_GAIN, MIN_BRANCH_FRACTION, post, found)
     if found[BEST] < 0.0:
         return False
-    log_2 = math.log(2.0)
-    statistic = 2.0 * seen * found[MERIT] * log_2
-    if not decided(found, math.log(n_present) / log_2, statistic, n_present - 1.0, seen, settings):
+    statistic = 2.0 * seen * found[MERIT] * LN_2
+    if not decided(found, log(n_present) / LN_2, statistic, n_present - 1.0, seen, settings):
         return False
 
     feature = int(found[BEST])
@@ -279,7 +279,7 @@ def try_split_values(node, forest, encoding, scales, layout, settings, deviation
     if found[BEST] < 0.0 or not deviation > 0.0:
         return False
     merit = found[MERIT]
-    statistic = -seen * math.log(1.0 - merit) if merit < 1.0 else math.inf
+    statistic = -seen * log(1.0 - merit) if merit < 1.0 else math.inf
     if not decided(found, 1.0, statistic, 1.0, seen, settings):
         return False
     feature = int(found[BEST])

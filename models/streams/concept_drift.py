@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded, uniform
 from riparian.models.streams import Floats, Source
@@ -64,5 +65,5 @@ def _choose(state, position, at, width, new):
         if width == 0:
             new[i] = position[0] >= at
         else:
-            new[i] = uniform(state) < 1.0 / (1.0 + np.exp(-4.0 * (position[0] - at) / width))
+            new[i] = uniform(state) < 1.0 / (1.0 + exp(-4.0 * (position[0] - at) / width))
         position[0] += 1

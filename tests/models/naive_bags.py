@@ -8,6 +8,8 @@ diverse density: Foulds and Frank 2010. Where the papers leave something open, a
 import math
 from itertools import pairwise
 
+from riparian.models.kernels import elementary
+
 
 class Instance:
     def __init__(self, x, bag):
@@ -126,7 +128,7 @@ def likeness(x, target, scale, n_values):
     total = 0.0
     for a, b, s, values in zip(x, target, scale, n_values, strict=True):
         total += (s * (float(a != b) if values else a - b)) ** 2
-    return math.exp(-total)
+    return elementary.exp(-total)
 
 
 def probability(bag, target, scale, n_values):
@@ -141,5 +143,5 @@ def loss(bags, y, w, target, scale, n_values):
     total = 0.0
     for bag, label, weight in zip(bags, y, w, strict=True):
         p = probability(bag, target, scale, n_values)
-        total -= weight * math.log(p if label else 1.0 - p)
+        total -= weight * elementary.log(p if label else 1.0 - p)
     return total

@@ -3,6 +3,8 @@ them."""
 
 import math
 
+from riparian.models.kernels import elementary
+
 
 class NaiveCalibration:
     def __init__(self, scales):
@@ -13,7 +15,7 @@ class NaiveCalibration:
         """What is said for the probabilities of a model, and with which power, after how many labels (None: as is)."""
         if not self.scales or any(map(math.isnan, p)) or max(p) <= 0:
             return p, None
-        b = math.exp(self.power)
+        b = elementary.exp(self.power)
         raised = [max(one, 1e-4) ** b if one > 0 or k in self.classes else 0.0 for k, one in enumerate(p)]
         return [one / sum(raised) for one in raised], (b, self.learned)
 
@@ -21,7 +23,7 @@ class NaiveCalibration:
         if not any(map(math.isnan, p)) and max(p) > 0:
             if how is not None and p[y] > 0:
                 b, since = how
-                levels = {k: math.log(one) / b for k, one in enumerate(p) if one > 0}
+                levels = {k: elementary.log(one) / b for k, one in enumerate(p) if one > 0}
                 total = sum(p)
                 mean = sum(p[k] / total * level for k, level in levels.items())
                 spread = sum(p[k] / total * (level - mean) ** 2 for k, level in levels.items())

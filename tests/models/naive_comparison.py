@@ -4,6 +4,8 @@ definition."""
 import math
 import statistics
 
+from riparian.models.kernels import elementary
+
 
 class NaiveComparison:
     def __init__(self, task):
@@ -70,7 +72,7 @@ def half_width(differences, alpha):
     """Of the asymptotic confidence sequence, as theorem 2.2 of the paper writes it: alpha of both sides."""
     n, rho2 = len(differences), 1 / 1000
     deviation = math.sqrt(long_run_variance(differences) + 10 / n)
-    return deviation * math.sqrt(2 * (n * rho2 + 1) / (n * n * rho2) * math.log(math.sqrt(n * rho2 + 1) / alpha))
+    return deviation * math.sqrt(2 * (n * rho2 + 1) / (n * n * rho2) * elementary.log(math.sqrt(n * rho2 + 1) / alpha))
 
 
 def long_run_variance(values):

@@ -3,11 +3,13 @@ definition."""
 
 import math
 
+from riparian.models.kernels import elementary
+
 FIRST, MEMORY, STEP, SWING, BOUND = 10, 200, 0.05, 8, 5
 
 
 def log_odds(p):
-    return -math.inf if p <= 0 else math.inf if p >= 1 else math.log(p / (1 - p))
+    return -math.inf if p <= 0 else math.inf if p >= 1 else elementary.log(p / (1 - p))
 
 
 def place(p):
@@ -38,7 +40,7 @@ class NaiveThreshold:
         n = len(self.taken)
         if n * (self.share if self.target == "alert_rate" else 1) < self.first:
             return None
-        level = 1 / (1 + math.exp(-(math.log(self.share / (1 - self.share)) + self.shift)))
+        level = 1 / (1 + elementary.exp(-(elementary.log(self.share / (1 - self.share)) + self.shift)))
         decay = 1 - (2 * self.share / MEMORY if self.target == "alert_rate" else 1 / MEMORY)
         own = {}
         for i, b in enumerate(self.taken):

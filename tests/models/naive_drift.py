@@ -6,6 +6,7 @@ Running means and moving averages are folded in the papers' order, so that level
 import math
 from typing import NamedTuple
 
+from riparian.models.kernels import elementary
 from tests.models.naive_hoeffding import add_up
 from tests.models.naive_streams import NaiveRandom
 
@@ -63,7 +64,7 @@ class NaiveAdwin:
 
     def differs(self):
         n = len(self.values)
-        log_term = math.log(2 * math.log(n) / self.delta)
+        log_term = elementary.log(2 * elementary.log(n) / self.delta)
         n0, total0, total1 = 0, 0.0, self.total
         for bucket in self.buckets:
             n0 += bucket.size
@@ -156,7 +157,7 @@ class NaiveKswin:
     """A list of the window, and both empirical distributions at every value in it."""
 
     def __init__(self, alpha=0.005, window_size=100, stat_size=30, seed=0):
-        self.bound = math.sqrt(-math.log(alpha) / stat_size)
+        self.bound = math.sqrt(-elementary.log(alpha) / stat_size)
         self.window_size, self.stat_size = window_size, stat_size
         self.random, self.window = NaiveRandom(seed), []
 
@@ -180,7 +181,7 @@ class NaiveKswin:
 
 
 def hoeffding(n, confidence):
-    return math.sqrt(math.log(1 / confidence) / (2 * n))
+    return math.sqrt(elementary.log(1 / confidence) / (2 * n))
 
 
 class NaiveHddmA:
@@ -202,7 +203,7 @@ class NaiveHddmA:
 
         def differs(cut, difference, confidence):
             m = cut + 1
-            return m < n and difference >= math.sqrt((n - m) / (2 * m * n) * math.log(2 / confidence))
+            return m < n and difference >= math.sqrt((n - m) / (2 * m * n) * elementary.log(2 / confidence))
 
         level = 0
         if differs(low, means[-1] - means[low], self.drift):
@@ -228,7 +229,7 @@ class NaiveHddmW:
         return mean, weight
 
     def bound(self, weight, confidence):
-        return math.sqrt(weight * math.log(1 / confidence) / 2)
+        return math.sqrt(weight * elementary.log(1 / confidence) / 2)
 
     def update(self, x):
         self.values.append(x)
@@ -269,7 +270,7 @@ class NaiveScale:
         if not self.width:
             return changed, None
         z = (value - self.centre) / self.width
-        return changed, -math.expm1(-z) if self.errors else 1.0 / (1.0 + math.exp(-z))
+        return changed, -elementary.expm1(-z) if self.errors else 1.0 / (1.0 + elementary.exp(-z))
 
     def look(self):
         n, centre = len(self.block), 0.0

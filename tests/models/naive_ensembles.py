@@ -7,6 +7,7 @@ the detector is that of tests.models.naive_drift.
 
 import math
 
+from riparian.models.kernels import elementary
 from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_hoeffding import HoeffdingTreeTwin
 
@@ -35,7 +36,7 @@ def draw(key, i):
 def poisson(rate, u):
     if rate > 500.0:
         return math.floor(rate + 0.5)
-    k, p = 0, math.exp(-rate)
+    k, p = 0, elementary.exp(-rate)
     below = p
     while u >= below and p > 0.0:
         k += 1
@@ -177,7 +178,7 @@ class BoostingTwin(EnsembleTwin):
 
     def votes(self, member, x):
         wrong = (member.wrong + 1.0) / (member.right + member.wrong + 2.0)
-        return member.tree.predict(x), max(0.0, math.log((1.0 - wrong) / wrong))
+        return member.tree.predict(x), max(0.0, elementary.log((1.0 - wrong) / wrong))
 
     def teach(self, x, y, w):
         self.seen += w

@@ -8,6 +8,7 @@ figures can be compared exactly.
 
 import math
 
+from riparian.models.kernels import elementary
 from tests.models.naive_forests import key_of, subset
 from tests.models.naive_running_scale import near
 
@@ -263,7 +264,7 @@ class Tree:
         return len(self.root.all())
 
     def bound(self, leaf):
-        return math.sqrt(math.log(1.0 / self.settings["delta"]) / (2.0 * leaf.seen))
+        return math.sqrt(elementary.log(1.0 / self.settings["delta"]) / (2.0 * leaf.seen))
 
     def due(self, node):
         return node.leaf.seen - node.leaf.evaluated >= self.settings["grace_period"]

@@ -5,6 +5,7 @@ What the paper does not say (ranges, missing and nominal values, the scale of th
 
 import math
 
+from riparian.models.kernels import elementary
 from riparian.models.kernels.draws import key, uniform_at
 
 
@@ -31,7 +32,7 @@ class NaiveHalfSpaceTrees:
         """What would be m, were the window of each profile as long as the longest, by the mean of the profiles."""
         densities = [profile.mass(x) / profile.counted for profile in self.profiles]
         mass = self.longest * sum(densities) / len(densities)
-        return 1.0 - math.log1p(mass) / math.log1p(self.longest * 2.0**self.height)
+        return 1.0 - elementary.log1p(mass) / elementary.log1p(self.longest * 2.0**self.height)
 
 
 class NaiveProfile:

@@ -6,6 +6,7 @@ silent: as models.hoeffding.hoeffding_adaptive_tree documents.
 
 import math
 
+from riparian.models.kernels import elementary
 from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_efdt import MutableTreeTwin
 from tests.models.naive_hoeffding import Node
@@ -104,7 +105,7 @@ class HatTwin(MutableTreeTwin):
     def learn_leaf(self, leaf, x, y, w):
         if self.settings["bootstrap"]:
             n, product = 0, self.random.uniform()
-            while product > math.exp(-1.0):
+            while product > elementary.exp(-1.0):
                 n, product = n + 1, product * self.random.uniform()
             w *= max(1, n)
         self.count_correct(leaf, x, y, w)
@@ -129,7 +130,7 @@ class HatTwin(MutableTreeTwin):
         here, there = node.window, node.alternate.window
         if min(here.width, there.width) < self.settings["least_window"]:
             return False
-        spread = 2.0 * here.rate * (1.0 - here.rate) * math.log(2.0 / self.settings["switch_delta"])
+        spread = 2.0 * here.rate * (1.0 - here.rate) * elementary.log(2.0 / self.settings["switch_delta"])
         bound = math.sqrt(spread * (1.0 / there.width + 1.0 / here.width))
         if here.rate - there.rate > bound:
             parent = node.parent

@@ -11,7 +11,9 @@ import decimal
 import itertools
 import math
 
-LN_2 = math.log(2.0)
+from riparian.models.kernels import elementary
+
+LN_2 = elementary.log(2.0)
 EXACT_LN_2 = decimal.Context(prec=40).ln(2)
 ROOTS = [float(decimal.Context(prec=40).power(2, decimal.Decimal(j) / 64)) for j in range(64)]
 MOST = 2.0**60
@@ -69,7 +71,7 @@ class Gaussian:
         deviation = math.sqrt(self.variance())
         if deviation == 0.0:  # many values, but so close to another that the variance is 0
             return self.n if threshold >= self.mean else 0.0
-        return self.n * 0.5 * (1.0 + math.erf((threshold - self.mean) / deviation / math.sqrt(2.0)))
+        return self.n * 0.5 * (1.0 + elementary.erf((threshold - self.mean) / deviation / math.sqrt(2.0)))
 
 
 class Histogram:
@@ -105,7 +107,7 @@ class Histogram:
     def log_share(self, value, c):
         """log(n_bc + 1 / n) and log n, which is the same for all classes: it is left out."""
         key = min((key for key in self.counts if key >= value), default=max(self.counts))
-        return math.log(len(self.counts) * self.counts[key].get(c, 0.0) + 1.0)
+        return elementary.log(len(self.counts) * self.counts[key].get(c, 0.0) + 1.0)
 
     def thresholds(self):
         return sorted(self.counts)[:-1]
@@ -135,7 +137,11 @@ class NumericObserver:
         """Of a histogram."""
         if missing(value):
             return 0.0
-        return self.histogram.log_share(value, c) - math.log(self.classes[c] + 1.0) if c in self.classes else -math.inf
+        return (
+            self.histogram.log_share(value, c) - elementary.log(self.classes[c] + 1.0)
+            if c in self.classes
+            else -math.inf
+        )
 
     def multiply(self, value, c, n_known, parts):
         if missing(value):
@@ -184,7 +190,7 @@ class NominalObserver:
         if c not in self.classes:
             return -math.inf
         n = self.values.get(int(value), {}).get(c, 0.0)
-        return math.log(n + 1.0) - math.log(self.classes[c] + n_known)
+        return elementary.log(n + 1.0) - elementary.log(self.classes[c] + n_known)
 
     def multiply(self, value, c, n_known, parts):
         if missing(value):
@@ -241,7 +247,7 @@ def impurity(weights, criterion):
         return 1.0 - add_up(share * share for share in shares)
     entropy = 0.0
     for share in shares:
-        entropy -= share * math.log(share)
+        entropy -= share * elementary.log(share)
     return entropy / LN_2
 
 
@@ -264,9 +270,9 @@ def hoeffding_bound(weights, settings):
     present = [c for c in weights if weights[c] > 0.0]
     if len(present) < 2:
         return None
-    spans = {"info-gain": math.log(len(present)) / LN_2, "gini": 1.0, "hellinger": math.sqrt(2.0)}
+    spans = {"info-gain": elementary.log(len(present)) / LN_2, "gini": 1.0, "hellinger": math.sqrt(2.0)}
     span = spans[settings["split_criterion"]]
-    return math.sqrt(span * span * math.log(1.0 / settings["delta"]) / (2.0 * total(weights)))
+    return math.sqrt(span * span * elementary.log(1.0 / settings["delta"]) / (2.0 * total(weights)))
 
 
 def merit(branches, seen, settings):
@@ -386,11 +392,11 @@ def odds_of_logarithms(weights, observers, x, known):
     scores = {}
     for c in sorted(weights):
         if weights[c] > 0.0:
-            scores[c] = math.log(weights[c])
+            scores[c] = elementary.log(weights[c])
             for f, observer in enumerate(observers):
                 scores[c] += observer.log_likelihood(x[f], c, len(known[f]))
     top = max(scores.values(), default=-math.inf)
-    return {c: math.exp(score - top) for c, score in scores.items() if score > -math.inf}
+    return {c: elementary.exp(score - top) for c, score in scores.items() if score > -math.inf}
 
 
 def naive_bayes(weights, observers, x, known, histograms=False):

@@ -6,6 +6,7 @@ the same.
 
 import math
 
+from riparian.models.kernels import elementary
 from riparian.models.kernels.randomness import seeded
 from tests.models.naive_running_scale import held
 
@@ -60,21 +61,23 @@ class Node:
     def stop(self):
         """The share of the prunings that end here, among those that reach the node."""
         difference = self.below - self.own
-        return 1.0 / (1.0 + math.exp(difference)) if difference < 500.0 else 0.0
+        return 1.0 / (1.0 + elementary.exp(difference)) if difference < 500.0 else 0.0
 
     def kept(self):
         """The logarithm of what the node stands for in its parent."""
-        return log_sum(self.own, self.below) - math.log(2.0) if self.children else self.own
+        return log_sum(self.own, self.below) - elementary.log(2.0) if self.children else self.own
 
     def keep_odds(self):
-        bound = 100.0 * math.log(10.0)
+        bound = 100.0 * elementary.log(10.0)
         self.below = self.own - max(min(self.own - self.below, bound), -bound)
 
     def log_tree(self):
         """Of the sum over all prunings below, by the recursion of context-tree weighting."""
         if not self.children:
             return self.own
-        return math.log(0.5 * math.exp(self.own) + 0.5 * math.exp(sum(c.log_tree() for c in self.children)))
+        return elementary.log(
+            0.5 * elementary.exp(self.own) + 0.5 * elementary.exp(sum(c.log_tree() for c in self.children))
+        )
 
     def prunings(self):
         """Every pruning: (prior, logarithm of the likelihood, its leaves)."""
@@ -195,7 +198,7 @@ class NaiveTree:
             self.certain = said >= self.split_below and not self.split_pure
             self.record[0] = 0.999 * self.record[0] + w * (self.predict(x)[y] if self.aggregation else said)
             self.record[1] = 0.999 * self.record[1] + w
-        waited = -math.log(1.0 - draw(self.key, number))
+        waited = -elementary.log(1.0 - draw(self.key, number))
         self.root, _, said = self._learn(self.root, x, y, w, waited, 0.0, number)
         square = (y - said) ** 2
         if self.errors[1]:
@@ -205,7 +208,7 @@ class NaiveTree:
 
     def _log_likelihood(self, node, y, w):
         if self.classes:
-            return self.step * w * math.log(self.probability(node, y))
+            return self.step * w * elementary.log(self.probability(node, y))
         variance = self.errors[0] / self.errors[1] if self.errors[1] else 0.0
         scale = self.step * w / (2.0 * variance) if variance > 1e-300 else 0.0
         return max(-scale * (y - node.mean) ** 2, -300.0)
@@ -314,9 +317,9 @@ class NaiveTree:
         node, birth, together, said = self.root, 0.0, 1.0, []
         while True:
             rate, life = sum(self.distances(node, x).values()), node.time - birth
-            parted = 1.0 - math.exp(-rate * life) if rate > 0.0 else 0.0
+            parted = 1.0 - elementary.exp(-rate * life) if rate > 0.0 else 0.0
             if parted > 0.0:  # by a parent that would come above the node, and that has one child who knows anything
-                discount = rate / (rate + gamma) * (1.0 - math.exp(-(rate + gamma) * life)) / parted
+                discount = rate / (rate + gamma) * (1.0 - elementary.exp(-(rate + gamma) * life)) / parted
                 customers = {y: float(node.shares.get(y, 0.0) > 0.0) for y in found}
                 there = kneser_ney(customers, discount, above)
                 for y in found:
@@ -326,7 +329,7 @@ class NaiveTree:
                 customers = {y: sum(float(c.shares.get(y, 0.0) > 0.0) for c in node.children) for y in found}
             else:
                 customers = {y: node.shares.get(y, 0.0) for y in found}
-            here = kneser_ney(customers, math.exp(-gamma * life), above)
+            here = kneser_ney(customers, elementary.exp(-gamma * life), above)
             said.append({y: found[y] + together * here[y] for y in found})
             if not node.children:
                 return said
@@ -339,7 +342,7 @@ def mixed(own, below, more, further):
 
 
 def log_sum(a, b):
-    return max(a, b) + math.log1p(math.exp(-abs(a - b)))
+    return max(a, b) + elementary.log1p(elementary.exp(-abs(a - b)))
 
 
 def kneser_ney(customers, discount, above):

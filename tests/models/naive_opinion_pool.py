@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from riparian.models.kernels import elementary
 from riparian.models.registry import create
 from tests.models.naive_running_scale import held
 
@@ -56,7 +57,7 @@ class NaivePool:
         if self.schema.task != "regression":
             every = (n_all * every + 0.5) / (n_all + 1)
         mean = (n * mean + 20 * every) / (n + 20)
-        return mean if self.schema.task == "regression" else math.log(mean / (1 - mean))
+        return mean if self.schema.task == "regression" else elementary.log(mean / (1 - mean))
 
     @staticmethod
     def mean_of_labels(labels):
@@ -240,7 +241,7 @@ class NaivePool:
         p, logs = self.pooled(votes), {}
         for name, said in votes.items():
             floors = [self.floor_of(c) for c in range(self.schema.n_outputs)]
-            logs[name] = np.zeros(len(p)) if said is None else np.log(np.maximum(said, floors))
+            logs[name] = np.zeros(len(p)) if said is None else elementary.logs(np.maximum(said, floors))
         for a in self.members:
             for b in self.members:
                 second = p @ (logs[a] * logs[b]) - (p @ logs[a]) * (p @ logs[b])
@@ -275,7 +276,7 @@ class NaivePool:
         slopes = {}
         for name, said in votes.items():
             floors = [self.floor_of(c) for c in range(self.schema.n_outputs)]
-            log = None if said is None else np.log(np.maximum(said, floors))
+            log = None if said is None else elementary.logs(np.maximum(said, floors))
             slopes[name] = 0.0 if log is None else less(float(p @ log), log[label], 1.0)
         return slopes
 

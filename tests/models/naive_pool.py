@@ -5,6 +5,7 @@ Written from Gunasekara et al. 2022, Köbschall et al. (Section 5.1) and the doc
 
 import math
 
+from riparian.models.kernels import elementary
 from tests.models.naive_running_scale import held
 
 
@@ -43,7 +44,7 @@ class PoolTwin:
     def loss(self, prediction, y):
         if self.n_classes == 1:
             return (prediction[0] - y) ** 2
-        return -math.log(max(prediction[int(y)], 1e-6))
+        return -elementary.log(max(prediction[int(y)], 1e-6))
 
     def learners(self):
         """Those with the least losses, and some drawn from the others."""

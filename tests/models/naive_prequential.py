@@ -2,6 +2,8 @@
 
 import math
 
+from riparian.models.kernels import elementary
+
 NEGLIGIBLE = 1e-6  # of all weight that has not faded
 
 
@@ -20,12 +22,12 @@ class NaivePrequential:
         item = {"label": label, "weight": weight, "previous": self.labels[-1]["label"] if self.labels else None}
         if self.task == "classification":
             if sum(prediction) == 0:
-                item |= {"prediction": None, "loss": math.log(len(seen))}
+                item |= {"prediction": None, "loss": elementary.log(len(seen))}
                 item["p"] = dict.fromkeys(seen, 1 / len(seen))
             else:
                 best = max(prediction)
                 item["prediction"] = prediction.index(best)
-                item["loss"] = -math.log(max(prediction[int(label)], 1e-15))
+                item["loss"] = -elementary.log(max(prediction[int(label)], 1e-15))
                 item["p"] = dict(enumerate(prediction))
         else:
             item["prediction"] = prediction[0]

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from riparian.models.kernels.elementary import exp, log
 from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_streams import NaiveRandom
 
@@ -160,7 +161,7 @@ class SgtTwin:
         if self.classification:
             return self.softmax(scores)
         if self.loss == "poisson":
-            return [math.exp(min(self.centre + scores[0], 300.0))]
+            return [exp(min(self.centre + scores[0], 300.0))]
         return [self.centre + self.spread * scores[0]]
 
     def softmax(self, scores):
@@ -168,7 +169,7 @@ class SgtTwin:
         if not classes:
             return [0.0] * self.n_classes
         top = max(scores[c] for c in classes)
-        e = [math.exp(scores[c] - top) if c in classes else 0.0 for c in range(self.n_classes)]
+        e = [exp(scores[c] - top) if c in classes else 0.0 for c in range(self.n_classes)]
         total = 0.0
         for value in e:
             total += value
@@ -272,7 +273,7 @@ class SgtTwin:
         if not self.classification:
             self.centre = self.target[1]
             if self.loss == "poisson":
-                self.centre = math.log(self.target[1]) if self.target[1] > 0.0 else 0.0
+                self.centre = log(self.target[1]) if self.target[1] > 0.0 else 0.0
 
     def follow_scale(self):
         if self.classification or self.loss == "poisson":
@@ -387,7 +388,7 @@ class SgtTwin:
             return g, [p[c] * (1.0 - p[c]) for c in range(self.n_classes)]
         f = point[0]
         if self.loss == "poisson":
-            rate = math.exp(min(self.centre + f, 300.0))
+            rate = exp(min(self.centre + f, 300.0))
             return [rate - y], [rate]
         y = (y - self.centre) / self.spread
         if self.loss == "squared":
@@ -396,7 +397,7 @@ class SgtTwin:
             r = (f - y) / self.loss_threshold
             root = math.sqrt(1.0 + r * r)
             return [self.loss_threshold * (r / root)], [1.0 / (root * root * root)]
-        below = 1.0 / (1.0 + math.exp(min((y - f) / 0.1, 700.0)))
+        below = 1.0 / (1.0 + exp(min((y - f) / 0.1, 700.0)))
         return [below - self.quantile], [below * (1.0 - below) / 0.1]
 
     def learn_now(self, x, y, w):

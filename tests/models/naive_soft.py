@@ -9,6 +9,7 @@ is reached or not. Sums are taken in another order than in the kernels, so figur
 import math
 from statistics import NormalDist
 
+from riparian.models.kernels import elementary
 from tests.models.naive_fimt import Nominal, Numeric, Sums
 from tests.models.naive_hoeffding import NominalObserver, NumericObserver, merit, missing, total
 from tests.models.naive_running_scale import held, near
@@ -150,7 +151,7 @@ class SoftTwin:
         return {c: sum(part[c] for part in parts) for c in range(self.n_outputs)}
 
     def probabilities(self, logits):
-        odds = {c: math.exp(logits[c] - max(logits[k] for k in self.known)) for c in self.known}
+        odds = {c: elementary.exp(logits[c] - max(logits[k] for k in self.known)) for c in self.known}
         return {c: odds[c] / sum(odds.values()) for c in odds}
 
     def predict(self, x):
@@ -255,7 +256,7 @@ class SoftTwin:
 
     def decided(self, leaf, lead, span, statistic, n_free):
         """By the Hoeffding bound or a tie, and by the likelihood-ratio test against chance."""
-        bound = math.sqrt(span**2 * math.log(1.0 / self.growth["delta"]) / (2.0 * leaf.seen))
+        bound = math.sqrt(span**2 * elementary.log(1.0 / self.growth["delta"]) / (2.0 * leaf.seen))
         level = self.growth["significance"]
         if not (lead > bound or bound < self.growth["tie_threshold"]):
             return False
@@ -300,7 +301,7 @@ class SoftTwin:
         if found is None:
             return
         f, value, first, second = found
-        statistic = -leaf.seen * math.log(1.0 - first) if first < 1.0 else math.inf
+        statistic = -leaf.seen * elementary.log(1.0 - first) if first < 1.0 else math.inf
         if not self.decided(leaf, first - second, 1.0, statistic, 1):
             return
         sides = leaf.observers[f].branches(value)
@@ -326,7 +327,7 @@ class SoftTwin:
         if found is None:
             return
         f, value, first, second = found
-        statistic = 2.0 * leaf.seen * math.log(2.0) * first
+        statistic = 2.0 * leaf.seen * elementary.log(2.0) * first
         if not self.decided(leaf, first - second, math.log2(n_present), statistic, n_present - 1):
             return
         sides = leaf.observers[f].branches(value, settings)
@@ -337,7 +338,7 @@ class SoftTwin:
                 share = (sides[0][c] + sides[1][c]) / (passed + failed)
                 if share > 0.0:
                     ratio = (side[c] / share + n_present) / (weight + n_present)
-                    child.leaf[c] = child.leaf.get(c, 0.0) + math.log(ratio)
+                    child.leaf[c] = child.leaf.get(c, 0.0) + elementary.log(ratio)
 
     def open(self, leaf, f, value, share):
         """Make a leaf a gate that agrees with its test, over two leaves like it."""

@@ -11,6 +11,7 @@ all ranks, 6.7e8 values, forgets its oldest bucket instead of merging it.
 
 import math
 
+from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 
 CLOCK = 32
@@ -93,7 +94,7 @@ def has_cut(window, delta):
     """
     width = float(window[WIDTH])
     errors = float(window[ERRORS])
-    log_term = math.log(2.0 * math.log(width) / delta)
+    log_term = log(2.0 * log(width) / delta)
     rate = errors / width
     variance = rate * (1.0 - rate)
     least = 1.999999 * variance * log_term * width

@@ -24,13 +24,13 @@ import math
 
 import numpy as np
 
+from riparian.models.kernels.elementary import LN_2, erf, log
 from riparian.models.kernels.kernel import kernel
 
 INFO_GAIN = 0
 GINI = 1
 HELLINGER = 2
 
-LOG_2 = math.log(2.0)
 SQRT_2 = math.sqrt(2.0)
 
 # Columns of the candidate array that best_split fills in.
@@ -48,7 +48,7 @@ def hoeffding_bound(class_weights, settings):
             n_present += 1
     if n_present < 2:
         return -1.0
-    span = math.log(n_present) / LOG_2
+    span = log(n_present) / LN_2
     if settings.criterion == GINI:
         span = 1.0
     elif settings.criterion == HELLINGER:
@@ -68,8 +68,8 @@ def impurity(post, j, n_classes, weight, criterion):
     for c in range(n_classes):
         share = post[j, c] / weight
         if share > 0.0:
-            result -= share * math.log(share)
-    return result / LOG_2
+            result -= share * log(share)
+    return result / LN_2
 
 
 @kernel
@@ -163,7 +163,7 @@ def branch(stats, layout, block, n_classes, f, value, binary, post):
             deviation = math.sqrt(stats[block, i + 2 * n_classes + c] / (n - 1.0))
             if deviation > 0.0:
                 z = (value - stats[block, i + n_classes + c]) / deviation
-                left = n * 0.5 * (1.0 + math.erf(z / SQRT_2))
+                left = n * 0.5 * (1.0 + erf(z / SQRT_2))
             elif value >= stats[block, i + n_classes + c]:
                 left = n
         elif n > 0.0 and value >= stats[block, i + n_classes + c]:

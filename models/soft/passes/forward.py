@@ -20,6 +20,7 @@ import math
 
 import numpy as np
 
+from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.simd import each, load, magnitude, of_four, spread, square_root, store, where_less
 from riparian.models.soft.forest import (
@@ -280,7 +281,7 @@ def softmax(logits, known, probabilities):
             highest = logits[c]
     total = 0.0
     for c in range(len(logits)):
-        p = math.exp(logits[c] - highest) if known[c] > 0.0 else 0.0
+        p = exp(logits[c] - highest) if known[c] > 0.0 else 0.0
         probabilities[c] = p
         total += p
     if total > 0.0:

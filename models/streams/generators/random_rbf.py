@@ -43,7 +43,7 @@ def _centroids(
     for c in range(n_centroids):
         centres[c] = [uniform(state) for _ in range(n_features)]
         directions[c] = [uniform(state) for _ in range(n_features)]
-        directions[c] /= np.sqrt((directions[c] ** 2).sum())
+        directions[c] /= np.sqrt((directions[c] * directions[c]).sum())
         classes[c], spreads[c], weights[c] = below(state, n_classes), uniform(state), uniform(state)
     return centres, directions, classes, spreads, np.cumsum(weights)
 
