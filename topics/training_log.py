@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from riparian.topics.vocabulary import MAX_TEXT, Scalar
 
-VERSION = 1
+VERSION = 2  # 1: joined by workers whose exponentials and logarithms had other last bits
 MOST_ROWS = 65_536  # of a record
 
 Floats = NDArray[np.float64]
@@ -143,8 +143,8 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
         found: LearnedRecord | LearnedCommand = decoder.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
-    if found.version != VERSION:
-        raise ValueError(f"it has format {found.version}, and this version reads format {VERSION}")
+    if found.version not in (1, VERSION):
+        raise ValueError(f"it has format {found.version}, and this version reads formats 1 and {VERSION}")
     if isinstance(found, LearnedCommand):
         if not 0 <= found.offset < _MOST:
             raise ValueError("a command of no place")

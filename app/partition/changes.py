@@ -31,6 +31,8 @@ DETECTORS = "drift.detectors"  # the place of what watches for drift; events kno
 
 DISTRIBUTIONS = "drift.distributions"
 LEARNING = "learning"
+ARITHMETIC = "arithmetic"  # 1: of C's library; 2: of models/kernels/elementary.py
+LATEST_ARITHMETIC = 2
 DECISION, CLASS_WEIGHTS = "decision", "class_weights"
 
 LATER = (
@@ -97,6 +99,7 @@ def next_origin(meta: Mapping[str, Any]) -> list[int]:
 def settings(spec: Spec) -> dict[str, Any]:
     """What the fold and its predictions depend on besides the models and the values known: place -> plain value."""
     found: dict[str, Any] = {"task": spec.task, "codec": spec.codec.plain(), "seed": spec.seed, "control": spec.control}
+    found[ARITHMETIC] = LATEST_ARITHMETIC
     for place, part in (("record", spec.record), ("label", spec.label), ("predictions", spec.predictions)):
         found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json").items()}
     found[DECISION] = None if spec.decision is None else spec.decision.plain()
@@ -178,6 +181,9 @@ def reconcile(
         stays = f"the state goes on with {places}" if runs else f"an applied file has left {places}"
         steered.append(f"{stays}, and the stream file says otherwise{BY_APPLY if runs else OTHER_FILE}")
     found = [*_topics(meta, topics or {}), *_task(spec, meta), *_learning(spec, meta)]
+    arithmetic = _arithmetic(spec, meta)
+    if spec.shares:
+        found += arithmetic
     if found:
         return Changes(found, {})
     found, others = _features(spec, meta, vocabularies), digest_of(spec.present) != digest_of(said.features)
@@ -195,7 +201,12 @@ def reconcile(
     if spec.control and (meta.get("steering") or {}).get("paused"):
         steered.append("predictions are paused, until riparian resume")
     left = "; also, ".join(steered) or None
-    changes = [*found, *models, *(one for one in _settings(spec, meta) if not (others and _of_a_feature(one)))]
+    changes = [
+        *found,
+        *arithmetic,
+        *models,
+        *(one for one in _settings(spec, meta) if not (others and _of_a_feature(one))),
+    ]
     return Changes(changes, takes, left, kept, others)
 
 
@@ -222,6 +233,21 @@ def _learning(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
         said = "is partition: one model of all partitions is not one for each"
     cure = f"write learning: {was} to go on as before, or begin a stream of a new name with what was learned"
     return [Change(LEARNING, REFUSED, f"{LEARNING} was {was}, {said}; {cure} (riparian import --models-only)")]
+
+
+def _arithmetic(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
+    """Where all partitions learn one model, others may go on with its old last bits, and would not be equal."""
+    if (meta.get("settings") or {}).get(ARITHMETIC, 1) == LATEST_ARITHMETIC:
+        return []
+    said = "exponentials and logarithms were those of C's library, and are the same on every processor from here on"
+    if not spec.shares:
+        return [Change(ARITHMETIC, CARRIED, said)]
+    cure = (
+        "partitions of one model that are not at the same place would differ in last bits for good: let the version "
+        "that wrote the state go on, or stop its workers, export one partition with it (riparian export) and begin a "
+        "stream of a new name with that (riparian import --models-only)"
+    )
+    return [Change(ARITHMETIC, REFUSED, f"{said}: {cure}")]
 
 
 def _task(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
@@ -410,6 +436,8 @@ def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
         found.append(Change("drift", RESTARTED, "drift was not watched for: it is from here on"))
     if was:
         for place in [*now, *(place for place in was if place not in now)]:
+            if place == ARITHMETIC:
+                continue
             old, new = was.get(place), now.get(place)
             if spec.is_steered and place.endswith(".on_drift") and place != "drift.on_drift":
                 continue  # the state's models come with their own

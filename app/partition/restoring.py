@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from riparian.app.errors import RiparianError, StateError
 from riparian.app.partition.arrays import under
-from riparian.app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS, LEARNING, next_origin, reconcile
+from riparian.app.partition.changes import (
+    ARITHMETIC,
+    DECISION,
+    DETECTORS,
+    DISTRIBUTIONS,
+    LEARNING,
+    next_origin,
+    reconcile,
+)
 from riparian.app.partition.join.pending import Source
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
@@ -183,7 +191,7 @@ class RestorableState(PartitionState):
             meta["classes"], packed = meta[SHARED]["classes"], arrays[VALUES]
         known = msgspec.msgpack.decode(packed.tobytes())
         then = meta.get("settings") or {}
-        now = {place: value for place, value in lineup.settings.items() if place == LEARNING}
+        now = {place: value for place, value in lineup.settings.items() if place in (LEARNING, ARITHMETIC)}
         same_kind = {place: value for place, value in then.items() if place != LEARNING} | now
         changes = reconcile(self.spec, meta | {"settings": same_kind}, known)
         if changes.refused:

@@ -8,7 +8,8 @@ deleted when the front of the log is (app.state.log).
 
 Keys in the changelog (bytes): `<partition>/manifest`, `<partition>/chunk/<hash>`. The manifest is msgpack with a format
 version; a chunk is one byte that names the compression, then the bytes. Format 1 had one array of all waiting
-instances, no `past`, and deleted chunks by key; it is still read.
+instances, no `past`, and deleted chunks by key; in format 2 exponentials and logarithms were those of C's library
+(`arithmetic` of app.partition.changes). Both are still read.
 """
 
 import hashlib
@@ -30,8 +31,8 @@ from riparian.models.adapter import signature
 from riparian.topics.names import INPUTS, state_field
 from riparian.topics.records import DriftRecord
 
-VERSION = 2
-READABLE = (1, VERSION)
+VERSION = 3
+READABLE = (1, 2, VERSION)
 CHUNK_BYTES = (
     64 * 1024
 )  # of uncompressed array: a leaf that changes often has its neighbours written, too, so chunks are small
@@ -282,7 +283,7 @@ class Encoder:
         self._own: dict[str, Held] = {}
         self._taken: dict[str, tuple[str, list[int], list[_Chunk]]] = {}
         self._snapshot: Snapshot | None = None
-        if last is not None and arrays is not None and last.version == VERSION:
+        if last is not None and arrays is not None and last.version > 1:
             self._own = {name: Held(arrays[name], entry[2]) for name, entry in last.arrays.items() if name in arrays}
 
     def take(self, snapshot: Snapshot, common: dict[str, Held] | None = None) -> None:
@@ -411,7 +412,7 @@ def decode_manifest(data: bytes, trusted: bool = False) -> Manifest:
             f"{' and '.join(map(str, READABLE))}: run the version that wrote it, or a newer one"
         )
     try:
-        if version == VERSION:
+        if version > 1:
             manifest = msgspec.msgpack.decode(data, type=Manifest)
         else:
             old = msgspec.structs.asdict(msgspec.msgpack.decode(data, type=_Manifest1))

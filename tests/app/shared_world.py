@@ -89,7 +89,7 @@ class World:
 
     def ask_bytes(self, value: bytes | None, again: bool = False) -> None:
         if self.spec.shares:
-            made = write(LearnedCommand(1, self._asked, value))
+            made = write(LearnedCommand(2, self._asked, value))
             self.log += [made, made] if again else [made]
         else:
             for at in self.raw:

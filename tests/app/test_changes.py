@@ -5,21 +5,26 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
 from riparian.app.errors import StateError
-from riparian.app.partition.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile
+from riparian.app.partition.changes import ARITHMETIC, CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.records.merge import EVERYTHING, Merge, Release
+from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint
 from riparian.app.state.checkpoint import Encoder
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.contract import Schema
 from riparian.models.registry import REGISTRY, create, validate
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import read, write
+from tests.app.shared_world import lived
+from tests.app.shared_world import stream as shared_stream
 from tests.app.test_learner import records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -362,7 +367,7 @@ def test_other_topics_are_refused_where_they_are_asked_for() -> None:
 
 def test_a_state_without_names_of_features_is_known_by_their_kinds() -> None:
     meta = {name: value for name, value in stored().meta.items() if name not in ("features", "topics", "settings")}
-    assert [change.what for change in reconcile(changed(), meta, stored().known).found] == ["drift"]
+    assert [change.what for change in reconcile(changed(), meta, stored().known).found] == ["arithmetic", "drift"]
     for features, said in (
         ({**FEATURES, "d": "numeric"}, "there were 3 features, there are 4"),
         ({**FEATURES, "a": "boolean"}, "a was numeric, is boolean"),
@@ -432,3 +437,41 @@ def test_the_page_lists_the_parameters_that_may_change() -> None:
     assert f"The manifest's format version is {checkpoint.VERSION} " in page
     shown = CliRunner().invoke(cli, ["models", "online-bagging"]).output
     assert "Its state goes on where these change: n_models, threads" in shown
+
+
+def of_before(meta: dict[str, Any]) -> dict[str, Any]:
+    """As versions wrote it whose exponentials were those of C's library."""
+    return {**meta, "settings": {place: value for place, value in meta["settings"].items() if place != ARITHMETIC}}
+
+
+def test_a_state_with_other_last_bits_goes_on_and_an_audit_begins_there() -> None:
+    snapshot = checkpoint.decode(stored().manifest, stored().chunks)
+    learner = PartitionLearner(changed())
+    notes = learner.restore(snapshot._replace(meta=of_before(snapshot.meta)))
+    assert [note for note in notes if "C's library" in note]
+    assert learner.origin == [stored().meta["feature_offset"], stored().meta["label_offset"], 1]
+    again, notes = PartitionLearner(changed()), []
+    notes = again.restore(Snapshot(learner._meta(), learner.snapshot().arrays))
+    assert (notes, again.origin) == ([], learner.origin)
+
+
+def test_a_shared_model_with_other_last_bits_is_refused_and_another_stream_begins_with_it() -> None:
+    spec = shared_stream()
+    learner = lived(spec).learners[0]
+    snapshot = learner.snapshot()
+    before = snapshot._replace(meta=of_before(snapshot.meta))
+    with pytest.raises(StateError, match=r"C's library.*partitions of one model.*riparian import --models-only"):
+        PartitionLearner(spec, 0).restore(before)
+    PartitionLearner(spec, 0).restore(snapshot)
+    begun = PartitionLearner(spec, 1)
+    begun.begin_with(before, 0)
+    assert begun.roles["champion"].model.size() == learner.roles["champion"].model.size()
+    assert begun._meta()["settings"][ARITHMETIC] == 2
+
+
+def test_a_log_with_records_of_an_earlier_version_is_refused() -> None:
+    world = lived(shared_stream())
+    (old,) = (msgspec.structs.replace(one, version=1) for one in [read(world.log[0])])
+    assert world.learners[0].sharing is not None
+    with pytest.raises(StateError, match=r"a record of format 1, of a worker of an earlier version"):
+        world.learners[0].sharing.lineup._read(write(old))

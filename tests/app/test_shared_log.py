@@ -136,7 +136,7 @@ def broken() -> list[LearnedRecord]:
     change = msgspec.structs.replace
     nan = np.full(one.n, np.nan).tobytes()
     return [
-        change(one, version=2),
+        change(one, version=3),
         change(one, first=-1),
         change(one, x=one.x[:-8]),
         change(one, y=b""),
@@ -182,7 +182,7 @@ def taken(*values: bytes | None, **fields: Any) -> tuple[PartitionLearner, dict[
     return learner, learner.step(merge.release()).rejected
 
 
-COMMAND = write(LearnedCommand(1, 7, b'{"id": "1", "command": "pause"}'))
+COMMAND = write(LearnedCommand(2, 7, b'{"id": "1", "command": "pause"}'))
 
 
 @pytest.mark.parametrize("record", [b"", b"{}", b"\xff\xff", None, COMMAND, *(write(one) for one in broken())])
@@ -196,7 +196,7 @@ def test_what_no_worker_has_written_is_a_dead_letter_and_the_rest_is_learned(rec
 
 
 def test_a_command_of_no_place_is_a_dead_letter_where_commands_are_obeyed() -> None:
-    command = LearnedCommand(1, 1 << 63, b"")
+    command = LearnedCommand(2, 1 << 63, b"")
     learner, rejected = taken(write(command), control=True)
     assert [one.reason for one in rejected[LEARNED]] == ["wrong-learned"]
     assert learner.sharing is not None

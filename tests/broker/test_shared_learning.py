@@ -84,7 +84,7 @@ def test_a_log_that_was_cut_or_made_anew_is_a_sentence(stream: Any) -> None:
     row, y, at = np.zeros(3).tobytes(), np.zeros(1).tobytes(), np.zeros(1, np.int64).tobytes()
     for i in range(3):
         values = [None, None, ["v"]]
-        record = LearnedRecord(1, 1, i, {"features": i + 1, "labels": i + 1}, 7, row, y, at, values, ["p"], {})
+        record = LearnedRecord(2, 1, i, {"features": i + 1, "labels": i + 1}, 7, row, y, at, values, ["p"], {})
         append(s.broker, topic, None, write(record))
     learner = PartitionLearner(s.spec, 1)
     merge = Merge(learner.buffers())

@@ -1,6 +1,6 @@
 """Golden states: exports of small learners, one of each registered model, that later versions must still read.
 
-`python -m tests.golden.make` writes those that are missing, and into state-v1.json what they came to. It never writes
+`python -m tests.golden.make` writes those that are missing, and into state-v3.json what they came to. It never writes
 one again: a golden file is what an older version wrote. When the format changes, raise the version in the names and
 keep the old files as long as they can be read. A change of a kernel that is meant to change results changes only the
 recorded digest `continued`, by hand; where the scores so far, which are part of a state, came from other bits, the fold
@@ -8,14 +8,14 @@ from the beginning comes to a digest `beginning` of its own.
 
 What states hold besides since the older ones were written (NEWER) is left out of digests: it begins where such a state
 is read, as comparisons do that kept no batches (ANEW). `judged` has golden states of it: judged-v2.bin of comparisons
-alone, estimated-v2.bin of estimates, too, and compared-v2.bin of comparisons that keep batches.
+alone, estimated-v2.bin of estimates, too, compared-v2.bin of comparisons that keep batches, and judged-v3.bin of all.
 
-The state of `watched` is in files of its own, drift-v2.bin and drift-v2.json: three models, of which one has been reset
-and one has a fresh model on trial beside it. That of `steered` is in steered-v2.bin and steered-v2.json: commands have
-promoted a challenger, frozen another model, and added one. In that of `changed`, changed-v2.bin and changed-v2.json, a
+The state of `watched` is in files of its own, drift-v3.bin and drift-v3.json: three models, of which one has been reset
+and one has a fresh model on trial beside it. That of `steered` is in steered-v3.bin and steered-v3.json: commands have
+promoted a challenger, frozen another model, and added one. In that of `changed`, changed-v3.bin and changed-v3.json, a
 rule promotes, distributions are watched, and a file that was applied has added a feature and dropped another.
 That of `decided`, with a threshold and weights, is in
-decided-v2.bin and decided-v2.json.
+decided-v3.bin and decided-v3.json.
 """
 
 import json
@@ -37,9 +37,10 @@ RECORD = FOLDER / f"state-v{checkpoint.VERSION}.json"
 LATEST = ("calibration/", "ranking/")
 ANEW = ("compared/",)  # comparisons of before batches were kept begin anew where a state is read
 JUDGED = {  # file -> what is left out
-    FOLDER / f"compared-v{checkpoint.VERSION}.json": LATEST,
-    FOLDER / f"judged-v{checkpoint.VERSION}.json": ("estimated/", *LATEST, *ANEW),
-    FOLDER / f"estimated-v{checkpoint.VERSION}.json": (*LATEST, *ANEW),
+    FOLDER / f"judged-v{checkpoint.VERSION}.json": LATEST[1:],
+    FOLDER / "compared-v2.json": LATEST,
+    FOLDER / "judged-v2.json": ("estimated/", *LATEST, *ANEW),
+    FOLDER / "estimated-v2.json": (*LATEST, *ANEW),
 }
 DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
 DECIDED = FOLDER / f"decided-v{checkpoint.VERSION}.json"

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.app.errors import StateError
 from riparian.app.partition.arrays import under
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.join.pending import renamed
@@ -30,7 +31,7 @@ from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.topics.records import WRONG_LEARNED
-from riparian.topics.training_log import LearnedCommand, LearnedRecord, Terms, is_command, read
+from riparian.topics.training_log import VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
 from riparian.topics.vocabulary import Scalar, Vocabulary
 
 VALUES, STATE = "learned/values", "shared"  # of a state: an array, and a field of its meta
@@ -190,6 +191,12 @@ class SharedLineup(Lineup):
     def _read(self, value: bytes | None) -> LearnedRecord | LearnedCommand:
         """ValueError where it is none that a worker of this stream writes."""
         record = read(value)
+        if record.version != VERSION:
+            raise StateError(
+                f"the log of the shared model holds a record of format {record.version}, of a worker of an earlier "
+                "version, whose models have other last bits: stop such workers, and begin a stream of a new name with "
+                "what was learned (riparian export, riparian import --models-only)"
+            )
         if isinstance(record, LearnedCommand):
             if not self._commanded:
                 raise ValueError("a command, and the stream file does not say control: true")
