@@ -23,6 +23,7 @@ import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import NotLeaderForPartitionError
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.structs import ConsumerRecord, TopicPartition
 from click.testing import CliRunner, Result
@@ -279,10 +280,13 @@ def produce(broker: str, topic: str, data: bytes, partition: int = 0) -> None:
         try:
             await client.bootstrap()
             await client.add_topic(topic)
-            while (node := client.cluster.leader_for_partition(TopicPartition(topic, partition))) in (None, -1):
-                await client.force_metadata_update()
-            answer = await client.send(node, ProduceRequest(None, 1, 5000, [(topic, [(partition, data)])]))
-            assert answer.topics[0][1][0][1] == 0, answer
+            error = NotLeaderForPartitionError.errno  # as right after the topic was created
+            while error == NotLeaderForPartitionError.errno:
+                while (node := client.cluster.leader_for_partition(TopicPartition(topic, partition))) in (None, -1):
+                    await client.force_metadata_update()
+                answer = await client.send(node, ProduceRequest(None, 1, 5000, [(topic, [(partition, data)])]))
+                error = answer.topics[0][1][0][1]
+            assert error == 0, answer
         finally:
             await client.close()
 
