@@ -225,7 +225,7 @@ def take_out(index, row):
 
 
 @kernel
-def _oldest(index):
+def oldest(index):
     """The row that has waited longest, or -1. Amortised O(1)."""
     at = index.at
     if at[N] == 0:
@@ -271,10 +271,10 @@ def _deadline(instances, labels, horizon, now, clock, gaps):
     """Stream time up to which nothing can expire. What waits longest may leave before: the next check then finds the
     new oldest, so a label that joins costs no bookkeeping."""
     since = now
-    row = _oldest(instances)
+    row = oldest(instances)
     if row >= 0:
         since = min(since, _since(instances, row, clock, gaps))
-    row = _oldest(labels)
+    row = oldest(labels)
     if row >= 0:
         since = min(since, _since(labels, row, clock, gaps))
     return since + horizon
@@ -283,16 +283,16 @@ def _deadline(instances, labels, horizon, now, clock, gaps):
 @kernel
 def _expire(instances, labels, counts, horizon, now, clock, gaps):
     """Drop what has waited longer than the horizon; the next deadline."""
-    row = _oldest(instances)
+    row = oldest(instances)
     while row >= 0 and _since(instances, row, clock, gaps) < now - horizon:
         take_out(instances, row)
         counts[EXPIRED] += 1
-        row = _oldest(instances)
-    row = _oldest(labels)
+        row = oldest(instances)
+    row = oldest(labels)
     while row >= 0 and _since(labels, row, clock, gaps) < now - horizon:
         take_out(labels, row)
         counts[UNMATCHED] += 1
-        row = _oldest(labels)
+        row = oldest(labels)
     return _deadline(instances, labels, horizon, now, clock, gaps)
 
 
@@ -544,7 +544,7 @@ def join(
                 counts[REPEATED_LABELS if early_y[early] == label else CORRECTED] += 1
             else:
                 while labels.at[N] >= limits.max_labels:  # more than one where the bound was lowered
-                    take_out(labels, _oldest(labels))
+                    take_out(labels, oldest(labels))
                     counts[UNMATCHED] += 1
                 labels.at[N_FREE] -= 1
                 early = labels.free[labels.at[N_FREE]]
@@ -598,7 +598,7 @@ def join(
                 instances.at[N] > limits.max_pending
                 or instances.at[N] * each + instances.at[TEXT_LIVE] + instances.at[EXTRA_LIVE] > limits.max_bytes
             ):
-                take_out(instances, _oldest(instances))
+                take_out(instances, oldest(instances))
                 counts[EVICTED] += 1
     clock[NOW] = now
     return k

@@ -15,7 +15,6 @@ import numpy as np
 from riparian.app.partition.join.ids import Ints
 from riparian.app.partition.join.joining import (
     ARRIVED,
-    HEAD,
     HOME,
     LARGE,
     LENGTH,
@@ -28,6 +27,7 @@ from riparian.app.partition.join.joining import (
     TAIL,
     TEXT_END,
     find,
+    oldest,
     put,
     read_ahead,
     take_out,
@@ -66,15 +66,6 @@ class Events(NamedTuple):
 
 
 @kernel(inline=True)
-def _oldest(index):
-    """The row that was touched longest ago; there is one."""
-    at = index.at
-    while index.queue[at[HEAD]] < 0:
-        at[HEAD] += 1
-    return index.queue[at[HEAD]]
-
-
-@kernel(inline=True)
 def _touch(index, row, now):
     """Row was touched last, and is to be written anew. O(1). What finds it goes to the end, too: text stands in the
     order of the queue."""
@@ -106,7 +97,7 @@ def _row_of(index, rows, blank, batch, i, time, now, most, idle):
         known = time - rows[row, TOUCHED] <= idle
     else:
         while index.at[N_ROWS] >= most:
-            take_out(index, _oldest(index))
+            take_out(index, oldest(index))
         index.at[N_FREE] -= 1
         row = index.free[index.at[N_FREE]]
         put(index, row, batch, i, now)
@@ -179,8 +170,8 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
         index.at[READ_AHEAD] = read_ahead(index, batch)
     for i in range(len(events.kind)):
         now, time, kind = events.now[i], events.time[i], events.kind[i]
-        while index.at[N_ROWS] > 0 and (index.at[N_ROWS] > most or now - index.entries[_oldest(index), ARRIVED] > idle):
-            take_out(index, _oldest(index))
+        while index.at[N_ROWS] > 0 and (index.at[N_ROWS] > most or now - index.entries[oldest(index), ARRIVED] > idle):
+            take_out(index, oldest(index))
         if batch.words[16 * i] == 0 and batch.words[16 * i + 8] == 0:
             continue
         if kind == LABEL:

@@ -27,7 +27,7 @@ from riparian.app.stream_file.sections.models import AUTO
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Schema
 from riparian.models.registry import memo_places
-from riparian.topics.commands import APPLIED, PROMOTE, PROPOSED
+from riparian.topics.commands import APPLIED, PROMOTE, PROPOSED, Command
 from riparian.topics.records import REGRESSION
 from riparian.topics.vocabulary import Scalar, Vocabulary
 
@@ -131,6 +131,15 @@ class Lineup:
     def key_of(self, name: str) -> str:
         """Of a model that begins now."""
         return name
+
+    def obey(self, command: Command, offset: int) -> Due:
+        """Do what a command asks; its event. offset : of its record in the control topic."""
+        event, sentence = self.steering.answer(command)
+        return Due(
+            *(event, command.model, sentence, self.learners(), command.command, command.by, command.id),
+            asked=command.asked,
+            control_offset=offset,
+        )
 
     def learners(self) -> dict[str, str]:
         """Role -> its learner, the champion first."""

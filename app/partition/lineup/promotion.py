@@ -72,12 +72,7 @@ class Promotion:
             if isinstance(command, DeadLetter):
                 letters.append(command)
             elif command is not None:
-                event, said = lineup.steering.answer(command)
-                due = Due(
-                    *(event, command.model, said, lineup.learners(), command.command, command.by, command.id),
-                    asked=command.asked,
-                    control_offset=offset,
-                )
+                due = lineup.obey(command, offset)
                 events.append(self._event(due, place, self._places.next[LABELS], self._places.clocks[FEATURES].time))
         return events, letters
 

@@ -231,18 +231,7 @@ class SharedLineup(Lineup):
         if isinstance(command, DeadLetter):
             self.news.append(command)
         elif command is not None:
-            event, said = self.steering.answer(command)
-            due = Due(
-                event,
-                command.model,
-                said,
-                self.learners(),
-                command=command.command,
-                by=command.by,
-                id=command.id,
-                asked=command.asked,
-                control_offset=record.offset,
-            )
+            due = self.obey(command, record.offset)
         self.news.append(Obeyed(due))
 
     def _learn(self, records: Sequence[LearnedRecord]) -> None:
