@@ -23,7 +23,7 @@ import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import NotLeaderForPartitionError
+from aiokafka.errors import KafkaConnectionError, NotLeaderForPartitionError
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.structs import ConsumerRecord, TopicPartition
 from click.testing import CliRunner, Result
@@ -199,7 +199,14 @@ async def _send(
     producer = AIOKafkaProducer(
         bootstrap_servers=broker, enable_idempotence=True, max_request_size=8_000_000, compression_type=compression
     )
-    await producer.start()
+    for left in range(100, -1, -1):  # a broker that a test stops comes back
+        try:
+            await producer.start()
+            break
+        except KafkaConnectionError:
+            if not left:
+                raise
+            await asyncio.sleep(0.2)
     try:
         records = list(records)
         for at in range(0, len(records), chunk):
