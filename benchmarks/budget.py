@@ -24,7 +24,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.outputs import Outputs, fenced_producer
 from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import Spec, load
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import RawBatch
@@ -113,7 +113,7 @@ async def measure(broker: str, spec: Spec, n: int) -> dict[str, Any]:
     encode = timed("encode", learner.pack if many else learner.encode)
     unpack = timed("open records", learner.codec.unpack)
     learner.codec.unpack = unpack  # type: ignore[method-assign]
-    merge = Merge(learner.buffers())
+    merge = PartitionGroup(learner.buffers())
     add = {getattr(spec.topics, role): timed("merge", buffer.add) for role, buffer in merge.buffers.items()}
     release = timed("merge", merge.release)
     topic = spec.topics.predictions

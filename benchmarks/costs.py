@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from benchmarks.record import printed
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import build
 from riparian.models.auto.auto import resolve
 from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
@@ -177,7 +177,7 @@ def _folded(decision: dict[str, Any] | None, data: tuple[RawBatch, RawBatch]) ->
     file = {"name": "rare", "task": "classification", "features": fields, "champion": "hoeffding-tree"}
     learner = PartitionLearner(build(file | ({} if decision is None else {"decision": decision})))
     learner.warm_up()
-    merge = Merge(learner.buffers(), limit=4096)
+    merge = PartitionGroup(learner.buffers(), limit=4096)
     for role, raw in zip(INPUTS, data, strict=True):
         merge.buffers[role].add(raw)
     started = time.process_time()

@@ -24,7 +24,7 @@ from benchmarks.record import printed
 from riparian.app.dataset.files.synthetic import Drift, open_source
 from riparian.app.partition.drift.detection import VALUES, Signal
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.drift import DETECTORS
 from riparian.topics.records import RawBatch
@@ -71,7 +71,7 @@ def records(n: int) -> tuple[RawBatch, RawBatch]:
 def fold(spec: Spec, data: tuple[RawBatch, RawBatch], learner: PartitionLearner | None = None) -> tuple[float, int]:
     """CPU seconds, and drift events."""
     learner, found = learner or PartitionLearner(spec), 0
-    merge = Merge(limit=LIMIT)
+    merge = PartitionGroup(limit=LIMIT)
     merge.buffers["features"].add(data[0])
     merge.buffers["labels"].add(data[1])
     started = time.process_time()

@@ -22,7 +22,7 @@ from benchmarks.shared_learning import ROOT, fields_of, texts
 from benchmarks.tables import NOMINAL, Table, read
 from riparian.app.errors import RiparianError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.partition.shared.replica import Replica
 from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import build
@@ -52,7 +52,7 @@ class Partition:
         self.spec = build({**fields, "partitions": 1, "learning": learning})
         self.learner = PartitionLearner(self.spec, 0)
         self.learner.warm_up()
-        self._merge = Merge(self.learner.buffers())
+        self._merge = PartitionGroup(self.learner.buffers())
         self._made, self._size, self._n_read = made, size, 0
         self.log: list[bytes] = []
         self.n_predicted = self.predicted_bytes = 0

@@ -24,7 +24,7 @@ from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
 from riparian.app.errors import RiparianError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import build
 from riparian.topics.names import FEATURES, LABELS, LEARNED
@@ -72,7 +72,7 @@ def run(
     learners = [PartitionLearner(spec, p) for p in range(n)]
     for learner in learners[:1]:
         learner.warm_up()
-    merges = [Merge(learner.buffers()) for learner in learners]
+    merges = [PartitionGroup(learner.buffers()) for learner in learners]
     where = np.random.default_rng(seed).integers(0, n, len(table.y))
     log, read_to, right = list[bytes](), [0] * n, 0
     at = {(role, p): 0 for role in (FEATURES, LABELS) for p in range(n)}

@@ -101,7 +101,7 @@ def watch(ticker: Ticker | None) -> None:
     clocked(checkpoints.Checkpoints, "_take", "take")
     clocked(checkpoints.Checkpoints, "_encode", "encode")
 
-    assign, start, stepped = engine.Engine.assign, runner.Runner.start, metrics.Metrics.stepped
+    assign, start, stepped = engine.Engine.assign, runner.PartitionTask.start, metrics.Metrics.stepped
     revoke, stop = engine.Engine.revoke, engine.Engine.stop
     begin, checkpointed = checkpoints.Checkpoints.begin, metrics.Metrics.checkpointed
     answered: set[Any] = set()
@@ -164,7 +164,7 @@ def watch(ticker: Ticker | None) -> None:
     engine.Engine.assign = watched_assign
     engine.Engine.revoke = watched_revoke
     engine.Engine.stop = watched_stop
-    runner.Runner.start = watched_start
+    runner.PartitionTask.start = watched_start
     checkpoints.Checkpoints.begin = watched_begin
     metrics.Metrics.stepped = watched_stepped
     metrics.Metrics.checkpointed = watched_checkpoint

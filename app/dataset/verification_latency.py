@@ -13,7 +13,7 @@ import numpy as np
 from riparian.app.dataset.instances import Instances
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.records.merge import Ints, Piece, Release
+from riparian.app.partition.records.partition_group import Ints, Piece, Release
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import Features, Labels, RawBatch
 

@@ -22,7 +22,7 @@ from riparian.app.partition.outcome import DeadLetter, Figures, Outcome, by_topi
 from riparian.app.partition.predictions.prediction_columns import columns_of
 from riparian.app.partition.predictions.reasons import keys_of
 from riparian.app.partition.records.clock import LEAPS
-from riparian.app.partition.records.merge import EMPTY, Buffer, Ints, Piece, Release, empty_piece
+from riparian.app.partition.records.partition_group import EMPTY, Ints, Piece, RecordQueue, Release, empty_piece
 from riparian.app.partition.restoring import RestorableState
 from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed
 from riparian.app.partition.shared.sharing import Sharing
@@ -457,10 +457,10 @@ class PartitionLearner(RestorableState):
             offset = offset_of(int(raw.offsets[-1]), self.bits[role])
             self.last_taken[role] = offset, int(raw.timestamps[-1]), raw.keys[-1], value
 
-    def buffers(self) -> dict[str, Buffer]:
+    def buffers(self) -> dict[str, RecordQueue]:
         """Role of each input log -> where its next records wait for the merge."""
         return {
-            role: Buffer(
+            role: RecordQueue(
                 self.places[role],
                 self.clocks[role].time,
                 self.clocks[role].stamps,

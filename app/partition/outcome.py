@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riparian.app.partition.records.merge import Ints, Piece
+from riparian.app.partition.records.partition_group import Ints, Piece
 from riparian.models.contract import Floats
 from riparian.topics.commands import EventRecord
 from riparian.topics.names import CONTROL, LEARNED

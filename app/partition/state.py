@@ -25,7 +25,7 @@ from riparian.app.partition.predictions.serving import Serving, Servings
 from riparian.app.partition.records import clock
 from riparian.app.partition.records.clock import Clock
 from riparian.app.partition.records.inputs import Mark, mark
-from riparian.app.partition.records.merge import Piece, empty_piece
+from riparian.app.partition.records.partition_group import Piece, empty_piece
 from riparian.app.partition.shared.shared_lineup import SharedLineup
 from riparian.app.partition.shared.sharing import Sharing
 from riparian.app.stream_file.lineup import RUNS

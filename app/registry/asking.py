@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from riparian.app.errors import RegistryError, StateError
-from riparian.app.partition.records.merge import NOTHING, Piece, Release
+from riparian.app.partition.records.partition_group import NOTHING, Piece, Release
 from riparian.app.registry.client import Registry
 from riparian.app.registry.questions import Questions
 from riparian.app.registry.telling import tell

@@ -77,7 +77,7 @@ class Manifest(msgspec.Struct):
     past : older checkpoints, the newest first
     lost : role of an input log -> records that were deleted before they were taken, since the stream began, and the
         offset after them
-    events : of the drift topic that belong to this state and may not have been sent (app/worker/task/runner.py)
+    events : of the drift topic that belong to this state and may not have been sent (app/worker/task/partition_task.py)
     """
 
     version: int

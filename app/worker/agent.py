@@ -14,7 +14,7 @@ import faust
 from faust.types import TP
 from mode.utils.queues import ThrowableQueue
 
-from riparian.app.worker.task.runner import Runner
+from riparian.app.worker.task.partition_task import PartitionTask
 
 if TYPE_CHECKING:
     from riparian.app.worker.engine import Engine
@@ -54,7 +54,7 @@ def install(app: Any, tasks: "Engine") -> Fetches:
     return fetches
 
 
-async def turn(task: Runner) -> bool:
+async def turn(task: PartitionTask) -> bool:
     """Do what one partition can do now; whether there is more."""
     if not await task.follows():  # models that all partitions share have to come to its place first
         return False

@@ -21,7 +21,7 @@ from riparian.app.worker.faust_client import recovery, transport
 from riparian.app.worker.faust_client.access import Access
 from riparian.app.worker.faust_client.backpressure import POLL_PIECES
 from riparian.app.worker.task.join_watchdog import LOOK_SECONDS
-from riparian.app.worker.task.runner import Observer
+from riparian.app.worker.task.partition_task import Observer
 from riparian.topics.names import AS_IT_COMES, changelog_topic
 
 HEARTBEAT_SECONDS = 1.0

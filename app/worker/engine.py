@@ -49,8 +49,8 @@ from riparian.app.worker.restoring import restore_all
 from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.task.continuity import check_inputs, check_topics
 from riparian.app.worker.task.join_watchdog import JoinWatchdog
+from riparian.app.worker.task.partition_task import Observer, PartitionTask, Turn
 from riparian.app.worker.task.release_gate import Found
-from riparian.app.worker.task.runner import Observer, Runner, Turn
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs, read_tails
 from riparian.models.kernels.threads import n_cores
 from riparian.topics.names import AS_IT_COMES, FEATURES, changelog_topic
@@ -93,7 +93,7 @@ class Engine:
         self._roles = {topic: role for role, topic, _ in spec.inputs}
         # Topics that are written, and in which partition where that is not each runner's own.
         self._homes = {} if spec.topics.learned is None else {spec.topics.learned: 0}
-        self.runners: dict[int, Runner] = {}
+        self.runners: dict[int, PartitionTask] = {}
         self.failure: BaseException | None = None
         self.give_up: Callable[[], None] | None = None  # ends the worker as a signal does
         self.settled: Callable[[], None] = _nothing  # told once, before the first records come
@@ -341,7 +341,7 @@ class Engine:
         if n and self.backpressure.add(tp, int(fetched.raw.offsets[-1]) + 1, 0, n * RECORD_BYTES):
             self.thread.pause(tp, True)
 
-    def wake(self, runner: Runner) -> None:
+    def wake(self, runner: PartitionTask) -> None:
         """A runner has something to do: it takes its turn in a round that begins soon."""
         runner.awake = True
         if not self._woken and not runner.busy:
@@ -414,7 +414,7 @@ class Engine:
             await self.crash(error)
             raise
 
-    def _goes_on(self, runner: Runner) -> bool:
+    def _goes_on(self, runner: PartitionTask) -> bool:
         """Whether a runner runs, and its partition was assigned to us again and again since it was loaded."""
         epochs = self.thread.epochs
         return runner.running and all(epochs.get(tp) == runner.epochs.get(tp) for tp in runner.tps.values())
@@ -510,7 +510,7 @@ class Engine:
         lost: dict[str, Lost],
         producer: "Producer",
         replica: ReplicaOfWorker | None,
-    ) -> Runner:
+    ) -> PartitionTask:
         learner, encoder, manifest, notes = loaded
         partition = learner.partition
         for note in notes:
@@ -525,9 +525,9 @@ class Engine:
         self.silence.begin(learner)
         ends = {**dict.fromkeys((self.changelog, *self._homes), 0), **tail.ends}
         outputs = Outputs(producer, partition, ends, self.spec.compression, self._homes)
-        return Runner(self, learner, self.follower.logs[partition], encoder, outputs, tail, lost, replica)
+        return PartitionTask(self, learner, self.follower.logs[partition], encoder, outputs, tail, lost, replica)
 
-    async def ended(self, runner: Runner, error: BaseException) -> None:
+    async def ended(self, runner: PartitionTask, error: BaseException) -> None:
         """A runner could not go on: begin again where its state stands, or end the worker."""
         if isinstance(error, ProducerFenced):  # if the partition is ours nevertheless, begin again
             self.n_fenced += not self._between
@@ -543,7 +543,7 @@ class Engine:
                 log.error("partition %d stops: %s", runner.partition, error, exc_info=error)
             await self.crash(error)
 
-    def _restart(self, runner: Runner, why: str) -> None:
+    def _restart(self, runner: PartitionTask, why: str) -> None:
         """Load a partition once more, if it is ours still."""
         log.log(logging.INFO if self._between else logging.WARNING, "partition %d: %s", runner.partition, why)
         if self.runners.get(runner.partition) is runner:
@@ -551,7 +551,7 @@ class Engine:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _reload(self, runner: Runner, generation: int) -> None:
+    async def _reload(self, runner: PartitionTask, generation: int) -> None:
         try:
             await self._drop([runner])
             await asyncio.sleep(RELOAD_SECONDS)
@@ -565,7 +565,7 @@ class Engine:
         except Exception as error:
             await self.crash(error)
 
-    async def _drop(self, runners: Collection[Runner]) -> None:
+    async def _drop(self, runners: Collection[PartitionTask]) -> None:
         """Stop runners: each writes its last checkpoint, if it may. Waits for those that another task is stopping."""
         async with self._dropping:
             ours = [runner for runner in runners if self.runners.get(runner.partition) is runner]

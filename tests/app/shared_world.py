@@ -11,7 +11,7 @@ import numpy as np
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics import commands
@@ -68,7 +68,7 @@ class World:
         self.raw: list[dict[str, list[tuple[int, bytes]]]] = [{role: [] for role in roles} for _ in self.learners]
         self._taken = [dict.fromkeys((*roles, LEARNED), 0) for _ in self.learners]
         self._asked = 0
-        self._merges = [Merge(learner.buffers()) for learner in self.learners]
+        self._merges = [PartitionGroup(learner.buffers()) for learner in self.learners]
         self._n = 0
 
     def events(self, p: int) -> list[EventRecord]:
@@ -218,9 +218,11 @@ def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple
     """The fold of a partition once more, by the order that its predictions recorded."""
     learner, sent = PartitionLearner(world.spec, p), list[bytes]()
     codec = learner.codec
-    script = Script.of(list(learner.rules), [codec.read_place(v).places(codec.index_bits) for v in world.sent[p]])
+    script = RecordedOrder.of(
+        list(learner.rules), [codec.read_place(v).places(codec.index_bits) for v in world.sent[p]]
+    )
     every = {**world.raw[p], LEARNED: [(0, value) for value in world.log]}
-    merge = Merge(learner.buffers(), script, limit=37)
+    merge = PartitionGroup(learner.buffers(), script, limit=37)
     for i, cut in enumerate([*cuts, 10**9]):
         for role, found in every.items():
             at = learner.places[role] + len(merge.buffers[role])
@@ -240,7 +242,7 @@ def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple
                 snapshot._replace(meta=msgspec.msgpack.decode(msgspec.msgpack.encode(snapshot.meta)), arrays=arrays)
             )
             rest = script.part(int(np.searchsorted(script.offsets, learner.places[FEATURES])))
-            merge = Merge(learner.buffers(), rest, limit=37)
+            merge = PartitionGroup(learner.buffers(), rest, limit=37)
     return learner, sent
 
 

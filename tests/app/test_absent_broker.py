@@ -11,8 +11,8 @@ from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAuthor
 from riparian.app.kafka.access import refusal
 from riparian.app.kafka.reading import close
 from riparian.app.worker.faust_client import transport
-from riparian.app.worker.task import runner
-from tests.app.test_runner import runner_of, spec
+from riparian.app.worker.task import partition_task
+from tests.app.test_partition_task import runner_of, spec
 
 __all__ = ["spec"]
 
@@ -84,7 +84,7 @@ def test_closing_a_consumer_lets_our_own_cancellation_through():
 
 
 def test_a_runner_that_waits_for_the_broker_can_be_stopped(monkeypatch, spec):
-    monkeypatch.setattr(runner, "LAST_CHECKPOINT_SECONDS", 0.01)
+    monkeypatch.setattr(partition_task, "LAST_CHECKPOINT_SECONDS", 0.01)
     waiting, closed = runner_of(spec), []
 
     async def close_outputs() -> None:

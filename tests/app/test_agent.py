@@ -14,13 +14,13 @@ from riparian.app.worker import agent
 from riparian.app.worker.engine import Engine
 from riparian.app.worker.exposition.metrics import Metrics
 from riparian.app.worker.task.eager import eagerly
-from riparian.app.worker.task.runner import IDLE_SECONDS, Life, Runner
+from riparian.app.worker.task.partition_task import IDLE_SECONDS, Life, PartitionTask
 from tests.broker.harness import stream_file
 
 
 def runner(host, partition):
     """A runner that has nothing but turns to take."""
-    one = Runner.__new__(Runner)
+    one = PartitionTask.__new__(PartitionTask)
     one.host, one.partition, one.life = host, partition, Life.RUNNING
     one.awake, one.due, one._turns, one._end = False, float("inf"), None, None
     one._written = asyncio.Event()

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from riparian.app.cli import cli
 from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import build
 from riparian.models.contract import PREDICT, Program, Schema
 from riparian.models.evaluation.auroc import areas
@@ -56,7 +56,7 @@ def raw(rows):
 
 
 def step(learner, features, labels=()):
-    merge = Merge(limit=10_000)
+    merge = PartitionGroup(limit=10_000)
     merge.buffers["features"].add(raw(features))
     merge.buffers["labels"].add(raw(labels))
     return learner.step(merge.release(EVERYTHING))

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from riparian.app.partition.records.merge import EVERYTHING
+from riparian.app.partition.records.partition_group import EVERYTHING
 from riparian.app.state.audit.audit import _Audit
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task.dead_letters import letters

@@ -10,7 +10,7 @@ import pytest
 
 from riparian.app.errors import RegistryError, StateError, UnreachableError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge, Release
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, Release
 from riparian.app.registry.asking import Asking, readied
 from riparian.app.registry.client import MOST_ASKED
 from riparian.app.registry.questions import Questions
@@ -66,7 +66,7 @@ def label(number: int, i: int) -> bytes:
 
 def release_of(numbers: list[int], label_numbers: list[int]) -> Release:
     """Features at 0, 10, 20 … ms, labels at 5, 15, …; record i of schema numbers[i]."""
-    merge = Merge()
+    merge = PartitionGroup()
     for role, made, ids, late in (("features", feature, numbers, 0), ("labels", label, label_numbers, 5)):
         buffer = merge.buffers[role]
         n = len(ids)

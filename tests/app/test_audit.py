@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from riparian.app.errors import StateError
 from riparian.app.partition.changes import next_origin
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Ends, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, Ends, PartitionGroup
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint
 from riparian.app.state.audit.audit import Compared, _Audit, _begin
@@ -119,7 +119,7 @@ def run(seed: int = 1, spec: Spec = SPEC, n: int = N) -> Run:
     raw = records(seed, n) if spec.task != "regression" else regression_records(seed, n)
     features, labels = (spread(batch, rng) for batch in raw)
     learner = PartitionLearner(spec)
-    merge = Merge()
+    merge = PartitionGroup()
     values: list[Row] = []
     kept: list[Stored] = []
     at = [0, 0]
@@ -169,7 +169,7 @@ def test_the_run_is_worth_an_audit() -> None:
     assert len(worked().sent) == N_SENT < N  # some features are rejected
     assert len(worked().checkpoints) > 5
     # The order is not that of the timestamps, and predictions are not all alike.
-    merge = Merge()
+    merge = PartitionGroup()
     for buffer, rows in ((merge.buffers["features"], worked().features), (merge.buffers["labels"], worked().labels)):
         buffer.add(RawBatch(*map(list, zip(*rows, strict=True))))
     by_time = PartitionLearner(SPEC).step(merge.release(EVERYTHING))

@@ -10,7 +10,7 @@ import pytest
 from riparian.app.errors import StateError
 from riparian.app.partition.arrays import under
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import Merge
+from riparian.app.partition.records.partition_group import PartitionGroup
 from riparian.app.partition.shared.shared_lineup import STATE
 from riparian.app.state import checkpoint, portable
 from riparian.app.state.checkpoint import Stored
@@ -50,7 +50,7 @@ def restarted(spec: Spec, file: Stored) -> list[PartitionLearner]:
 
 def world_of(spec: Spec, learners: list[PartitionLearner]) -> World:
     world = World(spec)
-    world.learners, world._merges = learners, [Merge(learner.buffers()) for learner in learners]
+    world.learners, world._merges = learners, [PartitionGroup(learner.buffers()) for learner in learners]
     return world
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EMPTY, EVERYTHING, Merge, Release
+from riparian.app.partition.records.partition_group import EMPTY, EVERYTHING, PartitionGroup, Release
 from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import Spec, build
 from riparian.app.worker.shared.model_lag import ModelLag
@@ -23,7 +23,7 @@ def stream(learning: Any, **fields: Any) -> Spec:
     return build({**base, "challengers": {}, "partitions": 2, "learning": learning, **fields})
 
 
-def of_log(merge: Merge) -> Release:
+def of_log(merge: PartitionGroup) -> Release:
     """What the replica would learn while the partition waits."""
     pieces = {role: buffer.take(len(buffer) if role == LEARNED else 0) for role, buffer in merge.buffers.items()}
     return Release(pieces, {role: EMPTY for role in pieces if role != FEATURES})
@@ -47,7 +47,7 @@ def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, mos
     labels = [json.dumps({"id": str(i), "y": "pq"[i % 3 > 1]}).encode() for i in range(n)]
     learner = PartitionLearner(stream(learning), 0)
     assert learner.sharing is not None
-    merge, behind = Merge(learner.buffers()), ModelLag(learner.sharing, lambda: now[0])
+    merge, behind = PartitionGroup(learner.buffers()), ModelLag(learner.sharing, lambda: now[0])
 
     def come(role: str, values: list[bytes], start: int, delay: int) -> None:
         offsets = list(range(start, start + len(values)))
@@ -86,7 +86,7 @@ def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, mos
 def test_what_was_predicted_before_does_not_wait() -> None:
     learner = PartitionLearner(stream({"max_behind": 30}), 0)
     assert learner.sharing is not None
-    merge, behind = Merge(learner.buffers()), ModelLag(learner.sharing)
+    merge, behind = PartitionGroup(learner.buffers()), ModelLag(learner.sharing)
     assert not behind.holds_back(merge)
     assert merge.limit == 10
     learner.pending.counts["joined"] = 10

@@ -14,7 +14,7 @@ from riparian.app.errors import StateError
 from riparian.app.partition.changes import ARITHMETIC, CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.records.merge import EVERYTHING, Merge, Release
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, Release
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint
 from riparian.app.state.checkpoint import Encoder
@@ -47,7 +47,7 @@ def changed(**fields: Any) -> Spec:
 
 
 def releases(n: int = 300, seed: int = 5) -> list[Release]:
-    merge = Merge(limit=20)
+    merge = PartitionGroup(limit=20)
     features, labels = records(seed, n)
     merge.buffers["features"].add(features)
     merge.buffers["labels"].add(

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from riparian.app.partition.records.clock import BOUND_MS, LATEST_MS, Clock, orders
-from riparian.app.partition.records.merge import Buffer
+from riparian.app.partition.records.partition_group import RecordQueue
 from riparian.topics.names import TIMESTAMP_AFTER_MS
 from riparian.topics.records import RawBatch
 from tests.app.naive_clock import naive_effective, naive_times
@@ -67,7 +67,7 @@ def test_an_order_goes_on_from_the_clock_of_any_record(stamps, cut):
     cut = min(cut, len(stamps))
     clock = Clock()
     clock.advance(np.array(stamps[:cut], np.int64))
-    buffer = Buffer(cut, clock.time, clock.stamps)
+    buffer = RecordQueue(cut, clock.time, clock.stamps)
     rest = stamps[cut:]
     if rest:
         n = len(rest)

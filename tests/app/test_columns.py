@@ -12,7 +12,7 @@ from riparian.app.partition.changes import REFUSED, reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.lineup.model_commands import unsteerable
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file import columns
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import CONTROL
@@ -74,7 +74,7 @@ class Fold:
         self.learner, self.sent, self.events = learner, list[bytes](), list[Any]()
 
     def take(self, values: Mapping[str, Sequence[bytes]], cut: int = 10_000) -> Outcome:
-        merge, outcome = Merge(self.learner.buffers(), limit=cut), None
+        merge, outcome = PartitionGroup(self.learner.buffers(), limit=cut), None
         for role, buffer in merge.buffers.items():
             found, at = list(values.get(role, ())), buffer.next_offset
             stamps = [1000 * (at + i) + (500 if role == "labels" else 0) for i in range(len(found))]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Buffer, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordQueue
 from riparian.app.state import checkpoint
 from riparian.app.stream_file.sections.promotion import PACE
 from riparian.app.stream_file.spec import Spec, build
@@ -64,7 +64,7 @@ def fold(spec: Spec, data: tuple[RawBatch, RawBatch], limit: int, restart: int =
     """Fold in steps of at most `limit`; every so many, into a new learner restored from a checkpoint. Also all
     drift events and predictions."""
     learner, encoder, chunks = PartitionLearner(spec), checkpoint.Encoder("s", 0), dict[bytes, bytes]()
-    merge = Merge({role: Buffer(offset) for role, offset in learner.offsets.items()}, limit=limit)
+    merge = PartitionGroup({role: RecordQueue(offset) for role, offset in learner.offsets.items()}, limit=limit)
     for buffer, raw in zip((merge.buffers["features"], merge.buffers["labels"]), data, strict=True):
         buffer.add(raw)
     found, predicted, steps = [], [], 0

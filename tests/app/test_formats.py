@@ -19,7 +19,7 @@ from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Bounds
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.replay import Schedule, Timeline
 from riparian.app.state.audit.proof import Proof, SentRecords
 from riparian.app.state.loading import Loaded
@@ -188,7 +188,7 @@ def test_columns_do_not_depend_on_the_format(stream, make):
 
 def fold(spec, features, labels):
     """What a worker sends for these records: keys, offsets and values; and the learner."""
-    learner, merge = PartitionLearner(spec), Merge()
+    learner, merge = PartitionLearner(spec), PartitionGroup()
     merge.buffers["features"].add(features)
     merge.buffers["labels"].add(labels)
     outcome = learner.step(merge.release(EVERYTHING))
@@ -218,7 +218,7 @@ def test_input_and_output_formats_are_independent(formats, monkeypatch):
         proof = Proof(PartitionLearner(spec), len(features))
         sent = [i for i in range(len(values)) if i not in left_out]
         proof.expect(SentRecords(sent, [outcome.keys[i] for i in sent], [values[i] for i in sent]))
-        merge = Merge(script=proof.script())
+        merge = PartitionGroup(script=proof.script())
         merge.buffers["features"].add(features)
         merge.buffers["labels"].add(labels)
         proof.step(merge.release(EVERYTHING))

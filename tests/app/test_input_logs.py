@@ -20,7 +20,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Bounds
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import mark
-from riparian.app.partition.records.merge import EVERYTHING, Buffer, Ends, Merge, Release
+from riparian.app.partition.records.partition_group import EVERYTHING, Ends, PartitionGroup, RecordQueue, Release
 from riparian.app.state import checkpoint
 from riparian.app.state.audit.audit import _Audit
 from riparian.app.state.audit.proof import Proof
@@ -148,7 +148,7 @@ def live(made: World, seed: int) -> Lived:
     rng = np.random.default_rng([seed, 1])
     learner, sent, kept = PartitionLearner(SPEC), list[bytes](), list[Stored]()
     events, letters = list[EventRecord](), list[int]()
-    merge = Merge(learner.buffers(), limit=int(rng.integers(1, 30)))
+    merge = PartitionGroup(learner.buffers(), limit=int(rng.integers(1, 30)))
     n = {role: len(batch.offsets) for role, batch in made.records.items()}
     at = dict.fromkeys(n, 0)
     while at != n or merge.n_waiting:
@@ -189,7 +189,7 @@ def one_by_one(made: World, order: list[tuple[str, int]]) -> Lived:
     learner, sent = PartitionLearner(SPEC), list[bytes]()
     events, letters = list[EventRecord](), list[int]()
     for i, (role, offset) in enumerate(order):
-        buffer = Buffer(offset)
+        buffer = RecordQueue(offset)
         buffer.add(made.piece(role, offset, offset + 1))
         piece = buffer.take(1)
         if role == CONTROL:
@@ -277,7 +277,7 @@ def repeat(made: World, lived: Lived, version: Stored | None, other: int, limit:
         assert position.wanted == offset
     # In other pieces, and with other limits.
     rng = np.random.default_rng([other, 2])
-    merge, sent = Merge(learner.buffers(), found.script, limit=int(rng.integers(1, limit))), list[bytes]()
+    merge, sent = PartitionGroup(learner.buffers(), found.script, limit=int(rng.integers(1, limit))), list[bytes]()
     events, first = list[EventRecord](), learner.promotion.n_events
     stops = {role: lived.learner.offsets[role] for role in merge.buffers}
     while any(buffer.next_offset < stops[role] for role, buffer in merge.buffers.items()) or merge.n_waiting:
@@ -294,7 +294,7 @@ def repeat(made: World, lived: Lived, version: Stored | None, other: int, limit:
             assert version.manifest.topics == ["s.features", "s.labels", "s.control"]
             learner = restored(version)
             left = found.script.part(int(np.searchsorted(found.script.offsets, learner.offsets[FEATURES])))
-            merge = Merge(learner.buffers(), left, limit=int(rng.integers(1, limit)))
+            merge = PartitionGroup(learner.buffers(), left, limit=int(rng.integers(1, limit)))
     assert sent == lived.sent[n_sent:]
     assert events == lived.events[first:]
     assert learner.digest() == lived.learner.digest()

@@ -11,7 +11,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Bounds
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Gaps, Lost, Mark, Position, check, gone, mark, records_lost
-from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.state.loading import Loaded
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task import continuity, uncommitted_outputs
@@ -103,7 +103,7 @@ def records(offsets, value=b'{"id": "%d", "x": {"a": 1}}'):
 
 def learner_of(spec, offsets=(), limit=100, partition=0):
     learner = PartitionLearner(spec, partition)
-    merge = Merge(limit=limit)
+    merge = PartitionGroup(limit=limit)
     merge.buffers["features"].add(records(offsets))
     merge.buffers["labels"].add(records(offsets, b'{"id": "%d", "y": "a"}'))
     while merge.n_waiting:
@@ -154,7 +154,7 @@ def examined(monkeypatch, spec, *, learner=None, lost=None, manifest=True, scrip
     monkeypatch.setattr(continuity, "read_to_end", read_to_end)
     known = types.SimpleNamespace(lost=lost or {}) if manifest else None
     loaded = types.SimpleNamespace(learner=learner or PartitionLearner(spec), manifest=known)
-    order = Script.of(INPUTS, script)
+    order = RecordedOrder.of(INPUTS, script)
     found = asyncio.run(
         continuity.check_inputs(
             spec, Connection("broker:9092"), [loaded], [UncommittedOutputs(order, rejected or {}, {}, {}, {})]

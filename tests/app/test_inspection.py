@@ -12,7 +12,7 @@ from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
 from riparian.app.page import models
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import Piece, Release
+from riparian.app.partition.records.partition_group import Piece, Release
 from riparian.app.state import loading
 from riparian.app.stream_file.spec import Spec, loads
 from riparian.topics.records import RawBatch

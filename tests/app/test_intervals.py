@@ -8,7 +8,7 @@ import pytest
 
 from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import build
 from riparian.models.contract import LEARN, PREDICT, Program
 from riparian.models.predictions.conformal import Conformal
@@ -118,7 +118,7 @@ def test_while_predictions_are_paused_nothing_is_said_and_all_is_scored(task):
     learner.lineup.steering.pause()
     sent = []
     for one in (plain, learner):
-        merge = Merge(one.buffers(), limit=100)
+        merge = PartitionGroup(one.buffers(), limit=100)
         for name, raw in zip(("features", "labels"), data, strict=True):
             merge.buffers[name].add(raw)
         while merge.n_waiting:

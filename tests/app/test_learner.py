@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import build
 from riparian.topics.records import RawBatch
 
@@ -73,7 +73,7 @@ def fold(features: RawBatch, labels: RawBatch, limit: int, restart_every: int = 
     """Fold both topics in steps of at most `limit`; every so often, into a new learner restored from a cut."""
     spec = build(stream, "test")
     learner = PartitionLearner(spec)
-    merge = Merge(limit=limit)
+    merge = PartitionGroup(limit=limit)
     merge.buffers["features"].add(features)
     merge.buffers["labels"].add(labels)
     made, rejected, steps = [], [], 0

@@ -21,7 +21,7 @@ from riparian.app.partition.join.pending import COUNTERS
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.records.inputs import Gaps
-from riparian.app.partition.records.merge import Buffer, Piece, Release
+from riparian.app.partition.records.partition_group import Piece, RecordQueue, Release
 from riparian.app.stream_file.spec import Spec, loads
 from riparian.app.worker.exposition import metric_names as names
 from riparian.app.worker.exposition.histogram import Histogram
@@ -61,14 +61,14 @@ WORKER = (
 )  # not of a partition
 
 
-class Runner:
+class PartitionTask:
     """A runner without Kafka: what the metrics read of one."""
 
     def __init__(self, spec: Spec, partition: int = 0, ends: dict[TP, int] | None = None) -> None:
         self.partition = partition
         self.learner = PartitionLearner(spec, partition)
         self.figures = self.learner.told()
-        self.buffers = {role: Buffer() for role in INPUTS}
+        self.buffers = {role: RecordQueue() for role in INPUTS}
         self.n_forced = self.n_skipped = self.n_unknown_schemas = 0
         self.shared = None
         self.checkpoints = SimpleNamespace(changelog_bytes=0, live_bytes=0)
@@ -169,7 +169,7 @@ def test_a_histogram_of_arrays_counts_as_a_loop_does(bounds: list[float], batche
 
 def test_a_partition_is_told_of_as_it_is_and_what_is_since_the_last_time() -> None:
     spec = stream()
-    metrics, runner = Metrics(spec, "here:1"), Runner(spec, 1, {TP("taps.features", 1): 9})
+    metrics, runner = Metrics(spec, "here:1"), PartitionTask(spec, 1, {TP("taps.features", 1): 9})
     runner.work([("1", 0.5, "yes"), ("2", 0.1, None)])
     metrics.stepped(runner, outcome(ages_ms=[40.0] * 98 + [4000.0] * 2, waited=[5.0] * 3), 0.1)  # type: ignore[arg-type]
     metrics.rejected(runner, "not-json")  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ def test_a_partition_is_told_of_as_it_is_and_what_is_since_the_last_time() -> No
 
 def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
     spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
+    metrics, runner = Metrics(spec), PartitionTask(spec)
     # last-label: nothing known, then right, then wrong; d waits; the label of z comes early
     metrics.stepped(runner, runner.work([("a", 1, "X"), ("b", 2, "X"), ("c", 3, "Y"), ("d", 4, None)]), 0.25)
     metrics.stepped(runner, runner.work([], [("z", "X")]), 0.25)
@@ -239,7 +239,7 @@ def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
 def test_of_a_model_for_all_partitions_each_tells_what_is_its_own() -> None:
     """Counters, and scores by the partition's own labels; the first one the rest, once."""
     spec = loads(STREAM.format(task="classification").replace("learning: partition", "learning: shared"))
-    metrics, runners = Metrics(spec), [Runner(spec, p) for p in range(2)]
+    metrics, runners = Metrics(spec), [PartitionTask(spec, p) for p in range(2)]
     for p, runner in enumerate(runners):
         metrics.stepped(runner, runner.work([("a", 1, "X"), ("b", 2, "X"), ("c", 3, None)][p:]), 0.25)
     scrape = Scrape(metrics)
@@ -260,7 +260,7 @@ def test_of_a_model_for_all_partitions_each_tells_what_is_its_own() -> None:
 
 def test_of_many_classes_the_first_twenty_have_figures() -> None:
     spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
+    metrics, runner = Metrics(spec), PartitionTask(spec)
     metrics.stepped(runner, runner.work([(f"{i}", 1, f"c{i % 40}") for i in range(200)]), 0.0)
     scrape = Scrape(metrics)
     found = [s.labels["class"] for s in scrape.samples if s.name == "riparian_class_f1_ratio"]
@@ -274,7 +274,7 @@ def test_of_many_classes_the_first_twenty_have_figures() -> None:
 
 def test_drift_events_their_time_the_alert_and_what_models_did_are_told() -> None:
     spec = stream(drift="{detectors: {hddm-w: {}}, features: [a], on_drift: reset}")
-    metrics, runner = Metrics(spec), Runner(spec)
+    metrics, runner = Metrics(spec), PartitionTask(spec)
 
     def rows(start: int, n: int, labels: str, size: float) -> list[tuple[str, float, str | None]]:
         return [(f"{start + i}", size, labels[i % len(labels)]) for i in range(n)]
@@ -307,7 +307,7 @@ def test_drift_events_their_time_the_alert_and_what_models_did_are_told() -> Non
 
 def test_how_far_features_and_predictions_are_from_their_references() -> None:
     spec = stream(drift="{distributions: {window: 100}}")
-    metrics, runner = Metrics(spec), Runner(spec)
+    metrics, runner = Metrics(spec), PartitionTask(spec)
     rows: list[tuple[str, float, str | None]] = [(f"{i}", float(i % 10), "XY"[i % 2]) for i in range(150)]
     metrics.stepped(runner, runner.work(rows), 0.0)
     assert not Scrape(metrics).values(names.DISTANCE)
@@ -332,7 +332,7 @@ def test_how_far_features_and_predictions_are_from_their_references() -> None:
 def test_every_counter_of_the_pending_store_has_a_metric() -> None:
     assert set(names.PENDING) == set(COUNTERS)
     spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
+    metrics, runner = Metrics(spec), PartitionTask(spec)
     metrics.stepped(runner, outcome(), 0.0)
     for value, counter in enumerate(COUNTERS):
         runner.learner.pending.counts[counter] = 10 + value
@@ -355,7 +355,7 @@ def test_every_prequential_metric_has_a_name(task: str) -> None:
 
 def test_prediction_latency_is_from_the_kafka_timestamp_and_never_negative() -> None:
     spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
+    metrics, runner = Metrics(spec), PartitionTask(spec)
     metrics.stepped(runner, outcome(ages_ms=[-5_000, 40_000, 40_000, 50_000]), 0.0)
     scrape = Scrape(metrics)
     assert scrape.value(names.LATENCY + "_count") == 4
@@ -367,7 +367,7 @@ def test_prediction_latency_is_from_the_kafka_timestamp_and_never_negative() -> 
 
 def test_predictions_sent_before_a_restart_have_no_latency() -> None:
     spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
+    metrics, runner = Metrics(spec), PartitionTask(spec)
     runner.sent_offset = 3
     metrics.stepped(runner, outcome(ages_ms=[0.0] * 5), 0.0)
     assert Scrape(metrics).value(names.LATENCY + "_count") == 2
@@ -376,7 +376,7 @@ def test_predictions_sent_before_a_restart_have_no_latency() -> None:
 def test_lag_is_what_was_not_applied_and_lost_what_never_can_be() -> None:
     spec = stream()
     ends = {TP("taps.features", 1): 100, TP("taps.labels", 1): 7}
-    metrics, runner = Metrics(spec), Runner(spec, 1, ends)
+    metrics, runner = Metrics(spec), PartitionTask(spec, 1, ends)
     runner.learner.places["features"], runner.learner.places["labels"] = 90, 9
     runner.buffers["features"].add(RawBatch([90, 91], [0, 0], [None] * 2, [b""] * 2))
     runner.gaps.skip("labels", 6, 9)
@@ -393,7 +393,7 @@ def test_lag_is_what_was_not_applied_and_lost_what_never_can_be() -> None:
 
 def test_the_age_of_a_checkpoint_is_that_of_the_work_it_lacks() -> None:
     spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
+    metrics, runner = Metrics(spec), PartitionTask(spec)
     metrics.rejected(runner, "empty")
     assert Scrape(metrics).value(names.CHECKPOINT_AGE) == 0  # nothing was done yet
     metrics.stepped(runner, outcome(), 0.0)
@@ -408,7 +408,7 @@ def test_a_dropped_partition_leaves_no_series() -> None:
     spec = stream()
     metrics = Metrics(spec)
     for partition in (0, 1):
-        metrics.stepped(Runner(spec, partition), outcome(), 0.0)
+        metrics.stepped(PartitionTask(spec, partition), outcome(), 0.0)
     assert {s.labels.get("partition") for s in Scrape(metrics).samples} >= {"0", "1"}
     metrics.dropped(1)
     scrape = Scrape(metrics)
@@ -420,8 +420,8 @@ def test_a_dropped_partition_leaves_no_series() -> None:
 def test_a_new_assignment_counts_its_work_from_zero() -> None:
     spec = stream()
     metrics = Metrics(spec)
-    metrics.rejected(Runner(spec), "empty")
-    metrics.stepped(Runner(spec), outcome(), 0.0)
+    metrics.rejected(PartitionTask(spec), "empty")
+    metrics.stepped(PartitionTask(spec), outcome(), 0.0)
     scrape = Scrape(metrics)
     assert not scrape.values(names.REJECTED)
     assert scrape.value(names.BATCH + "_count") == 1
@@ -429,7 +429,7 @@ def test_a_new_assignment_counts_its_work_from_zero() -> None:
 
 def test_health_names_partitions_and_failure() -> None:
     spec = stream()
-    runner = Runner(spec)
+    runner = PartitionTask(spec)
     engine = SimpleNamespace(spec=spec, runners={0: runner}, failure=None, copier=None, recovering=True)
     runner.work([("a", 1, None)])
     assert (health(engine)[0], health(engine)[1]["status"]) == (200, "recovering")  # not dead, and not ready
@@ -474,8 +474,8 @@ def test_of_several_streams_health_has_an_entry_each_and_the_worst_counts() -> N
 def test_several_streams_are_scraped_as_one_page_of_their_series() -> None:
     first, second = stream(), loads(STREAM.format(task="classification").replace("taps", "other"))
     one, two = Metrics(first), Metrics(second)
-    one.rejected(Runner(first), "empty")
-    two.rejected(Runner(second), "empty")
+    one.rejected(PartitionTask(first), "empty")
+    two.rejected(PartitionTask(second), "empty")
     faust = [CollectorRegistry(), CollectorRegistry()]
     for n, counted in enumerate(faust):
         Counter("faust_total_events", "Total events received", registry=counted).inc(n)
@@ -505,7 +505,7 @@ def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None
 
 def test_every_metric_is_exposed_and_documented() -> None:
     spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
+    metrics, runner = Metrics(spec), PartitionTask(spec)
     metrics.stepped(runner, runner.work([("a", 1, "X"), ("b", 2, "X"), ("c", 3, "Y")]), 0.0)
     exposed = {name for name in Scrape(metrics).families if name.startswith("riparian_")}
     assert exposed == {name.removesuffix("_total") for name in (*METRICS, *WORKER)}

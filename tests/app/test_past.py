@@ -18,7 +18,7 @@ from riparian.app.partition.keys.past import AHEAD_MS, Past, hashes_of, secret
 from riparian.app.partition.keys.powers import place, table
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.clock import LATEST_MS, Clock
-from riparian.app.partition.records.merge import Piece, Release
+from riparian.app.partition.records.partition_group import Piece, Release
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.columns import changed, plain, read
 from riparian.app.stream_file.sections.keys import key_bytes

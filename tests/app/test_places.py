@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Buffer, Ends, Merge, Script
+from riparian.app.partition.records.partition_group import EVERYTHING, Ends, PartitionGroup, RecordedOrder, RecordQueue
 from riparian.app.state import checkpoint
 from riparian.app.state.audit.audit import _Audit
 from riparian.app.state.audit.drift_proof import DriftProof, SentRecords
@@ -127,7 +127,7 @@ def merged(learner, topics, limit, script=None):
     buffers = learner.buffers()
     for role, rows in zip(INPUTS, topics, strict=True):
         buffers[role].add(raw(rows))
-    return Merge(buffers, script, limit)
+    return PartitionGroup(buffers, script, limit)
 
 
 def fold(spec, topics, limit, restart=0, keep=1):
@@ -287,7 +287,7 @@ def test_a_tail_is_followed_within_a_record():
     places = [codec.read_place(value).places(codec.index_bits) for value in sent]
     for n in (1, 57, 150, len(sent)):
         again = PartitionLearner(spec)
-        merge, made = merged(again, (packed, packed_labels), 1000, Script.of(INPUTS, places[:n])), []
+        merge, made = merged(again, (packed, packed_labels), 1000, RecordedOrder.of(INPUTS, places[:n])), []
         while merge.script is not None and (release := merge.release()).n:
             made += again.encode(again.step(release))
         assert made == sent[:n]
@@ -313,7 +313,7 @@ def test_dead_letters_name_the_instance_and_hold_it_alone():
 
 def test_a_buffer_goes_on_in_a_record_and_says_where_kafka_is_to_be_read():
     codec = LinesCodec(both().mapping())
-    buffer = Buffer(place_of(4, 2, BITS), bits=BITS, unpack=lambda batch: codec.unpack("features", batch))
+    buffer = RecordQueue(place_of(4, 2, BITS), bits=BITS, unpack=lambda batch: codec.unpack("features", batch))
     assert buffer.fetch_offset == 4
     batch = RawBatch([4, 7], [10, 11], [None] * 2, [b"a\nb\nc\nd", b"e\nf\ng"])
     assert buffer.add(batch, place_of(7, 1, BITS)) == 2

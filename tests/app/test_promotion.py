@@ -7,7 +7,7 @@ import pytest
 
 from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import build
 from riparian.topics.records import RawBatch
 
@@ -51,7 +51,7 @@ def records(n=N, seed=0, turns=(), values=False):
 
 def fold(spec, data, limit, restart=0):
     learner, sent, events, drifts, steps = PartitionLearner(spec), [], [], [], 0
-    merge = Merge(learner.buffers(), limit=limit)
+    merge = PartitionGroup(learner.buffers(), limit=limit)
     for name, raw in zip(("features", "labels"), data, strict=True):
         merge.buffers[name].add(raw)
     while merge.n_waiting:
@@ -136,7 +136,7 @@ def test_a_decision_is_the_first_place_at_which_the_interval_says_so():
     """A twin with no rule is asked after every 250 labels learned."""
     data, found = records(), []
     learner = PartitionLearner(build(FILE, "s"))
-    merge = Merge(learner.buffers(), limit=1)
+    merge = PartitionGroup(learner.buffers(), limit=1)
     for name, raw in zip(("features", "labels"), data, strict=True):
         merge.buffers[name].add(raw)
     while merge.n_waiting and not found:

@@ -11,7 +11,7 @@ from riparian.app.inspection import Names
 from riparian.app.page.predictions import _added
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.predictions.reasons import keys_of
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import build
 from riparian.models.contract import Schema
 from riparian.models.explanation.shapley import contributions
@@ -58,7 +58,7 @@ def topics(bags=False):
 
 def fold(stream, limit, restart_every=0):
     spec = build(stream, "test")
-    learner, merge, sent, steps = PartitionLearner(spec), Merge(limit=limit), [], 0
+    learner, merge, sent, steps = PartitionLearner(spec), PartitionGroup(limit=limit), [], 0
     features, labels, _ = topics(spec.task == "multi-instance")
     merge.buffers["features"].add(features)
     if spec.has_labels:

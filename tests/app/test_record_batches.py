@@ -15,7 +15,7 @@ from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka.wire_format import unpacking
 from riparian.app.kafka.wire_format.unpacking import Answer, BatchRecords, Unpacking, size_of
-from riparian.app.partition.records.merge import concatenate
+from riparian.app.partition.records.partition_group import concatenate
 from riparian.topics.records import RawBatch, Unread
 from riparian.topics.slices import Slices, chained
 from tests import batches

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from faust.types import TP
 
-from riparian.app.partition.records.merge import Buffer, Merge, Release
+from riparian.app.partition.records.partition_group import PartitionGroup, RecordQueue, Release
 from riparian.app.worker.task.release_gate import PATIENT_SECONDS, Found, Releases
 from riparian.topics.names import FEATURES, INPUTS, LABELS
 from riparian.topics.records import RawBatch
@@ -57,7 +57,7 @@ class World:
         self.asked: asyncio.Future[Found | None] | None = None
         self.ends_seen = list[int]()  # of the logs, by one broker after the other, once to go by and once to read to
         self.said: list[Exception] = []
-        self.merge = Merge({role: Buffer() for role in INPUTS}, limit=draw.choice([3, 20, 8192]))
+        self.merge = PartitionGroup({role: RecordQueue() for role in INPUTS}, limit=draw.choice([3, 20, 8192]))
         self.releases = Releases(self.merge, TPS, self, lambda: None, self.said.append, lambda: self.now)
 
     async def ends(self, partition: int) -> Found | None:

@@ -30,7 +30,7 @@ from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.partitioner import murmur2, partitions_of
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.replay import FUTURE_MS, Messages, Schedule, Timeline, plan, publish
 from riparian.app.stream_file.spec import build, loads
 from riparian.models.streams.generators import agrawal
@@ -80,7 +80,7 @@ def publish_in_memory(spec, file, schedule, limit=None, size=128):
 def fold(spec, features, labels, cut=None):
     """What a worker makes of the two topics: predictions, and the learner at the end."""
     learner = PartitionLearner(spec)
-    merge = Merge(limit=cut or 10_000)
+    merge = PartitionGroup(limit=cut or 10_000)
     for buffer, messages in zip(merge.buffers.values(), (features, labels), strict=True):
         buffer.add(RawBatch(list(range(len(messages.keys))), messages.stamps, messages.keys, messages.values))
     p = []

@@ -11,7 +11,7 @@ import pytest
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.partition.shared.replica import MOST_APART, LedLearner, Replica, gathered
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
@@ -49,7 +49,7 @@ class Led(World):
         self.drifts: list[list[Any]] = [[] for _ in self.learners]
         self.rng = np.random.default_rng(seed)
         self.n_restarts = self.n_recovered = self.n_waited = self.n_moved = 0
-        self.replaying: dict[int, tuple[Script, list[Any]]] = {}  # what was sent, and is to be sent again
+        self.replaying: dict[int, tuple[RecordedOrder, list[Any]]] = {}  # what was sent, and is to be sent again
         self.labels: list[bytes] = []
         self.letters: list[set[int]] = [set() for _ in self.learners]
         self.wrong: set[int] = set()  # commands that are none
@@ -142,13 +142,13 @@ class Led(World):
             made.restore(snapshot)
         return made
 
-    def recorded(self, p: int, made: LedLearner) -> tuple[Merge, int]:
+    def recorded(self, p: int, made: LedLearner) -> tuple[PartitionGroup, int]:
         """What a partition did since, in the order that was recorded, and how many predictions were sent before."""
         codec = made.codec
         places = [codec.read_place(v).places(codec.index_bits) for v in self.sent[p]]
-        script = Script.of(list(made.rules), places)
+        script = RecordedOrder.of(list(made.rules), places)
         n_before = int(np.searchsorted(script.offsets, made.places[FEATURES]))
-        merge = Merge(made.buffers(), script.part(n_before))
+        merge = PartitionGroup(made.buffers(), script.part(n_before))
         for role, found in self.raw[p].items():
             at, stop = made.places[role], self._taken[p][role]
             fresh = found[at:stop]
@@ -172,7 +172,7 @@ class Led(World):
             assert made[p].joins
             self._merges[p], n_before = self.recorded(p, made[p])
             told = [said(json.loads(one)) for one in self.sent[p][n_before:]]
-            self.learners[p], self.replaying[p] = made[p], (self._merges[p].script or Script(), told)
+            self.learners[p], self.replaying[p] = made[p], (self._merges[p].script or RecordedOrder(), told)
             self.follow(p, replica)
 
     def replay(self, p: int) -> None:
@@ -211,8 +211,10 @@ def folded(world: World, p: int) -> PartitionLearner:
     """What a partition that learns the log itself holds at the places where this one stands, as an audit finds it."""
     learner, places = PartitionLearner(world.spec, p), world.learners[p].places
     codec = learner.codec
-    script = Script.of(list(learner.rules), [codec.read_place(v).places(codec.index_bits) for v in world.sent[p]])
-    merge = Merge(learner.buffers(), script.part(0, int(np.searchsorted(script.offsets, places[FEATURES]))))
+    script = RecordedOrder.of(
+        list(learner.rules), [codec.read_place(v).places(codec.index_bits) for v in world.sent[p]]
+    )
+    merge = PartitionGroup(learner.buffers(), script.part(0, int(np.searchsorted(script.offsets, places[FEATURES]))))
     for role, found in {**world.raw[p], LEARNED: [(0, value) for value in world.log]}.items():
         part = found[: places[role]]
         columns = list(range(len(part))), [t for t, _ in part], [None] * len(part), [v for _, v in part]

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.written import rows_of_arrays, tell
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.replay import Messages, Schedule, Timeline
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.codecs import CODECS, REGISTERED
@@ -103,7 +103,7 @@ def fold(way: dict[str, Any], task: dict[str, Any], limit: int) -> tuple[list[An
     features = timeline.features(rows(spec))
     for role, messages, late in ((FEATURES, features, 0), (LABELS, timeline.labels(float("inf"), N), 500)):
         buffers[role].add(topic(messages, getattr(timeline.writer, f"join_{role}", None), late))
-    merge = Merge(buffers, None, limit)
+    merge = PartitionGroup(buffers, None, limit)
     while (release := merge.release(EVERYTHING)).n:
         outcome = learner.step(release)
         assert not any(outcome.rejected.values())

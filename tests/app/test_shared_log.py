@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import DeadLetter
-from riparian.app.partition.records.merge import Merge, Script
+from riparian.app.partition.records.partition_group import PartitionGroup, RecordedOrder
 from riparian.app.partition.shared.sharing import records, together
 from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
@@ -74,7 +74,7 @@ def test_what_was_appended_is_joined_again_after_the_last_prediction() -> None:
     other = PartitionLearner(world.spec, 0)
     codec = other.codec
     places = [codec.read_place(value).places(codec.index_bits) for value in world.sent[0]]
-    merge = Merge(other.buffers(), Script.of(list(other.rules), places)._replace(reached=reached))
+    merge = PartitionGroup(other.buffers(), RecordedOrder.of(list(other.rules), places)._replace(reached=reached))
     for role in (LABELS, FEATURES):
         found = world.raw[0][role]
         columns = list(range(len(found))), [t for t, _ in found], [None] * len(found), [v for _, v in found]
@@ -100,7 +100,7 @@ def test_what_several_steps_have_joined_is_one_record_of_the_same_instances() ->
     whole = [read(write(one)) for joint in together(joined) for one in records(joint, 0, {}, 7)]
     assert len(whole) == 1 < len(single)
     learner = PartitionLearner(world.spec, 0)
-    merge = Merge(learner.buffers())
+    merge = PartitionGroup(learner.buffers())
     merge.buffers[LEARNED].add(RawBatch([0], [0], [None], [write(whole[0])]))
     learner.step(merge.release())
     learner.lineup.place = world.learners[0].lineup.place
@@ -111,7 +111,7 @@ def test_a_record_that_comes_twice_is_learned_once() -> None:
     world = lived(stream(1), 60)
     learner, whole = PartitionLearner(world.spec, 0), world.log
     again = [whole[0], whole[1], whole[0], whole[1], *whole[2:]]
-    merge = Merge(learner.buffers())
+    merge = PartitionGroup(learner.buffers())
     merge.buffers[LEARNED].add(RawBatch(list(range(len(again))), [0] * len(again), [None] * len(again), again))
     learner.step(merge.release())
     assert learner.sharing is not None
@@ -176,7 +176,7 @@ def broken() -> list[LearnedRecord]:
 def taken(*values: bytes | None, **fields: Any) -> tuple[PartitionLearner, dict[str, list[DeadLetter]]]:
     """The learner, and the dead letters, of these records of the log and of a good one behind them."""
     learner = PartitionLearner(stream(1, **fields))
-    merge = Merge(learner.buffers())
+    merge = PartitionGroup(learner.buffers())
     whole = [*values, lived(stream(1), 60).log[0]]
     merge.buffers[LEARNED].add(RawBatch(list(range(5 - len(whole), 5)), [0] * len(whole), [None] * len(whole), whole))
     return learner, learner.step(merge.release()).rejected

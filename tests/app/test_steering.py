@@ -14,7 +14,7 @@ from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.lineup.model_commands import KNOWN, RefusedError, unsteerable
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.state.audit.drift_proof import DriftProof
 from riparian.app.state.audit.proof import SentRecords, differing_parts
 from riparian.app.stream_file.spec import Spec
@@ -44,7 +44,7 @@ class Fed:
 
     def __init__(self, learner: PartitionLearner) -> None:
         self.learner = learner
-        self.merge = Merge(learner.buffers())
+        self.merge = PartitionGroup(learner.buffers())
         self.rng = np.random.default_rng(3)
 
     def go_on(self, n: int, *asked: Mapping[str, Any], labels: bool = True, turned: bool = False) -> Outcome:
@@ -187,7 +187,7 @@ def test_a_command_at_a_prediction_that_was_too_large_is_applied_there_again(lim
     def fold(sent: list[int]) -> tuple[list[int], str]:
         learner = PartitionLearner(spec())
         places = [(i, 0, int(i >= 5)) for i in sent]
-        merge = Merge(learner.buffers(), Script.of(list(learner.rules), places), limit=limit)
+        merge = PartitionGroup(learner.buffers(), RecordedOrder.of(list(learner.rules), places), limit=limit)
         values = [json.dumps({"id": str(i), "x": {"a": 0.1}}).encode() for i in range(10)]
         asked = json.dumps({"id": "1", **PROMOTE}).encode()
         for role, records in (("features", values), (CONTROL, [asked])):

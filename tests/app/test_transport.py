@@ -30,7 +30,7 @@ from faust.web.drivers.aiohttp import Web
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.wire_format import unpacking
 from riparian.app.kafka.wire_format.unpacking import Unpacking
-from riparian.app.partition.records.merge import concatenate
+from riparian.app.partition.records.partition_group import concatenate
 from riparian.app.worker.faust_client import transport
 from riparian.topics.names import CHECKPOINT
 from riparian.topics.records import RawBatch

@@ -10,7 +10,7 @@ from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka.wire_format import decompression, unpacking
 from riparian.app.kafka.wire_format.unpacking import Answer, BatchRecords, Unpacking, size_of
-from riparian.app.partition.records.merge import concatenate
+from riparian.app.partition.records.partition_group import concatenate
 from riparian.topics.codecs import CODECS
 from riparian.topics.names import dead_letter
 from riparian.topics.records import UNREADABLE_BATCH, Feature, Mapping, Unread

@@ -35,7 +35,7 @@ from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Buffer, Merge, Script
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder, RecordQueue
 from riparian.app.state import checkpoint
 from riparian.app.state.audit.audit import audit
 from riparian.app.state.log import StateLog
@@ -484,8 +484,8 @@ def check_against_oracle(
     further = [place_field(role) for role in oracle.rules if role not in INPUTS]
     kind, fields = place_type(further), ("offset", "label_offset", "index", "label_index", *further)
     places = [kind(**{field: p.get(field, 0) for field in fields}).places(bits) for p in sent]
-    script = Script.of(list(oracle.rules), places)
-    merge = Merge({role: Buffer() for role in INPUTS} | oracle.buffers(), script, limit=777)
+    script = RecordedOrder.of(list(oracle.rules), places)
+    merge = PartitionGroup({role: RecordQueue() for role in INPUTS} | oracle.buffers(), script, limit=777)
     merge.buffers["features"].add(
         _raw(features if features is not None else read(broker, spec.topics.features, partition))
     )

@@ -21,7 +21,7 @@ from google.protobuf import json_format
 
 from riparian.app.errors import RegistryError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import begin, tell
 from riparian.app.state.audit.proof import differing_parts
@@ -208,7 +208,7 @@ def test_rows_with_schemas_are_predicted_as_rows_in_json(codec, registry, regist
     plain = build({k: v for k, v in fields.items() if k not in ("codec", "registry")}, "s")
     oracle = PartitionLearner(plain)
     offsets, label_offsets = (np.array([p[k] for p in sent], np.int64) for k in ("offset", "label_offset"))
-    merge = Merge(script=Script(offsets, {"labels": label_offsets}))
+    merge = PartitionGroup(script=RecordedOrder(offsets, {"labels": label_offsets}))
     for role, rows in (("features", features), ("labels", labels)):
         there = s.read(role)
         columns = ([getattr(r, name) for r in there] for name in ("offset", "timestamp", "key"))

@@ -14,7 +14,7 @@ from riparian.app.control import ask, command
 from riparian.app.errors import StateError
 from riparian.app.kafka.reading import read_to_end
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import Merge
+from riparian.app.partition.records.partition_group import PartitionGroup
 from riparian.app.state.changelog import n_partitions
 from riparian.app.state.checkpoint import Encoder
 from riparian.app.state.loading import Loaded
@@ -87,7 +87,7 @@ def test_a_log_that_was_cut_or_made_anew_is_a_sentence(stream: Any) -> None:
         record = LearnedRecord(2, 1, i, {"features": i + 1, "labels": i + 1}, 7, row, y, at, values, ["p"], {})
         append(s.broker, topic, None, write(record))
     learner = PartitionLearner(s.spec, 1)
-    merge = Merge(learner.buffers())
+    merge = PartitionGroup(learner.buffers())
 
     def take(_: TopicPartition, records: list[Any]) -> None:
         merge.buffers[LEARNED].add(RawBatch.of(records[:2]))

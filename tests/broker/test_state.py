@@ -7,7 +7,7 @@ import pytest
 
 from riparian.app.errors import StateError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.state import changelog, checkpoint, portable
 from riparian.topics.names import INPUTS, changelog_topic
 from tests.broker.harness import Stream, _raw, append, instances, read, state_log
@@ -19,7 +19,7 @@ def fold(s, sent, n_features, n_labels):
     """The state after the first records of both topics, in the order that predictions recorded."""
     learner = PartitionLearner(s.spec)
     order = [(p["offset"], p["label_offset"]) for p in sent]
-    merge = Merge(script=Script.of(INPUTS, order))
+    merge = PartitionGroup(script=RecordedOrder.of(INPUTS, order))
     merge.buffers["features"].add(_raw(s.read("features")[:n_features]))
     merge.buffers["labels"].add(_raw(s.read("labels")[:n_labels]))
     while merge.n_waiting:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import Merge
+from riparian.app.partition.records.partition_group import PartitionGroup
 from riparian.app.state.audit.audit import audit
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import training_log
@@ -107,7 +107,7 @@ def check_replicas(broker: str, spec: Spec) -> list[str]:
         learner = stored(broker, spec, partition) or PartitionLearner(spec, partition)
         if learner.pending.counts["joined"] != numbers[partition]:
             said.append(f"learned: {numbers[partition]} of {learner.pending.counts['joined']} of partition {partition}")
-        merge = Merge(learner.buffers())
+        merge = PartitionGroup(learner.buffers())
         merge.buffers[LEARNED].add(RawBatch.of(log))
         while merge.n_waiting:
             learner.step(merge.release())

@@ -14,7 +14,7 @@ import riparian.app.worker.engine
 from riparian.app.cli import main
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.lag import lag
-from riparian.app.partition.records.merge import Script
+from riparian.app.partition.records.partition_group import RecordedOrder
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.engine import Engine
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
@@ -29,7 +29,8 @@ def without_tail() -> None:
 
     async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[UncommittedOutputs]:
         return [
-            sent._replace(script=Script(), rejected={}, metrics={}) for sent in await read(spec, connection, loaded)
+            sent._replace(script=RecordedOrder(), rejected={}, metrics={})
+            for sent in await read(spec, connection, loaded)
         ]
 
     riparian.app.worker.engine.read_tails = read_tails

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from riparian.app.cli import cli
-from riparian.app.worker.task.runner import LAST_CHECKPOINT_SECONDS
+from riparian.app.worker.task.partition_task import LAST_CHECKPOINT_SECONDS
 from tests.deploy import tools
 from tests.deploy.test_compose import DOCKERFILE
 

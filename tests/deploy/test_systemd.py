@@ -12,7 +12,7 @@ import pytest
 
 from riparian.app.cli import cli
 from riparian.app.worker.faust_client.membership import instance_id
-from riparian.app.worker.task.runner import LAST_CHECKPOINT_SECONDS
+from riparian.app.worker.task.partition_task import LAST_CHECKPOINT_SECONDS
 
 UNIT = Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "riparian@.service"
 

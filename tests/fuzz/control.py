@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import build
 from riparian.topics import commands
 from riparian.topics.names import CONTROL
@@ -71,7 +71,10 @@ class Commands(Target):
 
     def run(self, case: bytes) -> None:
         learner = PartitionLearner(_SPEC)
-        merge, values = Merge(learner.buffers()), [text.encode("utf-8", "replace") for text in json.loads(case)]
+        merge, values = (
+            PartitionGroup(learner.buffers()),
+            [text.encode("utf-8", "replace") for text in json.loads(case)],
+        )
         ids = set()
         for i in range(max(_N, len(values) + 1)):
             one = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from riparian.app.partition.outcome import dead_letters
-from riparian.app.partition.records.merge import Piece
+from riparian.app.partition.records.partition_group import Piece
 from riparian.app.worker.task.dead_letters import letters
 from riparian.topics.names import (
     CONVENTIONS,

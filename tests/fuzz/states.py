@@ -17,7 +17,7 @@ import numpy as np
 from riparian.app import inspection
 from riparian.app.errors import RiparianError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.state import checkpoint, loading, portable
 from riparian.app.state.integrity import examine, parts
 from riparian.app.state.log import StateLog
@@ -283,7 +283,7 @@ class States(Target):
 
     def _go_on(self, learner: PartitionLearner, task: str) -> None:
         """Predict and learn with what was accepted, look at it, and write it."""
-        merge = Merge(learner.buffers(), limit=64)
+        merge = PartitionGroup(learner.buffers(), limit=64)
         features, labels = further(task)
         times = [BEFORE + 1000 + i for i in range(STEPS)]
         for buffer, first, batch in (

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint, portable
 from riparian.app.stream_file.columns import plain
@@ -250,7 +250,7 @@ def records(task: str, turns: int = AFTER) -> tuple[RawBatch, RawBatch]:
 def fold(learner: PartitionLearner, task: str, stop: int, turns: int = AFTER, control: RawBatch | None = None) -> None:
     """Go on from the learner's offsets to `stop`, labels to LATE before it."""
     features, labels = records(task, turns)
-    merge = Merge(learner.buffers(), limit=64)
+    merge = PartitionGroup(learner.buffers(), limit=64)
     merge.buffers["features"].add(features.part(learner.offsets["features"], stop))
     merge.buffers["labels"].add(labels.part(learner.offsets["labels"], stop - LATE))
     if control is not None:

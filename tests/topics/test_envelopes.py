@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.written import rows_of_arrays
 from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.replay import Schedule, Timeline
 from riparian.app.stream_file.spec import build
 from riparian.topics import records as r
@@ -276,7 +276,7 @@ def test_what_is_no_instance_is_counted_and_no_dead_letter():
     spec = build(STREAM, "s")
     values = [change("r", ROW), change("d", None), None, change("x", ROW)]
     texts = [None if v is None else json.dumps(v).encode() for v in values]
-    learner, merge = PartitionLearner(spec), Merge()
+    learner, merge = PartitionLearner(spec), PartitionGroup()
     merge.buffers["features"].add(RawBatch([0, 1, 2, 3], [10] * 4, [None] * 4, texts))
     outcome = learner.step(merge.release(EVERYTHING))
     assert outcome.ids == ["7"]

@@ -22,7 +22,7 @@ from riparian.app.partition.changes import REFUSED as NEVER
 from riparian.app.partition.changes import SEEN, Changes, differing, goes_on, in_part, same
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import DeadLetter
-from riparian.app.partition.records.merge import Piece
+from riparian.app.partition.records.partition_group import Piece
 from riparian.app.stream_file.columns import Columns, changed, check_pasts, digest_of, known_columns, plain, read
 from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.sections.record import FeatureSpec

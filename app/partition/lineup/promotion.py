@@ -15,7 +15,7 @@ from riparian.app.partition.lineup.lineup import Decided, Due, Lineup
 from riparian.app.partition.outcome import DeadLetter, ModelNames
 from riparian.app.partition.predictions.serving import Serving
 from riparian.app.partition.records.clock import Clock
-from riparian.app.partition.records.merge import Piece
+from riparian.app.partition.records.partition_group import Piece
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.topics.commands import EventRecord
 from riparian.topics.names import CHAMPION, FEATURES, LABELS

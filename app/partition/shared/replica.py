@@ -26,7 +26,7 @@ import numpy as np
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import DeadLetter, Outcome, by_topic, together
-from riparian.app.partition.records.merge import Piece, Release, concatenate, empty_piece
+from riparian.app.partition.records.partition_group import Piece, Release, concatenate, empty_piece
 from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed, SharedLineup
 from riparian.app.partition.shared.sharing import Sharing
 from riparian.app.partition.state import Snapshot

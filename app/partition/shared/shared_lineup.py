@@ -26,7 +26,7 @@ from riparian.app.partition.lineup.lineup import Decided, Due, Lineup
 from riparian.app.partition.lineup.model_commands import Change
 from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.predictions.decision_policy import DECIDED, Stakes
-from riparian.app.partition.records.merge import Piece
+from riparian.app.partition.records.partition_group import Piece
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program

@@ -20,7 +20,7 @@ from riparian.app.kafka.reading import Reader, reading, reading_logs
 from riparian.app.partition.changes import Changes, next_origin
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.records.merge import EVERYTHING, Merge
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.registry.asking import Asking, readied
 from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import predictions
@@ -207,7 +207,7 @@ class _Audit:
         every other one has a prediction, so only the order of the labels among themselves counts.
         """
         proof = self.proof
-        merge = Merge(proof.buffers, proof.script(stops[FEATURES]))
+        merge = PartitionGroup(proof.buffers, proof.script(stops[FEATURES]))
         while True:
             release = merge.release(EVERYTHING)
             if release.n:

@@ -14,7 +14,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Reader, reading, reading_logs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures
-from riparian.app.partition.records.merge import EVERYTHING, Merge, Script
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.registry.asking import readied
 from riparian.app.state.audit.audit import ASK_SECONDS, _asking
 from riparian.app.state.audit.proof import longest_ascent, possible
@@ -103,11 +103,13 @@ async def backtest(
     ):
         if limit is not None:
             inputs[FEATURES].end = min(inputs[FEATURES].end, inputs[FEATURES].first + limit)
-        script = Script() if sent is None else await _recorded(spec, sent, list(learner.rules), inputs[FEATURES].end)
+        script = (
+            RecordedOrder() if sent is None else await _recorded(spec, sent, list(learner.rules), inputs[FEATURES].end)
+        )
         asking = await _asking(given, connection, partition, inputs, writes=False)
         first = {role: reader.first for role, reader in inputs.items()}
         total = sum(reader.end - reader.first for reader in inputs.values())
-        merge, n_rejected, whole = Merge(learner.buffers(), script), 0, False
+        merge, n_rejected, whole = PartitionGroup(learner.buffers(), script), 0, False
         await asyncio.to_thread(learner.warm_up)
         while True:
             release = merge.release(EVERYTHING if whole else None)
@@ -127,7 +129,7 @@ async def backtest(
     return Backtest(partition, first, n, n_rejected, learner, learner.figures())
 
 
-async def _fill(merge: Merge, inputs: Mapping[str, Reader]) -> bool:
+async def _fill(merge: PartitionGroup, inputs: Mapping[str, Reader]) -> bool:
     """Read on where least is in memory; whether there was anything."""
     for role in sorted(inputs, key=lambda role: len(merge.buffers[role])):
         records = await inputs[role].read(inputs[role].end)
@@ -137,7 +139,7 @@ async def _fill(merge: Merge, inputs: Mapping[str, Reader]) -> bool:
     return False
 
 
-async def _recorded(spec: Spec, sent: Reader, wanted: Sequence[str], features_end: int) -> Script:
+async def _recorded(spec: Spec, sent: Reader, wanted: Sequence[str], features_end: int) -> RecordedOrder:
     """The order that the predictions of a partition tell of the logs `wanted`. Records that are none tell nothing, and
     neither do places behind the end of the features; of those that run backwards as few as possible are left out."""
     learner, places = PartitionLearner(spec), list[list[int]]()
@@ -153,10 +155,12 @@ async def _recorded(spec: Spec, sent: Reader, wanted: Sequence[str], features_en
                 continue
             places += [[place[i] for i in at] for place in found if offset_of(place[0], bits.features) < features_end]
     if not places:
-        return Script()
-    script = Script.of(wanted, places)
+        return RecordedOrder()
+    script = RecordedOrder.of(wanted, places)
     kept = longest_ascent(script.offsets, strict=True)
-    return Script(script.offsets[kept], {role: possible(found[kept]) for role, found in script.next_offsets.items()})
+    return RecordedOrder(
+        script.offsets[kept], {role: possible(found[kept]) for role, found in script.next_offsets.items()}
+    )
 
 
 def pooled(found: Sequence[Backtest], role: str) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Audits a partition: folds its retained records again, and compares the result with what was sent and stored. Pure.
 
-The predictions topic records the order in which the input logs were applied (`merge.Script`). Folded again in
-that order, the records must give every prediction that was sent, once and in order, and at the offsets of every later
+The predictions topic records the order in which the input logs were applied (`RecordedOrder`). Folded again in that
+order, the records must give every prediction that was sent, once and in order, and at the offsets of every later
 checkpoint its state, to the last bit.
 
 A prediction is compared as it is encoded. Only whether a class of probability 0 is listed may differ: that depends on
@@ -17,7 +17,7 @@ import numpy as np
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.records.merge import Ints, Release, Script
+from riparian.app.partition.records.partition_group import Ints, RecordedOrder, Release
 from riparian.app.partition.state import SETTINGS
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import index_of, offset_of, place_of
@@ -103,7 +103,7 @@ class Proof:
         self._features_end = place_of(features_end, 0, self._bits.features)
         self._begun = False
         self._last = learner.places[FEATURES] - 1  # the largest place that was expected so far
-        self._script = Script()
+        self._script = RecordedOrder()
         self._sent = SentRecords([], [], [])  # as many as `_script` has
         self._astray: set[int] = set()  # places whose only prediction was out of order
         self._place, self._plain = learner.codec.read_place, learner.codec.read_prediction
@@ -137,7 +137,7 @@ class Proof:
             kept.append(i)
             places.append(place)
         at = np.array(kept, np.int64)
-        script = Script.of(list(self.learner.rules), places)
+        script = RecordedOrder.of(list(self.learner.rules), places)
         offsets = script.offsets
         fits = np.flatnonzero((offsets > self._last) & (offsets < self._features_end))
         fits = fits[longest_ascent(offsets[fits], strict=True)]
@@ -146,7 +146,7 @@ class Proof:
         expected = set(offsets[fits].tolist())
         for i in np.flatnonzero(~follow).tolist():
             self._set_aside(sent, int(at[i]), int(offsets[i]), int(script.next_offsets[LABELS][i]), expected)
-        self._script = Script(
+        self._script = RecordedOrder(
             offsets[fits], {role: possible(found[fits]) for role, found in script.next_offsets.items()}
         )
         rows = at[fits].tolist()
@@ -194,7 +194,7 @@ class Proof:
                 self.first = None if self.first == one else self.first
         self._note(self._difference(kind, offset, label_offset, sent.positions[i], self._plain(sent.values[i])))
 
-    def script(self, before: int | None = None) -> Script:
+    def script(self, before: int | None = None) -> RecordedOrder:
         """The order to follow for the expected predictions that were not folded yet, of records below `before`."""
         return self._script.part(0, None if before is None else int(np.searchsorted(self._script.offsets, before)))
 

@@ -32,7 +32,7 @@ from riparian.topics.records import PartitionRecord
 
 if TYPE_CHECKING:
     from riparian.app.worker.engine import Engine
-    from riparian.app.worker.task.runner import Runner
+    from riparian.app.worker.task.partition_task import PartitionTask
 
 RECENT_STEPS, RECENT_VALUES = 500, 200  # 800 kB a partition at most, of latencies and of delays
 MOST_STEPS, MANY_RECORDS = 50, 512  # steps that are counted together, and records of one that is counted at once
@@ -41,7 +41,7 @@ MOST_STEPS, MANY_RECORDS = 50, 512  # steps that are counted together, and recor
 class Series:
     """What is counted of one partition in this assignment."""
 
-    def __init__(self, runner: "Runner") -> None:
+    def __init__(self, runner: "PartitionTask") -> None:
         self.runner = runner
         self.histograms = {
             name: Histogram(m.bounds) for name, m in metric_names.METRICS.items() if m.kind == metric_names.HISTOGRAM
@@ -93,7 +93,7 @@ class Metrics:
 
     # -- what the runners report -------------------------------------------------------------------------------
 
-    def stepped(self, runner: "Runner", outcome: Outcome, seconds: float) -> None:
+    def stepped(self, runner: "PartitionTask", outcome: Outcome, seconds: float) -> None:
         """A batch was applied and its predictions were handed to the producer."""
         series = self._of(runner)
         # A restarted worker goes through instances again whose predictions were sent before: they have no latency.
@@ -108,11 +108,11 @@ class Metrics:
         series.kernel_seconds += outcome.kernel_seconds
         series.last_step = time.monotonic()
 
-    def rejected(self, runner: "Runner", reason: str) -> None:
+    def rejected(self, runner: "PartitionTask", reason: str) -> None:
         """A record went to the dead letters."""
         self._of(runner).rejected[reason] += 1
 
-    def checkpointed(self, runner: "Runner", seconds: float, n_bytes: int) -> None:
+    def checkpointed(self, runner: "PartitionTask", seconds: float, n_bytes: int) -> None:
         """A manifest is durable; `seconds` ago its snapshot was taken."""
         series = self._of(runner)
         series.histograms[metric_names.CHECKPOINT].observe(seconds)
@@ -120,7 +120,7 @@ class Metrics:
         series.last_snapshot = time.monotonic() - seconds
         series.checkpoint_seconds = seconds
 
-    def of_partition(self, runner: "Runner") -> PartitionRecord:
+    def of_partition(self, runner: "PartitionTask") -> PartitionRecord:
         """How a partition is doing, since the last call as far as latency and delay are meant."""
         series, learner, figures = self._of(runner), runner.learner, runner.figures
         series.count()
@@ -160,7 +160,7 @@ class Metrics:
         """The partition is no longer ours: its series end."""
         self._series.pop(partition, None)
 
-    def _of(self, runner: "Runner") -> Series:
+    def _of(self, runner: "PartitionTask") -> Series:
         series = self._series.get(runner.partition)
         if series is None or series.runner is not runner:  # assigned anew
             series = self._series[runner.partition] = Series(runner)
@@ -344,7 +344,7 @@ class Metrics:
         for part, n_bytes in figures.n_bytes.items():
             yield metric_names.STATE, (part,), n_bytes
 
-    def _inputs(self, runner: "Runner") -> Iterator[tuple[str, tuple[str, ...], float]]:
+    def _inputs(self, runner: "PartitionTask") -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Lag and buffer of each input topic."""
         host, learner = runner.host, runner.learner
         for role, tp in runner.tps.items():

@@ -46,7 +46,7 @@ from faust.types import TP
 from riparian.app.kafka.access.rights import denied
 from riparian.app.kafka.reading import COMMITTED, close
 from riparian.app.kafka.wire_format.unpacking import BatchRecords, Unpacking, size_of
-from riparian.app.partition.records.merge import concatenate
+from riparian.app.partition.records.partition_group import concatenate
 from riparian.app.worker.faust_client import membership
 from riparian.app.worker.faust_client.access import out_of_group
 from riparian.app.worker.faust_client.backpressure import Backpressure

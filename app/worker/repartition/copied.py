@@ -1,8 +1,8 @@
 """How far the topics of `rekey` have been copied, as a partition's merge has to know it.
 
 A record of one input log may go before anything later has come of the other, once the other has been read as far as it
-reached when the record was there already (`app.partition.records.merge`). Where the other log is made of copies, its
-end says little: what stood in its sources at that moment may not have been copied yet. So its sources are asked where
+reached when the record was there already (`partition.records.partition_group`). Where the other log is made of copies,
+its end says little: what stood in its sources at that moment may not be copied yet. So its sources are asked where
 they end, then it is waited until the copiers have come so far, and only then the log is asked for its end.
 """
 

@@ -33,7 +33,7 @@ from riparian.app.kafka.reading import COMMITTED, close
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.kafka.wire_format.unpacking import Unpacking, size_of
 from riparian.app.partition.records import inputs
-from riparian.app.partition.records.merge import concatenate
+from riparian.app.partition.records.partition_group import concatenate
 from riparian.app.registry.client import Registry
 from riparian.app.registry.questions import Questions
 from riparian.app.registry.telling import tell

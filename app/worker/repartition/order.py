@@ -1,8 +1,8 @@
 """The order in which records of several topics are copied: by time, as a partition merges its features and labels.
 
 A record goes when nothing earlier can still come from the others: because they have delivered something later, or
-because it was there at some moment up to which they have been read (as in `app.partition.records.merge`, for any number
-of sources whose records need no places). So a backlog is copied in the order of time, however it was partitioned.
+because it was there at some moment up to which they have been read (as in `PartitionGroup`, for any number of sources
+whose records need no places). So a backlog is copied in the order of time, however it was partitioned.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ import numpy as np
 from faust.types import TP
 from numpy.typing import NDArray
 
-from riparian.app.partition.records.merge import Buffer, Piece
+from riparian.app.partition.records.partition_group import Piece, RecordQueue
 
 LATEST = np.iinfo(np.int64).max
 
@@ -42,7 +42,7 @@ class CopyOrder:
 
     def __init__(self, positions: Mapping[TP, int], copies: Mapping[TP, int] | None = None) -> None:
         self._copies = np.array([(copies or {}).get(tp, 1) for tp in positions], np.int64)
-        self.buffers = {tp: Buffer(offset) for tp, offset in positions.items()}
+        self.buffers = {tp: RecordQueue(offset) for tp, offset in positions.items()}
 
     @property
     def n_waiting(self) -> int:

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from riparian.app.partition.records.merge import Merge
+from riparian.app.partition.records.partition_group import PartitionGroup
 from riparian.app.partition.shared.sharing import Sharing
 from riparian.topics.names import FEATURES
 
@@ -49,7 +49,7 @@ class ModelLag:
         """How long predictions have waited for the models, in all."""
         return self._waited + (0.0 if self._since is None else self._clock() - self._since)
 
-    def holds_back(self, merge: Merge) -> bool:
+    def holds_back(self, merge: PartitionGroup) -> bool:
         """Whether nothing may be predicted or joined before the models have learned more; it gives the merge the size
         of its steps. What was predicted before this worker is predicted again as it was."""
         merge.limit = self._sharing.step

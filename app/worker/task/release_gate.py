@@ -1,12 +1,11 @@
 """Which records of a partition's topics may go now, as far as it depends on what else Kafka holds.
 
-The merge (app/partition/records/merge.py) lets go what comes before something that it has of the other topic. What
-comes last of all that was fetched needs more: the end of the other topic at a moment when it was there already, read up
-to there. An answer to a fetch tells such an end beside its records, or the next one does; otherwise the broker is
-asked.
+The merge (`PartitionGroup`) lets go what comes before something that it has of the other topic. What comes last of all
+that was fetched needs more: the end of the other topic at a moment when it was there already, read up to there. An
+answer to a fetch tells such an end beside its records, or the next one does; otherwise the broker is asked.
 
-What is stamped by the broker goes in the order of its stamps, however it was fetched
-(tests/app/test_releases.py draws fetches at random).
+What is stamped by the broker goes in the order of its stamps, however it was fetched (tests/app/test_releases.py draws
+fetches at random).
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from typing import NamedTuple, Protocol
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from riparian.app.partition.records.merge import NOTHING, Ends, Merge, Release
+from riparian.app.partition.records.partition_group import NOTHING, Ends, PartitionGroup, Release
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.end_offsets import Seen
 from riparian.topics.names import AS_IT_COMES, FEATURES, LABELS
@@ -63,7 +62,7 @@ class Releases:
 
     Parameters
     ----------
-    merge : Merge
+    merge : PartitionGroup
     tps : mapping of str to TP
         Role of each input topic -> its partition.
     host : ReleaseHost
@@ -86,7 +85,7 @@ class Releases:
 
     def __init__(
         self,
-        merge: Merge,
+        merge: PartitionGroup,
         tps: Mapping[str, TP],
         host: ReleaseHost,
         wake: Callable[[], None],

@@ -10,7 +10,7 @@ from aiokafka.structs import TopicPartition
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
-from riparian.app.partition.records.merge import Script
+from riparian.app.partition.records.partition_group import RecordedOrder
 from riparian.app.worker.shared.training_log import read_reached
 from riparian.topics import reports
 from riparian.topics.commands import read_event
@@ -53,7 +53,7 @@ class UncommittedOutputs(NamedTuple):
     joined : how many instances were appended to the log that partitions share
     """
 
-    script: Script
+    script: RecordedOrder
     rejected: dict[str, int]
     metrics: dict[str, tuple["At", "At", "At"]]
     starts: dict[str, int]
@@ -136,7 +136,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
     shared = await read_reached(spec, connection, loaded)
     return [
         UncommittedOutputs(
-            Script.of(list(one.learner.rules), places[p])._replace(reached=shared[p].places),
+            RecordedOrder.of(list(one.learner.rules), places[p])._replace(reached=shared[p].places),
             rejected[p],
             metrics[p],
             {topic: starts[TopicPartition(topic, p)] for topic in topics.values()},

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riparian.app.partition.records.merge import EVERYTHING, Buffer, Ends, Merge, Release, Script
+from riparian.app.partition.records.partition_group import (
+    EVERYTHING,
+    Ends,
+    PartitionGroup,
+    RecordedOrder,
+    RecordQueue,
+    Release,
+)
 from riparian.topics.names import AS_IT_COMES
 from riparian.topics.records import RawBatch
 from tests.app.naive_clock import naive_effective
@@ -48,7 +55,7 @@ stamps = st.one_of(
 cuts = st.lists(st.integers(1, 5), min_size=1, max_size=40)
 
 
-def feed(merge: Merge, features: list[int], labels: list[int], cuts: list[int]) -> list[tuple[str, int]]:
+def feed(merge: PartitionGroup, features: list[int], labels: list[int], cuts: list[int]) -> list[tuple[str, int]]:
     """Deliver both topics in batches, in turns, releasing after each; nothing is caught up before the end."""
     events, at = [], {"f": 0, "l": 0}
     sources = {"f": (merge.buffers["features"], features), "l": (merge.buffers["labels"], labels)}
@@ -70,12 +77,12 @@ def feed(merge: Merge, features: list[int], labels: list[int], cuts: list[int]) 
 @pytest.fixture(scope="module", autouse=True)
 def _warm():
     """Compile before hypothesis looks at the clock."""
-    Buffer().add(raw(0, [10**12]))
+    RecordQueue().add(raw(0, [10**12]))
 
 
 @given(stamps, stamps, cuts, st.integers(1, 8))
 def test_order_is_that_of_one_sort_however_the_batches_were_cut(features, labels, cuts, limit):
-    merge = Merge(limit=limit)
+    merge = PartitionGroup(limit=limit)
     assert feed(merge, features, labels, cuts) == naive_order(features, labels)
 
 
@@ -83,8 +90,8 @@ def test_order_is_that_of_one_sort_however_the_batches_were_cut(features, labels
 def test_a_recorded_order_is_followed_and_then_timestamps_decide(features, labels, cuts, data):
     n = data.draw(st.integers(0, len(features)))
     wanted = sorted(data.draw(st.lists(st.integers(0, len(labels)), min_size=n, max_size=n)))
-    script = Script(np.arange(n, dtype=np.int64), {"labels": np.array(wanted, dtype=np.int64)})
-    merge = Merge(script=script, limit=data.draw(st.integers(1, 8)))
+    script = RecordedOrder(np.arange(n, dtype=np.int64), {"labels": np.array(wanted, dtype=np.int64)})
+    merge = PartitionGroup(script=script, limit=data.draw(st.integers(1, 8)))
     events = feed(merge, features, labels, cuts)
     assert sorted(events) == sorted(naive_order(features, labels))
     before, n_labels = {}, 0
@@ -99,8 +106,8 @@ def test_a_recorded_order_is_followed_and_then_timestamps_decide(features, label
 
 
 def test_a_script_with_holes_gives_a_dead_letter_the_label_offset_of_the_next_prediction():
-    script = Script(np.array([0, 2], dtype=np.int64), {"labels": np.array([0, 3], dtype=np.int64)})
-    merge = Merge(script=script)
+    script = RecordedOrder(np.array([0, 2], dtype=np.int64), {"labels": np.array([0, 3], dtype=np.int64)})
+    merge = PartitionGroup(script=script)
     merge.buffers["features"].add(raw(0, [10, 11, 12]))
     merge.buffers["labels"].add(raw(0, [1, 1, 1, 1]))
     first = merge.release(EVERYTHING)
@@ -110,8 +117,8 @@ def test_a_script_with_holes_gives_a_dead_letter_the_label_offset_of_the_next_pr
 
 @pytest.mark.parametrize(("time", "before"), [(0, 1), (15, 1), (25, 2), (30, 2), (35, 3), (99, 3)])
 def test_a_feature_whose_prediction_was_lost_goes_by_time_between_its_neighbours(time, before):
-    script = Script(np.array([0, 2], dtype=np.int64), {"labels": np.array([1, 3], dtype=np.int64)})
-    merge = Merge(script=script)
+    script = RecordedOrder(np.array([0, 2], dtype=np.int64), {"labels": np.array([1, 3], dtype=np.int64)})
+    merge = PartitionGroup(script=script)
     merge.buffers["features"].add(raw(0, [0, time, 99]))
     merge.buffers["labels"].add(raw(0, [10, 20, 30, 40]))
     assert merge.release().before["labels"].tolist() == [1, before, 3]
@@ -121,7 +128,7 @@ def test_a_feature_whose_prediction_was_lost_goes_by_time_between_its_neighbours
 def test_a_topic_that_rests_does_not_change_the_order_of_the_other_ones_backlog(features, labels, sizes, limit):
     """One topic is in memory to its end, the other comes in pieces: leaps at the end of a piece wait for the next."""
     for rests in "fl":
-        merge, events = Merge(limit=limit), []
+        merge, events = PartitionGroup(limit=limit), []
         buffer, backlog, other, known = merge.buffers["features"], features, merge.buffers["labels"], labels
         ended = Ends({"features": len(features)}, ["features"])
         if rests == "f":
@@ -143,7 +150,7 @@ def test_a_topic_that_rests_does_not_change_the_order_of_the_other_ones_backlog(
 
 
 def test_a_leap_at_the_end_of_what_was_fetched_waits_and_lets_nothing_pass():
-    merge = Merge()
+    merge = PartitionGroup()
     merge.buffers["labels"].add(raw(0, [10, 80_000, 80_001, 80_002, 80_003, 80_004]))
     merge.buffers["features"].add(raw(0, [10, 79_000]))
     assert order_of(merge.release()) == [("f", 0)]  # whether 79,000 is the time, nobody knows yet
@@ -154,7 +161,7 @@ def test_a_leap_at_the_end_of_what_was_fetched_waits_and_lets_nothing_pass():
 
 
 def test_a_lone_leap_goes_when_both_topics_are_read_to_their_ends():
-    merge = Merge()
+    merge = PartitionGroup()
     merge.buffers["features"].add(raw(0, [10**12]))
     assert order_of(merge.release()) == []
     assert order_of(merge.release(Ends({"features": 1, "labels": 0}))) == [("f", 0)]
@@ -168,7 +175,7 @@ def test_a_lone_leap_goes_when_both_topics_are_read_to_their_ends():
 
 
 def test_known_records_are_skipped():
-    buffer = Buffer(next_offset=5, time=100)
+    buffer = RecordQueue(next_offset=5, time=100)
     assert buffer.add(raw(3, [101, 102, 103, 104])) == 2
     assert buffer.offsets().tolist() == [5, 6]
     assert buffer.add(raw(3, [101, 102])) == 2
@@ -176,14 +183,14 @@ def test_known_records_are_skipped():
 
 
 def test_what_was_recorded_of_records_that_are_gone_holds_nothing_up():
-    script = Script(np.array([5, 6, 7]), {"labels": np.array([1, 2, 3])})
-    merge = Merge({"features": Buffer(5), "labels": Buffer(1)}, script)
+    script = RecordedOrder(np.array([5, 6, 7]), {"labels": np.array([1, 2, 3])})
+    merge = PartitionGroup({"features": RecordQueue(5), "labels": RecordQueue(1)}, script)
     merge.buffers["labels"].add(raw(1, [10, 20, 30]))
     merge.buffers["features"].add(raw(9, [15]))  # 5 to 8 were deleted
     assert order_of(merge.release()) == [("l", 1), ("f", 9)]
     assert merge.script is None
     # Nothing has come yet, but nothing that it tells of can come any more.
-    merge = Merge({"features": Buffer(8), "labels": Buffer(1)}, script)
+    merge = PartitionGroup({"features": RecordQueue(8), "labels": RecordQueue(1)}, script)
     merge.buffers["labels"].add(raw(1, [10]))
     assert order_of(merge.release(Ends({"features": 8, "labels": 2}))) == [("l", 1)]
 
@@ -203,11 +210,11 @@ def listed(release: Release) -> list[tuple[str, int]]:
 
 @given(st.lists(st.integers(0, 9), max_size=6), st.lists(st.integers(0, 9), max_size=6), st.integers(0, 4))
 def test_a_release_is_cut_at_any_record_of_any_log(features, labels, commands):
-    buffers = {"features": Buffer(), "labels": Buffer(), "control": Buffer(rule=AS_IT_COMES)}
+    buffers = {"features": RecordQueue(), "labels": RecordQueue(), "control": RecordQueue(rule=AS_IT_COMES)}
     for role, stamps in (("features", features), ("labels", labels), ("control", [0] * commands)):
         n = len(stamps)
         buffers[role].add(RawBatch(list(range(n)), sorted(stamps), [None] * n, [b"v"] * n))
-    merged = Merge(buffers).release(EVERYTHING)
+    merged = PartitionGroup(buffers).release(EVERYTHING)
     # Commands may come anywhere once predictions have recorded their places.
     spread = np.minimum(np.arange(len(features)), commands)
     for release in (merged, merged._replace(before={**merged.before, "control": spread})):

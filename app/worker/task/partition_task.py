@@ -28,7 +28,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.partition.records import inputs
 from riparian.app.partition.records.inputs import Gaps, Lost
-from riparian.app.partition.records.merge import NOTHING, Merge, Release
+from riparian.app.partition.records.partition_group import NOTHING, PartitionGroup, Release
 from riparian.app.partition.shared.replica import LedLearner
 from riparian.app.registry.asking import Asking
 from riparian.app.registry.client import Registry
@@ -61,10 +61,10 @@ SECURE_SECONDS = 1.0  # that a rebalance may wait for a checkpoint: without it m
 class Observer(Protocol):
     """What runners report to (Prometheus, the demo's table)."""
 
-    def stepped(self, runner: "Runner", outcome: Outcome, seconds: float) -> None: ...
-    def rejected(self, runner: "Runner", reason: str) -> None: ...
-    def checkpointed(self, runner: "Runner", seconds: float, n_bytes: int) -> None: ...
-    def of_partition(self, runner: "Runner") -> PartitionRecord: ...
+    def stepped(self, runner: "PartitionTask", outcome: Outcome, seconds: float) -> None: ...
+    def rejected(self, runner: "PartitionTask", reason: str) -> None: ...
+    def checkpointed(self, runner: "PartitionTask", seconds: float, n_bytes: int) -> None: ...
+    def of_partition(self, runner: "PartitionTask") -> PartitionRecord: ...
     def dropped(self, partition: int) -> None: ...
 
 
@@ -102,13 +102,13 @@ class Host(CheckpointHost, ReleaseHost, Protocol):
     def commit(self, offsets: Mapping[TP, int]) -> None:
         """Tell lag monitors what is durable; nothing depends on it."""
 
-    def wake(self, runner: "Runner") -> None:
+    def wake(self, runner: "PartitionTask") -> None:
         """The runner has something to do: it takes its turn in a round that begins soon."""
 
     def wake_at(self, when: float) -> None:
         """Something is due then (monotonic)."""
 
-    async def ended(self, runner: "Runner", error: BaseException) -> None:
+    async def ended(self, runner: "PartitionTask", error: BaseException) -> None:
         """The runner could not go on."""
 
 
@@ -127,7 +127,7 @@ class Life(Enum):
     CLOSED = auto()
 
 
-Turn = Callable[["Runner"], Awaitable[bool]]  # whether there is more
+Turn = Callable[["PartitionTask"], Awaitable[bool]]  # whether there is more
 
 
 class Step(NamedTuple):
@@ -141,7 +141,7 @@ class Step(NamedTuple):
     started: float
 
 
-class Runner:
+class PartitionTask:
     """One partition in this worker, until it goes to another one.
 
     Parameters
@@ -196,7 +196,7 @@ class Runner:
         for role, (_, stop) in self.gaps.lost.items():
             buffer = self.buffers[role]
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
-        self.merge = Merge(self.buffers, tail.script)
+        self.merge = PartitionGroup(self.buffers, tail.script)
         self._releases = Releases(self.merge, self.tps, host, self.wake, self.cannot)
         self.shared: SharedLog | None = None
         self._replays = replica is not None  # what was sent before us, and the replica waits for us

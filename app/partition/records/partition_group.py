@@ -15,7 +15,7 @@ behind it, waits for these three, so that the order does not depend on where fet
 read to its end, and there are none.
 
 Each prediction records the next offset of every log. On a restart the order that really happened is read back from the
-predictions topic, and overrides both rules (`Script`) up to the last prediction that was sent.
+predictions topic, and overrides both rules (`RecordedOrder`) up to the last prediction that was sent.
 """
 
 from collections import deque
@@ -101,7 +101,7 @@ def empty_piece() -> Piece:
     return Piece(RawBatch([], [], [], []), EMPTY, EMPTY, EMPTY)
 
 
-class Buffer:
+class RecordQueue:
     """The records of one topic that were fetched and not yet released.
 
     Parameters
@@ -247,7 +247,7 @@ class Buffer:
         )
 
 
-class Script(NamedTuple):
+class RecordedOrder(NamedTuple):
     """An order that happened, as predictions record it.
 
     offsets : (n,) int64, places of the features that were predicted
@@ -260,15 +260,15 @@ class Script(NamedTuple):
     reached: Mapping[str, int] = {}
 
     @classmethod
-    def of(cls, roles: Sequence[str], places: Sequence[Sequence[int]]) -> "Script":
+    def of(cls, roles: Sequence[str], places: Sequence[Sequence[int]]) -> "RecordedOrder":
         """From the places of predictions: offsets in the logs `roles`, the features first."""
         offsets, *others = np.array(places, np.int64).reshape(-1, len(roles)).T
         return cls(offsets, dict(zip(roles[1:], others, strict=True)))
 
-    def part(self, start: int, stop: int | None = None) -> "Script":
+    def part(self, start: int, stop: int | None = None) -> "RecordedOrder":
         """Predictions start to stop."""
         kept = slice(start, stop)
-        return Script(self.offsets[kept], {role: found[kept] for role, found in self.next_offsets.items()})
+        return RecordedOrder(self.offsets[kept], {role: found[kept] for role, found in self.next_offsets.items()})
 
     def next_place(self, role: str, at: int) -> int | None:
         """The next place of a log when the first prediction from place `at` of the features on was made; None where
@@ -369,24 +369,24 @@ class Release(NamedTuple):
 NOTHING = Release({}, {})
 
 
-class Merge:
+class PartitionGroup:
     """The one order of a partition's input logs.
 
     Parameters
     ----------
-    buffers : mapping of str to Buffer, optional
+    buffers : mapping of str to RecordQueue, optional
         Role of each input log -> its buffer, the features first; those that go by timestamp in the order in which they
         come on a tie. Features and labels, from their beginnings, where it is left out.
-    script : Script, optional
+    script : RecordedOrder, optional
         The recorded order to follow before timestamps decide.
     limit : int
         Largest number of records of one log in one release.
     """
 
     def __init__(
-        self, buffers: Mapping[str, Buffer] | None = None, script: Script | None = None, limit: int = 8192
+        self, buffers: Mapping[str, RecordQueue] | None = None, script: RecordedOrder | None = None, limit: int = 8192
     ) -> None:
-        self.buffers = {role: Buffer() for role in INPUTS} if buffers is None else buffers
+        self.buffers = {role: RecordQueue() for role in INPUTS} if buffers is None else buffers
         self.limit = limit
         self.script = script if script is not None and len(script.offsets) else None
         self._timed = [role for role, buffer in self.buffers.items() if buffer.rule == BY_TIME]
@@ -474,7 +474,7 @@ class Merge:
         }
         return counts, before
 
-    def _scripted(self, script: Script) -> tuple[dict[str, int], dict[str, Ints]]:
+    def _scripted(self, script: RecordedOrder) -> tuple[dict[str, int], dict[str, Ints]]:
         features, others = self.buffers[FEATURES], {r: b for r, b in self.buffers.items() if r != FEATURES}
         f_offsets = features.offsets()
         n_f = int(np.searchsorted(f_offsets, script.offsets[-1], side="right"))

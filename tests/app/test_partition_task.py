@@ -13,7 +13,7 @@ from faust.types import TP
 from riparian.app.errors import StateError
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Lost
-from riparian.app.partition.records.merge import Buffer, Script
+from riparian.app.partition.records.partition_group import RecordedOrder, RecordQueue
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build
@@ -22,14 +22,14 @@ from riparian.app.worker.faust_client.transport import Fetched
 from riparian.app.worker.shared.replica import AloneError
 from riparian.app.worker.task.checkpoints import Beside, Checkpoints
 from riparian.app.worker.task.inline_limit import Brief
+from riparian.app.worker.task.partition_task import STALLED_SECONDS, Life, PartitionTask
 from riparian.app.worker.task.release_gate import PATIENT_SECONDS, Found
-from riparian.app.worker.task.runner import STALLED_SECONDS, Life, Runner
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.names import INPUTS, OUTPUTS
 from riparian.topics.records import DriftRecord, RawBatch
 
 TOPICS = tuple(f"s.{role}" for role in OUTPUTS)
-NOTHING_SENT = UncommittedOutputs(Script(), {}, {}, {}, {})
+NOTHING_SENT = UncommittedOutputs(RecordedOrder(), {}, {}, {}, {})
 FEATURES, LABELS = TP("s.features", 0), TP("s.labels", 0)
 
 
@@ -40,14 +40,14 @@ def spec():
 
 def runner_of(
     spec, sent: UncommittedOutputs | None = None, lost: dict[str, Lost] | None = None, **positions: int
-) -> Runner:
+) -> PartitionTask:
     host = types.SimpleNamespace(spec=spec, registry=None, replica=None, copying=0.0, wake=lambda _: None)
     host.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
-    async def make() -> Runner:
+    async def make() -> PartitionTask:
         encoder = checkpoint.Encoder("s", 0)
-        return Runner(host, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT, lost)
+        return PartitionTask(host, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT, lost)
 
     runner = asyncio.run(make())
     runner.epochs, runner.life = {FEATURES: 2, LABELS: 2}, Life.RUNNING
@@ -69,7 +69,7 @@ def test_a_batch_fetched_before_the_seek_of_this_assignment_is_dropped(spec):
 
 def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     """The predictions of the tail stand in the topic already: the next worker needs them for the recorded order."""
-    tail = Script(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})
+    tail = RecordedOrder(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})
     sent = UncommittedOutputs(tail, {"s.features": 8, "s.labels": 3}, {}, dict.fromkeys(TOPICS, 10), {})
     runner = runner_of(spec, sent, **dict.fromkeys(TOPICS, 12))
     began = dict.fromkeys(OUTPUTS, 10)
@@ -338,7 +338,7 @@ def test_a_drift_event_is_sent_when_a_prediction_behind_it_is_with_the_broker(sp
 
 
 def test_drift_events_that_were_sent_are_not_sent_again(spec):
-    tail = Script(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})
+    tail = RecordedOrder(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})
     sent = UncommittedOutputs(tail, {}, {}, dict.fromkeys(TOPICS, 0), {}, drift=2)
     _, step = stepping(spec, sent)
     assert step(True, [event(0, 4), event(1, 5), event(2, 6)], 3) == ["predictions", "flush", 2]
@@ -354,8 +354,8 @@ def test_a_manifest_s_events_are_sent_by_whoever_comes_next(spec):
     learner.drift.n_events = 5
     host = runner_of(spec).host
 
-    async def make() -> Runner:
-        return Runner(host, learner, state, checkpoint.Encoder("s", 0), Sending(), sent)
+    async def make() -> PartitionTask:
+        return PartitionTask(host, learner, state, checkpoint.Encoder("s", 0), Sending(), sent)
 
     runner = asyncio.run(make())
     asyncio.run(runner.telling.tell())
@@ -437,9 +437,9 @@ def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_a_r
     """It replays behind the worker's replica, and its topic does not answer."""
     bounds: list[int | None] = []
     replica = types.SimpleNamespace(place=7, waits_for=lambda _: True, hold_back=lambda _, place: bounds.append(place))
-    script = Script(np.array([5, 6]), {"labels": np.array([0, 0]), "learned": np.array([7, 9])})
+    script = RecordedOrder(np.array([5, 6]), {"labels": np.array([0, 0]), "learned": np.array([7, 9])})
     runner = runner_of(spec, UncommittedOutputs(script, {}, {}, dict.fromkeys(TOPICS, 0), {}))
-    runner.buffers["learned"], runner._replays = Buffer(), True
+    runner.buffers["learned"], runner._replays = RecordQueue(), True
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     runner._replay(runner.learner, replica)
