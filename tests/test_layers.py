@@ -60,7 +60,7 @@ APP_FLOORS = (
     {"evaluation", "registry"},
     {"kafka"},
     {"state"},
-    {"comparisons", "control", "dead_letters", "inspection", "replay", "worker"},
+    {"comparisons", "inspection", "replay", "retries", "worker"},
     {"page"},
     {"demo"},
     {"cli"},

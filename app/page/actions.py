@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
-from riparian.app import control, dead_letters
+from riparian.app import retries
 from riparian.app.errors import SpecError
+from riparian.app.kafka import command_client
 from riparian.app.kafka.access import rights
 from riparian.app.kafka.connection import Connection
 from riparian.app.page.lines import Steps, answered
@@ -54,18 +55,18 @@ class Again(msgspec.Struct, forbid_unknown_fields=True):
     at: str | None = None
     dry_run: bool = True
 
-    def letters(self) -> dead_letters.Wanted:
+    def letters(self) -> retries.Wanted:
         """ValueError where it is neither or both."""
         if (self.reason is None) == (self.at is None):
             raise ValueError("expected reason or at: retry the letters of one reason, or one letter")
         if self.reason is not None:
             if self.reason not in REASONS:
                 raise ValueError(f"reason: expected one of {', '.join(REASONS)}")
-            return dead_letters.Wanted((self.reason,))
+            return retries.Wanted((self.reason,))
         place = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,18})", self.at or "")
         if place is None:
             raise ValueError("at: expected PARTITION/OFFSET, such as 0/17")
-        return dead_letters.Wanted(places=((int(place[1]), int(place[2])),))
+        return retries.Wanted(places=((int(place[1]), int(place[2])),))
 
 
 class Actions:
@@ -115,7 +116,7 @@ class Actions:
             def on_answer(event: EventRecord) -> None:
                 steps.put_nowait({"answer": msgspec.to_builtins(event)})
 
-            found = await control.ask(view.spec, self._connection, asked, WAIT_SECONDS, on_answer)
+            found = await command_client.ask(view.spec, self._connection, asked, WAIT_SECONDS, on_answer)
             silent = [partition for partition in view.spec.commanded if partition not in found]
             return {"done": {"id": asked.id, "silent": silent}}
 
@@ -142,14 +143,14 @@ class Actions:
             async with self._retrying:  # two at once would fence each other
                 spec = await asyncio.to_thread(stream_file.load, Path(path))
                 await rights.enter(spec, self._connection, "retry")
-                report = await dead_letters.retry(spec, self._connection, wanted, dry_run=again.dry_run, told=told)
+                report = await retries.retry(spec, self._connection, wanted, dry_run=again.dry_run, told=told)
             left = {why: n for why, n in report.left.items() if n}
             return {"done": {"retried": dict(report.retried), "left": left, "rejected": dict(report.reasons)}}
 
         return await answered(request, headers, closing, work)
 
     def _command(self, view: StreamView, wanted: Wanted) -> Any:
-        control.check(view.spec)
+        command_client.check(view.spec)
         if wanted.command not in COMMANDS:
             raise SpecError(f"command: expected one of {', '.join(COMMANDS)}, found {wanted.command!r}")
         if (wanted.model is None) != (wanted.command in OF_NO_MODEL):
@@ -158,4 +159,4 @@ class Actions:
             raise SpecError(f"reset: expected the stream's name, {view.spec.name}, found {wanted.stream!r}")
         by = wanted.by.strip()[:200]
         more = {} if wanted.model is None else {"model": wanted.model}
-        return control.command(wanted.command, by or f"{control.me()} (live page)"[:200], **more)
+        return command_client.command(wanted.command, by or f"{command_client.me()} (live page)"[:200], **more)

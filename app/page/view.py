@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from riparian.app import comparisons
-from riparian.app.dead_letters import Ranges, letter_of
 from riparian.app.evaluation.measures.measures import quality
 from riparian.app.page.history import Range, Series, together
+from riparian.app.retries import Ranges, letter_of
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import reports
 from riparian.topics.commands import APPLIED, PAUSE, PROPOSED, REFUSED, RESUME, read_event

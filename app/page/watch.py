@@ -16,11 +16,11 @@ import msgspec
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from riparian.app.dead_letters import marked
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, close, read_to_end
 from riparian.app.page.store import Store
 from riparian.app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView, now_ms
+from riparian.app.retries import marked
 from riparian.topics.names import DEADLETTERS, DRIFT, EVENTS, FEATURES, LABELS, METRICS
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from riparian.app.cli import cli
 from riparian.app.cli.operate.deadletters import safe
-from riparian.app.dead_letters import Letter, Overview, Ranges, Wanted, letter_of, mark, marked
+from riparian.app.retries import Letter, Overview, Ranges, Wanted, letter_of, mark, marked
 from riparian.topics.names import HEADER_RETRIED, dead_letter_headers
 
 

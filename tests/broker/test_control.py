@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from riparian.app import control
 from riparian.app.errors import StateError
+from riparian.app.kafka import command_client
 from riparian.app.partition.lineup.model_commands import KNOWN
 from riparian.app.state.transfer import versions
 from riparian.topics import commands
@@ -29,7 +29,7 @@ def events(s, partition=0):
 
 def asked(name, n=1, **arguments):
     """n records of one command."""
-    return [Sent(commands.write(control.command(name, "me", **arguments)), int(time.time() * 1000))] * n
+    return [Sent(commands.write(command_client.command(name, "me", **arguments)), int(time.time() * 1000))] * n
 
 
 LAST = {"model": "last-label"}
@@ -110,10 +110,10 @@ def test_every_partition_answers_whichever_worker_has_it(stream):
             s.predicted(500, one, other, partition=partition)
 
         async def ask(what, seconds=PATIENCE):
-            return await control.ask(s.spec, s.connection, what, seconds)
+            return await command_client.ask(s.spec, s.connection, what, seconds)
 
         # Nothing comes: no answer in time.
-        late = control.command("freeze", "me", model="champion")
+        late = command_client.command("freeze", "me", model="champion")
         assert asyncio.run(ask(late, 0.5)) == {}
         for partition in range(2):
             send(s.broker, s.spec.topics.features, features[500:550], partition=partition)
@@ -131,12 +131,12 @@ def test_every_partition_answers_whichever_worker_has_it(stream):
                 at += 5
             return await asking
 
-        answers = asyncio.run(both(550, control.command("promote", "me", model="nb")))
+        answers = asyncio.run(both(550, command_client.command("promote", "me", model="nb")))
         assert {partition: one.event for partition, one in answers.items()} == {0: "applied", 1: "applied"}
         assert all(one.models["champion"] == "naive-bayes" for one in answers.values())
         # So it is with a feature that goes.
         file = {**FILE, "settings": s.spec.running()}
-        answers = asyncio.run(both(700, control.command("apply", "me", **file)))
+        answers = asyncio.run(both(700, command_client.command("apply", "me", **file)))
         assert {one.sentence.partition("; features ")[2] for one in answers.values()} == {"dropped: c"}
         assert one.stop() == other.stop() == 0
 

@@ -6,9 +6,9 @@ import json
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
-from riparian.app import dead_letters
-from riparian.app.dead_letters import CUT_OFF, NO_VALUE, OTHER_TOPIC, RETRIED, STILL, Wanted
+from riparian.app import retries
 from riparian.app.errors import BrokerError
+from riparian.app.retries import CUT_OFF, NO_VALUE, OTHER_TOPIC, RETRIED, STILL, Wanted
 from riparian.topics import names
 from tests.broker.harness import Sent, instances, send
 
@@ -118,7 +118,7 @@ def s(stream, monkeypatch):
         (b"k", b"not a letter", []),
     ]
     write(s, s.spec.topics.deadletters, [*some[:50], *others, *some[50:]])
-    monkeypatch.setattr(dead_letters, "CHUNK", 20)
+    monkeypatch.setattr(retries, "CHUNK", 20)
     return s
 
 
@@ -126,14 +126,14 @@ def ids(s) -> list[str]:
     """Of the records that a reader of committed transactions sees, in order."""
 
     async def go() -> list[str]:
-        async with dead_letters.reading(s.connection, s.spec.topics.features, 0) as reader:
+        async with retries.reading(s.connection, s.spec.topics.features, 0) as reader:
             return [json.loads(r.value)["id"] for r in await reader.read(reader.end)]
 
     return asyncio.run(go())
 
 
 def retried(s):
-    return asyncio.run(dead_letters.retry(s.spec, s.connection, Wanted()))
+    return asyncio.run(retries.retry(s.spec, s.connection, Wanted()))
 
 
 def test_a_retry_that_was_killed_goes_on(s, monkeypatch):
@@ -149,8 +149,8 @@ def test_a_retry_that_was_killed_goes_on(s, monkeypatch):
         monkeypatch.undo()
         raise KafkaConnectionError("the process is killed here: records and mark are sent, and not committed")
 
-    write_ = dead_letters._Retry._write
-    monkeypatch.setattr(dead_letters._Retry, "_write", dies)
+    write_ = retries._Retry._write
+    monkeypatch.setattr(retries._Retry, "_write", dies)
     with pytest.raises(BrokerError, match="run the command again"):
         retried(s)
     n = sum(written[:2])
@@ -165,7 +165,7 @@ def test_a_retry_that_was_killed_goes_on(s, monkeypatch):
 def test_of_two_retries_at_once_the_first_is_refused(s, monkeypatch):
     async def both() -> None:
         begun, go_on = asyncio.Event(), asyncio.Event()
-        write_ = dead_letters._Retry._write
+        write_ = retries._Retry._write
 
         async def slow(self, producer, tp, letters):
             if not begun.is_set():
@@ -175,10 +175,10 @@ def test_of_two_retries_at_once_the_first_is_refused(s, monkeypatch):
                 return
             await write_(self, producer, tp, letters)
 
-        monkeypatch.setattr(dead_letters._Retry, "_write", slow)
-        first = asyncio.create_task(dead_letters.retry(s.spec, s.connection, Wanted()))
+        monkeypatch.setattr(retries._Retry, "_write", slow)
+        first = asyncio.create_task(retries.retry(s.spec, s.connection, Wanted()))
         await begun.wait()
-        second = await dead_letters.retry(s.spec, s.connection, Wanted())
+        second = await retries.retry(s.spec, s.connection, Wanted())
         go_on.set()
         with pytest.raises(BrokerError, match="another riparian deadletters retry"):
             await first

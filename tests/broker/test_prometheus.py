@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from riparian.app import control
+from riparian.app.kafka import command_client
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
@@ -80,7 +80,9 @@ def test_the_dashboard_has_data_and_a_drift_raises_alerts(broker: str, tmp_path:
     ):
         publish(rare, broker, "sine", AFTER)
         publish(friedman, broker, "friedman", BEFORE)
-        asyncio.run(control.ask(of_sine, Connection(broker), control.command("freeze", model="last"), 0.0))
+        asyncio.run(
+            command_client.ask(of_sine, Connection(broker), command_client.command("freeze", model="last"), 0.0)
+        )
         publish(sine, broker, "sine", BEFORE)
         scored(prometheus, of_sine, BEFORE)
         scored(prometheus, of_friedman, BEFORE - 1)  # of the first instance nothing was known

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from aiokafka.structs import TopicPartition
 
-from riparian.app.control import ask, command
 from riparian.app.errors import StateError
+from riparian.app.kafka.command_client import ask, command
 from riparian.app.kafka.reading import read_to_end
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import PartitionGroup

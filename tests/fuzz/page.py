@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from riparian.app.dead_letters import mark
 from riparian.app.kafka.connection import Connection
 from riparian.app.page import telling
 from riparian.app.page.history import TIERS
@@ -24,6 +23,7 @@ from riparian.app.page.server import as_columns
 from riparian.app.page.store import Store
 from riparian.app.page.view import EVENTS, LETTERS, OTHERS, StreamView, as_json
 from riparian.app.page.watch import Watch
+from riparian.app.retries import mark
 from riparian.app.stream_file.spec import build
 from riparian.topics import names
 from riparian.topics.commands import EventRecord

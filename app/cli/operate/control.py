@@ -59,19 +59,19 @@ def _run(
     as_json: bool,
     rights_of: str = "control",
 ) -> None:
-    from riparian.app import control
+    from riparian.app.kafka import command_client
     from riparian.app.kafka.access import rights
 
     declared = load(stream)
-    control.check(declared)
+    command_client.check(declared)
     asyncio.run(rights.enter(declared, connection, rights_of))
-    asked = made(control.command, declared)
+    asked = made(command_client.command, declared)
 
     def show(event: "EventRecord") -> None:
         if not as_json:
             click.echo(f"partition {event.partition}: {event.event}: {event.sentence}")
 
-    answers = asyncio.run(control.ask(declared, connection, asked, wait, show))
+    answers = asyncio.run(command_client.ask(declared, connection, asked, wait, show))
     silent = [partition for partition in declared.commanded if partition not in answers]
     if as_json:
         import msgspec

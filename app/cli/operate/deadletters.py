@@ -14,7 +14,7 @@ from riparian.app.cli import broker_option, json_option, load, stream_argument, 
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from riparian.app.dead_letters import Letter, Overview, Wanted
+    from riparian.app.retries import Letter, Overview, Wanted
     from riparian.app.stream_file.spec import Spec
 
 SHOWN = 400  # characters of a value, where not all are asked for
@@ -189,7 +189,7 @@ def retry(
     wanted = _wanted(reasons, since)
     spec = load(stream)
 
-    from riparian.app import dead_letters
+    from riparian.app import retries
     from riparian.app.cli.terminal.progress import progress
 
     with progress(f"dead letters of {spec.name}") as told:
@@ -197,7 +197,7 @@ def retry(
             spec,
             connection,
             "retry",
-            lambda: dead_letters.retry(spec, connection, wanted, dry_run=dry_run, told=told),
+            lambda: retries.retry(spec, connection, wanted, dry_run=dry_run, told=told),
         )
     if as_json:
         found = {
@@ -216,7 +216,7 @@ def retry(
     for why, n in report.left.items():
         if n:
             reasons_ = ", ".join(f"{reason} {m:,}" for reason, m in sorted(report.reasons.items()))
-            click.echo(f"  left: {n:,} {why}{f' ({reasons_})' if why == dead_letters.STILL else ''}")
+            click.echo(f"  left: {n:,} {why}{f' ({reasons_})' if why == retries.STILL else ''}")
 
 
 def _read(
@@ -224,7 +224,7 @@ def _read(
 ) -> "tuple[Spec, Overview]":
     """The stream, and its dead letters; each that is wanted is also given to `keep`."""
     from riparian.app.cli.terminal.progress import progress
-    from riparian.app.dead_letters import Overview, partitions, read
+    from riparian.app.retries import Overview, partitions, read
 
     spec = load(stream)
     overview = Overview(wanted)
@@ -243,7 +243,7 @@ def _read(
 
 
 def _wanted(reasons: tuple[str, ...], since: str | None) -> "Wanted":
-    from riparian.app.dead_letters import Wanted
+    from riparian.app.retries import Wanted
     from riparian.topics.records import PREDICTION_TOO_LARGE, REASONS
 
     known = (*REASONS, PREDICTION_TOO_LARGE)

@@ -115,7 +115,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
                     drift[partition] = max(drift[partition], reports.read_drift_number(record.value) + 1)
                 elif tp.topic == topics.get(EVENTS):
                     events[partition] = max(events[partition], read_event(record.value).number + 1)
-                elif HEADER_RETRIED not in (headers := dict(record.headers)):  # a mark of app.dead_letters is no letter
+                elif HEADER_RETRIED not in (headers := dict(record.headers)):  # a mark of app.retries is no letter
                     source, offset = headers[HEADER_TOPIC].decode(), int(headers[HEADER_OFFSET])
                     after = place_of(offset, int(headers.get(HEADER_INDEX, b"0")), bits_of.get(source, 0)) + 1
                     rejected[partition][source] = max(after, rejected[partition].get(source, 0))
