@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # does not have the locked files.
 LOCKED ?= 1
 
-.PHONY: help setup lock sbom test image-test fuzz chaos chaos-unguarded campaigns mutants check docs format demo bench bench-state bench-failover bench-fencing bench-endurance bench-floods bench-formats bench-partitions bench-frontier bench-compile accuracy clean bench-peers bench-kafka-peers figure-forests figure-demo screenshots papers
+.PHONY: help setup lock sbom release test image-test fuzz chaos chaos-unguarded campaigns mutants check docs format demo bench bench-state bench-failover bench-fencing bench-endurance bench-floods bench-formats bench-partitions bench-frontier bench-compile accuracy clean bench-peers bench-kafka-peers figure-forests figure-demo screenshots papers
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
@@ -25,6 +25,7 @@ help:
 	@echo "make docs    the pages of docs/ as a site, in build/site"
 	@echo "make lock    lock the dependencies anew, in supply/: the newest that are a week old"
 	@echo "make sbom    write dist/riparian.cdx.json, the bill of materials (CycloneDX)"
+	@echo "make release  build wheel, source distribution, bill of materials and sums in dist/, and try each package in an empty environment"
 	@echo "make bench   throughput and latency on a real Kafka: MODEL=name"
 	@echo "             (bench-peers, bench-kafka-peers, bench-state, bench-failover, bench-fencing, bench-floods, bench-formats, bench-partitions, bench-frontier, bench-compile: see docs/benchmarks.md)"
 	@echo "make accuracy  every learner on every data set, as docs/accuracy.md: DATA=folder of the public data sets"
@@ -71,6 +72,9 @@ lock: setup
 
 sbom: setup
 	$(BIN)/python -m supply.sbom dist/riparian.cdx.json
+
+release: setup
+	$(BIN)/python -m supply.release
 
 # Tests start a thousand processes, each of which would compile our modules anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -12,25 +12,29 @@ from pathlib import Path
 
 import pytest
 
+from supply.release import BUILD, obstacles, run
+
 ROOT = Path(__file__).resolve().parents[1]
+SETUP = "from setuptools import setup; setup()"
 PACKAGES = ("app", "models", "topics")
 DATA = ("deploy/broker", "deploy/grafana", "deploy/prometheus")
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tree that a wheel holds, built from a copy of the sources (the build leaves its traces there, not here)."""
+    """The tree that a wheel holds, built as that of a release, from the source distribution of a copy of the sources."""
     folder = tmp_path_factory.mktemp("wheel")
     source, target = folder / "source", folder / "site-packages"
     source.mkdir()
     for name in ("riparian", *PACKAGES, "deploy"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, source / name)
-    build = "from setuptools import setup; setup()"
-    command = [sys.executable, "-c", build, "-q", "build_py", "--build-lib", str(target)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    sdist = run([sys.executable, "-c", BUILD, "build_sdist", folder], source).split()[-1]
+    shutil.unpack_archive(folder / sdist, folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    assert not (unpacked / "tests").exists()
+    run([sys.executable, "-c", SETUP, "-q", "build_py", "--build-lib", target], unpacked)
     return target
 
 
@@ -84,3 +88,16 @@ def test_it_takes_one_name_and_works_beside_modules_of_any_name(installed: Path,
     environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.stdout == "riparian.models.registry\n", done.stderr
+
+
+def test_a_checkout_with_changes_or_without_its_section_is_no_release():
+    assert list(obstacles("", "## [0.1.0] - 2026-12-01\n", "0.1.0")) == []
+    (changes,) = obstacles(" M app/cli.py\n", "## [0.1.0]\n", "0.1.0")
+    assert "no commit has" in changes
+    (section,) = obstacles("", "## [Unreleased]\n\n## [0.1.0]\n", "0.2.0")
+    assert "no section [0.2.0]" in section
+
+
+def test_a_command_that_fails_ends_a_release_with_what_it_printed(tmp_path):
+    with pytest.raises(SystemExit, match=r"failed:\nprinted"):
+        run([sys.executable, "-c", "print('printed'); raise SystemExit(3)"], tmp_path)

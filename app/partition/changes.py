@@ -39,7 +39,6 @@ LATER = (
     "predictions.coverage",
     "predictions.calibrated",
     "predictions.reasons",
-    "predictions.features",
     DECISION,
     CLASS_WEIGHTS,
 )  # noted only where the stream file asks for them
