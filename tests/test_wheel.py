@@ -22,7 +22,7 @@ DATA = ("deploy/broker", "deploy/grafana", "deploy/prometheus")
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tree that a wheel holds, built as that of a release, from the source distribution of a copy of the sources."""
+    """The tree that a wheel holds, built as in a release, by the source distribution of a copy of the sources."""
     folder = tmp_path_factory.mktemp("wheel")
     source, target = folder / "source", folder / "site-packages"
     source.mkdir()
