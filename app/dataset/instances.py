@@ -159,7 +159,8 @@ class InstanceReader:
         for name, at in zip(spec.keys, mapping.keys, strict=True):
             keys.append(len(self.features) if at is None else at)
             self.features += [(name, NOMINAL)] if at is None else []  # a file has no keys beside its rows
-        self._own = [j for j, name in enumerate(spec.features) if name in spec.recorded]
+        recorded = spec.recorded
+        self._own = [j for j, name in enumerate(spec.features) if name in recorded]
         self._n_features = len(spec.features)
         self.columns = [file.position(name, "a feature of the stream") for name, _ in self.features]
         if goal is not None:

@@ -26,9 +26,10 @@ def row_of(state: State, given: Mapping[str, Any]) -> tuple[list[float], list[st
     ValueError where a feature is unknown, or its value of another type.
     """
     spec, row, unseen = state.learner.spec, [], []
+    present = spec.present
     for name in given:
-        if name not in spec.present:
-            raise ValueError(f"{name}: expected one of the features {', '.join(spec.present)}")
+        if name not in present:
+            raise ValueError(f"{name}: expected one of the features {', '.join(present)}")
     for (name, feature), known in zip(spec.features.items(), state.learner.vocabularies, strict=True):
         value = given.get(name)
         if value is None:

@@ -146,9 +146,9 @@ def _check_distributions(spec: Any) -> None:
             "drift.distributions: expected instances that are independent of each other, found bags "
             "(task: multi-instance), whose rows are not; remove it"
         )
+    recorded = spec.recorded
     for name in asked.features if isinstance(asked.features, list) else ():
-        if name not in spec.recorded:
+        if name not in recorded:
             raise ValueError(
-                f'drift.distributions.features: expected features, found "{name}"; use some of '
-                f"{', '.join(spec.recorded)}"
+                f'drift.distributions.features: expected features, found "{name}"; use some of {", ".join(recorded)}'
             )
