@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import forkserver, shared
-from tests.spread import pytest_addoption, pytest_runtestloop  # noqa: F401  (hooks)
+from tests.spread import pytest_addoption, pytest_runtestloop, pytest_terminal_summary  # noqa: F401  (hooks)
 
 ROOT = Path(__file__).resolve().parents[1]
 

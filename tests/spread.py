@@ -2,12 +2,14 @@
 
 The run's process imports and collects everything, once. Each file of tests runs in a fork of it, N at a time, whose
 memory is given back at the file's end: numba takes hundreds of megabytes to compile a family's kernels. Without the
-option tests run where they are, for a debugger.
+option tests run where they are, for a debugger. `--costs N` lists the N files that took most CPU, with the peak of
+their memory.
 """
 
 import contextlib
 import gc
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -22,6 +24,10 @@ from _pytest.runner import runtestprotocol
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--processes", type=int, metavar="N", help="run each file of tests in a process, N at a time")
+    parser.addoption("--costs", type=int, default=0, metavar="N", help="list the N files that took most CPU")
+
+
+COSTS = pytest.StashKey[list[tuple[float, int, Path]]]()
 
 
 class File:
@@ -32,6 +38,7 @@ class File:
 
     def __init__(self, items: list[pytest.Item]) -> None:
         self.items = deque(items)
+        self._costs, self._path = items[0].config.stash.setdefault(COSTS, []), items[0].path
         self.reports, sink = connection.Pipe(duplex=False)
         self._pid = os.fork()
         if self._pid == 0:
@@ -43,7 +50,9 @@ class File:
         self.reports.close()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
-        return os.waitpid(self._pid, 0)[1]
+        _, status, used = os.wait4(self._pid, 0)
+        self._costs.append((used.ru_utime + used.ru_stime, used.ru_maxrss, self._path))
+        return status
 
 
 class _Reporter:
@@ -143,3 +152,18 @@ def _report(item: pytest.Item, reports: list[pytest.TestReport]) -> None:
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    costs = config.stash.get(COSTS, [])
+    shown = sorted(costs, reverse=True)[: config.getoption("costs")]
+    if not shown:
+        return
+    own, others = (sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    files = sum(seconds for seconds, *_ in costs)
+    terminalreporter.section("seconds of CPU, and peak of memory in MB")
+    for seconds, kilobytes, path in shown:
+        terminalreporter.write_line(f"{seconds:8.1f} {kilobytes >> 10:6} {path.relative_to(config.rootpath)}")
+    terminalreporter.write_line(f"{files:8.1f}        all files and what they started")
+    terminalreporter.write_line(f"{others - files:8.1f}        what the fork server started: workers, commands, the broker")
+    terminalreporter.write_line(f"{own:8.1f}        collection and reports")
