@@ -165,5 +165,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for seconds, kilobytes, path in shown:
         terminalreporter.write_line(f"{seconds:8.1f} {kilobytes >> 10:6} {path.relative_to(config.rootpath)}")
     terminalreporter.write_line(f"{files:8.1f}        all files and what they started")
-    terminalreporter.write_line(f"{others - files:8.1f}        what the fork server started: workers, commands, the broker")
+    terminalreporter.write_line(f"{others - files:8.1f}        workers, commands and the broker, of the fork server")
     terminalreporter.write_line(f"{own:8.1f}        collection and reports")

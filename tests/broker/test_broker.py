@@ -57,6 +57,9 @@ def test_a_daemon_starts_once_is_seen_and_stops_and_one_in_the_foreground_ends_w
         assert record["bootstrap"] == f"127.0.0.1:{port}"
         assert record["version"] == java.kafka_version()
         make_topics(record["bootstrap"], {"kept": 1})
+        classes = java.class_archive(java.find_java(), java.kafka_jars(folder, print)[0].parent)
+        if sys.platform.startswith("linux") and classes.stat().st_size:
+            assert str(classes) in Path(f"/proc/{record['pid']}/maps").read_text()
 
         again = riparian("broker", "start", *data)
         assert again.returncode == 0
@@ -137,6 +140,33 @@ def test_a_killed_caller_or_supervisor_leaves_no_broker(tmp_path: Path) -> None:
         started = local.process_start(kafka)
         os.kill(supervisor, signal.SIGKILL)
         ends(kafka, started)
+
+
+@pytest.mark.parametrize(("stopped", "made", "starts"), [(True, b"classes", 1), (True, None, 1), (False, b"half", 2)])
+def test_classes_are_recorded_once_but_for_a_broker_that_was_killed(
+    stopped: bool, made: bytes | None, starts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a Java that makes no archive, too."""
+    started: list[str] = []
+
+    def start(recorded: local.LocalBroker, _: float) -> None:
+        [to] = [each.partition("=")[2] for each in recorded._classes or () if each.startswith("-XX:ArchiveClasses")]
+        started.append(to)
+        if made is not None:
+            Path(to).write_bytes(made)
+
+    monkeypatch.setattr(local.LocalBroker, "start", start)
+    monkeypatch.setattr(local.LocalBroker, "stop", lambda *_: stopped)
+    program = tmp_path / "java"
+    program.touch()
+    archive = java.class_archive(str(program), tmp_path)
+    for _ in range(2):
+        options = local._mapped_classes(str(program), tmp_path, local.silent, 1.0)
+        assert options == ([f"-XX:SharedArchiveFile={archive}"] if stopped and made else [])
+    assert len(started) == starts
+    assert [path.name for path in tmp_path.glob("classes-*")] == [archive.name] * stopped
+    program.write_text("another")
+    assert java.class_archive(str(program), tmp_path) != archive
 
 
 def test_a_free_port_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,13 @@ def kafka_jars(fallback: Path, say: Callable[[str], None]) -> list[Path]:
     return sorted(jars.glob("*.jar"))
 
 
+def class_archive(java: str, jars: Path) -> Path:
+    """The file in the jars' folder that keeps Kafka's classes as this Java maps them; no other Java takes it."""
+    program = Path(java).resolve()
+    digest = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+    return jars / f"classes-{digest}.jsa"
+
+
 def _fetch(pom: Path, jars: Path, say: Callable[[str], None]) -> None:
     maven = shutil.which("mvn")
     version = kafka_version()
