@@ -54,7 +54,7 @@ MISSING_X = "missing-x"  # the object that holds the features is absent or null
 EMPTY_BAG = "empty-bag"  # a list of no instances
 TOO_MANY_INSTANCES = "too-many-instances"  # more than record.max_instances
 WRONG_TIME = "wrong-time"  # neither a number nor ISO 8601, or beyond the year 9999
-WRONG_LABEL = "wrong-label"  # absent (in the labels topic), or not of the task's type
+WRONG_LABEL = "wrong-label"  # absent (in the labels topic, where null is none), or not of the task's type
 UNKNOWN_VALUE = "unknown-value"  # a nominal value or class that the stream file does not declare
 NOMINAL_OVERFLOW = "nominal-overflow"  # a new nominal value or class, where max_values or max_classes are known
 TOO_LONG = "too-long"  # an id or nominal value of more than 1,024 characters, or a class beyond max_class_bytes
@@ -306,7 +306,8 @@ class Features(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """Decoded label records, n of them. y : n class codes or targets. The rest as in `Features`."""
+    """Decoded label records, n of them. y : n class codes or targets, NaN where the label is null: none will come. The
+    rest as in `Features`."""
 
     position: list[int] | None
     ids: Sequence[str]

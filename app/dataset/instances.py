@@ -132,6 +132,10 @@ class _Format:
     def missing(self, records: Any, path: Path) -> list[int]:
         return []
 
+    def is_null(self, batch: RawBatch, i: int, path: Path) -> bool:
+        """Never: an empty cell is no label."""
+        return False
+
 
 class InstanceReader:
     """Blocks of a file to instances.

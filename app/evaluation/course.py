@@ -8,7 +8,7 @@ from riparian.app.dataset.instances import Instances, Rejections
 from riparian.app.dataset.verification_latency import Lateness
 from riparian.app.evaluation.measures.alerts import Tally
 from riparian.app.evaluation.measures.measured import FromFirstLabel, Measured
-from riparian.app.evaluation.measures.measures import MOST_CLASSES, OF_CLASS
+from riparian.app.evaluation.measures.measures import MOST_CLASSES, OF_CLASS, UNLEARNED
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from riparian.app.partition.outcome import Outcome
@@ -140,7 +140,7 @@ class Course:
         pending = self.learner.pending.counts
         unpredicted = pending["joined"] - int(self.metrics.metrics()["n"])
         counts = {"unpredicted": unpredicted}
-        counts |= {name: pending[name] for name in ("expired", "evicted")}
+        counts |= {name: pending[name] for name in UNLEARNED}
         live = [point["live_bytes"] for point in self.points]
         classes = None if self.learner.classes is None else self.learner.classes.texts
         if self.spec.has_alerts:

@@ -12,6 +12,7 @@ from riparian.app.dataset.verification_latency import Lateness
 from riparian.app.evaluation.evaluate import LARGEST_BATCH, problem_for
 from riparian.app.evaluation.measures.alerts import Tally
 from riparian.app.evaluation.measures.measured import FromFirstLabel
+from riparian.app.evaluation.measures.measures import UNLEARNED
 from riparian.app.evaluation.setup import Setup
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
@@ -134,5 +135,5 @@ class Whole:
             "drifts": [{"row": one.offset, **msgspec.to_builtins(one)} for one in drifts],
             "distances": [msgspec.to_builtins(one) for one in figures.distances],
             **rejections.result(),
-            **{name: n for name, n in learner.pending.counts.items() if name in ("expired", "evicted") and n},
+            **{name: n for name, n in learner.pending.counts.items() if name in UNLEARNED and n},
         }

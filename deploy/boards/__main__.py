@@ -251,7 +251,7 @@ def _steering() -> Row:
 def _labels() -> Row:
     unused = [
         ("expired", "instances"), ("evicted", "instances"), ("unmatched", "labels"), ("repeated", "instances"),
-        ("repeated", "labels"), ("corrected", "labels"),
+        ("repeated", "labels"), ("corrected", "labels"), ("null", "labels"),
     ]  # fmt: skip
     return Row("Labels", [
         graph("Label delay", "s",

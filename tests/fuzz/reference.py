@@ -128,7 +128,7 @@ class Reference:
             return reasons, None
         self._take_headers(record, headers, mapped, reasons)
         new: dict[str, list[str]] = {}
-        if _at(record, m.label_y) is None:
+        if not _has(record, m.label_y):
             reasons.add("wrong-label")
         y = self._take(_at(record, m.label_y), self._label_type(), "class", new, reasons)
         i, time = self._id(record, key, m.label_id, reasons), self._time(record, m.label_time, reasons)
@@ -146,7 +146,8 @@ class Reference:
                 value = self._of_header(given[-1], kind, reasons) if given and given[-1] is not None else None
                 wrong = set() if value is None else _wrong(value, kind)
                 reasons |= wrong
-                record.append((path[0], None if wrong else value))
+                if given:
+                    record.append((path[0], None if wrong else value))
 
     def _of_header(self, value: bytes, kind: str, reasons: set[str]) -> Any:
         """A header as the JSON value that it stands for."""
@@ -301,6 +302,12 @@ def _at(record: Any, path: Path) -> Any:
         elif found is not None:
             found = dict(_parts(found)).get(name)
     return found
+
+
+def _has(record: Any, path: Path) -> bool:
+    """Whether the field is there, also where it is null."""
+    above = _at(record, path[:-1])
+    return above is not None and path[-1] in dict(above if isinstance(above, Object) else _parts(above))
 
 
 def _parts(record: Any) -> list[tuple[str, Any]]:

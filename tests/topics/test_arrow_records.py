@@ -87,12 +87,16 @@ def test_decimals_of_scales_that_arrow_does_not_bound_are_refused(kind):
                     assert found.x[0, 0] == pytest.approx(float(f"7e{-scale}"))
 
 
-def test_labels_that_are_missing_are_rejected_row_by_row():
+def test_labels_that_are_null_are_told_apart_from_those_that_are_none():
     values = ["up", None, "__debezium_unavailable_value", "down"]
     batch = pa.record_batch({"id": list("abcd"), "y": values, "ts": [1000.0] * 4})
     codec = ArrowCodec(SPEC.mapping())
     found = codec.decode_labels(raw([stream(batch)], codec, "labels"), SPEC.class_vocabulary())
-    assert (list(found.ids), [bad.reason for bad in found.rejected]) == (["a", "d"], ["wrong-label"] * 2)
+    assert (list(found.ids), [bad.reason for bad in found.rejected]) == (["a", "b", "d"], ["wrong-label"])
+    assert np.isnan(found.y).tolist() == [False, True, False]
+    bare = pa.record_batch({"id": list("ab"), "ts": [1000.0] * 2})
+    found = codec.decode_labels(raw([stream(bare)], codec, "labels"), SPEC.class_vocabulary())
+    assert [bad.reason for bad in found.rejected] == ["unusable-schema"]
 
 
 def test_schemas_are_remembered_by_digests():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from riparian.topics import records as r
 from riparian.topics.codecs import CODECS, JsonCodec
+from riparian.topics.decoding.paths import parse
 from riparian.topics.formats.avro.codec import AvroCodec
 from riparian.topics.formats.common.json_text import with_shorter_integers
 from riparian.topics.records import Feature, Features, Labels, Mapping, RawBatch
@@ -189,7 +190,7 @@ LABEL_FAULTS: list[tuple[Any, str, str]] = [
     (r.Unread.batch(3, 9, "too large"), r.UNREADABLE_BATCH, "offsets 3 to 9: too large"),
     (b"[", r.NOT_JSON, ""),
     ({"id": "1"}, r.WRONG_LABEL, "missing"),
-    ({"id": "1", "y": None}, r.WRONG_LABEL, "missing"),
+    ({"id": "1", "x": {"y": None}}, r.WRONG_LABEL, "missing"),
     ({"y": "UP"}, r.MISSING_ID, ""),
     ({"id": "1", "y": "UP", "ts": ""}, r.WRONG_TIME, "ts:"),
     ({"id": "1", "y": "v" * 1025}, r.TOO_LONG, ""),
@@ -203,6 +204,16 @@ def test_every_fault_of_a_label_record(value: Any, reason: str, detail: str) -> 
     (bad,) = found.rejected
     assert (bad.position, bad.reason) == (0, reason)
     assert detail in bad.detail
+
+
+def test_a_label_that_is_null_is_none_and_no_fault() -> None:
+    for path, value in [("y", b'"y": null'), ("a.b[1]", b'"a": {"b": [5, null]}, "y": 1e999')]:
+        for task, classes in (("classification", Vocabulary(5)), ("regression", None)):
+            codec = JsonCodec(Mapping(task, FEATURES, label_y=parse(path)))
+            absent = [b'{"id": 2}', b'{"id": 2, "a": {}}', b'{"id": 2, "a": {"b": [5]}}', b'{"id": 2, "a": null}']
+            found = codec.decode_labels(raw([b'{"id": 1, ' + value + b"}", *absent]), classes)
+            assert (list(found.ids), np.isnan(found.y).tolist()) == (["1"], [True])
+            assert [bad.reason for bad in found.rejected] == [r.WRONG_LABEL] * 4
 
 
 def test_every_reason_is_tested() -> None:

@@ -346,10 +346,11 @@ def test_a_label_that_debezium_was_not_told_is_none_and_no_mistake(text, more):
     spec = build({**PLAIN, "champion": "auto", **more}, "s")
     good = 1 if "task" in more else "u"
     values = [json.dumps({"id": i, "y": y}).encode() for i, y in enumerate([text, good, None])]
+    values.append(b'{"id": 3}')
     classes = spec.class_vocabulary()
-    found = spec.make_codec().decode_labels(RawBatch([0, 1, 2], [0] * 3, [None] * 3, values, None), classes)
-    assert why(found) == [(0, r.UNAVAILABLE, True), (2, r.WRONG_LABEL, False)]
-    assert found.ids == ["1"]
+    found = spec.make_codec().decode_labels(RawBatch([0, 1, 2, 3], [0] * 4, [None] * 4, values, None), classes)
+    assert why(found) == [(0, r.UNAVAILABLE, True), (3, r.WRONG_LABEL, False)]
+    assert (found.ids, np.isnan(found.y).tolist()) == (["1", "2"], [False, True])
     assert classes is None or UNTOLD not in classes.texts
 
 

@@ -67,6 +67,7 @@ def test_labels_come_from_headers_too():
     assert (found.ids, found.y, found.times) == (["i"], [0.0], [1714521600000.0])
     assert [(bad.position, bad.reason) for bad in found.rejected] == [(1, r.WRONG_LABEL), (2, r.MISSING_ID)]
     assert classes.texts == ["up"]
+    assert np.isnan(spec.make_codec().decode_labels(raw([[("ce_id", b"j"), ("y", None)]], [b"{}"]), classes).y).all()
     regression = build({**STREAM, "task": "regression", "champion": "fimt-dd"}, "s").make_codec()
     texts = (b"1", b"1e400", b"up", b" -2.5 ", b"NaN")
     found = regression.decode_labels(raw([[("ce_id", b"i"), ("y", y)] for y in texts], [b"{}"] * 5))

@@ -284,10 +284,13 @@ def test_targets_are_finite_numbers_and_texts_are_text() -> None:
     spec = spec_of(task="regression", features={"a": "numeric"}, record={})
     text = 'syntax = "proto3"; message R { string id = 1; optional double y = 2; }'
     message = message_of(text, "R")
-    values = [HEAD + b"\0" + message(id="k", y=y).SerializeToString() for y in (1.5, math.nan, math.inf)]
+    values = [HEAD + b"\0" + message(id="k", y=y).SerializeToString() for y in (1.5, math.nan, math.inf, None)]
     found = labels(spec, codec_of(spec, text), values)
-    assert (found.ids, found.y) == (["k"], [1.5])
-    assert [x.reason for x in found.rejected] == [r.WRONG_LABEL, r.NOT_FINITE]
+    np.testing.assert_array_equal(found.y, [1.5, math.nan, math.nan])  # NaN is null, as is what is not set
+    assert [x.reason for x in found.rejected] == [r.NOT_FINITE]
+    bare = 'syntax = "proto3"; message R { string id = 1; }'
+    values = [HEAD + b"\0" + message_of(bare, "R")(id="k").SerializeToString()]
+    assert [x.reason for x in labels(spec, codec_of(spec, bare), values).rejected] == [r.WRONG_LABEL]
     for syntax, label in (("proto2", "optional "), ("proto3", "")):
         text = f'syntax = "{syntax}"; message R {{ {label}string id = 1; {label}double y = 2; }}'
         found = labels(spec, codec_of(spec, text), [HEAD + b"\0\x0a\1\xff"])

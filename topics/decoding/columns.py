@@ -53,6 +53,13 @@ class Reader(Protocol):
         an array of float64, NaN where missing, where all are numbers."""
 
 
+class LabelReader(Reader, Protocol):
+    """Labels, which may be null."""
+
+    def is_null(self, batch: RawBatch, i: int, path: Path) -> bool:
+        """Whether the field at `path` of record i, of which `column` gives None, is there and null."""
+
+
 class FeatureReader(Reader, Protocol):
     """Features besides. An instance is what the features are found in: the record, or one of the list of a bag."""
 
@@ -91,7 +98,7 @@ class ColumnDecoder:
     index_bits = IndexBits()
     join_predictions: Callable[[Sequence[bytes], int], list[bytes]] | None = None
 
-    def __init__(self, mapping: Mapping, features: FeatureReader, labels: Reader) -> None:
+    def __init__(self, mapping: Mapping, features: FeatureReader, labels: LabelReader) -> None:
         self.mapping = mapping
         self._features, self._labels = features, labels
         self._bags = mapping.task == r.MULTI_INSTANCE
@@ -244,7 +251,8 @@ class ColumnDecoder:
         return []
 
     def decode_labels(self, batch: RawBatch, classes: Vocabulary | None = None) -> Labels:
-        """Ids, class codes or targets, and event times of the labels that can be used. classes : None: regression."""
+        """Ids, class codes or targets, and event times of the labels that can be used; NaN of a label that is null.
+        classes : None: regression."""
         mapping, reader, bad = self.mapping, self._labels, Bad()
         if not len(batch):
             return Labels(None, [], [], None, [])
@@ -255,12 +263,17 @@ class ColumnDecoder:
         y = fields.label(mapping.label_y, classes)
         if mapping.task == r.ANOMALY:
             fields.check_marks(mapping.label_y, y)
-        name = dotted(mapping.label_y)
-        for i in () if isinstance(y, Texts) else _missing(y):
-            bad.setdefault(i, _no_label(name, batch.values[i]))
+        name, missing = dotted(mapping.label_y), [] if isinstance(y, Texts) else _missing(y)
+        null = {
+            i for i in missing if i not in bad and not _untold(batch.values[i]) and fields.is_null(mapping.label_y, i)
+        }
         if classes is not None:
             y = _codes([_Column(-1, name, classes, y)], bad)[0]
-            for i in _missing(np.array(y, np.float64)):
+            missing = _missing(np.array(y, np.float64))
+        elif missing and not isinstance(y, np.ndarray):
+            y = [float("nan") if v is None else v for v in y]
+        for i in missing:
+            if i not in null:
                 bad.setdefault(i, _no_label(name, batch.values[i]))
         if not bad:
             return Labels(None, ids, y, times, [])
@@ -271,10 +284,14 @@ class ColumnDecoder:
 _UNTOLD = [text.encode() for text in UNTOLD]
 
 
+def _untold(value: Any) -> bool:
+    """Whether Debezium was not told what is missing in a record: never of a row of many in one."""
+    return isinstance(value, bytes) and any(text in value for text in _UNTOLD)
+
+
 def _no_label(name: str, value: Any) -> tuple[str, str] | Ignored:
     """Why a record has no label."""
-    given = value if isinstance(value, bytes) else b""  # a row of many in a record says no more than that it is missing
-    if any(text in given for text in _UNTOLD):
+    if _untold(value):
         return Ignored(r.UNAVAILABLE, f"{name}: the label has not changed, and Debezium was not told it")
     return r.WRONG_LABEL, f"{name}: the label is missing"
 
@@ -297,6 +314,14 @@ class _Fields(NamedTuple):
 
     def label(self, path: Path, classes: Vocabulary | None) -> Any:
         return self.column(path, headers.NUMBER if classes is None else headers.TEXT, r.WRONG_LABEL)
+
+    def is_null(self, path: Path, i: int) -> bool:
+        """Whether a label that was read as None is there, and null."""
+        name = header_of(path)
+        if name is not None:
+            return name in dict((self.batch.headers or ())[i])
+        reader: Any = self.reader  # of labels
+        return bool(reader.is_null(self.batch, i, path))
 
     def check_marks(self, path: Path, y: Any) -> None:
         """Labels of anomalies are 1, or 0 of what is none."""

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from riparian.app.cli.operate.deadletters import safe
-from riparian.app.evaluation.measures.measures import FROM_FIRST, MEASURES, from_first, quality
+from riparian.app.evaluation.measures.measures import FROM_FIRST, MEASURES, UNLEARNED, from_first, quality
 from riparian.app.stream_file.durations import format_duration
 
 COUNTS = {
@@ -22,6 +22,7 @@ COUNTS = {
     "auroc_error": ("AUROC wrong by at most", "{:.1g}"),
     "expired": ("instances expired", "{:,}"),
     "evicted": ("instances evicted", "{:,}"),
+    "null_labels": ("instances whose label is null", "{:,}"),
 }
 # In the table of several: heading, form of the mean, factor, form of the standard error.
 COLUMNS = {
@@ -178,7 +179,7 @@ def _show_drifts(console: Console, found: dict[str, Any]) -> None:
     if not found["promotions"] and not drifts:
         console.print("no promotion, no drift", style="dim")
     _show_rejections(console, found)
-    for key in [key for key in ("expired", "evicted") if key in found]:
+    for key in [key for key in UNLEARNED if key in found]:
         text, form = COUNTS[key]
         console.print(f"{text}, never learned: {form.format(found[key])}")
 

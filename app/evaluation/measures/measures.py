@@ -49,6 +49,7 @@ MEASURES = {
     "state_bytes": Measure("bytes of a checkpoint", False, "{:,}"),
     "peak_state_bytes": Measure("bytes of a checkpoint at most", False, "{:,}"),
 }
+UNLEARNED = ("expired", "evicted", "null_labels")  # counts of instances that left so, as they came
 # Of a curve: over the window or the fading past, or as it stands at the point.
 RECENT = (
     *("accuracy", "kappa", "kappa_temporal", "log_loss", "f1_macro", "balanced_accuracy", "auroc"),

@@ -31,6 +31,7 @@ WEIGHED, EXTRA_LIVE, N_AT = 10, 11, 12  # whether rows have bytes beside those t
 
 # what happens to records, in PendingStore.counts
 JOINED, EXPIRED, EVICTED, UNMATCHED, REPEATED_IDS, REPEATED_LABELS, CORRECTED, FORGOTTEN = 0, 1, 2, 3, 4, 5, 6, 7
+NULL = 8
 # numbers in JoinedIds.at: the first position that is remembered, the next one, rows of `times` that are used
 FIRST, NEXT, N_TIMES, N_REMEMBERED = 0, 1, 2, 3
 GRAINS = 64  # of a horizon: joined ids are forgotten together with others of the same grain
@@ -53,7 +54,7 @@ class Batch(NamedTuple):
     ends : (n,) int64, the end of each in text.
     tags : (n,) int64, hashes of the ids (`app.partition.join.ids.tags`).
     times : (n,) int64 ms.
-    y : (n,) float64, NaN for none; or empty.
+    y : (n,) float64; or empty. NaN of features: no label; of labels: null, none will come.
     digests : (n,) uint64, further hashes of the ids (`app.partition.join.ids.write_digests`); or empty.
     words : the numbers that begin at each byte of text; or empty.
     """
@@ -409,14 +410,16 @@ def place_all(joined, ring):
 
 @kernel(inline=True)
 def _hash_of(y):
-    """32 bits of a label."""
-    word = np.uint64(np.float64(y + 0.0).view(np.int64)) * np.uint64(0x9E3779B97F4A7C15)
+    """32 bits of a label. One that is null has the same, whatever the bits of its NaN are."""
+    value = np.nan if np.isnan(y) else y + 0.0
+    word = np.uint64(np.float64(value).view(np.int64)) * np.uint64(0x9E3779B97F4A7C15)
     return word >> np.uint64(32)
 
 
 @kernel(inline=True)
 def _remember(joined, digest, mark, y, limits, now, counts):
-    """An instance was joined. mark : of its features. When to look for what is to be forgotten. Amortised O(1)."""
+    """An instance left with its label. mark : of its features. When to look for what is to be forgotten. Amortised
+    O(1)."""
     at, times = joined.at, joined.times
     if limits.max_joined == 0:
         return NEVER
@@ -431,6 +434,12 @@ def _remember(joined, digest, mark, y, limits, now, counts):
         at[N_TIMES] += 1
     _place_next(joined, digest, np.uint64(mark) << np.uint64(32) | _hash_of(y))
     return times[0, 0] + _kept_for(limits.horizon)
+
+
+@kernel(inline=True)
+def _alike(y, other):
+    """Whether two labels are the same, or both null."""
+    return y == other or (np.isnan(y) and np.isnan(other))
 
 
 @kernel(inline=True)
@@ -526,11 +535,14 @@ def join(
                 clock[WIDTH] = min(2 * clock[WIDTH], width)
             found = find(instances, late, j)
             if found >= 0:
-                op[k], row[k], y[k] = LEARN, found, label
-                waited[n_learned] = now - _since(instances, found, clock, gaps)
-                k += 1
-                n_learned += 1
-                counts[JOINED] += 1
+                if np.isnan(label):  # none will come
+                    counts[NULL] += 1
+                else:
+                    op[k], row[k], y[k] = LEARN, found, label
+                    waited[n_learned] = now - _since(instances, found, clock, gaps)
+                    k += 1
+                    n_learned += 1
+                    counts[JOINED] += 1
                 take_out(instances, found)
                 mark = instances.entries[found, MARK]
                 forget_at = min(forget_at, _remember(joined, late.digests[j], mark, label, limits, now, counts))
@@ -541,7 +553,7 @@ def join(
             if known >= 0:
                 counts[REPEATED_LABELS if _same_label(joined, known, label) else CORRECTED] += 1
             elif early >= 0:
-                counts[REPEATED_LABELS if early_y[early] == label else CORRECTED] += 1
+                counts[REPEATED_LABELS if _alike(early_y[early], label) else CORRECTED] += 1
             else:
                 while labels.at[N] >= limits.max_labels:  # more than one where the bound was lowered
                     take_out(labels, oldest(labels))
@@ -565,20 +577,24 @@ def join(
         label = features.y[i] if len(features.y) > 0 else np.nan
         while label >= clock[WIDTH] and clock[WIDTH] < width:
             clock[WIDTH] = min(2 * clock[WIDTH], width)
+        ends = not np.isnan(label)  # whether nothing more is waited for
         if labels.at[N] > 0:
             early = find(labels, features, i)
             if early >= 0:
-                if np.isnan(label):
-                    label = early_y[early]
+                if not ends:
+                    label, ends = early_y[early], True
                 else:
                     counts[REPEATED_LABELS if early_y[early] == label else CORRECTED] += 1
                 take_out(labels, early)
-        if not np.isnan(label):
-            op[k], row[k], y[k] = LEARN, rows[i], label
-            waited[n_learned] = 0
-            k += 1
-            n_learned += 1
-            counts[JOINED] += 1
+        if ends:
+            if np.isnan(label):
+                counts[NULL] += 1
+            else:
+                op[k], row[k], y[k] = LEARN, rows[i], label
+                waited[n_learned] = 0
+                k += 1
+                n_learned += 1
+                counts[JOINED] += 1
             _free(instances, rows[i])
             forget_at = min(forget_at, _remember(joined, features.digests[i], marks[i], label, limits, now, counts))
             continue

@@ -7,6 +7,7 @@ label y.
 What happens when (each is counted):
 
 - A label finds its instance waiting: the instance is learned and leaves. *joined*
+- A label that is null finds its instance waiting: none will come, and the instance leaves unlearned. *null_labels*
 - A label comes before its features: it waits too; the features, when they come, are predicted and then learned.
   Of several labels for one id, the first waits, the others are dropped. *repeated_labels*
 - An id comes again while it waits: the repeat is predicted (every record gets a prediction), and the first stays
@@ -63,8 +64,10 @@ from riparian.topics.slices import Texts
 
 COUNTERS = (
     "joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels", "corrected_labels", "forgotten_ids",
+    "null_labels",
 )  # fmt: skip
 N_COUNTERS_BEFORE = 6  # in states of before joined ids were remembered
+N_USUAL = 8  # that a state has where the others are 0
 UNBOUNDED = 2**62
 EMPTY = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
 
@@ -185,6 +188,11 @@ class PendingStore:
     @property
     def n_labels_waiting(self) -> int:
         return self._labels.n_waiting
+
+    @property
+    def n_met(self) -> int:
+        """Labels that have met their instance."""
+        return self.counts["joined"] + self.counts["null_labels"]
 
     @property
     def max_joined(self) -> int:
@@ -355,7 +363,7 @@ class PendingStore:
         ----------
         ids, x, times : features in order; x : (n, d) float64; times in effective ms.
         inline : labels that came inside the feature records (NaN where none), or None.
-        label_ids, label_y, label_times : labels in order.
+        label_ids, label_y, label_times : labels in order. y : NaN of one that is null.
         labels_before : (n,) int64, for each feature how many of the labels come before it.
         sizes : (n,) int64, of bags: how many rows of x each has, one bag after the other.
         """
@@ -427,7 +435,7 @@ class PendingStore:
             **self._features_of(rows),
             "arrived": self._instances.entries[rows, ARRIVED],
             "clock": self._clock[[NOW]],
-            "counts": np.array([self.counts[name] for name in COUNTERS], dtype=np.int64),
+            "counts": np.array(self._counted(), dtype=np.int64),
             "label_y": self._early_y[label_rows],
             "label_since": self._labels.entries[label_rows, ARRIVED],
             "ids": ids,
@@ -450,7 +458,7 @@ class PendingStore:
             *self._clock[[NOW, WIDTH]].tolist(),
             *(int(index.at[NEXT_SERIAL]) for index in (self._instances, self._labels)),
             *(segments.next for segments in self._segments.values()),
-            *(self.counts[name] for name in COUNTERS),
+            *self._counted(),
         ]
         arrays = {"numbers": np.array(numbers, dtype=np.int64), **self._gaps_known()}
         joined, kept = self._joined.checkpoint(self._blocks_written)
@@ -458,6 +466,11 @@ class PendingStore:
         return PendingCheckpoint(
             {**arrays, **instances.arrays, **labels.arrays, **joined}, instances.kept + labels.kept + kept
         )
+
+    def _counted(self) -> list[int]:
+        """Counts as a state has them: without those of the last counters where these are 0."""
+        found = [self.counts[name] for name in COUNTERS]
+        return found if any(found[N_USUAL:]) else found[:N_USUAL]
 
     def _gaps_known(self) -> dict[str, NDArray[Any]]:
         n = int(self._clock[N_GAPS])
@@ -500,6 +513,7 @@ class PendingStore:
         self._joined = JoinedIds.restored(self._instances.key, arrays)
         self._blocks_written = 0 if "x" in arrays else self._joined.n_full_blocks
         early = self._early_y[self._labels.rows()]
+        early = early[~np.isnan(early)]
         if not np.isfinite(early).all() or (n_classes is not None and not np.isin(early, np.arange(n_classes)).all()):
             raise ValueError("the labels that wait are damaged")
 
@@ -605,7 +619,7 @@ def _batch(text: Bytes, ends: Ints, times: ArrayLike, y: ArrayLike) -> Batch:
 
 def _counters(numbers: list[int]) -> dict[str, int]:
     """Counts in the order of COUNTERS; those that came to it later were 0."""
-    numbers = numbers + [0] * (len(COUNTERS) - len(numbers) if len(numbers) == N_COUNTERS_BEFORE else 0)
+    numbers = numbers + [0] * (len(COUNTERS) - len(numbers) if len(numbers) in (N_COUNTERS_BEFORE, N_USUAL) else 0)
     if not all(0 <= n < NEVER for n in numbers):
         raise ValueError("the counts of what waits are damaged")
     return dict(zip(COUNTERS, numbers, strict=True))

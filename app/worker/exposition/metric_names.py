@@ -70,6 +70,7 @@ PENDING = {
     "repeated_labels": "riparian_repeated_labels_total",
     "corrected_labels": "riparian_corrected_labels_total",
     "forgotten_ids": "riparian_forgotten_ids_total",
+    "null_labels": "riparian_null_labels_total",
 }
 
 INSTANCES = "riparian_instances_total"
@@ -158,6 +159,7 @@ METRICS: dict[str, Measure] = {
     PENDING["forgotten_ids"]: Measure(
         COUNTER, "Learned ids forgotten before join.horizon, by join.max_pending: their labels may come again unseen."
     ),
+    PENDING["null_labels"]: Measure(COUNTER, "Instances that left unlearned for a label that is null: none will come."),
     REJECTED: Measure(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
     COMMANDS: Measure(COUNTER, "Commands to the stream, and what became of them.", ("command", "event")),
     IGNORED: Measure(COUNTER, "Deletes, tombstones and other changes that are no instances.", ("reason",)),

@@ -214,6 +214,10 @@ class _Reader:
 
     feature = column
 
+    def is_null(self, batch: RawBatch, i: int, path: Path) -> bool:
+        """Always: a batch without the column of the label is refused as one."""
+        return True
+
     def missing(self, records: Any, path: Path) -> list[int]:
         where = [at + np.isfinite(part).nonzero()[0] for at, part in records.parts[path]]
         found: list[int] = np.concatenate(where).tolist() if where else []

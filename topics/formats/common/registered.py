@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, cast
 
-from riparian.topics.decoding.columns import ColumnDecoder, FeatureReader, Reader
+from riparian.topics.decoding.columns import ColumnDecoder, FeatureReader, LabelReader, Reader
 from riparian.topics.decoding.headers import Wanted, inside
 from riparian.topics.formats.common.framing import head, inline, named, unknown
 from riparian.topics.formats.common.json_rows import Renderer
@@ -48,7 +48,7 @@ class RegisteredCodec(ColumnDecoder):
     labels are each a SchemaReader, too. predictions : of a stream with the `further` places of the mapping."""
 
     def __init__(
-        self, mapping: Mapping, schemas: Schemas, features: FeatureReader, labels: Reader, predictions: Predictions
+        self, mapping: Mapping, schemas: Schemas, features: FeatureReader, labels: LabelReader, predictions: Predictions
     ) -> None:
         super().__init__(mapping, features, labels)
         self.headers = Wanted(True, True)  # the schema may be named there

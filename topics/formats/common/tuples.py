@@ -21,7 +21,7 @@ from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Records,
 from riparian.topics.formats.common.framing import ID_BYTES, head_of, inline, no_head
 from riparian.topics.formats.common.registered import Predictions, RegisteredCodec
 from riparian.topics.formats.common.slots import Problem, RefusedError, of_envelope, of_features, of_labels
-from riparian.topics.records import Feature, Floats, Mapping, RawBatch
+from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
 from riparian.topics.schemas import Key, Schema, Schemas, UnusableError
 
 Read = Callable[[bytes, int], Any]  # value, where the record begins in it -> its tuple
@@ -189,6 +189,19 @@ class LabelReader(_Reader):
     def __init__(self, mapping: Mapping, schemas: Schemas, way: Way) -> None:
         slots, envelope = of_labels(mapping), mapping.label_envelope
         super().__init__(mapping, (), Shape([*slots, *of_envelope("label", envelope, slots)]), schemas, way, envelope)
+        self._without: dict[Key, bool] = {}  # whether records of a schema have no label
+
+    def is_null(self, batch: RawBatch, i: int, path: Path) -> bool:
+        """As `topics.decoding.columns.Reader` says: where the schema has the field, and it is null, or not set."""
+        (value,) = inline([batch.values[i]], None if batch.headers is None else [batch.headers[i]])
+        found = head_of(value or b"")
+        if found is None:
+            return False
+        without = self._without.get(found.key)
+        if without is None:
+            problems = self._way.problems(self.shape, self._parsed(found.key), "")
+            without = self._without[found.key] = any(one.missing and one.slot.path == path for one in problems)
+        return not without
 
 
 class FeatureReader(_Reader):

@@ -17,7 +17,7 @@ from riparian.topics import records as r
 from riparian.topics.decoding.columns import Bad, ColumnDecoder, no_record
 from riparian.topics.decoding.envelopes import CLOUDEVENTS, DEBEZIUM, OP, SPECVERSION, Ignored, ignores_tombstones
 from riparian.topics.decoding.headers import inside
-from riparian.topics.decoding.paths import dotted
+from riparian.topics.decoding.paths import Index, dotted
 from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Shape
 from riparian.topics.formats.common.json_rows import Renderer
 from riparian.topics.formats.common.json_text import (
@@ -28,7 +28,7 @@ from riparian.topics.formats.common.json_text import (
     with_shorter_integers,
 )
 from riparian.topics.formats.common.slots import of_features, of_labels
-from riparian.topics.formats.json.envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect
+from riparian.topics.formats.json.envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect, with_row
 from riparian.topics.formats.json.layout import Layout, Leaf
 from riparian.topics.formats.json.predictions import PredictionWriter, place_reader
 from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
@@ -42,6 +42,8 @@ _UNTOLD = [f'"{text}"'.encode() for text in UNTOLD]
 _NO_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,\]}]")
 # Reads one JSON value, and takes nothing from it.
 _SKIP = msgspec.json.Decoder(msgspec.Raw).decode
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class _Part(NamedTuple):
@@ -244,6 +246,33 @@ class _LabelReader(_Reader):
     def __init__(self, mapping: Mapping) -> None:
         paths = mapping.label_id, mapping.label_time, mapping.label_y
         super().__init__(mapping, (), [], paths, mapping.label_envelope, Shape(of_labels(mapping)))
+
+    def is_null(self, batch: RawBatch, i: int, path: Path) -> bool:
+        """As `topics.decoding.columns.Reader` says; of an event whose attributes stand in headers the value is the
+        row."""
+        value: Any = batch.values[i]
+        value = value.lstrip(_BYTE_ORDER_MARK)
+        if self._ignores_tombstones:
+            value = with_row(value) or value
+            value = _below(value, "payload") or value
+        return _holds_null(value, path) or (isinstance(self._envelope, CloudEvents) and _holds_null(value, path[1:]))
+
+
+def _holds_null(value: bytes | None, path: Path) -> bool:
+    """Whether there is null at a path into a JSON value, and not nothing."""
+    for name in path:
+        value = None if value is None else _below(value, name)
+    return value == b"null"
+
+
+def _below(value: bytes, name: str) -> bytes | None:
+    """The JSON of a field, or of an item; None where there is none."""
+    try:
+        if isinstance(name, Index):
+            return bytes(_ITEMS(value)[name.number])
+        return bytes(_FIELDS(value)[name])
+    except (msgspec.MsgspecError, LookupError, RecursionError, UnicodeDecodeError):
+        return None
 
 
 class JsonCodec(ColumnDecoder):

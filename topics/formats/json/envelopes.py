@@ -139,7 +139,7 @@ class Connect:
                         schema = bytes(self._only_schema(values[i] or b"").schema)
                     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                         continue
-                if self._debezium and i in bad and (whole := _with_row(values[i] or b"")) is not None:
+                if self._debezium and i in bad and (whole := with_row(values[i] or b"")) is not None:
                     again: Bad = {}
                     plans[i] = self._of_schema(schema)
                     (one,) = decode_all([whole], plans[i].decode, self.empty, again)
@@ -205,7 +205,7 @@ class Connect:
                 setattr(parent, attribute, made)
 
 
-def _with_row(value: bytes) -> bytes | None:
+def with_row(value: bytes) -> bytes | None:
     """A change of MongoDB's, in which the row is a JSON text, with the row itself; None of any other."""
     try:
         outer = _raw(value)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, cast
 
 from riparian.topics import records as r
-from riparian.topics.decoding.columns import Bad, FeatureReader, Reader, no_record
+from riparian.topics.decoding.columns import Bad, FeatureReader, LabelReader, no_record
 from riparian.topics.decoding.headers import inside
 from riparian.topics.formats.common.framing import ID_BYTES, body_of, head_of, inline, no_head
 from riparian.topics.formats.common.registered import FURTHER, Predictions, RegisteredCodec, written_by
@@ -19,7 +19,7 @@ from riparian.topics.formats.common.slots import Problem, Slot, of_features, of_
 from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.formats.json_schema.types import JsonSchema
 from riparian.topics.prediction_columns import PredictionColumns
-from riparian.topics.records import Mapping, Place, RawBatch
+from riparian.topics.records import Mapping, Path, Place, RawBatch
 from riparian.topics.schemas import JSON, Key, NotToldError, Schema, Schemas
 
 _Y = {"type": ["string", "integer", "number", "boolean", "null"]}
@@ -128,6 +128,12 @@ class _Reader:
             return None
         return value[found.start :]
 
+    def is_null(self, batch: RawBatch, i: int, path: Path) -> bool:
+        value: Any = batch.values[i]
+        found = head_of(value)
+        bare = value if found is None else value[found.start :]
+        return bool(self._plain.is_null(RawBatch([0], [0], [None], [bare]), 0, path))
+
     def prepare(self, key: Key) -> None:
         """Nothing: a schema says nothing about how its records are read."""
 
@@ -143,7 +149,9 @@ class JsonSchemaCodec(RegisteredCodec):
         features, labels = self._plain.readers
         values = inside(mapping)
         one, other = _Reader(features, schemas, *of_features(values)), _Reader(labels, schemas, of_labels(values))
-        super().__init__(mapping, schemas, cast(FeatureReader, one), cast(Reader, other), schemas_of(mapping.further))
+        super().__init__(
+            mapping, schemas, cast(FeatureReader, one), cast(LabelReader, other), schemas_of(mapping.further)
+        )
 
     def encode_predictions(self, columns: PredictionColumns) -> list[bytes]:
         before = written_by(self._schemas, "predictions")[0]
