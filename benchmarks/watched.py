@@ -76,16 +76,15 @@ class Ticker:
 def watch(ticker: Ticker | None) -> None:
     """Put clocks around the parts of a worker. Imports all of it."""
     from riparian.app.partition.learner import PartitionLearner
-    from riparian.app.state import checkpoint, follower
-    from riparian.app.worker import engine, restoring
+    from riparian.app.state import checkpoint
+    from riparian.app.worker import engine, states
     from riparian.app.worker.exposition import metrics
-    from riparian.app.worker.task import checkpoints, runner
+    from riparian.app.worker.task import checkpoints, partition_task
 
     for module in (
         "riparian.app.worker.application",
         "riparian.app.worker.host",
         "riparian.app.kafka.admin",
-        "riparian.app.state.changelog",
         "riparian.app.cli.run.worker",
         "riparian.models.registry",
     ):
@@ -93,15 +92,15 @@ def watch(ticker: Ticker | None) -> None:
     tell("imported")
     clocked(PartitionLearner, "warm_up", "warm")
     clocked(engine, "fenced_producer", "fence")
-    clocked(follower.Follower, "catch_up", "read")
+    clocked(states.States, "catch_up", "read")
     clocked(checkpoint, "decode", "decode")
     clocked(PartitionLearner, "restore", "restore")
-    clocked(restoring, "_restore", "restored")
+    clocked(states.States, "_restore", "restored")
     clocked(engine, "read_tails", "sent")
     clocked(checkpoints.Checkpoints, "_take", "take")
     clocked(checkpoints.Checkpoints, "_encode", "encode")
 
-    assign, start, stepped = engine.Engine.assign, runner.PartitionTask.start, metrics.Metrics.stepped
+    assign, start, stepped = engine.Engine.assign, partition_task.PartitionTask.start, metrics.Metrics.stepped
     revoke, stop = engine.Engine.revoke, engine.Engine.stop
     begin, checkpointed = checkpoints.Checkpoints.begin, metrics.Metrics.checkpointed
     answered: set[Any] = set()
@@ -164,7 +163,7 @@ def watch(ticker: Ticker | None) -> None:
     engine.Engine.assign = watched_assign
     engine.Engine.revoke = watched_revoke
     engine.Engine.stop = watched_stop
-    runner.PartitionTask.start = watched_start
+    partition_task.PartitionTask.start = watched_start
     checkpoints.Checkpoints.begin = watched_begin
     metrics.Metrics.stepped = watched_stepped
     metrics.Metrics.checkpointed = watched_checkpoint

@@ -17,12 +17,13 @@ from riparian.app.stream_file.spec import Spec
 from riparian.app.worker import agent
 from riparian.app.worker.engine import Engine
 from riparian.app.worker.exposition import connection_limits
-from riparian.app.worker.faust_client import recovery, transport
+from riparian.app.worker.faust_client import transport
 from riparian.app.worker.faust_client.access import Access
 from riparian.app.worker.faust_client.backpressure import POLL_PIECES
+from riparian.app.worker.states import Tables
 from riparian.app.worker.task.join_watchdog import LOOK_SECONDS
 from riparian.app.worker.task.partition_task import Observer
-from riparian.topics.names import AS_IT_COMES, changelog_topic
+from riparian.topics.names import AS_IT_COMES
 
 HEARTBEAT_SECONDS = 1.0
 
@@ -71,7 +72,6 @@ def create_app(
         spec.group,
         **connection.faust(),
         **address,
-        store="memory://",
         datadir=str(data_dir),
         topic_partitions=spec.partitions,
         topic_disable_leader=True,
@@ -91,18 +91,14 @@ def create_app(
         web_router_enabled=False,
         web_tables_enabled=False,
         autodiscover=False,
-        TableManager=recovery.Tables,
+        TableManager=Tables,
     )
     if web is not None:
         connection_limits.serve(app, web)
-    # Faust assigns the changelog and its standbys with the partitions; the engine reads and writes it.
-    changelog = app.topic(changelog_topic(spec.name), partitions=spec.partitions, internal=True, allow_empty=True)
-    app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions, changelog_topic=changelog)
-    recovery.install(app)
-    engine = Engine(spec, connection, observer, session_timeout)
+    engine = Engine(app, spec, connection, observer, session_timeout)
     access = Access(connection)
     fetches = agent.install(app, engine)
-    engine.attach(app, fetches.bring)
+    engine.attach(fetches.bring)
     source_topics = [log.topic for log in spec.inputs]
     way = transport.Way(
         spec.name,

@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from aiokafka.admin import RecordsToDelete
 from aiokafka.errors import IllegalStateError, KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 from faust.types import TP
@@ -35,7 +34,6 @@ from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.partition.shared.replica import LedLearner
 from riparian.app.registry.client import Registry
-from riparian.app.state.follower import Follower
 from riparian.app.state.loading import Loaded
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.backpressure import Backpressure
@@ -45,18 +43,18 @@ from riparian.app.worker.faust_client.transport import ConsumerThread, Fetched
 from riparian.app.worker.naming import STREAM
 from riparian.app.worker.repartition.copied import Copied
 from riparian.app.worker.repartition.copying import Copier
-from riparian.app.worker.restoring import restore_all
 from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
+from riparian.app.worker.states import States
 from riparian.app.worker.task.continuity import check_inputs, check_topics
 from riparian.app.worker.task.join_watchdog import JoinWatchdog
 from riparian.app.worker.task.partition_task import Observer, PartitionTask, Turn
 from riparian.app.worker.task.release_gate import Found
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs, read_tails
 from riparian.models.kernels.threads import n_cores
-from riparian.topics.names import AS_IT_COMES, FEATURES, changelog_topic
+from riparian.topics.names import AS_IT_COMES, FEATURES
 
 if TYPE_CHECKING:
-    from riparian.app.kafka.connection import Admin, Consumer, Producer
+    from riparian.app.kafka.connection import Consumer, Producer
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +76,8 @@ class Engine:
 
     Parameters
     ----------
+    app : faust.App
+        Whose consumer feeds it.
     spec : Spec
     connection : Connection
     observer : Observer
@@ -85,11 +85,13 @@ class Engine:
         Seconds that a killed worker blocks the partitions that it copies (`rekey`).
     """
 
-    def __init__(self, spec: Spec, connection: Connection, observer: Observer, session_timeout: float = 10.0) -> None:
+    def __init__(
+        self, app: Any, spec: Spec, connection: Connection, observer: Observer, session_timeout: float = 10.0
+    ) -> None:
         self.spec = spec
         self.connection = connection
         self.observer = observer
-        self.changelog: str = changelog_topic(spec.name)
+        self.states = States(app, spec, connection)
         self._roles = {topic: role for role, topic, _ in spec.inputs}
         # Topics that are written, and in which partition where that is not each runner's own.
         self._homes = {} if spec.topics.learned is None else {spec.topics.learned: 0}
@@ -104,15 +106,13 @@ class Engine:
         self.topics = TopicWatch(spec)
         self.copied = Copied(spec, connection) if spec.copied else None
         self.copier = Copier(spec, connection, self.in_thread, self.crash, session_timeout) if spec.copied else None
-        self.follower = Follower(connection, self.changelog)
-        self._app: Any = None
+        self._app = app
         self._wake = _nothing
         self._woken = False  # a round was asked for
         self._timer: asyncio.TimerHandle | None = None  # of the next round, where nothing comes
         self._questions = dict[int, asyncio.Future[Found | None]]()  # partition -> where its input logs end
         self._asking: asyncio.Task[None] | None = None
         self._asker: Consumer | None = None
-        self._admin: Admin | None = None
         self._bundles = Bundles()
         self.limits: Mapping[str, int] = {}  # output topic or changelog -> how large a batch it takes
         self.n_fenced = self.n_loaded = 0
@@ -126,9 +126,9 @@ class Engine:
         n = max(2, n_cores())
         self._pool = ThreadPoolExecutor(n, "learner", initializer=STREAM.set, initargs=(spec.name,))
 
-    def attach(self, app: Any, wake: Callable[[], None]) -> None:
-        """Give the engine the app whose consumer feeds it. wake : begins a round."""
-        self._app, self._wake = app, wake
+    def attach(self, wake: Callable[[], None]) -> None:
+        """wake : begins a round."""
+        self._wake = wake
 
     @property
     def recovering(self) -> bool:
@@ -190,7 +190,7 @@ class Engine:
 
     async def look(self) -> None:
         """Every now and then: whether what the stream lives on is as it was."""
-        await self.silence.look([runner.learner for runner in self.runners.values()])
+        await self.silence.look(list(self.states.values()))
         if self._asker is None:
             return
         try:
@@ -306,19 +306,6 @@ class Engine:
             for p, of in tps.items()
         }
 
-    async def delete_before(self, partition: int, offset: int) -> bool:
-        """Delete the records of the changelog before `offset`; whether that was done: if not, a later call will."""
-        try:
-            if self._admin is None:
-                admin = self.connection.admin()
-                await admin.start()
-                self._admin = admin
-            await self._admin.delete_records({TopicPartition(self.changelog, partition): RecordsToDelete(offset)})
-        except KafkaError as error:
-            log.warning("partition %d: the changelog was not cut off at %d (%r)", partition, offset, error)
-            return False
-        return True
-
     async def in_thread(self, function: Any, *args: Any) -> Any:
         """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
         future = asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
@@ -379,10 +366,6 @@ class Engine:
 
     # -- assignment --------------------------------------------------------------------------------------------
 
-    def _standbys(self) -> set[int]:
-        """Partitions whose changelog Faust wants us to keep warm."""
-        return {tp.partition for tp in self._app.assignor.assigned_standbys() if tp.topic == self.changelog}
-
     async def assign(self, tps: set[TP]) -> set[TP]:
         """Load the learners of the assigned partitions that do not run here, and seek their topics; what was sought.
 
@@ -395,7 +378,7 @@ class Engine:
         stay = {p for p, runner in self.runners.items() if p in partitions and self._goes_on(runner)}
         # Also waits for those that another task is stopping.
         await self._drop([runner for p, runner in self.runners.items() if p not in stay])
-        self.follower.stand_by(self._standbys() - partitions, partitions)
+        self.states.stand_by(partitions)
         if stay:
             log.info("partitions %s stay, and go on", sorted(stay))
         try:
@@ -457,7 +440,7 @@ class Engine:
         check_topics(self.spec, await self._asker.topics(), self.consumer.assignment(), partitions)
         if not partitions:
             return {}
-        written = (self.changelog, *self.spec.outputs.values(), *self._homes)
+        written = (self.states.topic, *self.spec.outputs.values(), *self._homes)
         self.limits = await largest_batches(self.connection, written)
         producers: list[Producer] = []
         try:
@@ -466,9 +449,8 @@ class Engine:
                     raise made
                 producers.append(made)
             self._check(generation)
-            await self.follower.catch_up(partitions)
-            restoring = self.spec, self.follower.logs, partitions, self._new_replica
-            loaded, replicas = await self.in_thread(restore_all, *restoring)
+            await self.states.catch_up(partitions)
+            loaded, replicas = await self.in_thread(self.states.restore, partitions, self._new_replica)
             tails = await read_tails(self.spec, self.connection, loaded)
             lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)
@@ -478,7 +460,8 @@ class Engine:
             await asyncio.gather(*map(close, producers))
             raise
         # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
-        self.runners.update((runner.partition, runner) for runner in runners)
+        for runner in runners:
+            self.runners[runner.partition], self.states[runner.partition] = runner, runner.learner
         for replica in dict.fromkeys(replicas.values()):
             self.replicas.append(replica)
             replica.start()
@@ -523,9 +506,9 @@ class Engine:
             len(tail.script.offsets),
         )
         self.silence.begin(learner)
-        ends = {**dict.fromkeys((self.changelog, *self._homes), 0), **tail.ends}
+        ends = {**dict.fromkeys((self.states.topic, *self._homes), 0), **tail.ends}
         outputs = Outputs(producer, partition, ends, self.spec.compression, self._homes)
-        return PartitionTask(self, learner, self.follower.logs[partition], encoder, outputs, tail, lost, replica)
+        return PartitionTask(self, learner, self.states.logs[partition], encoder, outputs, tail, lost, replica)
 
     async def ended(self, runner: PartitionTask, error: BaseException) -> None:
         """A runner could not go on: begin again where its state stands, or end the worker."""
@@ -571,6 +554,7 @@ class Engine:
             ours = [runner for runner in runners if self.runners.get(runner.partition) is runner]
             for runner in ours:
                 del self.runners[runner.partition]
+                self.states.pop(runner.partition, None)
             await asyncio.gather(*(runner.stop() for runner in ours))
             for runner in ours:
                 self.backpressure.end(self.input_tps(runner.partition).values())
@@ -590,13 +574,10 @@ class Engine:
         self._loaded, self._between = False, True
         await self._drop(list(self.runners.values()))
         await asyncio.gather(*(replica.stop() for replica in self.replicas))
-        await self.follower.stop()
         if self._asking is not None:
             self._asking.cancel()
         if self.copied is not None:
             await self.copied.stop()
         if self._asker is not None:
             await self._asker.stop()
-        if self._admin is not None:
-            await self._admin.close()
         self._pool.shutdown(wait=True)

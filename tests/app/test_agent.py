@@ -9,13 +9,10 @@ import pytest
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from riparian.app.kafka.connection import Connection
 from riparian.app.worker import agent
-from riparian.app.worker.engine import Engine
-from riparian.app.worker.exposition.metrics import Metrics
 from riparian.app.worker.task.eager import eagerly
 from riparian.app.worker.task.partition_task import IDLE_SECONDS, Life, PartitionTask
-from tests.broker.harness import stream_file
+from tests.broker.harness import engine_of, stream_file
 
 
 def runner(host, partition):
@@ -33,9 +30,9 @@ class Rounds:
 
     def __init__(self, tmp_path):
         _, spec = stream_file(tmp_path, "rounds")
-        self.engine = Engine(spec, Connection("127.0.0.1:9092"), Metrics(spec))
+        self.engine = engine_of(spec, tmp_path)
         self.wakes, self.ended = 0, []
-        self.engine.attach(None, self.wake)
+        self.engine.attach(self.wake)
         self.engine.ended = self.end
         self.runners = [runner(self.engine, p) for p in range(2)]
         self.engine.runners.update(enumerate(self.runners))

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from riparian.app.kafka.connection import Connection
+from riparian.app.partition.learner import PartitionLearner
 from riparian.app.worker import engine as engine_module
-from riparian.app.worker.engine import Engine, SupersededError
-from riparian.app.worker.exposition.metrics import Metrics
-from tests.broker.harness import stream_file
+from riparian.app.worker.engine import SupersededError
+from riparian.topics.names import changelog_topic
+from tests.broker.harness import engine_of, stream_file
 
 
 class Slow:
@@ -30,7 +30,7 @@ def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
     _, spec = stream_file(tmp_path, "stops")
 
     async def run():
-        engine = Engine(spec, Connection("127.0.0.1:9092"), Metrics(spec))
+        engine = engine_of(spec, tmp_path)
         runner = engine.runners[0] = Slow(engine)
         rebalance = asyncio.create_task(engine._drop([runner]))
         await runner.told.wait()
@@ -44,11 +44,27 @@ def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
     asyncio.run(run())
 
 
+def test_learners_are_a_table_of_the_app_whose_changelog_holds_no_single_change(tmp_path):
+    _, spec = stream_file(tmp_path, "table")
+
+    async def run():
+        states = engine_of(spec, tmp_path).states
+        assert states.app.tables.changelog_topics == {changelog_topic("table")}
+        assert states.app.tables["state"] is states
+        states[0] = learner = PartitionLearner(spec)
+        assert states[0] is learner
+        assert list(states.values()) == [learner]
+        del states[0]
+        assert not states
+
+    asyncio.run(run())
+
+
 def test_a_partition_that_is_loaded_while_the_worker_stops_ends_it_in_good_order(tmp_path, monkeypatch):
     _, spec = stream_file(tmp_path, "stops")
 
     async def run():
-        engine = Engine(spec, Connection("127.0.0.1:9092"), Metrics(spec))
+        engine = engine_of(spec, tmp_path)
         begun, stopped = asyncio.Event(), asyncio.Event()
 
         async def load(partitions, generation):
@@ -85,7 +101,7 @@ def test_as_many_steps_run_at_once_as_there_are_cores(tmp_path, monkeypatch, cor
             running -= 1
 
     async def run():
-        engine = Engine(spec, Connection("127.0.0.1:9092"), Metrics(spec))
+        engine = engine_of(spec, tmp_path)
         await asyncio.gather(*(engine.in_thread(step) for _ in range(3 * at_once)))
         await engine.stop()
 

@@ -3,20 +3,18 @@ itself, by the order that its predictions recorded."""
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from riparian.app.kafka.connection import Connection
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.partition.shared.replica import MOST_APART, LedLearner, Replica, gathered
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.engine import Engine
-from riparian.app.worker.exposition.metrics import Metrics
 from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
@@ -34,6 +32,7 @@ from tests.app.shared_world import (
     said,
     stream,
 )
+from tests.broker.harness import engine_of
 
 
 class Led(World):
@@ -486,13 +485,15 @@ def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None
     assert lone.roles["nb"].model is learners[0].roles["nb"].model
 
 
-def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_behind_the_other() -> None:
+def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_behind_the_other(
+    tmp_path: Path,
+) -> None:
     async def in_thread(function: Any, *args: Any) -> Any:
         return function(*args)
 
     async def moved() -> None:
         spec = stream(2)
-        engine = Engine(spec, Connection("127.0.0.1:1"), Metrics(spec))
+        engine = engine_of(spec, tmp_path)
         ones = [ReplicaOfWorker(spec, engine.connection, in_thread, lambda: None, pytest.fail) for _ in range(2)]
         learners = [LedLearner(spec, p) for p in range(2)]
         for one, learner in zip(ones, learners, strict=True):

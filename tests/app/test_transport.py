@@ -22,6 +22,7 @@ from aiokafka.structs import OffsetAndMetadata
 from faust.app.base import App
 from faust.tables import recovery
 from faust.tables.manager import TableManager
+from faust.tables.table import Table
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -50,6 +51,10 @@ SIGNATURES = {
     driver.Consumer.verify_event_path: "(self, now: float, tp: faust.types.tuples.TP) -> None",
     recovery.Recovery._restart_recovery.fun: "(self) -> None",
     recovery.Recovery.on_partitions_revoked: "(self, revoked: Set[faust.types.tuples.TP]) -> None",
+    Table.on_key_set: "(self, key: ~KT, value: ~VT) -> None",
+    Table.on_key_del: "(self, key: ~KT) -> None",
+    Table.on_rebalance: "(self, assigned: Set[faust.types.tuples.TP], revoked: Set[faust.types.tuples.TP], newly_assigned: Set[faust.types.tuples.TP], generation_id: int = 0) -> None",
+    Table.persisted_offset: "(self, tp: faust.types.tuples.TP) -> Optional[int]",
     GroupCoordinator._send_req: "(self, request)",
     AIOKafkaClient._metadata_update: "(self, cluster_metadata, topics)",
     AIOKafkaClient.send: "(self, node_id, request, *, group=<ConnectionGroup.DEFAULT: 0>)",

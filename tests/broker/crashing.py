@@ -21,7 +21,7 @@ import riparian.app.worker.task.checkpoints
 from riparian.app.cli import main
 from riparian.app.kafka.outputs import Outputs
 from riparian.app.state import checkpoint
-from riparian.app.worker.engine import Engine
+from riparian.app.worker.states import States
 from riparian.app.worker.task.checkpoints import Checkpoints
 
 EXIT_CODE = 9
@@ -140,8 +140,8 @@ POINTS = {
     "before the manifest": Point(Checkpoints, "_append", before, manifest),
     "after the manifest": Point(Checkpoints, "_append", after, manifest),
     "between the copies": Point(Checkpoints, "_clean", between_copies, settings=CLEANING),
-    "before the changelog is cut": Point(Engine, "delete_before", before, settings=CUTTING),
-    "after the changelog was cut": Point(Engine, "delete_before", after, settings=CUTTING),
+    "before the changelog is cut": Point(States, "delete_before", before, settings=CUTTING),
+    "after the changelog was cut": Point(States, "delete_before", after, settings=CUTTING),
 }
 
 

@@ -148,6 +148,14 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(cli, [*map(str, arguments)])
 
 
+def engine_of(spec: Spec, folder: Path) -> Any:
+    """An engine that no broker feeds."""
+    from riparian.app.worker.application import create_app
+    from riparian.app.worker.exposition.metrics import Metrics
+
+    return create_app(spec, Connection("127.0.0.1:1"), web=None, data_dir=folder, observer=Metrics(spec))[1]
+
+
 def stream_file(folder: Path, name: str, **fields: Any) -> tuple[Path, Spec]:
     """Write a stream file of a small classification stream, with `fields` put over it."""
     content: dict[str, Any] = {

@@ -242,7 +242,7 @@ class Metrics:
         standbys = GaugeMetricFamily(
             metric_names.STANDBYS, "Partitions whose state is kept warm here.", labels=("stream",)
         )
-        standbys.add_metric((self.spec.name,), 0 if engine is None else len(engine.follower.standbys))
+        standbys.add_metric((self.spec.name,), 0 if engine is None else len(engine.states.standbys))
         yield standbys
 
     def _values(self, series: Series) -> Iterator[tuple[str, tuple[str, ...], float]]:

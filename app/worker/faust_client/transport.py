@@ -3,7 +3,7 @@
 Faust spends about 75 µs on every delivered message, and about 1 ms on every delivered event when an event is a whole
 batch. What a fetch brought of the source topics is therefore handed to the agent as one value (app/worker/agent.py),
 without passing Faust's consumer. Changelog topics are delivered one message at a time, as Faust does it; what
-a recovery reads of them is in recovery.py.
+a recovery reads of them is in states.py.
 
 A worker whose broker goes away while Faust starts would end with a traceback; here what needs a broker to start waits.
 

@@ -15,6 +15,7 @@ from riparian.app.partition.records.inputs import Lost
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.states import States
 from riparian.topics.names import changelog_topic
 from riparian.topics.records import DriftRecord
 
@@ -26,6 +27,7 @@ class CheckpointHost(Protocol):
     """What checkpoints ask of the worker that they are made in."""
 
     spec: Spec
+    states: States
 
     @property
     def n_partitions(self) -> int:
@@ -33,9 +35,6 @@ class CheckpointHost(Protocol):
 
     async def in_thread(self, function: Any, *args: Any) -> Any:
         """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
-
-    async def delete_before(self, partition: int, offset: int) -> bool:
-        """Delete the records of the changelog before `offset`; whether that was done: if not, a later call will."""
 
 
 class Beside(NamedTuple):
@@ -185,7 +184,7 @@ class Checkpoints:
         copied = {checkpoint.chunk_key(self._partition, d): state.chunks[d] for d in state.to_copy(n_written)}
         await self._append(copied)
         front, n_bytes = state.front()
-        if n_bytes >= TRUNCATE_BYTES and await self._host.delete_before(self._partition, front):
+        if n_bytes >= TRUNCATE_BYTES and await self._host.states.delete_before(self._partition, front):
             state.truncate(front)
         self.changelog_bytes, self.live_bytes = state.n_bytes, state.live_bytes
         return sum(map(len, copied.values()))
