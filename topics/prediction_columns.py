@@ -21,6 +21,8 @@ class PredictionColumns(NamedTuple):
     reasons : where `Mapping.says_why`, of each prediction features to numbers, the largest first, or None.
     decided : role of a model ("champion" for p) -> (n,) codes of the classes that y names, NaN for the likeliest one.
         Where `Mapping.says_alerts`, 1 for an alert, else 0, NaN where that was not decided; of the champion alone.
+    features : where `Mapping.says_features`, of each prediction features over the past of keys to numbers, those that
+        are there.
     """
 
     ids: Sequence[str]
@@ -35,6 +37,7 @@ class PredictionColumns(NamedTuple):
     said: Floats | None = None
     reasons: Sequence[Any] | None = None
     decided: Mapping[str, Floats] | None = None
+    features: Sequence[dict[str, float]] | None = None
 
     def take(self, rows: list[int]) -> "PredictionColumns":
         """Some of the predictions."""
@@ -48,4 +51,5 @@ class PredictionColumns(NamedTuple):
             said=None if self.said is None else self.said[rows],
             reasons=None if self.reasons is None else [self.reasons[i] for i in rows],
             decided={role: codes[rows] for role, codes in (self.decided or {}).items()} or None,
+            features=None if self.features is None else [self.features[i] for i in rows],
         )

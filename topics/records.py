@@ -137,6 +137,7 @@ class Mapping:
     says_more : whether predictions have an interval, or a set of classes.
     says_why : whether predictions have reasons.
     says_alerts : whether predictions say which scores are alerts.
+    says_features : whether predictions have the features over the past of keys.
     """
 
     task: str
@@ -156,6 +157,7 @@ class Mapping:
     says_more: bool = False
     says_why: bool = False
     says_alerts: bool = False
+    says_features: bool = False
     n_hidden: int = 0
     keys: tuple[int | None, ...] = ()
 

@@ -41,6 +41,8 @@ class Whole:
     name : of the data
     total : rows
     remarks : sentences on what may not be meant
+    learner : PartitionLearner
+        That `run` teaches.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -57,6 +59,7 @@ class Whole:
         self.name, self.total, self._goal = self._file.path.name, problem.n, problem.goal
         self.remarks = problem.remarks
         self._setup, self._delay = setup, setup.label_delay
+        self.learner = PartitionLearner(self.spec)
 
     def run(self, told: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
         """JSON-serialisable. told : rows done. write : takes each prediction, a line of JSON as a worker's record is.
@@ -72,7 +75,7 @@ class Whole:
         drifts : what was found, as records of the drift topic have it, with the `row` of the last prediction before
         distances : how far features and predictions are from their references at the end
         """
-        learner, clock = PartitionLearner(self.spec), self._setup.clock
+        learner, clock = self.learner, self._setup.clock
         learner.warm_up()
         lateness, rows = Lateness(learner, self._delay, clock is not None), 0
         promotions, drifts, rejections = list[EventRecord](), list[DriftRecord](), Rejections()

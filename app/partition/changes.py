@@ -39,6 +39,7 @@ LATER = (
     "predictions.coverage",
     "predictions.calibrated",
     "predictions.reasons",
+    "predictions.features",
     DECISION,
     CLASS_WEIGHTS,
 )  # noted only where the stream file asks for them

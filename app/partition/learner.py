@@ -377,6 +377,7 @@ class PartitionLearner(RestorableState):
             said=self.intervals.said(joined.predicted, self.lineup.steering.paused),
             reasons=self._reasons(len(features.ids)),
             joint=[] if joint is None else [joint],
+            made=features.x[:, self.past.columns] if self.past.columns else None,
         )
 
     def _withheld(self, p: dict[str, Floats]) -> dict[str, Floats]:

@@ -92,6 +92,7 @@ class Outcome(NamedTuple):
     decided : role of a model -> (n, 1) codes of the classes that its predictions name; NaN where it knew nothing. Empty
         where that is the likeliest
     joint : what was joined, in order, where partitions share what they learn
+    made : (n, m), features over the past of keys; None where there are none
     """
 
     ids: Sequence[str]
@@ -115,6 +116,7 @@ class Outcome(NamedTuple):
     reasons: Floats | None = None
     joint: Sequence[Joint] = ()
     decided: Mapping[str, Floats] = {}
+    made: Floats | None = None
 
 
 class Figures(NamedTuple):
@@ -215,6 +217,7 @@ def together(outcomes: list[Outcome]) -> Outcome:
         reasons=stacked(reasons, np.nan) if reasons else None,
         joint=[one for o in outcomes for one in o.joint],
         decided=of_roles("decided", np.nan),
+        made=None if outcomes[0].made is None else np.concatenate([o.made for o in outcomes]),  # type: ignore[misc]
     )
 
 

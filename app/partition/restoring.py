@@ -160,9 +160,9 @@ class RestorableState(PartitionState):
         return [*notes, *(change.sentence for change in changes.found)]
 
     def begin_with(self, snapshot: Snapshot, partition: int) -> list[str]:
-        """A fresh learner begins with the models of `snapshot`, of either kind of learning, and with the values and
-        classes that they know: nothing waits, and nothing is scored yet. Returns the roles of the models that the state
-        does not have, which begin anew. partition : whose state it is.
+        """A fresh learner begins with the models of `snapshot`, of either kind of learning, with the values and classes
+        that they know, and with the past of keys: nothing waits, and nothing is scored yet. Returns the roles of the
+        models that the state does not have, which begin anew. partition : whose state it is.
 
         Raises
         ------
@@ -202,6 +202,7 @@ class RestorableState(PartitionState):
         if self.sharing is not None:
             self.sharing.follow()
         lineup.begin_with(meta, arrays, changes.takes, seeds_of(meta, partition, meta["models"], self.spec.seed), known)
+        self.past.begin_with(self.spec, under(arrays, "keys/"))
         self.fit_schema()
         self.origin = next_origin(self._meta())
         return [name for name, source in changes.takes.items() if source is None]

@@ -31,6 +31,19 @@ class Content(msgspec.Struct):
     chunks: dict[bytes, bytes]
 
 
+def beginning(spec: Spec, learner: PartitionLearner) -> bytes:
+    """The file with which a stream begins with the models of a learner that has seen no topic of it (`begun`)."""
+    begun = PartitionLearner(spec)
+    begun.begin_with(learner.snapshot(), learner.partition)
+    return pack_checkpoint(encoded(spec, begun, 1), 0)
+
+
+def pack_checkpoint(made: checkpoint.Encoded, partition: int) -> bytes:
+    """The file of a first checkpoint, which is whole."""
+    chunks = {checkpoint.chunk_key(partition, digest): chunk for digest, chunk in made.new.items()}
+    return pack({checkpoint.manifest_key(partition): made.data, **chunks}, partition)
+
+
 def pack(items: Mapping[bytes, bytes], partition: int) -> bytes:
     """The file of a changelog's items, which must be sound and have a manifest (`integrity.examine`)."""
     data = items[checkpoint.manifest_key(partition)]

@@ -49,19 +49,24 @@ async def export_state(spec: Spec, connection: Connection, partition: int, file:
         raise StateError(
             f"the state of partition {partition} is damaged ({findings.damage[0]}): riparian state verify lists all"
         )
+    write_file(file, portable.pack(log.items, partition))
+    return findings.manifest
+
+
+def write_file(file: Path, data: bytes) -> None:
+    """Write a state, which appears complete or not at all, for its owner alone. DataError where it cannot be."""
     part = file.with_name(f"{file.name}.part")
     try:
         part.unlink(missing_ok=True)
         # Its own, for its owner alone: not what a link of this name leads to.
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-            stream.write(portable.pack(log.items, partition))
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(file)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise DataError(f"{file} cannot be written ({error.strerror}): name another file") from error
-    return findings.manifest
 
 
 def read_file(file: Path) -> Stored:

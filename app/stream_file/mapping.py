@@ -73,6 +73,7 @@ def mapping_of(spec: Any) -> records.Mapping:
         says_more=spec.predictions.coverage is not None,
         says_why=spec.predictions.reasons is not None,
         says_alerts=spec.has_alerts,
+        says_features=spec.predictions.features,
         further=(
             *(place_field(log.role) for log in spec.inputs if log.role not in INPUTS),
             *([place_field(LEARNED)] if spec.shares else []),

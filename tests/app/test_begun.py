@@ -31,10 +31,7 @@ MODELS = list(FIELDS)
 
 def exported(learner: PartitionLearner) -> Stored:
     """What `riparian export` writes of a partition, and `riparian import` reads."""
-    made = encoded(learner.spec, learner, 7)
-    items = {checkpoint.manifest_key(learner.partition): made.data}
-    items |= {checkpoint.chunk_key(learner.partition, digest): chunk for digest, chunk in made.new.items()}
-    return portable.unpack(portable.pack(items, learner.partition), "f.state")
+    return portable.unpack(portable.pack_checkpoint(encoded(learner.spec, learner, 7), learner.partition), "f.state")
 
 
 def restarted(spec: Spec, file: Stored) -> list[PartitionLearner]:
@@ -106,6 +103,15 @@ def test_all_partitions_begin_with_what_was_learned(was: str, kind: str, model: 
             world.step(p, 3)
     world.finish()
     assert (len({one.lineup.digest() for one in world.learners}) == 1) == (spec.shares or spec.partitions == 1)
+
+
+def test_what_is_known_of_keys_goes_on_and_is_written_anew() -> None:
+    keys = {"keys": {"d": {"max": 1000}}, "features": {"a": "numeric", "n": {"count": "d", "half_life": "2s"}}}
+    before = lived(stream(1, "partition", **keys)).learners[0]
+    (learner,) = restarted(stream(1, "partition", name="wide", **ELSEWHERE, **keys), exported(before))
+    assert len(before.past.state()["d/sums"]) == 2
+    for name, array in before.past.state().items():
+        np.testing.assert_array_equal(learner.past.state()[name], array, name)
 
 
 def test_a_partition_goes_on_in_the_topics_that_its_models_have_learned() -> None:

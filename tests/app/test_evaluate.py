@@ -431,6 +431,7 @@ def test_predictions_of_a_stream_file_as_it_is_are_those_that_are_scored(tmp_pat
     assert all(len(one["reasons"]) == 1 for one in said[100:])
     for wrong, why in (
         ([*options, "--model", "naive-bayes"], "leave --model out"),
+        ([*options[:-2], "--state", "s.state", "--model", "naive-bayes"], "leave --model out"),
         ([*options[:-1], str(tmp_path / "no" / "p.jsonl")], "No such file"),
     ):
         done = CliRunner().invoke(cli, wrong)

@@ -562,3 +562,22 @@ def test_keys_take_no_more_than_is_promised(most):
             rows.fold(events, draws.integers(1, 2**63, (n, 2), dtype=np.uint64), np.zeros((n, width)), out, out.copy())
             assert rows.n_bytes <= key_bytes(spec, name)
     assert [len(rows) for rows in known.values()] == [most, most]
+
+
+def test_predictions_have_the_features_that_were_predicted_with():
+    spec = spec_of(CLASSES, predictions={"features": True})
+    found, learner = folded(spec, drawn(4, CLASSES, 60), cuts=())
+    names = list(spec.features)[1:]
+    assert learner.spec.predictions.features
+    record = {"id": "n", "x": {"amount": 2.0, "card": 1}, "terminal": "a"}
+    release, _ = release_of([(START + 10**10, record, None)], (90, 90))
+    outcome = learner.step(release)
+    row = dict(zip(names, outcome.made[0].tolist(), strict=True))
+    (record,) = learner.encode(outcome)
+    assert json.loads(record)["features"] == {name: value for name, value in row.items() if value == value}
+    assert len(found)
+    plain = PartitionLearner(spec_of(CLASSES))
+    first = plain.step(release_of([(START, {"id": "n", "x": {"amount": 2.0, "card": 1}}, None)], (0, 0))[0])
+    assert "features" not in json.loads(plain.encode(first)[0])
+    with pytest.raises(SpecError, match=r"predictions.features: expected features over a key's past"):
+        build({"name": "s", "task": "regression", "features": {"a": "numeric"}, "predictions": {"features": True}})

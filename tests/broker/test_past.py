@@ -1,5 +1,6 @@
 """Features over a key's past on real Kafka: through kills, the same as in an evaluation and in an audit."""
 
+import asyncio
 import json
 import random
 
@@ -7,6 +8,7 @@ import pytest
 
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.page.predictions import explained
 from riparian.topics.names import source_of
 from tests.broker.harness import Sent, make_topics, send
 from tests.processes import until
@@ -46,7 +48,7 @@ def payments(n):
 def test_killed_workers_an_evaluation_and_an_audit_make_the_same_features(stream, tmp_path):
     n = 4000
     rows = payments(n)
-    s = stream(**FIELDS)
+    s = stream(**FIELDS, predictions={"features": True})
     features = [
         Sent(json.dumps({"id": str(i), "x": {"amount": a, "card": c}, "terminal": t}).encode(), at, b"k")
         for i, (a, c, t, at, _) in enumerate(rows)
@@ -71,9 +73,20 @@ def test_killed_workers_an_evaluation_and_an_audit_make_the_same_features(stream
     name, parameters = s.spec.models()["champion"]
     options = {"clock": "at", "label_delay": DELAY / 1000}
     spec, goal, rows_of_file = spec_for(data, name, parameters, stream=s.spec, **options)
-    made = []
-    evaluate(data, spec, goal, rows_of_file, on_outcome=lambda o: made.extend(o.p["champion"].tolist()), **options)
+    made, values = [], []
+
+    def keep(outcome):
+        made.extend(outcome.p["champion"].tolist())
+        values.extend(outcome.made.tolist())
+
+    evaluate(data, spec, goal, rows_of_file, on_outcome=keep, **options)
     sent = s.predictions()
+    names = [name for name, one in spec.features.items() if one.past is not None]
+    assert [p["features"] for p in sent] == [
+        {name: value for name, value in zip(names, row, strict=True) if value == value} for row in values
+    ]
+    found = asyncio.run(explained(s.spec, s.connection, str(n - 1)))
+    assert {name: found["why"]["features"][name] for name in sent[-1]["features"]} == sent[-1]["features"]
     assert [[(p["p"] or {}).get(one, 0.0) for one in ("ok", "fraud")] for p in sent] == made
     assert learner.roles["champion"].model.size()["n_leaves"] > 2
     # Of terminals with fraud the share tells it, so the model does.

@@ -55,6 +55,7 @@ def test_predictions_are_joined_and_split(task, challengers):
     named = {"challengers": dict.fromkeys(challengers, p)} if challengers else {}
     if challengers:
         named["reasons"] = [{"b": 2.5, "ü": -1.0}, None, {"a": 0.5}]
+        named["features"] = [{"n": 1.0, "ü": 0.25}, {}, {"n": 2.0}]
         named["said"] = np.array([[1.0, 0.0, 1.0], [0, 0, 0], [1, 1, 1]])
         if classes is None:
             named["said"] = np.array([[0.5, 2.5], [np.nan, np.nan], [-1.0, 1.0]])
@@ -74,6 +75,7 @@ def test_predictions_are_joined_and_split(task, challengers):
     assert whole["label_index"] == [2, 3, 0]
     if challengers:
         assert whole["reasons"] == [[("b", 2.5), ("ü", -1.0)], None, [("a", 0.5)]]
+        assert whole["features"] == [[("n", 1.0), ("ü", 0.25)], [], [("n", 2.0)]]
     if challengers and classes is None:
         assert (whole["lower"], whole["upper"]) == ([0.5, None, -1.0], [2.5, None, 1.0])
     elif challengers:
@@ -116,6 +118,7 @@ def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilitie
         "challengers": {role: outputs() for role in challengers} if challengers else None,
         "decided": {role: rng.integers(0, 4, n).astype(float) for role in ("champion", *(challengers or ()))},
         "reasons": [{"b": 0.5} if i % 2 else None for i in range(n)] if challengers else None,
+        "features": [{"n": i / 4} if i % 3 else {} for i in range(n)] if probabilities else None,
     }  # fmt: skip
     if n_classes == 0 and seed % 2:
         columns |= {

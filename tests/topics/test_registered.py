@@ -378,6 +378,19 @@ def test_alerts_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit) 
     assert [normal(one.read_prediction(value)) for value in values] == found
 
 
+def test_features_over_the_past_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit) -> None:
+    keys = {"keys": {"card": {"max": 9}}, "predictions": {"features": True}}
+    spec = spec_of(**keys, features={**STREAM["features"], "n": {"count": "card"}, "since": {"since": "card"}})
+    p = np.random.default_rng(0).random((9, 1))
+    args = [f"i{i}" for i in range(9)], p, None, "mean", np.arange(9) * 1000, np.arange(9)
+    made = [{"n": i + 1.0, **({"since": i / 3} if i else {})} for i in range(9)]
+    for more in ({}, {"said": np.tile([0.5, 1.5], (9, 1))}, {"challengers": {"nb": p}}):
+        values, found = both(name, kit, spec, PredictionColumns(*args, features=made, **more), 4)
+        assert [one["features"] for one in found] == made
+        today = written(name, spec_of(), 78)  # of a stream that writes by another schema
+        assert [normal(today.read_prediction(value)) for value in values] == found
+
+
 @pytest.mark.parametrize("more", [0, 1, 2])
 def test_predictions_of_shared_learning_say_how_much_was_learned(name: str, kit: Kit, more: int) -> None:
     asked = ({}, {"coverage": 0.9}, {"reasons": 2})[more]

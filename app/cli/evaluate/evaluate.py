@@ -167,6 +167,14 @@ OF_STREAMS = ("generate", "stream", "clock", "curves", "detectors", "shuffle", "
     help="Write each prediction of --stream's models together, a line of JSON as a worker's record is; its id is the "
     "number of the row.",
 )
+@click.option(
+    "--state",
+    "state",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write what --stream's models have learned, and the past of its keys: `riparian import --models-only` lets a "
+    "stream begin with it.",
+)
 @click.option("--points", type=click.IntRange(min=1), metavar="N", help="Points of a curve, about. [default: 50]")
 @click.option(
     "--folds",
@@ -205,12 +213,19 @@ def command(**given: Any) -> None:
     if not given["models"]:
         from riparian.app.evaluation.whole import Whole
 
-        whole = Whole(setup_of(given))
+        setup = setup_of(given)
+        whole = Whole(setup)
         for remark in whole.remarks:
             click.echo(f"riparian: {remark}", err=True)
         file = given["predictions"]
         with progress(f"{whole.spec.name} on {whole.name}", whole.total) as told:
             found = whole.run(told, None if file is None else file.write)
+        if given["state"] is not None:
+            from riparian.app.state import portable
+            from riparian.app.state.transfer import write_file
+
+            assert setup.stream is not None
+            write_file(given["state"], portable.beginning(setup.stream, whole.learner))
         click.echo(json.dumps(found)) if given["as_json"] else shown.show_whole(found)
         return
     for picture in (*given["curves"], *given["fronts"]):
@@ -261,8 +276,10 @@ def check_combinations(given: dict[str, Any]) -> None:
         for name in OF_MODELS:
             if given[name] and given[name] != 1:
                 raise click.UsageError(f"{flags[name]} is about models of --model: add one, or leave {flags[name]} out")
-    elif given["predictions"] is not None:
-        raise click.UsageError("--predictions writes what the models of --stream say together: leave --model out")
+    else:
+        for name in ("predictions", "state"):
+            if given[name] is not None:
+                raise click.UsageError(f"{flags[name]} is of the models of --stream together: leave --model out")
     if given["generate"] is None:
         for name in ("n", "drifts", "concepts"):
             if given[name]:

@@ -35,7 +35,7 @@ class Past:
     Attributes
     ----------
     origin : int
-        Milliseconds that are added to timestamps, where those of the fold do not begin in 1970.
+        Milliseconds that are added to the fold's times, where those do not begin in 1970.
     columns : list of int
         Of x, which this writes.
     """
@@ -81,8 +81,9 @@ class Past:
         program, n = joined.program, len(features.ids)
         if not self._known or not len(program.op):
             return features
-        known = np.where(times, times, stamps.clip(0, LATEST_MS))  # the first records of a topic come before its time
-        own = np.where(stamps <= known + AHEAD_MS, stamps.clip(0, LATEST_MS), known) + self.origin
+        stamps = stamps.clip(0, LATEST_MS)
+        known = np.where(times, times, stamps)  # the first records of a topic come before its time
+        own = np.where(stamps <= known + AHEAD_MS, stamps, known) + self.origin
         hashes = [hashes_of(self._secret, column) for column in features.keys]
         if self._beside:
             pending.past[joined.predicted, 0] = own
@@ -92,7 +93,7 @@ class Past:
                     pending.past[joined.predicted, at : at + 2] = column.view(np.int64)
         x, shape = features.x.copy(), (n, len(self.columns))
         before, after = np.full(shape, np.nan), np.full(shape, np.nan)
-        now = np.concatenate(([self._now], known))
+        now = np.concatenate(([self._now], known + self.origin))
         for (name, rows), column in zip(self._known.items(), hashes, strict=True):
             told = self._beside.get(name)
             events = self._events(program, joined.repeated, own, now, None if told is None else pending.past)
@@ -153,6 +154,12 @@ class Past:
             self._now, self._secret = int(arrays["now"][0]), arrays["secret"].copy()
         for name, rows in self._known.items():
             rows.restore(under(arrays, f"{name}/"))
+
+    def begin_with(self, spec: Spec, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """As `restore`, with nothing written yet: in another stream, where earlier checkpoints are none."""
+        twin = Past(spec)
+        twin.restore(arrays)
+        self.restore(twin.state())
 
 
 def hashes_of(key: Hashes, texts: Sequence[str | None]) -> Hashes:

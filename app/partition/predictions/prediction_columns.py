@@ -18,6 +18,11 @@ def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[Pr
         if any(learner.bits.values())
     }
     further |= {place_field(role): found for role, found in offsets.items() if role not in INPUTS}
+    made = None
+    if learner.spec.predictions.features and outcome.made is not None:
+        names = [name for name, one in learner.spec.features.items() if one.past is not None]
+        rows = outcome.made.tolist()
+        made = [{name: value for name, value in zip(names, row, strict=True) if value == value} for row in rows]
     found = []
     ends = [one.start for one in outcome.lineups[1:]]
     for lineup, stop in zip(outcome.lineups, [*ends, len(outcome.ids)], strict=True):
@@ -38,6 +43,7 @@ def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[Pr
             said=None if outcome.said is None else outcome.said[at],
             reasons=None if outcome.reasons is None else named(outcome.reasons[at], list(learner.spec.features)),
             decided={role: outcome.decided[role][at, 0] for role in told if role in outcome.decided},
+            features=None if made is None else made[at],
         )
         found.append(columns)
     return found

@@ -9,12 +9,14 @@ from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Reader, reading, reading_logs
 from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.outcome import Outcome
 from riparian.app.state.audit.audit import _asking, _Audit, checkpoints, reach, sent_before
 from riparian.app.state.audit.finding import Found
 from riparian.app.state.audit.proof import Proof, SentRecords
 from riparian.app.state.checkpoint import Stored
 from riparian.app.state.portable import restore
 from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import Floats
 from riparian.topics.names import FEATURES, PREDICTIONS
 from riparian.topics.places import offset_of
 from riparian.topics.records import Features, RawBatch
@@ -28,7 +30,7 @@ class Moment(NamedTuple):
     Attributes
     ----------
     learner : right before the prediction, but with the values and classes of its record.
-    features : its record, decoded.
+    features : its record, decoded, with the features over the past of its keys.
     described : role -> nodes of the model as it was.
     sequence, offset : of the checkpoint from which it was folded; 0 for the beginning of the topics.
     n_folded : predictions that were made again on the way.
@@ -75,7 +77,13 @@ async def moment_of(
             reader.seek(learner.offsets[role])
         began = learner.offsets[FEATURES]
         asking = await _asking(spec, connection, found.partition, inputs)
-        proof = Proof(learner, inputs[FEATURES].end)
+        made = list[Floats]()  # features over the past of keys, of the last prediction
+
+        def keep(outcome: Outcome) -> None:
+            if outcome.made is not None and len(outcome.made):
+                made[:] = [outcome.made[-1]]
+
+        proof = Proof(learner, inputs[FEATURES].end, keep)
         fold = _Audit(proof, sent, inputs, asking)
         place, stops = found.places[0], dict(zip(learner.rules, found.places, strict=False))
         while records := await sent.read(found.position + 1):
@@ -89,6 +97,8 @@ async def moment_of(
         described = {name: role.model.describe() for name, role in learner.roles.items()}
         await fold._fold({**stops, FEATURES: place + 1})
         features = await _record(learner, connection, spec, found)
+        if made:
+            features.x[:, learner.past.columns] = made[0]
     sequence = 0 if begin is None else begin.manifest.sequence
     return Moment(learner, features, described, sequence, began, proof.n_compared, proof.holds and proof.n_compared > 0)
 

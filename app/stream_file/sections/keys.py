@@ -61,6 +61,11 @@ def check_keys(spec: Any) -> None:
     """ValueError where keys, or the features over their past, cannot be."""
     _check_by(spec)
     made = {name: feature for name, feature in spec.features.items() if feature.past is not None}
+    if not made and spec.predictions.features:
+        raise ValueError(
+            "predictions.features: expected features over a key's past, which are written then, found none; add one, "
+            "or remove the line"
+        )
     if not made and not spec.keys:
         return
     if not spec.recorded:

@@ -98,6 +98,11 @@ class PredictionsSpec(Part):
         description="The features that moved a prediction most are written beside it, each with what it added "
         "([reasons](reasons.md)).",
     )
+    features: bool = Field(
+        default=False,
+        description="Whether the features over a key's past that an instance was predicted with are written, too "
+        "([keys](keys.md#in-the-predictions)).",
+    )
     trace: bool = Field(
         default=False,
         description="Whether a prediction has the headers `traceparent` and `tracestate` of its feature record (W3C "

@@ -1,10 +1,10 @@
 """Predictions as Arrow batches: those of a step in one record, a row each.
 
 Columns are the fields of the JSON ones: `id`, `y`, `p`, `model`, `offset`, `label_offset`, `index` and `label_index`
-where records of the inputs hold several instances, `lower` and `upper`, `set`, `reasons` and `alert` where these are
-asked for, `challengers`. y is the text of a class, or float64; p a map of class to float64; set a list of texts;
-reasons a map of feature to float64; alert a boolean; challengers a struct with y and p, or y and alert, of each. A
-record of the topic holds at most as many rows as fit it.
+where records of the inputs hold several instances, `lower` and `upper`, `set`, `reasons`, `alert` and `features` where
+these are asked for, `challengers`. y is the text of a class, or float64; p a map of class to float64; set a list of
+texts; reasons and features maps of feature to float64; alert a boolean; challengers a struct with y and p, or y and
+alert, of each. A record of the topic holds at most as many rows as fit it.
 
 Within a worker, and where they are read back, predictions are single all the same: the JSON texts of their rows.
 """
@@ -36,6 +36,7 @@ MOST_ROW_BYTES = 20_000  # of what may be written without a look at each row
 _SET = pa.list_(pa.string())
 _TYPES = {"id": pa.string(), "model": pa.string(), "lower": pa.float64(), "upper": pa.float64()}
 _TYPES |= {"set": _SET, "alert": pa.bool_()}
+_MAPS = ("p", "reasons", "features")
 _decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -77,6 +78,7 @@ class Predictions:
         texts = [] if classes is None else classes.texts
         width = sum(map(len, texts)) * 4 + 24 * len(texts) + 200
         width += max((sum(map(len, one)) * 4 + 24 * len(one) for one in reasons or () if one), default=0)
+        width += max((sum(map(len, one)) * 4 + 24 * len(one) for one in given.features or ()), default=0)
         longest_id = int(ids.lengths.max(initial=0)) if isinstance(ids, Texts) else max(map(len, ids), default=0)
         width = width * (1 + len(challengers or ())) + 4 * longest_id
         if width > MOST_ROW_BYTES:
@@ -98,6 +100,8 @@ class Predictions:
             columns["reasons"] = _maps(reasons)
         if classes is None and CHAMPION in told:
             columns["alert"] = pa.array(alerts(p, told[CHAMPION]), pa.bool_())
+        if given.features is not None:
+            columns["features"] = _maps(given.features)
         if challengers:
             parts = {role: opinion(output, told.get(role)) for role, output in challengers.items()}
             if classes is None and CHAMPION in told:
@@ -149,7 +153,7 @@ class Predictions:
             parts = {role: self._columns([row[role] for row in column]) for role in column[0]}
             opinions = [pa.StructArray.from_arrays(*part) for part in parts.values()]
             return pa.StructArray.from_arrays(opinions, list(parts))
-        if name in ("p", "reasons"):
+        if name in _MAPS:
             return _maps(column)
         return pa.array(column, (_TYPES | {"y": self._y}).get(name, pa.int64()))
 
@@ -217,7 +221,7 @@ def _rows(batch: Any) -> list[bytes]:
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         values = column.to_pylist()
-        if name in ("p", "reasons"):
+        if name in _MAPS:
             values = [None if p is None else dict(p) for p in values]
         elif name == "challengers":
             for one in values:

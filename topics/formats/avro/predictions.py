@@ -1,9 +1,9 @@
 """Prediction records as Avro: the fields of the JSON ones, by one schema for every stream.
 
-Where intervals, sets, reasons or alerts are asked for it is another schema, with fields more at the end, and with
-alerts one more of each challenger. The places that a prediction was made at come first and stay first, so that they can
-be read whatever comes behind them; those of further input logs, which a stream has from its beginning, come right
-behind the labels'.
+Where intervals, sets, reasons, alerts or features are asked for it is another schema, with fields more at the end, and
+from alerts on one more of each challenger. The places that a prediction was made at come first and stay first, so that
+they can be read whatever comes behind them; those of further input logs, which a stream has from its beginning, come
+right behind the labels'.
 y is null where a model knows nothing (or has no finite value); p is null then, too, and where it is not asked for, of
 regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is written as text.
 """
@@ -68,6 +68,12 @@ _ALERT: dict[str, Any] = {
     "default": None,
     "doc": "Whether y is an alert.",
 }
+_FEATURES: dict[str, Any] = {
+    "name": "features",
+    "type": _P,
+    "default": None,
+    "doc": "Features over the past of keys.",
+}
 
 
 @cache
@@ -80,9 +86,8 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     others = {**_OPINION, "fields": [*_OPINION["fields"], _ALERT]}
     challengers = {**fields[-1], "type": ["null", {"type": "map", "values": others}]}
     alerts = [*fields[:-1], challengers, *_SAID, _WHY, _ALERT]
-    every = (fields, [*fields, *_SAID], [*fields, *_SAID, _WHY], alerts)
-    one, two, three, four = (Schema(AVRO, json.dumps({**_PREDICTION, "fields": some})) for some in every)
-    return one, two, three, four
+    every = (fields, [*fields, *_SAID], [*fields, *_SAID, _WHY], alerts, [*alerts, _FEATURES])
+    return tuple(Schema(AVRO, json.dumps({**_PREDICTION, "fields": some})) for some in every)
 
 
 _NULL = b"\0"
@@ -125,6 +130,7 @@ class PredictionWriter(BinaryWriter):
         **dict.fromkeys(("y", "alert"), scalar),
         **dict.fromkeys(("lower", "upper"), _end),
         "set": lambda classes: _listed(list(map(scalar, classes or ()))),
+        "features": lambda found: _listed([text(name) + _double(value) for name, value in (found or {}).items()]),
         "reasons": lambda found: _listed([text(name) + _double(value) for name, value in (found or {}).items()]),
     }
 

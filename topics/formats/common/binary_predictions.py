@@ -19,7 +19,7 @@ from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Floats
 from riparian.topics.schemas import Schemas
 
-BESIDES = ("lower", "upper", "set", "reasons", "alert")  # fields that are there where they are asked for
+BESIDES = ("lower", "upper", "set", "reasons", "alert", "features")  # fields that are there where they are asked for
 
 Encode = Callable[[Any], bytes]
 Shares = Callable[[Floats], list[bytes]]
@@ -45,7 +45,7 @@ class BinaryWriter:
 
     A format has what stands behind the id of the schema (`head`), and for no answer, no probabilities and no
     challengers (`nothing`); and what writes the value of each field by its name in JSON (`encode`), None where nothing
-    is said: of y, of each class in "set", and of each pair of a feature and a number in "reasons", too.
+    is said: of y, of each class in "set", and of each pair of a feature and a number in "reasons" and "features", too.
     """
 
     head = b""
@@ -68,6 +68,7 @@ class BinaryWriter:
         """One record an id, as in `Codec`. Fields come in the order of the schema."""
         encode, decided = self.encode, given.decided or {}
         has_alerts = given.classes is None and CHAMPION in decided
+        has_marks = has_alerts or given.features is not None  # of challengers, by the schema
         opinion = partial(self._opinion, given)
         before = written_by(self._schemas, "predictions")[0] + self.head
         places = {"offset": given.offsets, "label_offset": given.label_offsets, **(given.further or {})}
@@ -82,7 +83,7 @@ class BinaryWriter:
             each = []
             for role, out in given.challengers.items():
                 parts = opinion(out, decided.get(role))
-                marks = (map(encode["alert"], alerts(out, decided.get(role))),) if has_alerts else ()
+                marks = (map(encode["alert"], alerts(out, decided.get(role))),) if has_marks else ()
                 each.append(map(b"".join, zip(*parts, *marks, strict=False)))
             columns.append(map(partial(self.challengers, tuple(given.challengers)), zip(*each, strict=False)))
         else:
@@ -125,5 +126,8 @@ def _besides(given: PredictionColumns, has_alerts: bool) -> dict[str, Iterable[A
         found["reasons"] = given.reasons
     if has_alerts:
         found["alert"] = alerts(given.p, (given.decided or {})[CHAMPION])
-    n = 5 if has_alerts else 4 if given.reasons is not None else 3 if found else 0
+    if given.features is not None:
+        found["features"] = given.features
+    n = 3 if {"lower", "set"} & found.keys() else 0
+    n = next((i for i in range(len(BESIDES), 3, -1) if BESIDES[i - 1] in found), n)
     return {name: found.get(name, repeat(None)) for name in BESIDES[:n]}

@@ -18,8 +18,8 @@ Encode = Callable[[bytes], bytes]
 FURTHER = {place_field(LEARNED): "Of the next record that all partitions learn, when it was made."}
 
 
-# Of predictions as of any stream, with what is said besides, with reasons, too, and with alerts.
-Predictions = tuple[Schema, Schema, Schema, Schema]
+# Of predictions as of any stream, with what is said besides, with reasons, too, with alerts, and with features of keys.
+Predictions = tuple[Schema, ...]
 
 
 def written_by(schemas: Schemas, kind: str) -> tuple[bytes, Schema]:
@@ -54,8 +54,8 @@ class RegisteredCodec(ColumnDecoder):
         self.headers = Wanted(True, True)  # the schema may be named there
         self._schemas = schemas
         self._readers = {FEATURES: cast(SchemaReader, features), LABELS: cast(SchemaReader, labels)}
-        level = 3 if mapping.says_alerts else 2 if mapping.says_why else 1 if mapping.says_more else 0
-        self.prediction: Schema | None = predictions[level]
+        said = mapping.says_more, mapping.says_why, mapping.says_alerts, mapping.says_features
+        self.prediction: Schema | None = predictions[max((i for i, one in enumerate(said, 1) if one), default=0)]
 
     def warm_up(self) -> None:
         for reader in self._readers.values():

@@ -8,9 +8,10 @@ long classes, and challengers) is written with p, and the set of classes, null e
 null y where the model has no value. Where they are asked for, the ends of an interval stand under "lower" and "upper",
 or a set of classes, in their JSON forms, under "set"; null where nothing is said. What features added to it, where that
 is asked for, stands under "reasons": `{feature: number}`, the largest first. Where it is decided which scores of
-anomalies are alerts, that of the champion stands under "alert", true or false; null while it is not. Challengers, where
-they are asked for, stand under "challengers": `{name: {"y", "p"}}`, with an "alert" of their own where the champion has
-one. Floats are written in the shortest form that reads back to the same bits.
+anomalies are alerts, that of the champion stands under "alert", true or false; null while it is not. Features over
+the past of keys, where they are asked for, stand under "features": `{feature: number}`, without those that are missing.
+Challengers, where they are asked for, stand under "challengers": `{name: {"y", "p"}}`, with an "alert" of their own
+where the champion has one. Floats are written in the shortest form that reads back to the same bits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,9 +86,10 @@ class PredictionWriter:
         of them)."""
         ids, p, classes, model, probabilities = given.ids, given.p, given.classes, given.model, given.probabilities
         challengers, said, reasons = given.challengers, given.said, given.reasons
+        features = given.features
         at = {"offset": given.offsets, "label_offset": given.label_offsets, **(given.further or {})}
         told = given.decided or {}
-        if len(ids) >= self.few and not challengers and said is None and reasons is None:
+        if len(ids) >= self.few and not challengers and said is None and reasons is None and features is None:
             mine = told.get(CHAMPION)
             at_once: Sequence[bytes] | None = self._at_once(ids, p, classes, model, probabilities, at, mine)
             if at_once is not None:
@@ -107,6 +109,9 @@ class PredictionWriter:
         if classes is None and CHAMPION in told:
             columns.append(alerts(p, told[CHAMPION]))
             names += ("alert",)
+        if features is not None:
+            columns.append(features)
+            names += ("features",)
         if challengers:
             scores = classes is None and CHAMPION in told
             parts = [

@@ -46,6 +46,7 @@ _WHY = {
     "description": "What features added to y, the largest first.",
 }
 _ALERT = {"type": ["boolean", "null"], "description": "Whether y is an alert."}
+_FEATURES = {**_WHY, "description": "Features over the past of keys."}
 
 
 @cache
@@ -55,7 +56,7 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     why = {**plain, **_SAID, "reasons": _WHY}
     others = {**_OPINION, "properties": {**_OPINION["properties"], "alert": _ALERT}}
     alerts = {**why, "challengers": {"type": "object", "additionalProperties": others}, "alert": _ALERT}
-    return _schema(plain), _schema({**plain, **_SAID}), _schema(why), _schema(alerts)
+    return tuple(map(_schema, (plain, {**plain, **_SAID}, why, alerts, {**alerts, "features": _FEATURES})))
 
 
 def _schema(properties: dict[str, Any]) -> Schema:

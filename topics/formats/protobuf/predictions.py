@@ -84,6 +84,9 @@ message Reason {
 _ALERT = """  // Whether y is an alert.
   optional bool alert = 16;
 """
+_MADE = """  // Features over the past of keys.
+  map<string, double> features = 17;
+"""
 _NUMBERS = {place_field(LEARNED): 15}  # of fields that name places of further input logs
 
 
@@ -92,9 +95,9 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     """Of predictions. further : `Mapping.further`."""
     places = "".join(f"  // {FURTHER[name]}\n  optional int64 {name} = {_NUMBERS[name]};\n" for name in further)
     why = _FIELDS + _REASONS, _CLASS + _REASON
-    every = ("", "", ""), (_FIELDS, "", _CLASS), (why[0], "", why[1]), (why[0] + _ALERT, _ALERT, why[1])
-    one, two, three, four = (Schema(PROTOBUF, _TEXT % (more + places, *others)) for more, *others in every)
-    return one, two, three, four
+    alerts = why[0] + _ALERT, _ALERT, why[1]
+    every = ("", "", ""), (_FIELDS, "", _CLASS), (why[0], "", why[1]), alerts, (alerts[0] + _MADE, *alerts[1:])
+    return tuple(Schema(PROTOBUF, _TEXT % (more + places, *others)) for more, *others in every)
 
 
 _pack = Struct("<d").pack
@@ -107,7 +110,7 @@ def _whole(n: int) -> bytes:
 
 def _field(number: int, data: bytes) -> bytes:
     """A field of bytes: a text or a message."""
-    return bytes((number << 3 | 2,)) + _whole(len(data)) + data
+    return _whole(number << 3 | 2) + _whole(len(data)) + data
 
 
 def _number(number: int) -> Encode:
@@ -150,6 +153,7 @@ class PredictionWriter(BinaryWriter):
         "id": _text(3), "model": _text(4), "y": _answer, "lower": _double(11), "upper": _double(12),
         "set": lambda classes: b"".join(_field(13, _answer(one)) for one in classes or ()),
         "reasons": lambda found: b"".join(_field(14, _name(one) + _value(x)) for one, x in (found or {}).items()),
+        "features": lambda found: b"".join(_field(17, _name(one) + _value(x)) for one, x in (found or {}).items()),
         "alert": lambda alert: b"" if alert is None else _number(16)(alert),
     }  # fmt: skip
 
@@ -166,7 +170,7 @@ class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
     def __init__(self, further: tuple[str, ...] = ()) -> None:
-        self._message = class_of(Messages(schemas_of(further)[3]).at((0,)))
+        self._message = class_of(Messages(schemas_of(further)[-1]).at((0,)))
         self._names, self._place = ("offset", "label_offset", *further), place_type(further)
 
     def place(self, value: bytes | None) -> Any:
@@ -184,6 +188,8 @@ class PredictionReader:
         read |= {name: getattr(found, name) for name in ("lower", "upper", "alert") if found.HasField(name)}
         if found.set:
             read["set"] = [_said(one) for one in found.set]
+        if found.features:
+            read["features"] = dict(found.features)
         if found.reasons:
             read["reasons"] = {one.feature: one.value for one in found.reasons}
         return read
