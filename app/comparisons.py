@@ -21,7 +21,7 @@ BETTER, WORSE, OPEN = "better", "worse", "open"
 Since = Callable[[MetricsRecord, float], int | None]
 
 
-class Compared(NamedTuple):
+class ChallengerComparison(NamedTuple):
     """A challenger beside the champion.
 
     Attributes
@@ -56,7 +56,7 @@ class Last(NamedTuple):
     before: list[tuple[int, float]]
 
 
-class Found:
+class ComparisonSeries:
     """What metrics records say, record by record."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Found:
         before.append((record.time, labels))
         self._last[key] = Last(record, before)
 
-    def rows(self) -> list[Compared]:
+    def rows(self) -> list[ChallengerComparison]:
         """Of the last records, challenger by challenger; without challengers that are none any more."""
         now = {key: last for key, last in self._last.items() if _place(last.record) == self._newest[key[1]]}
 
@@ -104,7 +104,7 @@ def is_compared(record: MetricsRecord) -> bool:
     return min(said["total_labels"], said["total_begun"]) >= 1 and max(said["labels"], said["total_begun"]) < 1e15
 
 
-def rows_of(records: Mapping[tuple[str, int], MetricsRecord], since: Since) -> list[Compared]:
+def rows_of(records: Mapping[tuple[str, int], MetricsRecord], since: Since) -> list[ChallengerComparison]:
     """Every challenger by partition, and of all partitions where there are several.
 
     records : (role, partition) -> the last record, of those that are compared.
@@ -122,7 +122,7 @@ def _place(record: MetricsRecord) -> tuple[int, ...]:
     return record.offset, record.index, record.label_offset, record.label_index
 
 
-async def read(spec: "Spec", connection: Connection) -> list[Compared]:
+async def read(spec: "Spec", connection: Connection) -> list[ChallengerComparison]:
     """Every challenger by partition, and of all partitions where there are several.
 
     Raises
@@ -130,7 +130,7 @@ async def read(spec: "Spec", connection: Connection) -> list[Compared]:
     TopicError
         A topic has another number of partitions than the stream file says.
     """
-    found = Found()
+    found = ComparisonSeries()
 
     def take(_: TopicPartition, records: Sequence[Any]) -> None:
         for one in records:
@@ -148,9 +148,9 @@ async def read(spec: "Spec", connection: Connection) -> list[Compared]:
     return found.rows()
 
 
-def _row(record: MetricsRecord, since: Since) -> Compared:
+def _row(record: MetricsRecord, since: Since) -> ChallengerComparison:
     said = record.comparison or {}
-    return Compared(
+    return ChallengerComparison(
         challenger=record.model,
         partition=record.partition,
         learner=record.name,
@@ -167,7 +167,7 @@ def _row(record: MetricsRecord, since: Since) -> Compared:
     )
 
 
-def _together(name: str, records: Sequence[MetricsRecord], since: Since) -> Compared:
+def _together(name: str, records: Sequence[MetricsRecord], since: Since) -> ChallengerComparison:
     """All labels of all partitions since their comparisons began: partitions do not depend on each other, so variances
     add up. A statement of its own with the same confidence."""
     said = [record.comparison or {} for record in records]
@@ -179,7 +179,7 @@ def _together(name: str, records: Sequence[MetricsRecord], since: Since) -> Comp
     width = bound(int(n), variance, min(one["error"] for one in said) * share(0, times)) * reach / n
     begun = [time for record in records if (time := since(record, -1)) is not None]
     low, high = max(-reach, mean - width), min(reach, mean + width)
-    return Compared(
+    return ChallengerComparison(
         name,
         None,
         records[0].name,

@@ -103,7 +103,7 @@ class Schedule(NamedTuple):
 Join = Callable[[Sequence[bytes]], bytes]
 
 
-class Messages(NamedTuple):
+class ReplayRecords(NamedTuple):
     """Records of one topic in order."""
 
     keys: list[Any]  # bytes; None of records that hold several instances
@@ -124,7 +124,7 @@ class Timeline:
         self._y: deque[str] = deque()
         self._due: deque[int] = deque()
 
-    def features(self, rows: Rows) -> Messages:
+    def features(self, rows: Rows) -> ReplayRecords:
         """Feature messages of the rows; their labels wait until they are due."""
         schedule = self.schedule
         stamps = [schedule.stamp(i) for i in range(rows.first, rows.first + len(rows))]
@@ -139,9 +139,9 @@ class Timeline:
                 self._y.extend(y for y in rows.y if y is not None)
                 self._due.extend([stamp + schedule.delay_ms for stamp in stamps])
         values, headers = self.writer.features(self.headers.inside(rows), stamps), self.headers.features(rows, stamps)
-        return Messages(list(map(str.encode, rows.ids)), values, stamps, headers)
+        return ReplayRecords(list(map(str.encode, rows.ids)), values, stamps, headers)
 
-    def labels(self, until: float, limit: int) -> Messages:
+    def labels(self, until: float, limit: int) -> ReplayRecords:
         """The messages of at most `limit` labels with stamps up to `until`."""
         due = self._due
         if due and due[-1] <= until and len(due) <= limit:
@@ -156,7 +156,7 @@ class Timeline:
         y = [self._y.popleft() for _ in range(n)]
         stamps = [due.popleft() for _ in range(n)]
         values, headers = self.writer.labels(ids, y, stamps), self.headers.labels(ids, y, stamps)
-        return Messages(list(map(str.encode, ids)), values, stamps, headers)
+        return ReplayRecords(list(map(str.encode, ids)), values, stamps, headers)
 
     @property
     def next_label(self) -> int | None:
@@ -164,7 +164,7 @@ class Timeline:
         return self._due[0] if self._due else None
 
 
-def together(messages: Messages, join: Join, most: int) -> Messages:
+def together(messages: ReplayRecords, join: Join, most: int) -> ReplayRecords:
     """As records that hold several instances each, up to `most`, with the stamp of the last of them."""
     if messages.headers is not None:
         raise SpecError(
@@ -182,7 +182,7 @@ def together(messages: Messages, join: Join, most: int) -> Messages:
         values = [join(messages.values[part]) for part in parts]
     except ValueError as error:
         raise DataError(f"rows that cannot be written as a batch: {error}") from error
-    return Messages([None] * len(parts), values, [messages.stamps[part.stop - 1] for part in parts])
+    return ReplayRecords([None] * len(parts), values, [messages.stamps[part.stop - 1] for part in parts])
 
 
 class _Sender:
@@ -196,7 +196,7 @@ class _Sender:
         self.outstanding: deque[asyncio.Future[Any]] = deque()
         self.n_bytes = 0
 
-    async def send(self, topic: str, messages: Messages) -> None:
+    async def send(self, topic: str, messages: ReplayRecords) -> None:
         n_partitions = self.n_partitions[topic]
         if n_partitions == 1:
             await self._send(topic, 0, messages)
@@ -204,10 +204,10 @@ class _Sender:
         where = partitions_of(messages.keys, n_partitions)
         for partition in range(n_partitions):
             chosen = np.flatnonzero(where == partition).tolist()
-            part = Messages(*(None if column is None else [column[i] for i in chosen] for column in messages))  # type: ignore[arg-type]
+            part = ReplayRecords(*(None if column is None else [column[i] for i in chosen] for column in messages))  # type: ignore[arg-type]
             await self._send(topic, partition, part)
 
-    async def _send(self, topic: str, partition: int, messages: Messages) -> None:
+    async def _send(self, topic: str, partition: int, messages: ReplayRecords) -> None:
         join = self._joined.get(topic)
         if join is not None:
             messages = together(messages, join, self._batch_rows)
@@ -407,7 +407,7 @@ class _Replay:
             features = self.timeline.features(block)
             await self._send(features, self.timeline.labels(features.stamps[-1], 2 * size))
         while self.timeline.next_label is not None:
-            await self._send(Messages([], [], []), self.timeline.labels(float("inf"), size))
+            await self._send(ReplayRecords([], [], []), self.timeline.labels(float("inf"), size))
         return await self._finish()
 
     async def paced(self, rows: Iterable[Rows]) -> Published:
@@ -416,7 +416,7 @@ class _Replay:
         while True:
             now = time.time() * 1000
             due = blocks.take(self.schedule.n_due(now) - self.n_features)
-            features = self.timeline.features(due) if due is not None else Messages([], [], [])
+            features = self.timeline.features(due) if due is not None else ReplayRecords([], [], [])
             labels = self.timeline.labels(now, 1 << 30)
             if features.keys or labels.keys:
                 await self._send(features, labels)
@@ -428,7 +428,7 @@ class _Replay:
                 return await self._finish()
             await asyncio.sleep(max(TICK_SECONDS, min(nexts) / 1000 - time.time()))
 
-    async def _send(self, features: Messages, labels: Messages) -> None:
+    async def _send(self, features: ReplayRecords, labels: ReplayRecords) -> None:
         """One block of both topics: immediate labels ahead of their features, late ones behind."""
         parts = [(self.feature_topic, features), (self.label_topic, labels)]
         if self.schedule.delay_ms == 0:

@@ -54,7 +54,7 @@ STILL = "rejected still"
 Told = Callable[[int, int], None]  # how many records of how many have been looked at
 
 
-class Letter(NamedTuple):
+class DeadLetterRecord(NamedTuple):
     """A dead letter. partition, offset, timestamp (ms) : its own. topic, source_partition, source_offset : of the
     record. source_index : which instance of it, where it held several. headers : that the record came with. sizes :
     bytes that value, key and headers had, where they were cut off."""
@@ -78,14 +78,14 @@ class Letter(NamedTuple):
         return any(size is not None for size in self.sizes)
 
 
-class Wanted(NamedTuple):
+class LetterFilter(NamedTuple):
     """Which letters: of these reasons (none: of all), made since (ms), at these partitions and offsets (none: all)."""
 
     reasons: Collection[str] = ()
     since: int = 0
     places: Collection[tuple[int, int]] = ()
 
-    def has(self, letter: Letter) -> bool:
+    def has(self, letter: DeadLetterRecord) -> bool:
         return (
             letter.timestamp >= self.since
             and (not self.reasons or letter.reason in self.reasons)
@@ -131,7 +131,7 @@ class Group(NamedTuple):
     retried: int
 
 
-class Report(NamedTuple):
+class RetryReport(NamedTuple):
     """What a retry did, or would do. retried : topic -> letters. left : why not -> letters. reasons : why those that
     are rejected still are."""
 
@@ -147,7 +147,7 @@ def _number(text: bytes, below: int = 1 << 63) -> int:
     return int(text)
 
 
-def letter_of(record: Any) -> Letter | None:
+def letter_of(record: Any) -> DeadLetterRecord | None:
     """The dead letter that a record is; None where it is none that a worker wrote."""
     headers = dict(record.headers)
     try:
@@ -162,7 +162,7 @@ def letter_of(record: Any) -> Letter | None:
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
     own = tuple((name, value) for name, value in record.headers if name not in names.RESERVED)
-    return Letter(
+    return DeadLetterRecord(
         record.partition, record.offset, record.timestamp, topic, *place, reason, detail, record.key, record.value,
         own, (n_value, n_key, n_headers), index,
     )  # fmt: skip
@@ -204,7 +204,7 @@ async def partitions(spec: Spec, connection: Connection) -> list[TopicPartition]
 class Overview:
     """Letters as they were read, a few bytes each: how many of which, and which were retried."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: LetterFilter) -> None:
         self.wanted = wanted
         self.n_other = 0  # records that are neither letter nor mark
         self.retried: dict[int, Ranges] = {}
@@ -212,7 +212,7 @@ class Overview:
         self._spans: list[tuple[int, int]] = []  # of each group: its first and last timestamp
         self._letters: dict[int, tuple[array[int], array[int]]] = {}  # partition -> offsets, and numbers of groups
 
-    def take(self, letter: Letter) -> None:
+    def take(self, letter: DeadLetterRecord) -> None:
         if not self.wanted.has(letter):
             return
         number = self._numbers.setdefault((letter.reason, letter.topic, letter.source_partition), len(self._numbers))
@@ -252,7 +252,7 @@ class Overview:
 async def read(
     tps: Sequence[TopicPartition],
     connection: Connection,
-    take: Callable[[Letter], None],
+    take: Callable[[DeadLetterRecord], None],
     overview: Overview,
     told: Told | None = None,
 ) -> dict[TopicPartition, Bounds]:
@@ -280,8 +280,8 @@ async def read(
 
 
 async def retry(
-    spec: Spec, connection: Connection, wanted: Wanted, *, dry_run: bool = False, told: Told | None = None
-) -> Report:
+    spec: Spec, connection: Connection, wanted: LetterFilter, *, dry_run: bool = False, told: Told | None = None
+) -> RetryReport:
     """Write the records of letters that were not retried yet to their topics once more.
 
     Parameters
@@ -314,7 +314,7 @@ async def retry(
             f"Kafka at {connection} did not take the records ({error}): see the broker's log, and run the command "
             "again; what was retried is not retried again"
         ) from error
-    return Report(work.retried, work.left, work.reasons)
+    return RetryReport(work.retried, work.left, work.reasons)
 
 
 class _Retry:
@@ -324,7 +324,7 @@ class _Retry:
         self,
         spec: Spec,
         connection: Connection,
-        wanted: Wanted,
+        wanted: LetterFilter,
         limits: Mapping[str, int],
         told: Told | None,
         dry_run: bool,
@@ -383,7 +383,7 @@ class _Retry:
                     self.retried.update(letter.topic for letter in some)
                 yield reader.position
 
-    def _fit(self, letters: list[Letter]) -> list[Letter]:
+    def _fit(self, letters: list[DeadLetterRecord]) -> list[DeadLetterRecord]:
         """Those that can be retried; the others are counted."""
         found = []
         for letter in letters:
@@ -397,7 +397,7 @@ class _Retry:
         self.reasons.update(rejected.values())
         return [letter for letter in found if letter.offset not in rejected]
 
-    def _target(self, letter: Letter) -> tuple[str, int | None]:
+    def _target(self, letter: DeadLetterRecord) -> tuple[str, int | None]:
         """Topic and partition that a record is written to once more. Of a copy (`rekey`) it is the topic that it came
         from, for by this stream file its id may be another; and whichever partition its key has."""
         source = names.source_of(letter.headers)
@@ -406,7 +406,7 @@ class _Retry:
             return source[0], None
         return letter.topic, letter.source_partition
 
-    def _hindrance(self, letter: Letter) -> str | None:
+    def _hindrance(self, letter: DeadLetterRecord) -> str | None:
         if letter.cut_off:
             return CUT_OFF
         if letter.value is None or letter.reason == PREDICTION_TOO_LARGE:
@@ -417,7 +417,7 @@ class _Retry:
             return TOO_LARGE
         return None
 
-    def _rejected(self, letters: list[Letter]) -> dict[int, str]:
+    def _rejected(self, letters: list[DeadLetterRecord]) -> dict[int, str]:
         """Offset of each letter whose record the stream file rejects -> its reason. What a worker has learned of
         nominal values decides about new ones: they are let through."""
         found: dict[int, str] = {}
@@ -449,7 +449,7 @@ class _Retry:
                         found[of_topic[whose[one.position]].offset] = one.reason
         return found
 
-    async def _write(self, producer: "Producer", tp: TopicPartition, letters: list[Letter]) -> None:
+    async def _write(self, producer: "Producer", tp: TopicPartition, letters: list[DeadLetterRecord]) -> None:
         """Records and mark, in one transaction."""
         records: list[tuple[str, bytes | None, bytes | None, int | None, list[tuple[str, bytes | None]]]] = []
         for letter in letters:
@@ -475,9 +475,9 @@ class _Retry:
         await producer.commit_transaction()
 
 
-def _in_pieces(letters: list[Letter]) -> list[list[Letter]]:
+def _in_pieces(letters: list[DeadLetterRecord]) -> list[list[DeadLetterRecord]]:
     """As many together as a transaction may have bytes."""
-    pieces: list[list[Letter]] = []
+    pieces: list[list[DeadLetterRecord]] = []
     room = 0
     for letter in letters:
         n_bytes = len(letter.key or b"") + len(letter.value or b"") + RECORD_BYTES

@@ -31,7 +31,7 @@ from riparian.app.cli.terminal.progress import progress
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
 from riparian.app.errors import RiparianError
-from riparian.app.evaluation.evaluate import Problem, evaluate, problem_for
+from riparian.app.evaluation.evaluate import FileStream, evaluate, problem_for
 from riparian.app.evaluation.pool import Pool, advance
 from riparian.app.evaluation.sweep import Candidate, warm_up
 from riparian.app.stream_file.spec import Spec
@@ -39,7 +39,7 @@ from riparian.models.auto.auto import AUTO
 from riparian.models.batch import entries as batch
 from riparian.models.kernels.threads import n_cores
 from riparian.models.registry import REGISTRY, find, validate
-from riparian.models.streams.registry import Drift
+from riparian.models.streams.registry import ConceptDrift
 from riparian.topics.records import CLASSIFICATION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,7 +58,9 @@ FILES: dict[str, tuple[str, ...]] = {
 }
 GENERATED = {
     "agrawal": Recipe("agrawal", 50_000, 1),
-    "agrawal, drifts": Recipe("agrawal", 50_000, 1, {}, (Drift(20_000, 0, {"function": 3}), Drift(35_000, 0, {}))),
+    "agrawal, drifts": Recipe(
+        "agrawal", 50_000, 1, {}, (ConceptDrift(20_000, 0, {"function": 3}), ConceptDrift(35_000, 0, {}))
+    ),
 }
 BATCH = [entry.name for entry in batch.ENTRIES]
 OURS = [*(name for name, entry in REGISTRY.items() if not entry.slow and name not in BATCH), AUTO]
@@ -231,9 +233,9 @@ def measure(case: Case) -> dict[str, Any]:
         advance(case.n - done)
 
 
-def data_sets(folder: Path, wanted: Sequence[str], limit: int | None) -> dict[str, tuple[DataFile, Problem]]:
+def data_sets(folder: Path, wanted: Sequence[str], limit: int | None) -> dict[str, tuple[DataFile, FileStream]]:
     """Name -> the data and what they are. RiparianError where a file is not there."""
-    found: dict[str, tuple[DataFile, Problem]] = {}
+    found: dict[str, tuple[DataFile, FileStream]] = {}
     for name, nominal in FILES.items():
         if name in wanted:
             file = DataFile(folder / f"{name}.csv.gz")
@@ -267,7 +269,7 @@ def does(row: Candidate, task: str) -> bool:
 
 
 def cases(
-    data: Mapping[str, tuple[DataFile, Problem]],
+    data: Mapping[str, tuple[DataFile, FileStream]],
     rows: Sequence[Candidate],
     best: Sequence[tuple[Candidate, str, float]],
     limit: int | None,
@@ -309,7 +311,7 @@ def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**means, "peak_live_bytes": max(figures["peak_live_bytes"]), "spread": spread, "runs": list(runs)}
 
 
-def tables(results: Results, task: str, data: Mapping[str, Problem], anchors: Mapping[str, Any]) -> list[str]:
+def tables(results: Results, task: str, data: Mapping[str, FileStream], anchors: Mapping[str, Any]) -> list[str]:
     """Markdown of one task: quality, speed, memory. data : its data sets. anchors : row -> data set -> MOA's."""
     key = "accuracy" if task == CLASSIFICATION else "mae"
     tuned = {row.label for row, _, _ in BEST}
@@ -474,7 +476,7 @@ defaults, beside some of [{OUT.name}]({OUT.name}): test-then-train in file order
 
 def document(
     results: Results,
-    data: Mapping[str, Problem],
+    data: Mapping[str, FileStream],
     anchors: Mapping[str, Any],
     seconds: float,
     seeds: int = 1,

@@ -33,7 +33,7 @@ from riparian.models.predictions.calibration import POWERS_WIDTH, Calibration
 from riparian.models.predictions.decision import DECIDED_WIDTH, LOWEST, WIDTH, Threshold, by_cost
 from riparian.models.registry import create
 from riparian.models.streams import Stream
-from riparian.models.streams.registry import Drift, open_source
+from riparian.models.streams.registry import ConceptDrift, open_source
 from riparian.topics.names import INPUTS
 from riparian.topics.records import RawBatch
 
@@ -154,7 +154,7 @@ def follow(model: str, delay: int, n: int, seeds: int) -> None:
     reached: dict[tuple[str, float], list[float]] = {}
     whole: dict[tuple[str, float], list[float]] = {}
     for seed in range(1, seeds + 1):
-        stream = open_source("rare", seed, {}, [Drift(n // 2, 0, {"ratio": 0.006})]).take(n)
+        stream = open_source("rare", seed, {}, [ConceptDrift(n // 2, 0, {"ratio": 0.006})]).take(n)
         program = program_of(stream.y, delay)
         out = predicted(model, stream, program, 1.0)
         for target, share in TARGETS:

@@ -29,7 +29,7 @@ def frame(at: int) -> RenderableType:
         plan = demo.make_plan(Path(folder), connection, "elec", **settings)
         heading, rate = f"stream {plan.spec.name} on {plan.connection}, metrics at {plan.metrics_url}", view.Rate()
 
-        def show(sent: int, figures: view.Figures) -> None:
+        def show(sent: int, figures: view.WorkerFigures) -> None:
             speed = rate(figures.at, figures.instances)
             if sent >= at:
                 frames.append(view.table(heading, sent, plan.rows, figures, speed))

@@ -42,7 +42,7 @@ from riparian.app.evaluation.evaluate import evaluate_all, problem_for
 from riparian.app.partition.outcome import Outcome
 from riparian.models.contract import Floats
 from riparian.models.streams import Stream
-from riparian.models.streams.registry import Drift
+from riparian.models.streams.registry import ConceptDrift
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import REGRESSION
 
@@ -89,7 +89,7 @@ def generated(n: int) -> list[World]:
     """The usual streams with n instances, a concept a quarter."""
 
     def recipe(name: str, width: int, first: Mapping[str, Any], *others: Mapping[str, Any]) -> Recipe:
-        drifts = [Drift(n * (i + 1) // 4, width, other) for i, other in enumerate(others)]
+        drifts = [ConceptDrift(n * (i + 1) // 4, width, other) for i, other in enumerate(others)]
         return Recipe(name, n, SEED, first, drifts)
 
     gradual = n // 10

@@ -23,7 +23,7 @@ from benchmarks.record import write
 from benchmarks.tables import test_then_train
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from riparian.models.registry import create
-from riparian.models.streams import Source
+from riparian.models.streams import EndlessStream
 
 # Name -> model of the registry, parameters.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -54,7 +54,13 @@ def timed(learner: Learner, program: Program, x: Floats, out: Floats) -> tuple[f
 
 
 def measure(
-    model: str, parameters: dict[str, Any], source: Source, step: int, seconds: float, threads: int, only: bool = False
+    model: str,
+    parameters: dict[str, Any],
+    source: EndlessStream,
+    step: int,
+    seconds: float,
+    threads: int,
+    only: bool = False,
 ) -> Any:
     """Pairs of programs until `seconds` of running are over. only : learn, and predict to compare."""
     schema = Schema(source.n_values, source.n_classes or 1, "classification" if source.n_classes else "regression")

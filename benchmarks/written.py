@@ -14,7 +14,7 @@ from riparian.app.stream_file.spec import Spec
 from riparian.topics import records as r
 from riparian.topics.codecs import REGISTERED, Formats
 from riparian.topics.records import BOOLEAN, CLASSIFICATION, NUMERIC, VALUES, Mapping, Path, Rows
-from riparian.topics.schemas import AVRO, JSON, PROTOBUF, Schema, Schemas, Written
+from riparian.topics.schemas import AVRO, JSON, PROTOBUF, RegisteredSchema, Schemas, Written
 
 _TYPES = {r.NUMERIC: "number", r.NOMINAL: "text", r.BOOLEAN: "truth"}
 
@@ -49,7 +49,7 @@ def _tree(places: dict[Path, str]) -> dict[str, Any]:
     return tree
 
 
-def _avro(tree: dict[str, Any]) -> Schema:
+def _avro(tree: dict[str, Any]) -> RegisteredSchema:
     types: dict[str, Any] = {"number": "double", "text": "string", "truth": "boolean", "time": "long"}
 
     def record(fields: dict[str, Any], name: str) -> Any:
@@ -59,20 +59,20 @@ def _avro(tree: dict[str, Any]) -> Schema:
         made = [{"name": field, "type": ["null", of(field, kind)]} for field, kind in fields.items()]
         return {"type": "record", "name": name, "fields": made}
 
-    return Schema(AVRO, json.dumps(record(tree, "R")))
+    return RegisteredSchema(AVRO, json.dumps(record(tree, "R")))
 
 
-def _json_schema(tree: dict[str, Any]) -> Schema:
+def _json_schema(tree: dict[str, Any]) -> RegisteredSchema:
     types = {"number": "number", "text": "string", "truth": "boolean", "time": "integer"}
 
     def record(fields: dict[str, Any]) -> Any:
         made = {n: record(k) if isinstance(k, dict) else {"type": ["null", types[k]]} for n, k in fields.items()}
         return {"type": "object", "properties": made}
 
-    return Schema(JSON, json.dumps(record(tree)))
+    return RegisteredSchema(JSON, json.dumps(record(tree)))
 
 
-def _protobuf(tree: dict[str, Any]) -> Schema:
+def _protobuf(tree: dict[str, Any]) -> RegisteredSchema:
     types = {"number": "double", "text": "string", "truth": "bool", "time": "int64"}
 
     def message(fields: dict[str, Any], name: str) -> str:
@@ -83,7 +83,7 @@ def _protobuf(tree: dict[str, Any]) -> Schema:
         )
         return f"message {name} {{ {inner}{lines} }}\n"
 
-    return Schema(PROTOBUF, f'syntax = "proto3";\n{message(tree, "R")}')
+    return RegisteredSchema(PROTOBUF, f'syntax = "proto3";\n{message(tree, "R")}')
 
 
 _MADE = {"avro": _avro, "json-schema": _json_schema, "protobuf": _protobuf}

@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from riparian.models.drift import create as create_detector
     from riparian.models.evaluation.prequential import Prequential
     from riparian.models.registry import create as create_learner
-    from riparian.models.streams import Source, Stream
-    from riparian.models.streams.registry import Drift
+    from riparian.models.streams import EndlessStream, Stream
+    from riparian.models.streams.registry import ConceptDrift
     from riparian.models.streams.registry import open_source as open_stream
 
 __all__ = [
     "LEARN",
     "PREDICT",
     "Bags",
-    "Drift",
+    "ConceptDrift",
+    "EndlessStream",
     "Evaluation",
     "Learner",
     "Prequential",
     "Program",
     "Schema",
-    "Source",
     "Stream",
     "StreamClassifier",
     "StreamRegressor",
@@ -48,8 +48,8 @@ _PLACES = {
     **dict.fromkeys(("Evaluation", "evaluate"), "evaluation"),
     **dict.fromkeys(("LEARN", "PREDICT", "Bags", "Learner", "Program", "Schema"), "models.contract"),
     "Prequential": "models.evaluation.prequential",
-    **dict.fromkeys(("Source", "Stream"), "models.streams"),
-    "Drift": "models.streams.registry",
+    **dict.fromkeys(("EndlessStream", "Stream"), "models.streams"),
+    "ConceptDrift": "models.streams.registry",
     "create_detector": "models.drift:create",
     "create_learner": "models.registry:create",
     "open_stream": "models.streams.registry:open_source",

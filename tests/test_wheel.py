@@ -92,7 +92,7 @@ def test_it_takes_one_name_and_works_beside_modules_of_any_name(installed: Path,
 
 def test_a_checkout_with_changes_or_without_its_section_is_no_release():
     assert list(obstacles("", "## [0.1.0] - 2026-12-01\n", "0.1.0")) == []
-    (changes,) = obstacles(" M app/cli.py\n", "## [0.1.0]\n", "0.1.0")
+    (changes,) = obstacles(" M README.md\n", "## [0.1.0]\n", "0.1.0")
     assert "no commit has" in changes
     (section,) = obstacles("", "## [Unreleased]\n\n## [0.1.0]\n", "0.2.0")
     assert "no section [0.2.0]" in section

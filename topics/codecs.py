@@ -12,13 +12,13 @@ Metrics and drift records are JSON in every stream (`topics.reports`).
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from riparian.topics.decoding.headers import Wanted
+from riparian.topics.decoding.headers import HeaderSelection
 from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import IndexBits
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Features, Labels, Mapping, Place, RawBatch, Rows
-from riparian.topics.schemas import Key, Schema, Schemas
+from riparian.topics.schemas import Key, RegisteredSchema, Schemas
 from riparian.topics.vocabulary import Vocabulary
 
 __all__ = ["BATCHED", "CODECS", "ENVELOPED", "REGISTERED", "Codec", "Formats", "JsonCodec", "of_stream"]
@@ -27,8 +27,8 @@ __all__ = ["BATCHED", "CODECS", "ENVELOPED", "REGISTERED", "Codec", "Formats", "
 class Codec(Protocol):
     """What a format does for one stream. Nothing that a feature or label record holds raises."""
 
-    headers: Wanted  # of which records the batches have to have their headers
-    prediction: Schema | None  # by which predictions are written, where they have one
+    headers: HeaderSelection  # of which records the batches have to have their headers
+    prediction: RegisteredSchema | None  # by which predictions are written, where they have one
     index_bits: IndexBits  # of the places of its records, see `topics.places`
 
     def warm_up(self) -> None:
@@ -65,9 +65,9 @@ class Codec(Protocol):
     def prepare(self, keys: Collection[Key]) -> None:
         """Make of schemas that have just been told what takes long, off the event loop say; decoding would."""
 
-    def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
+    def problems(self, kind: str, schema: RegisteredSchema, name: str) -> list[Any]:
         """Where a schema of the registry does not fit what the stream maps of "features" or "labels": sentences, each
-        with what it is about (`topics.formats.common.slots.Problem`). name : of the schema."""
+        with what it is about (`topics.formats.common.slots.SchemaMismatch`). name : of the schema."""
 
     def writer(self, labels_inside: bool = False) -> "RecordWriter":
         """What writes the records that this codec reads. labels_inside : whether labels go into the feature records."""
@@ -178,7 +178,7 @@ class _StreamCodec:
 
     def __init__(self, features: Codec, labels: Codec, predictions: Codec) -> None:
         self.inputs, self._predictions = {FEATURES: features, LABELS: labels}, predictions
-        self.headers = Wanted(features.headers.features, labels.headers.labels)
+        self.headers = HeaderSelection(features.headers.features, labels.headers.labels)
         self.index_bits = IndexBits(features.index_bits.features, labels.index_bits.labels)
         self.decode_features, self.decode_labels = features.decode_features, labels.decode_labels
 

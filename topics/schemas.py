@@ -20,14 +20,14 @@ _ITSELF = 1000  # characters that each counts for beside its own
 Key = int | str
 
 
-class Schema(NamedTuple):
+class RegisteredSchema(NamedTuple):
     """A schema as a registry holds it. kind : AVRO, JSON or PROTOBUF. references : name -> what the text refers to by
     that name, each of them before those that refer to it. flaw : why no record can be read by it, where that was seen
     before its text was kept."""
 
     kind: str
     text: str
-    references: tuple[tuple[str, "Schema"], ...] = ()
+    references: tuple[tuple[str, "RegisteredSchema"], ...] = ()
     flaw: str = ""
 
     @property
@@ -40,7 +40,7 @@ class Written(NamedTuple):
     """The schema by which records of a kind are written, and its id."""
 
     id: int
-    schema: Schema
+    schema: RegisteredSchema
 
 
 class Schemas:
@@ -55,14 +55,14 @@ class Schemas:
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         self.names = dict(names or {})
-        self.known: dict[Key, Schema] = {}
+        self.known: dict[Key, RegisteredSchema] = {}
         self.written: dict[str, Written] = {}
         self._made: dict[Key, WeakKeyDictionary[Any, Any]] = {}
         self._held: dict[Any, frozenset[Key]] = {}
         self._used: dict[Key, int] = {}  # when, in calls
         self._n_calls = 0
 
-    def know(self, found: Mapping[Key, Schema]) -> None:
+    def know(self, found: Mapping[Key, RegisteredSchema]) -> None:
         """Take in what a registry has told, and forget what is too much then."""
         self.known.update(found)
         self._use(found)
@@ -87,7 +87,7 @@ class Schemas:
         self._n_calls += 1
         self._used.update(dict.fromkeys(keys, self._n_calls))
 
-    def made(self, key: Key, owner: Any, make: Callable[[Schema], Any]) -> Any:
+    def made(self, key: Key, owner: Any, make: Callable[[RegisteredSchema], Any]) -> Any:
         """What an owner makes of a schema, once for as long as the schema is known and the owner is there. May be
         called off the event loop, of what is held."""
         there = self._made.get(key)

@@ -16,14 +16,14 @@ _T = TypeVar("_T")
 PADDING = bytes(16)  # behind the last slice: kernels read eight bytes at a time
 
 
-class _Column(Sequence[_T]):
+class LazyColumn(Sequence[_T]):
     """A column that makes its items when they are asked for."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, list | _Column) and list(self) == list(other)
+        return isinstance(other, list | LazyColumn) and list(self) == list(other)
 
     def __repr__(self) -> str:
         return f"<{len(self)} of {type(self).__name__}>"
@@ -33,7 +33,7 @@ class _Column(Sequence[_T]):
         return self[at]  # type: ignore[call-overload, no-any-return]
 
 
-class _Cut(_Column[_T]):
+class _Cut(LazyColumn[_T]):
     """Parts of a buffer: each begins at `starts` and ends at `stops`."""
 
     __slots__ = ("data", "starts", "stops")
@@ -145,7 +145,7 @@ class Texts(_Cut[str]):
         return cls(b"".join(pieces), np.concatenate(starts), np.concatenate(stops))
 
 
-class Coded(_Column[Any]):
+class Coded(LazyColumn[Any]):
     """n values of which few differ: `values`, and for each row the place of its own among them, `codes`: (n,) int64."""
 
     __slots__ = ("codes", "values")
@@ -176,11 +176,11 @@ class Coded(_Column[Any]):
         return cls([value for part in parts for value in part.values], np.concatenate(codes))
 
 
-class Repeated(Coded):
+class RepeatedValues(Coded):
     """Values that each stand for consecutive rows."""
 
     @classmethod
-    def of(cls, values: Sequence[Any], sizes: Sequence[int] | Ints) -> "Repeated":
+    def of(cls, values: Sequence[Any], sizes: Sequence[int] | Ints) -> "RepeatedValues":
         """Each so many times, at least once."""
         return cls(list(values), np.repeat(np.arange(len(sizes)), sizes))
 
@@ -189,7 +189,7 @@ class Repeated(Coded):
             return super().__getitem__(at)
         codes = self.codes[at]
         first, stop = (int(codes[0]), int(codes[-1]) + 1) if len(codes) else (0, 0)
-        return Repeated(self.values[first:stop], codes - first)  # which keeps nothing of the others
+        return RepeatedValues(self.values[first:stop], codes - first)  # which keeps nothing of the others
 
     def runs(self) -> Iterator[tuple[Any, int]]:
         """Each value with its number of rows."""
@@ -220,8 +220,8 @@ def chained(*columns: Sequence[Sequence[bytes | None]]) -> list[Any]:
     as lists. Every column has a part of the same records."""
     if all(len(parts) == 1 for parts in columns):
         return [parts[0] for parts in columns]
-    if all(isinstance(part, Repeated) for parts in columns for part in parts):
-        return [Repeated.chained(parts) for parts in columns]  # type: ignore[arg-type]
+    if all(isinstance(part, RepeatedValues) for parts in columns for part in parts):
+        return [RepeatedValues.chained(parts) for parts in columns]  # type: ignore[arg-type]
     if not columns[0] or not all(isinstance(part, Slices) for parts in columns for part in parts):
         return [[value for part in parts for value in part] for parts in columns]
     pieces: list[memoryview] = []

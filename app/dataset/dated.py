@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from riparian.app.dataset.column import MISSING, is_missing, iso_time
-from riparian.app.dataset.files.data import BLOCK, Block, DataFile, Types
+from riparian.app.dataset.files.data import BLOCK, DataFile, RowBlock, Types
 from riparian.app.errors import DataError
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -54,12 +54,12 @@ class DatedFile(DataFile):
             if self.names.count(name) > 1:
                 raise DataError(f"{file.path} has a column {name!r} already: rename it, or do without --date-parts")
 
-    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[RowBlock]:
         wanted = [self._sources[j] for j in columns]
         read = list(dict.fromkeys(source for source, _ in wanted))
         for block in self.file.blocks(read, limit, size):
             texts = dict(zip(read, block.columns, strict=True))
-            yield Block(
+            yield RowBlock(
                 [
                     texts[source] if part is None else self._parts(texts[source], block.lines, source, part)
                     for source, part in wanted

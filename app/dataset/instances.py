@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.dataset.column import number_of
-from riparian.app.dataset.files.data import Block, DataFile, Floats
+from riparian.app.dataset.files.data import DataFile, Floats, RowBlock
 from riparian.app.dataset.rows import cells_as_json, json_texts
 from riparian.app.errors import DataError
 from riparian.app.stream_file.spec import Spec
@@ -90,7 +90,7 @@ class Rejections:
         return {"rejected": sum(one["n"] for one in found), "rejections": found} if found else {}
 
 
-class _Records:
+class _BlockRecords:
     """A block of rows: what stands at each path."""
 
     def __init__(self, n: int, x: Floats, columns: dict[Path, Any], written: Sequence[bytes] | None) -> None:
@@ -113,7 +113,7 @@ class _Format:
         self.max_bytes, self.largest = max_bytes, 0
 
     def decode(self, batch: RawBatch, bad: Bad) -> Any:
-        records: _Records = batch.values
+        records: _BlockRecords = batch.values
         for i, value in enumerate(records.written or ()):
             self.largest = max(self.largest, len(value))
             if (refused := no_record(value, self.max_bytes)) is not None:
@@ -204,7 +204,7 @@ class InstanceReader:
             yield self._instances(block, first)
             first += len(block)
 
-    def _instances(self, block: Block, first: int) -> Instances:
+    def _instances(self, block: RowBlock, first: int) -> Instances:
         n, d, file = len(block), len(self.features), self.file
         x = np.full((n, d), np.nan)
         columns: dict[Path, Any] = {}
@@ -222,7 +222,7 @@ class InstanceReader:
         if self._inside:
             columns[self._y] = labels
         columns[ID] = list(map(str, range(first, first + n)))
-        records = _Records(n, x, columns, self._written(block, first, labels))
+        records = _BlockRecords(n, x, columns, self._written(block, first, labels))
         vocabularies = [self.learner.vocabularies[j] for j in self._own]
         found = self._decoder.decode_features(_batch(records), vocabularies, self.learner.classes)
         y, labels_rejected = np.full(n, np.nan), list[Rejected]()
@@ -259,13 +259,13 @@ class InstanceReader:
             longest = max(map(len, given), default=0) * LONGEST_ESCAPE
             if longest + self._empty_record() > self.form.max_bytes:
                 written = self._label_writer.labels(ids, json_texts(given), [_NOW] * len(ids))
-        records = _Records(len(there), np.zeros((len(there), 0)), {ID: ids, self._y: given}, written)
+        records = _BlockRecords(len(there), np.zeros((len(there), 0)), {ID: ids, self._y: given}, written)
         found = self._decoder.decode_labels(_batch(records), self.learner.classes)
         y = np.full(len(labels), np.nan)
         y[there if found.position is None else there[found.position]] = found.y
         return y, [one._replace(position=int(there[one.position])) for one in found.rejected]
 
-    def _written(self, block: Block, first: int, labels: Any) -> Sequence[bytes] | None:
+    def _written(self, block: RowBlock, first: int, labels: Any) -> Sequence[bytes] | None:
         """The rows as a replay would send them, where one may be too large."""
         n, inside = len(block), block.columns[: self._n_written + self._inside]
         longest = sum(max(map(len, column), default=0) for column in inside) * LONGEST_ESCAPE
@@ -300,12 +300,12 @@ def _of_all(column: Sequence[Any], kept: Sequence[int] | None, n: int) -> Sequen
 _NOW = 1_700_000_000_000
 
 
-def _batch(records: _Records) -> RawBatch:
+def _batch(records: _BlockRecords) -> RawBatch:
     n = len(records)
     return RawBatch(range(n), [0] * n, [None] * n, records)  # type: ignore[arg-type]
 
 
-def moments(file: DataFile, block: Block, at: int, name: str) -> Ints:
+def moments(file: DataFile, block: RowBlock, at: int, name: str) -> Ints:
     """Column `at` of `block` as (n,) int64 milliseconds since 1970. DataError with the line of what is no time."""
     column = file.plain(block, at, name)
     try:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import msgspec
 
 from riparian.app.dataset.column import are_json_numbers
-from riparian.app.dataset.files.data import BLOCK, Block, DataFile, Floats
+from riparian.app.dataset.files.data import BLOCK, DataFile, Floats, RowBlock
 from riparian.app.errors import DataError
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, VALUES, Rows
@@ -89,7 +89,7 @@ def _as_bags(rows: Rows, starts: list[int], stop: int, prefix: str) -> Rows:
     return Rows(rows.first, names, [column[:stop] for column in rows.features], labels, sizes)
 
 
-def cells_as_json(file: DataFile, block: Block, at: int, name: str, kind: str) -> list[str]:
+def cells_as_json(file: DataFile, block: RowBlock, at: int, name: str, kind: str) -> list[str]:
     """Column `at` of `block`, which is the feature `name` of type `kind`, as JSON texts."""
     if kind == NUMERIC:  # the cells themselves where all are numbers as JSON writes them: 0.05 µs per cell
         column = list(file.plain(block, at, name))

@@ -66,7 +66,7 @@ def _as_other(text: str, meaning: str) -> str:
     return head + tail if meaning == "thousands" else f"{head}.{tail}0"
 
 
-class Cells:
+class ColumnSpelling:
     """What the cells of a column show, as far as they were seen.
 
     marks : whether numbers may have a comma for a point, and marks between thousands

@@ -39,7 +39,7 @@ STALL_SECONDS = 60.0  # without any progress, something is wrong
 LOOK_SECONDS = 0.5  # between two looks at the worker
 
 
-class Plan(NamedTuple):
+class DemoPlan(NamedTuple):
     """What a run does.
 
     rate : instances/s
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
         return f"http://127.0.0.1:{self.port}/health"
 
 
-Show = Callable[[int, demo_view.Figures], None]
+Show = Callable[[int, demo_view.WorkerFigures], None]
 
 
 def write_stream(folder: Path, name: str) -> Path:
@@ -135,7 +135,7 @@ class Process:
     options : of the command.
     """
 
-    def __init__(self, plan: Plan, name: str, *options: str) -> None:
+    def __init__(self, plan: DemoPlan, name: str, *options: str) -> None:
         self.name = name
         self.log = plan.folder / f"{name}.log"
         words = [name, str(plan.stream), *plan.connection.arguments(), *options]
@@ -167,12 +167,12 @@ class Process:
         raise RiparianError(f"the {self.name} ended with exit code {code} ({said}): see {self.log}")
 
 
-def worker_process(plan: Plan) -> Process:
+def worker_process(plan: DemoPlan) -> Process:
     """Its worker."""
     return Process(plan, "worker", "--web-port", str(plan.port))
 
 
-def page_process(plan: Plan, port: int) -> Process:
+def page_process(plan: DemoPlan, port: int) -> Process:
     """The live page, without what it remembers of an earlier run: that had other topics."""
     shutil.rmtree(plan.folder / "ui", ignore_errors=True)
     return Process(plan, "ui", "--port", str(port))
@@ -191,7 +191,7 @@ async def until_page(page: Process, address: str) -> None:
         await asyncio.sleep(0.1)
 
 
-async def until_ready(plan: Plan, worker: Process, say: Callable[[str], None]) -> None:
+async def until_ready(plan: DemoPlan, worker: Process, say: Callable[[str], None]) -> None:
     """Wait until the worker has its partition; what it says meanwhile, that it compiles kernels, is passed on."""
     deadline, seen = time.monotonic() + WORKER_SECONDS, 0
     while True:
@@ -217,7 +217,7 @@ def _json(url: str) -> dict[str, Any]:
     return found
 
 
-async def stream(plan: Plan, worker: Process, show: Show) -> demo_view.Figures:
+async def stream(plan: DemoPlan, worker: Process, show: Show) -> demo_view.WorkerFigures:
     """Replay the data and show how the worker is doing, until the last label is learned; the last figures."""
     from riparian.app.dataset.files.data import DataFile
     from riparian.app.dataset.rows import rows_of_file
@@ -266,14 +266,14 @@ async def stream(plan: Plan, worker: Process, show: Show) -> demo_view.Figures:
             await replay
 
 
-def _figures(plan: Plan) -> demo_view.Figures:
+def _figures(plan: DemoPlan) -> demo_view.WorkerFigures:
     try:
         return demo_view.scrape(plan.metrics_url)
     except (OSError, ValueError) as error:
         raise BrokerError(f"the worker does not answer at {plan.metrics_url} ({error})") from error
 
 
-def evaluated(plan: Plan) -> dict[str, Any]:
+def evaluated(plan: DemoPlan) -> dict[str, Any]:
     """What `riparian evaluate` says about the champion on the same rows, in memory."""
     from riparian.app.dataset.files.data import DataFile
     from riparian.app.evaluation.evaluate import evaluate, spec_for
@@ -284,7 +284,7 @@ def evaluated(plan: Plan) -> dict[str, Any]:
     return evaluate(file, spec, goal, n, limit=plan.rows)
 
 
-def evaluate_command(plan: Plan) -> str:
+def evaluate_command(plan: DemoPlan) -> str:
     """The same as a command, to try."""
     limit = "" if plan.rows == N_ROWS else f" --limit {plan.rows}"
     model = plan.spec.models()[CHAMPION][0]
@@ -302,7 +302,7 @@ def choose_port(port: int | None, usual: int = DEFAULT_PORT) -> int:
     return port
 
 
-def make_plan(folder: Path, connection: Connection, name: str, **settings: Any) -> Plan:
+def make_plan(folder: Path, connection: Connection, name: str, **settings: Any) -> DemoPlan:
     """Write the stream file of a run. settings : rows, rate, label_delay and port, as in Plan."""
     path = write_stream(folder, name)
-    return Plan(folder, connection, path, load(path), **settings)
+    return DemoPlan(folder, connection, path, load(path), **settings)

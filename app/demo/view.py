@@ -29,7 +29,7 @@ class ModelFigures(NamedTuple):
     nodes: int
 
 
-class Figures(NamedTuple):
+class WorkerFigures(NamedTuple):
     """A worker at one moment, summed over partitions. Latencies in seconds, as (median, 99th percentile)."""
 
     at: float  # monotonic
@@ -43,13 +43,13 @@ class Figures(NamedTuple):
     models: tuple[ModelFigures, ...]
 
 
-def scrape(url: str) -> Figures:
+def scrape(url: str) -> WorkerFigures:
     """Read `/metrics`. OSError where nothing answers."""
     with urllib.request.urlopen(url, timeout=5.0) as answer:
         return parse(answer.read().decode())
 
 
-def parse(text: str) -> Figures:
+def parse(text: str) -> WorkerFigures:
     """Figures from an exposition."""
     samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
     by_name: dict[str, list[tuple[dict[str, str], float]]] = {}
@@ -85,7 +85,7 @@ def parse(text: str) -> Figures:
         for labels, _ in by_name.get(names.MODEL, ())
         if labels["partition"] == "0"
     )
-    return Figures(
+    return WorkerFigures(
         at=time.monotonic(),
         instances=total(names.INSTANCES),
         learned=total(names.PENDING["joined"]),
@@ -147,7 +147,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
-def line(sent: int, rows: int, figures: Figures, rate: float) -> str:
+def line(sent: int, rows: int, figures: WorkerFigures, rate: float) -> str:
     """The figures in one plain line."""
     models = ", ".join(f"{model.role} {percent(model.accuracy)}" for model in figures.models)
     return (
@@ -156,7 +156,7 @@ def line(sent: int, rows: int, figures: Figures, rate: float) -> str:
     )
 
 
-def table(heading: str, sent: int, rows: int, figures: Figures, rate: float) -> "RenderableType":
+def table(heading: str, sent: int, rows: int, figures: WorkerFigures, rate: float) -> "RenderableType":
     """The live view."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar

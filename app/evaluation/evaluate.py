@@ -37,7 +37,7 @@ MOST_BYTES = 100_000_000  # of a record
 UNBOUNDED = {"max_pending_bytes": 10**15, "horizon": "36500d"}  # so that nothing is dropped
 
 
-class Problem(NamedTuple):
+class FileStream(NamedTuple):
     """The stream that a file stands for, without a model.
 
     fields : of a stream file
@@ -63,7 +63,7 @@ class Problem(NamedTuple):
         return build({**self.fields, **seeded, **trusted, "champion": champion, "challengers": {}}, self.where)
 
 
-def problem_for(file: DataFile, **options: Any) -> Problem:
+def problem_for(file: DataFile, **options: Any) -> FileStream:
     """The stream that a file stands for. options : as `Setup` has them."""
     setup = Setup(**options)
     stream, target, clock, limit, label_delay = setup.stream, setup.target, setup.clock, setup.limit, setup.label_delay
@@ -149,7 +149,7 @@ def problem_for(file: DataFile, **options: Any) -> Problem:
         by = stream.predictions.coverage.by if stream is not None and stream.predictions.coverage else None
         asked = {"coverage": setup.coverage and {"share": setup.coverage, "by": by}, "calibrated": setup.calibrated}
         fields["predictions"] = said | {name: value for name, value in asked.items() if value}
-    return Problem(fields, str(file.path), goal, n, remarks)
+    return FileStream(fields, str(file.path), goal, n, remarks)
 
 
 def _metrics(setup: Setup) -> dict[str, Any]:
@@ -229,8 +229,8 @@ def evaluate_all(
     Parameters
     ----------
     file, specs, goal, n
-        The data, and what `Problem.spec` made of them; the specs differ in the model and the seed only. Each model has
-        a learner of its own, so its results do not depend on the others.
+        The data, and what `FileStream.spec` made of them; the specs differ in the model and the seed only. Each model
+        has a learner of its own, so its results do not depend on the others.
     label_delay : float
         From an instance's features to its label: instances, or seconds where there is a clock.
     clock : str, optional

@@ -15,7 +15,7 @@ import numpy as np
 
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import SpecError
-from riparian.app.evaluation.evaluate import Problem, evaluate_all
+from riparian.app.evaluation.evaluate import FileStream, evaluate_all
 from riparian.app.evaluation.pool import Pool, advance
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import Spec
@@ -39,7 +39,7 @@ class Candidate(NamedTuple):
         return " ".join([self.model, *(f"{key}={value}" for key, value in self.parameters.items())])
 
 
-class Range(NamedTuple):
+class ParameterRange(NamedTuple):
     """What to draw a parameter from: numbers from low to high, evenly or evenly in the logarithm; or some values."""
 
     low: float = 0.0
@@ -70,10 +70,10 @@ class Search(NamedTuple):
     """
 
     n: int = 0
-    ranges: Mapping[str, Range] = {}
+    ranges: Mapping[str, ParameterRange] = {}
     seed: int = 0
 
-    def draws(self, model: str, axes: Mapping[str, Range]) -> list[dict[str, Any]]:
+    def draws(self, model: str, axes: Mapping[str, ParameterRange]) -> list[dict[str, Any]]:
         """Different ones; fewer than n where there are no more. axes : the ranges of the parameters of `model`."""
         rng = np.random.default_rng([self.seed, zlib.crc32(model.encode())])
         types = {parameter.name: parameter.type for parameter in _parameters(model)}
@@ -179,7 +179,7 @@ def _nobody(key: str, names: Sequence[str]) -> str:
 
 
 def tasks_of(
-    problems: Sequence[tuple[DataFile, Problem]],
+    problems: Sequence[tuple[DataFile, FileStream]],
     chosen: Sequence[Candidate],
     seeds: Sequence[int],
     *,

@@ -20,7 +20,7 @@ SMALL_BYTES = 16_384  # of a request's batches, up to which it goes with others
 MOST_BYTES = 1 << 20  # of those that go together
 
 
-class Waiting(NamedTuple):
+class WaitingRequest(NamedTuple):
     """A request, by what its own producer would send it, its partitions and bytes."""
 
     request: Any
@@ -34,7 +34,7 @@ class Bundles:
     """What the producers of one worker send together, one request at a time to each broker."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, list[Waiting]] = {}
+        self._waiting: dict[int, list[WaitingRequest]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def join(self, producer: "Producer") -> None:
@@ -49,7 +49,7 @@ class Bundles:
             if n_bytes > SMALL_BYTES:
                 return await send(node_id, request)
             answer = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(node_id, []).append(Waiting(request, send, tps, n_bytes, answer))
+            self._waiting.setdefault(node_id, []).append(WaitingRequest(request, send, tps, n_bytes, answer))
             if node_id not in self._tasks:
                 self._tasks[node_id] = asyncio.create_task(self._run(node_id), name="bundles")
             return await answer
@@ -67,9 +67,9 @@ class Bundles:
             del self._tasks[node_id]
 
 
-def _bundle(waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
+def _bundle(waiting: list[WaitingRequest]) -> tuple[list[WaitingRequest], list[WaitingRequest]]:
     """What goes together, and what has to wait: a request names a partition once, and has a size."""
-    bundle, rest = list[Waiting](), list[Waiting]()
+    bundle, rest = list[WaitingRequest](), list[WaitingRequest]()
     tps, n_bytes = set[tuple[str, int]](), 0
     for one in waiting:
         if one.answer.done():  # nobody waits for it any more
@@ -83,7 +83,7 @@ def _bundle(waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
     return bundle, rest
 
 
-async def _send(node_id: int, bundle: list[Waiting]) -> None:
+async def _send(node_id: int, bundle: list[WaitingRequest]) -> None:
     """By the connection of the first; where that fails, each sends its own again. All get the one answer, in which each
     finds its own partitions."""
     if not bundle:

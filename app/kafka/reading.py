@@ -128,7 +128,7 @@ async def read_ends(
     await read_to_end(connection, {tp: max(b.first, b.end - n) for tp, b in bounds.items()}, take)
 
 
-class Reader:
+class PartitionReader:
     """A partition from an offset on, as far as its records are wanted.
 
     Attributes
@@ -175,7 +175,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(connection: Connection, topic: str, partition: int) -> AsyncIterator[Reader]:
+async def reading(connection: Connection, topic: str, partition: int) -> AsyncIterator[PartitionReader]:
     """A reader of a topic's partition."""
     tp = TopicPartition(topic, partition)
     consumer = connection.consumer(
@@ -189,7 +189,7 @@ async def reading(connection: Connection, topic: str, partition: int) -> AsyncIt
         end = (await consumer.end_offsets([tp]))[tp]
         first = (await consumer.beginning_offsets([tp]))[tp]
         consumer.assign([tp])
-        reader = Reader(consumer, tp, first, end)
+        reader = PartitionReader(consumer, tp, first, end)
         reader.seek(first)
         yield reader
     finally:
@@ -199,7 +199,7 @@ async def reading(connection: Connection, topic: str, partition: int) -> AsyncIt
 @asynccontextmanager
 async def reading_logs(
     connection: Connection, logs: Iterable[tuple[str, str, int]]
-) -> AsyncIterator[dict[str, Reader]]:
+) -> AsyncIterator[dict[str, PartitionReader]]:
     """A reader of each log, by role. logs : role, topic and partition."""
     async with AsyncExitStack() as stack:
         yield {role: await stack.enter_async_context(reading(connection, topic, k)) for role, topic, k in logs}

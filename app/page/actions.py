@@ -35,7 +35,7 @@ WAIT_SECONDS = 30.0
 T = TypeVar("T")
 
 
-class Wanted(msgspec.Struct, forbid_unknown_fields=True):
+class ActionRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What the browser sends. by : who asks, as they say. stream : its name typed once more, for a reset."""
 
     command: str
@@ -55,18 +55,18 @@ class Again(msgspec.Struct, forbid_unknown_fields=True):
     at: str | None = None
     dry_run: bool = True
 
-    def letters(self) -> retries.Wanted:
+    def letters(self) -> retries.LetterFilter:
         """ValueError where it is neither or both."""
         if (self.reason is None) == (self.at is None):
             raise ValueError("expected reason or at: retry the letters of one reason, or one letter")
         if self.reason is not None:
             if self.reason not in REASONS:
                 raise ValueError(f"reason: expected one of {', '.join(REASONS)}")
-            return retries.Wanted((self.reason,))
+            return retries.LetterFilter((self.reason,))
         place = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,18})", self.at or "")
         if place is None:
             raise ValueError("at: expected PARTITION/OFFSET, such as 0/17")
-        return retries.Wanted(places=((int(place[1]), int(place[2])),))
+        return retries.LetterFilter(places=((int(place[1]), int(place[2])),))
 
 
 class Actions:
@@ -106,7 +106,7 @@ class Actions:
         self, request: web.Request, view: StreamView, headers: Mapping[str, str], closing: asyncio.Event
     ) -> web.StreamResponse:
         """Send a command, and answer with lines: each partition's `answer`, and at last `done`."""
-        wanted = await self._wanted(request, Wanted)
+        wanted = await self._wanted(request, ActionRequest)
         try:
             asked = self._command(view, wanted)
         except SpecError as error:
@@ -149,7 +149,7 @@ class Actions:
 
         return await answered(request, headers, closing, work)
 
-    def _command(self, view: StreamView, wanted: Wanted) -> Any:
+    def _command(self, view: StreamView, wanted: ActionRequest) -> Any:
         command_client.check(view.spec)
         if wanted.command not in COMMANDS:
             raise SpecError(f"command: expected one of {', '.join(COMMANDS)}, found {wanted.command!r}")

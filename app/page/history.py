@@ -37,7 +37,7 @@ BLOCK = 48  # buckets that are stored together
 FIELDS = 4  # of a bucket: least, largest, mean, number of values
 
 
-class Range(NamedTuple):
+class SeriesSpan(NamedTuple):
     """Part of a series, as equal steps of time.
 
     start : ms of the first bucket.
@@ -52,7 +52,7 @@ class Range(NamedTuple):
     mean: Floats32
 
 
-class Series:
+class TimeSeries:
     """One number over time.
 
     A tier is a ring: bucket number b (time divided by width) stands at b modulo n. Only the newest n buckets are there.
@@ -114,7 +114,7 @@ class Series:
                 break  # what was before is known: coarser tiers say no more
         return found
 
-    def between(self, start: int, stop: int, n: int, carry: int = 0) -> Range:
+    def between(self, start: int, stop: int, n: int, carry: int = 0) -> SeriesSpan:
         """About n buckets, at most twice as many, of the finest tier that reaches back to `start`. All in ms.
 
         carry : how long a value stands where no other one comes, and at least for one bucket; 0 for not at all.
@@ -140,7 +140,7 @@ class Series:
             gaps = np.isnan(mean) & (of >= 0) & (at - of <= carried)
             mean[gaps] = low[gaps] = high[gaps] = mean[of[gaps]]
             low, high, mean = low[carried:], high[carried:], mean[carried:]
-        return Range(int((first + carried) * width), width, low, high, mean.astype(np.float32))
+        return SeriesSpan(int((first + carried) * width), width, low, high, mean.astype(np.float32))
 
     # -- what is stored ----------------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class Series:
             self.rings[i][numbers[there] % TIERS[i].n] = rows[there]
 
 
-def together(ranges: list[Range], how: str) -> Range:
+def together(ranges: list[SeriesSpan], how: str) -> SeriesSpan:
     """The series of several partitions as one: their `sum`, their `mean`, or the `max`imum. All of the same buckets."""
     first = ranges[0]
     if len(ranges) == 1:
@@ -187,4 +187,4 @@ def together(ranges: list[Range], how: str) -> Range:
         return found
 
     ends = ("sum", "sum") if how == "sum" else ("min", "max")
-    return Range(first.start, first.width, merged(low, ends[0]), merged(high, ends[1]), merged(mean, how))
+    return SeriesSpan(first.start, first.width, merged(low, ends[0]), merged(high, ends[1]), merged(mean, how))

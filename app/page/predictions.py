@@ -16,7 +16,7 @@ from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.predictions.reasons import asked_about, keys_of
-from riparian.app.state.audit.finding import Found, find, label_of
+from riparian.app.state.audit.finding import FoundPrediction, find, label_of
 from riparian.app.state.audit.moment import Moment, moment_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Bags, Floats, Learner
@@ -86,7 +86,7 @@ async def explained(
     }
 
 
-def _said(spec: Spec, found: Found, label: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def _said(spec: Spec, found: FoundPrediction, label: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """What each model said, the champion first, and whether it was right."""
     rows = []
     for role, part in {CHAMPION: found.sent, **(found.sent.get("challengers") or {})}.items():

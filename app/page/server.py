@@ -24,7 +24,7 @@ from riparian.app import __version__
 from riparian.app.errors import RiparianError
 from riparian.app.page import by_hand, predictions, telling
 from riparian.app.page.actions import Actions
-from riparian.app.page.history import Range
+from riparian.app.page.history import SeriesSpan
 from riparian.app.page.lines import Steps, answered
 from riparian.app.page.models import ModelPages
 from riparian.app.page.requests import is_own, sent
@@ -57,7 +57,7 @@ def rounded(values: Any) -> list[float | None]:
     return [None if v != v else float(f"{v:.4g}") for v in np.asarray(values, np.float64).tolist()]
 
 
-def as_columns(name: str, found: Range) -> dict[str, Any]:
+def as_columns(name: str, found: SeriesSpan) -> dict[str, Any]:
     """A series for the browser; the band between least and largest only where there is one."""
     columns: dict[str, Any] = {"name": name, "mean": rounded(found.mean)}
     if np.any(found.high > found.low):

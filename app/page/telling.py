@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from riparian.app import comparisons
-from riparian.app.page.view import DAY_MS, Event, Seen, StreamView, as_json
+from riparian.app.page.view import DAY_MS, Event, PartitionView, StreamView, as_json
 from riparian.app.partition.drift.events import ALARM
 from riparian.app.stream_file.durations import format_duration
 from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
@@ -84,11 +84,11 @@ def _capital(said: str) -> str:
     return said[:1].upper() + said[1:]
 
 
-def lag_of(seen: Seen) -> int:
+def lag_of(seen: PartitionView) -> int:
     return sum(seen.last.lag.values())
 
 
-def is_behind(seen: Seen) -> bool:
+def is_behind(seen: PartitionView) -> bool:
     lag = lag_of(seen)
     rate = (seen.rate_in or 0.0) + (seen.rate_learned or 0.0)
     return lag > FEW and lag > BEHIND_SECONDS * rate

@@ -14,7 +14,7 @@ import msgspec
 
 from riparian.app import comparisons
 from riparian.app.evaluation.measures.measures import quality
-from riparian.app.page.history import Range, Series, together
+from riparian.app.page.history import SeriesSpan, TimeSeries, together
 from riparian.app.retries import Ranges, letter_of
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import reports
@@ -89,7 +89,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     shift: Shift | None = None
 
 
-class Letter(msgspec.Struct):
+class DeadLetterRow(msgspec.Struct):
     """A dead letter, as far as it is shown.
 
     Attributes
@@ -113,7 +113,7 @@ class Letter(msgspec.Struct):
 
 
 @dataclass
-class Seen:
+class PartitionView:
     """What is known of one partition.
 
     Attributes
@@ -162,11 +162,11 @@ class StreamView:
 
     spec: Spec
     clock: Callable[[], int] = now_ms
-    series: dict[tuple[str, int], Series] = field(default_factory=dict)
+    series: dict[tuple[str, int], TimeSeries] = field(default_factory=dict)
     models: dict[tuple[str, int], MetricsRecord] = field(default_factory=dict)
-    partitions: dict[int, Seen] = field(default_factory=dict)
+    partitions: dict[int, PartitionView] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    letters: deque[Letter] = field(default_factory=lambda: deque(maxlen=LETTERS))
+    letters: deque[DeadLetterRow] = field(default_factory=lambda: deque(maxlen=LETTERS))
     n_letters: Counter[tuple[int, str]] = field(default_factory=Counter)
     retried: dict[int, Ranges] = field(default_factory=dict)
     paused: dict[int, Event] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class StreamView:
             return
         series = self.series.get((name, partition))
         if series is None:
-            series = self.series[name, partition] = Series()
+            series = self.series[name, partition] = TimeSeries()
         series.add(time, value)
 
     def renew(self, spec: Spec) -> None:
@@ -292,7 +292,7 @@ class StreamView:
                 before = None
             rates = rates_between(before, record)
         elif seen is None or record.started != seen.last.started:
-            first = self.partitions[partition] = Seen(record, moved_at=record.time)
+            first = self.partitions[partition] = PartitionView(record, moved_at=record.time)
             if seen is None or record.started > seen.last.started:
                 self._note(Event("assigned", record.started, partition, worker=record.worker))
             first.learned_at = None if seen is None else seen.learned_at
@@ -381,14 +381,14 @@ class StreamView:
         self._note(event)
         return event
 
-    def take_letter(self, record: Any) -> Letter | None:
+    def take_letter(self, record: Any) -> DeadLetterRow | None:
         """A record of the dead letters that is no mark. Its headers should be a worker's, its value is anybody's."""
         found = letter_of(record)
         if found is None or found.timestamp > self.clock() + AHEAD_MS:
             self.left_out[DEADLETTERS, UNREADABLE if found is None else AHEAD] += 1
             return None
         value = found.value or b""
-        letter = Letter(
+        letter = DeadLetterRow(
             found.timestamp, found.topic, found.source_partition, found.source_offset,
             found.reason if found.reason in REASONS else OTHER, found.detail[:SHOWN_BYTES],
             len(value), value[:SHOWN_BYTES].decode("utf-8", "replace"), found.partition, found.offset,
@@ -404,10 +404,10 @@ class StreamView:
             marked.add(start, stop)
         marked.keep(MARKED)
 
-    def is_retried(self, letter: Letter) -> bool:
+    def is_retried(self, letter: DeadLetterRow) -> bool:
         return letter.home in self.retried and letter.at in self.retried[letter.home]
 
-    def keep_letter(self, letter: Letter) -> None:
+    def keep_letter(self, letter: DeadLetterRow) -> None:
         at = len(self.letters)
         while at and self.letters[at - 1].time > letter.time:
             at -= 1
@@ -432,13 +432,13 @@ class StreamView:
         roles = [f"{kind}:{role}" for kind in MODEL_SERIES for role in self.spec.models()]
         return [*(name for name in roles if name in found), *(name for name in found if name not in roles)]
 
-    def history(self, start: int, stop: int, n: int, partition: int | None = None) -> dict[str, Range]:
+    def history(self, start: int, stop: int, n: int, partition: int | None = None) -> dict[str, SeriesSpan]:
         """Name -> the series between two times (ms), of one partition or of all together."""
         names = [name for name in self.names() if not name.startswith(COMPARED)]
         found = {name: self.over(name, start, stop, n, partition) for name in names}
         return {name: series for name, series in found.items() if series is not None}
 
-    def over(self, name: str, start: int, stop: int, n: int, partition: int | None = None) -> Range | None:
+    def over(self, name: str, start: int, stop: int, n: int, partition: int | None = None) -> SeriesSpan | None:
         """One series of `history`; None where there is none."""
         if name.partition(":")[0] in MODEL_SERIES:
             partition = self.of_models(partition)
@@ -465,13 +465,13 @@ class StreamView:
 
     def restore(self, rows: Iterable[tuple[str, int, int, bytes]]) -> None:
         """Take back what was stored of the series, all at once: others may read them meanwhile, in another thread."""
-        found: dict[tuple[str, int], Series] = {}
+        found: dict[tuple[str, int], TimeSeries] = {}
         for (key, tier), blocks in groupby(rows, lambda row: row[:2]):
             partition, _, name = key.partition("/")
             role = name.partition(":")[2]
             if int(partition) >= self.spec.partitions or (role and not self._knows(role)):
                 continue
-            series = found.setdefault((name, int(partition)), Series())
+            series = found.setdefault((name, int(partition)), TimeSeries())
             series.restore(tier, [(block, data) for _, _, block, data in blocks])
         self.series = found
 
@@ -506,7 +506,7 @@ class StreamView:
         total = sum(n for _, n in parts)
         return sum(value * n for value, n in parts) / total if total else None
 
-    def compared(self, partition: int | None = None) -> list[comparisons.Compared]:
+    def compared(self, partition: int | None = None) -> list[comparisons.ChallengerComparison]:
         """Challengers beside the champion, of one partition or of each and of all together."""
         partition = self.of_models(partition)
         told = {

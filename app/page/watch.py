@@ -19,7 +19,7 @@ from aiokafka.structs import TopicPartition
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, close, read_to_end
 from riparian.app.page.store import Store
-from riparian.app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView, now_ms
+from riparian.app.page.view import DAY_MS, HOUR_MS, DeadLetterRow, Event, StreamView, now_ms
 from riparian.app.retries import marked
 from riparian.topics.names import DEADLETTERS, DRIFT, EVENTS, FEATURES, LABELS, METRICS
 
@@ -81,7 +81,7 @@ class Watch:
             for _, _, data in self._store.notes(name, kind):
                 view._note(msgspec.msgpack.decode(data, type=Event))
         for _, _, data in self._store.notes(name, DEADLETTERS):
-            view.keep_letter(msgspec.msgpack.decode(data, type=Letter))
+            view.keep_letter(msgspec.msgpack.decode(data, type=DeadLetterRow))
         for home, _, data in self._store.notes(name, MARKS):
             view.take_marks(home, msgspec.msgpack.decode(data, type=list[tuple[int, int]]))
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.join.pending import Joined
-from riparian.app.partition.lineup.comparing import Decision
+from riparian.app.partition.lineup.comparing import PromotionDecision
 from riparian.app.partition.lineup.lineup import Decided
 from riparian.app.partition.outcome import DeadLetter, Figures, Outcome, by_topic, dead_letters, together
 from riparian.app.partition.predictions.prediction_columns import columns_of
@@ -314,7 +314,7 @@ class PartitionLearner(RestorableState):
         started = time.perf_counter()
         program, findings = joined.program, list[Finding]()
         learns = len(joined.waited) > 0
-        joint, decisions, served = None, list[Decision](), list(self.servings.values())
+        joint, decisions, served = None, list[PromotionDecision](), list(self.servings.values())
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
         if self.sharing is not None:
             scored = self._predict(features, joined, self.sharing, draws)

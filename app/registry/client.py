@@ -22,7 +22,7 @@ from yarl import URL
 
 from riparian.app.errors import RegistryError, UnreachableError
 from riparian.app.references import resolved
-from riparian.topics.schemas import AVRO, MAX_SCHEMA, Key, Schema, Written
+from riparian.topics.schemas import AVRO, MAX_SCHEMA, Key, RegisteredSchema, Written
 
 if TYPE_CHECKING:
     from riparian.app.stream_file.sections.codec import RegistrySpec
@@ -67,7 +67,7 @@ class Registry:
 
     # -- what is asked -----------------------------------------------------------------------------------------
 
-    async def schemas(self, keys: Collection[Key]) -> dict[Key, Schema | None]:
+    async def schemas(self, keys: Collection[Key]) -> dict[Key, RegisteredSchema | None]:
         """The schemas of ids and GUIDs; None for each that the registry says it does not have. Where they are large,
         only the first of them.
 
@@ -77,7 +77,7 @@ class Registry:
             It did not answer for one of them.
         """
         async with self._session() as session:
-            found: dict[Key, Schema | None] = {}
+            found: dict[Key, RegisteredSchema | None] = {}
             left, size = list(keys)[::-1], 0
 
             async def ask() -> None:
@@ -95,12 +95,12 @@ class Registry:
                 for task in tasks:
                     task.cancel()
 
-    async def _one(self, session: aiohttp.ClientSession, key: Key) -> Schema | None:
+    async def _one(self, session: aiohttp.ClientSession, key: Key) -> RegisteredSchema | None:
         try:
             found = await self._ask(session, "GET", "schemas", "ids" if isinstance(key, int) else "guids", key)
             return None if found is None else await self._whole(session, found)
         except _TooLargeError as error:
-            return Schema(AVRO, "", flaw=str(error))
+            return RegisteredSchema(AVRO, "", flaw=str(error))
 
     async def latest(self, subject: str) -> Written | None:
         """The latest schema of a subject and its id; None where there is no such subject."""
@@ -108,13 +108,13 @@ class Registry:
             found = await self._ask(session, "GET", "subjects", subject, "versions", "latest")
             return None if found is None else Written(self._id(found), await self._whole(session, found))
 
-    async def lookup(self, subject: str, schema: Schema) -> int | None:
+    async def lookup(self, subject: str, schema: RegisteredSchema) -> int | None:
         """The id of a schema under a subject; None where it is not registered there."""
         async with self._session() as session:
             found = await self._ask(session, "POST", "subjects", subject, body=_body(schema))
             return None if found is None else self._id(found)
 
-    async def register(self, subject: str, schema: Schema) -> int:
+    async def register(self, subject: str, schema: RegisteredSchema) -> int:
         """Register a schema under a subject, where it is not yet; its id."""
         async with self._session() as session:
             found = await self._ask(session, "POST", "subjects", subject, "versions", body=_body(schema))
@@ -239,9 +239,9 @@ class Registry:
             raise RegistryError(f"the registry {self} names no id of a schema: see whether registry.url is right")
         return number
 
-    async def _whole(self, session: aiohttp.ClientSession, found: dict[str, Any]) -> Schema:
+    async def _whole(self, session: aiohttp.ClientSession, found: dict[str, Any]) -> RegisteredSchema:
         """A schema with all that it refers to, directly or not."""
-        known: dict[tuple[str, int], tuple[str, Schema]] = {}
+        known: dict[tuple[str, int], tuple[str, RegisteredSchema]] = {}
         itself = self._plain(found)
         size = len(itself.text)
         if size > MAX_SCHEMA:
@@ -260,7 +260,7 @@ class Registry:
                     continue
                 if len(known) == MAX_REFERENCES:
                     raise _TooLargeError(f"it refers to more than {MAX_REFERENCES} others")
-                known[place] = name, Schema(AVRO, "")
+                known[place] = name, RegisteredSchema(AVRO, "")
                 below = await self._ask(session, "GET", "subjects", place[0], "versions", place[1])
                 if below is None:
                     which = f"version {place[1]} of {_printed(place[0], 200)}"
@@ -275,13 +275,13 @@ class Registry:
         await add(found)
         return itself._replace(references=tuple(known.values()))
 
-    def _plain(self, found: dict[str, Any]) -> Schema:
+    def _plain(self, found: dict[str, Any]) -> RegisteredSchema:
         if not isinstance(found.get("schema"), str):
             raise RegistryError(f"the registry {self} answers without a schema: see whether registry.url is right")
-        return Schema(_printed(found.get("schemaType") or AVRO, 40), found["schema"])
+        return RegisteredSchema(_printed(found.get("schemaType") or AVRO, 40), found["schema"])
 
 
-def _body(schema: Schema) -> dict[str, Any]:
+def _body(schema: RegisteredSchema) -> dict[str, Any]:
     return {"schema": schema.text, **({} if schema.kind == AVRO else {"schemaType": schema.kind})}
 
 

@@ -47,7 +47,7 @@ SIGNED = b"riparian signed\n"  # before a manifest's signature of SIGNATURE_BYTE
 SIGNATURE_BYTES = 32
 
 
-class Past(msgspec.Struct, array_like=True):
+class KeptCheckpoint(msgspec.Struct, array_like=True):
     """An older checkpoint that is kept to roll back to.
 
     sequence, created_ms : as in its manifest
@@ -90,7 +90,7 @@ class Manifest(msgspec.Struct):
     arrays: dict[str, tuple[str, list[int], list[bytes]]]
     features: list[tuple[str, str]] = []
     topics: list[str] = []
-    past: list[Past] = []
+    past: list[KeptCheckpoint] = []
     lost: dict[str, tuple[int, int]] = {}
     events: list[DriftRecord] = []
 
@@ -98,8 +98,10 @@ class Manifest(msgspec.Struct):
         """Hashes of the chunks that this state needs; those of `past` are not among them."""
         return {digest for _, _, digests in self.arrays.values() for digest in digests}
 
-    def as_past(self, digest: bytes) -> Past:
-        return Past(self.sequence, self.created_ms, self.meta["feature_offset"], self.meta["label_offset"], digest)
+    def as_past(self, digest: bytes) -> KeptCheckpoint:
+        return KeptCheckpoint(
+            self.sequence, self.created_ms, self.meta["feature_offset"], self.meta["label_offset"], digest
+        )
 
 
 class _Version(msgspec.Struct):
@@ -320,7 +322,7 @@ class Encoder:
         outputs: Mapping[str, int],
         lost: Mapping[str, tuple[int, int]] | None = None,
         events: Iterable[DriftRecord] = (),
-        keep: Callable[[set[bytes]], tuple[list[Past], dict[bytes, bytes]]] | None = None,
+        keep: Callable[[set[bytes]], tuple[list[KeptCheckpoint], dict[bytes, bytes]]] | None = None,
         written: Iterable[bytes] = (),
     ) -> Encoded:
         """The checkpoint of the last `take`: hashes and compresses what is not in `written`. Off the learner's thread.

@@ -117,7 +117,7 @@ def examine(items: Mapping[bytes, bytes], stream: str, partition: int) -> Findin
     return Findings(partition, manifest, damage, missing, altered, orphaned, len(chunks), gone)
 
 
-class Part(NamedTuple):
+class StatePart(NamedTuple):
     """A part of the state: `models/champion`, `metrics/champion`, `pending`, `vocabularies`.
 
     n_bytes : of the arrays
@@ -131,7 +131,7 @@ class Part(NamedTuple):
     stored_bytes: int
 
 
-def parts(manifest: checkpoint.Manifest, items: Mapping[bytes, bytes]) -> list[Part]:
+def parts(manifest: checkpoint.Manifest, items: Mapping[bytes, bytes]) -> list[StatePart]:
     """Chunks and bytes of a state, by part; missing chunks count as 0 bytes."""
     found: dict[str, list[int]] = {}
     seen: set[bytes] = set()
@@ -144,4 +144,4 @@ def parts(manifest: checkpoint.Manifest, items: Mapping[bytes, bytes]) -> list[P
         part[1] += checkpoint.array_bytes(dtype, shape)
         part[2] += len(new)
         part[3] += sum(len(items.get(checkpoint.chunk_key(manifest.partition, digest), b"")) for digest in new)
-    return [Part(name, *counts) for name, counts in found.items()]
+    return [StatePart(name, *counts) for name, counts in found.items()]

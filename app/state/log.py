@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from riparian.app.errors import StateError
 from riparian.app.state.checkpoint import (
+    KeptCheckpoint,
     Manifest,
-    Past,
     chunk_prefix,
     decode_manifest,
     digest_of,
@@ -43,7 +43,7 @@ RECREATED = (
 )
 
 
-class Record(NamedTuple):
+class StateRecord(NamedTuple):
     """A record of the log. digest : None for a manifest."""
 
     offset: int
@@ -78,7 +78,7 @@ class StateLog:
         self.n_bytes = 0
         self._key = manifest_key(partition)
         self._prefix = chunk_prefix(partition)
-        self._records: deque[Record] = deque()
+        self._records: deque[StateRecord] = deque()
         self._where: dict[bytes, int] = {}  # hash -> offset of its last record
         self._data: bytes | None = None  # of the last manifest
         self._at = -1  # its offset
@@ -101,7 +101,7 @@ class StateLog:
         key = key or b""
         digest = digest_of(key, self._prefix)
         size = len(key) + len(value or b"") + RECORD_BYTES
-        self._records.append(Record(offset, size, digest))
+        self._records.append(StateRecord(offset, size, digest))
         self.n_bytes += size
         if digest is not None:
             if value is None:  # format 1 deleted by key
@@ -127,7 +127,7 @@ class StateLog:
             self._manifest = decode_manifest(self._data)
         return self._manifest
 
-    def past_manifest(self, past: Past) -> Manifest | None:
+    def past_manifest(self, past: KeptCheckpoint) -> Manifest | None:
         """An older checkpoint's manifest; None where its chunk is missing or altered."""
         packed = self.chunks.get(past.digest)
         data = None if packed is None else unpack(past.digest, packed)
@@ -163,7 +163,7 @@ class StateLog:
 
     # -- the older checkpoints ---------------------------------------------------------------------------------
 
-    def keep(self, chunks: set[bytes], count: int, every_ms: int) -> tuple[list[Past], dict[bytes, bytes]]:
+    def keep(self, chunks: set[bytes], count: int, every_ms: int) -> tuple[list[KeptCheckpoint], dict[bytes, bytes]]:
         """The older checkpoints that the next one names, the newest first, and the new chunk that is needed for that.
 
         The last manifest becomes one of them when it is `every_ms` newer than the newest of them. The oldest are
@@ -186,7 +186,7 @@ class StateLog:
             new[digest] = pack(self._data)
         past = [p for p in past[:count] if p.digest in new or p.digest in self.chunks]
         limit = max(PAST_BYTES, PAST_SHARE * sum(len(self.chunks.get(d, b"")) for d in last.chunks()))
-        taken, extra, kept = set(chunks), 0, list[Past]()
+        taken, extra, kept = set(chunks), 0, list[KeptCheckpoint]()
         for entry in past:
             older = last if entry.digest in new else self.past_manifest(entry)
             if older is None:

@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 
-class Feature(NamedTuple):
+class DraftFeature(NamedTuple):
     """A feature, or a column that was left out.
 
     type : as in a stream file
@@ -73,7 +73,7 @@ class Draft(NamedTuple):
     source: str
     task: str
     label: str | None
-    features: Sequence[Feature]
+    features: Sequence[DraftFeature]
     classes: Sequence[str] = ()
     rarest: tuple[str, float] | None = None
     partitions: int = 1

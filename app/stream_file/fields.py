@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from riparian.app.stream_file.durations import duration
-from riparian.app.stream_file.sections.base import NAME, Part, as_list, check_name
+from riparian.app.stream_file.sections.base import NAME, Section, as_list, check_name
 from riparian.app.stream_file.sections.codec import CodecSpec, RegistrySpec, codec_form
 from riparian.app.stream_file.sections.decision import DecisionSpec, Weights
 from riparian.app.stream_file.sections.drift import DriftSpec, drift_form
@@ -25,7 +25,7 @@ from riparian.app.stream_file.sections.record import FeatureSpec, LabelSpec, Rec
 from riparian.app.stream_file.sections.rekey import RekeySpec
 
 
-class Fields(Part):
+class Fields(Section):
     """What a stream file says."""
 
     name: Annotated[str, AfterValidator(check_name)] = Field(

@@ -16,7 +16,7 @@ from riparian.app.stream_file import columns
 from riparian.app.stream_file.fields import Fields
 from riparian.app.stream_file.lineup import RUNS, check_model, digest, models_of, place_of, steered, values_of
 from riparian.app.stream_file.mapping import mapping_of
-from riparian.app.stream_file.sections.base import Part
+from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.codec import RECORD_NAME, TOPIC_NAME
 from riparian.app.stream_file.sections.decision import check_decision
 from riparian.app.stream_file.sections.drift import DriftSpec, check_drift
@@ -209,7 +209,7 @@ class Spec(Fields):
             found = ", ".join(sorted(given)) or "nothing"
             raise ValueError(f"expected drift, metrics, join and promotion, found {found}")
 
-        def checked(place: str, kind: type[Part]) -> Any:
+        def checked(place: str, kind: type[Section]) -> Any:
             try:
                 return kind.model_validate(given[place])
             except ValidationError as error:

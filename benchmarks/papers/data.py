@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.tables import Table, read
 from riparian.models.contract import Schema
-from riparian.models.streams.registry import Drift, open_source
+from riparian.models.streams.registry import ConceptDrift, open_source
 
 UCI = "UCI Machine Learning Repository"
 OPENML = "OpenML"
@@ -87,15 +87,15 @@ class Stream(NamedTuple):
     source: str
     n: int
     parameters: dict[str, Any]
-    drifts: Callable[[int], list[Drift]] = lambda n: []
+    drifts: Callable[[int], list[ConceptDrift]] = lambda n: []
 
 
-def changes(key: str, values: tuple[int, ...], width_share: float = 0.0) -> Callable[[int], list[Drift]]:
+def changes(key: str, values: tuple[int, ...], width_share: float = 0.0) -> Callable[[int], list[ConceptDrift]]:
     """Drifts at equal distances to the values after the first, over a share of the stream's length each."""
 
-    def at(n: int) -> list[Drift]:
+    def at(n: int) -> list[ConceptDrift]:
         width = int(width_share * n)
-        return [Drift(i * n // len(values), width, {key: value}) for i, value in enumerate(values) if i]
+        return [ConceptDrift(i * n // len(values), width, {key: value}) for i, value in enumerate(values) if i]
 
     return at
 

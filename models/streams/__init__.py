@@ -31,7 +31,7 @@ class Stream(NamedTuple):
     n_classes: int
 
 
-class Source(NamedTuple):
+class EndlessStream(NamedTuple):
     """A stream that goes on: its schema as in `Stream`, and what makes the next instances.
 
     fill : writes the next len(x) instances into x (n, d) and y (n,); keeps the state of the stream.

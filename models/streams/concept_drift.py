@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded, uniform
-from riparian.models.streams import Floats, Source
+from riparian.models.streams import EndlessStream, Floats
 
 
-def drifting(first: Source, second: Source, at: int, width: int = 0, seed: int = 0) -> Source:
+def drifting(first: EndlessStream, second: EndlessStream, at: int, width: int = 0, seed: int = 0) -> EndlessStream:
     """Instances of `first`, then those of `second` from its beginning.
 
     Parameters
@@ -37,12 +37,12 @@ def drifting(first: Source, second: Source, at: int, width: int = 0, seed: int =
     if first[1:] != second[1:]:
         raise ValueError("the streams before and after a drift have other features or classes: keep them the same")
     fill = partial(_fill, first, second, seeded(seed), np.zeros(1, np.int64), at, width)
-    return Source(fill, *first[1:])
+    return EndlessStream(fill, *first[1:])
 
 
 def _fill(
-    first: Source,
-    second: Source,
+    first: EndlessStream,
+    second: EndlessStream,
     state: NDArray[np.uint64],
     position: NDArray[np.int64],
     at: int,

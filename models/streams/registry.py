@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from riparian.models.entry import CLASSIFICATION, REGRESSION, Parameter, checked, suggest
-from riparian.models.streams import Source
+from riparian.models.streams import EndlessStream
 
 
 class StreamEntry(NamedTuple):
@@ -25,13 +25,13 @@ class StreamEntry(NamedTuple):
     def module(self) -> str:
         return f"riparian.models.streams.generators.{self.name.replace('-', '_')}"
 
-    def source(self, seed: int = 0, **parameters: Any) -> Source:
+    def source(self, seed: int = 0, **parameters: Any) -> EndlessStream:
         """Open the stream (and import numba). ValueError where parameters do not fit together."""
-        opened: Source = importlib.import_module(self.module).source(seed, **parameters)
+        opened: EndlessStream = importlib.import_module(self.module).source(seed, **parameters)
         return opened
 
 
-class Drift(NamedTuple):
+class ConceptDrift(NamedTuple):
     """A change of concept.
 
     at : number, from 0, of the first new instance, or the middle of a gradual change of about `width` instances (0:
@@ -196,8 +196,8 @@ def validate(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def open_source(
-    name: str, seed: int = 0, parameters: Mapping[str, Any] | None = None, drifts: Sequence[Drift] = ()
-) -> Source:
+    name: str, seed: int = 0, parameters: Mapping[str, Any] | None = None, drifts: Sequence[ConceptDrift] = ()
+) -> EndlessStream:
     """A stream, and what becomes of it.
 
     Parameters

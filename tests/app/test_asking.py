@@ -16,14 +16,14 @@ from riparian.app.registry.client import MOST_ASKED
 from riparian.app.registry.questions import Questions
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.records import RawBatch, Unknown
-from riparian.topics.schemas import AVRO, MOST_KNOWN, Key, Schema
+from riparian.topics.schemas import AVRO, MOST_KNOWN, Key, RegisteredSchema
 from riparian.topics.slices import Slices
 
-FEATURES = Schema(AVRO, json.dumps({"type": "record", "name": "F", "fields": [
+FEATURES = RegisteredSchema(AVRO, json.dumps({"type": "record", "name": "F", "fields": [
     {"name": "id", "type": "string"}, {"name": "x", "type": {"type": "record", "name": "X", "fields": [
         {"name": "a", "type": "double"}]}},
 ]}))  # fmt: skip
-LABELS = Schema(AVRO, json.dumps({"type": "record", "name": "L", "fields": [
+LABELS = RegisteredSchema(AVRO, json.dumps({"type": "record", "name": "L", "fields": [
     {"name": "id", "type": "string"}, {"name": "y", "type": "string"},
 ]}))  # fmt: skip
 
@@ -32,16 +32,16 @@ class Answers:
     """A registry that says what the test has put into it: a schema, None for "there is none", or nothing at all."""
 
     def __init__(self, **known: Any) -> None:
-        self.known: dict[Key, Schema | None] = {}
+        self.known: dict[Key, RegisteredSchema | None] = {}
         self.asked: list[list[Key]] = []
         self.reachable = True
 
-    async def schemas(self, keys: list[Key]) -> dict[Key, Schema | None]:
+    async def schemas(self, keys: list[Key]) -> dict[Key, RegisteredSchema | None]:
         self.asked.append(list(keys))
         await asyncio.sleep(0)
         if not self.reachable:
             raise UnreachableError("nobody is there")
-        told, size = dict[Key, Schema | None](), 0
+        told, size = dict[Key, RegisteredSchema | None](), 0
         for key in keys:  # of large ones only the first, as a registry's client does
             if size < MOST_ASKED:
                 told[key] = schema = self.known.get(key)
@@ -229,7 +229,7 @@ def test_known_schemas_are_bounded_and_what_is_about_to_be_read_stays() -> None:
     async def run() -> None:
         spec, registry = spec_of(), Answers()
         text = FEATURES.text[:-1] + ', "doc": "' + "x" * 400_000 + '"}'
-        registry.known = {number: Schema(AVRO, text) for number in range(100, 160)} | {2: LABELS}
+        registry.known = {number: RegisteredSchema(AVRO, text) for number in range(100, 160)} | {2: LABELS}
         one, learner, n = asking(spec, registry), PartitionLearner(spec), 0
         async for part in readied(one, release_of([*range(100, 160), *range(100, 160)], [2]), 60):
             outcome = learner.step(part)

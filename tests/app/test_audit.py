@@ -19,7 +19,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, Ends, PartitionGroup
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint
-from riparian.app.state.audit.audit import Compared, _Audit, _begin
+from riparian.app.state.audit.audit import CheckpointComparison, _Audit, _begin
 from riparian.app.state.audit.proof import Proof, longest_ascent
 from riparian.app.state.checkpoint import Stored
 from riparian.app.stream_file.spec import Spec, build
@@ -140,7 +140,7 @@ def run(seed: int = 1, spec: Spec = SPEC, n: int = N) -> Run:
     return Run(spec, features, labels, sent, kept)
 
 
-def held(done: Run, begin: int = 0, until: int = 0, seed: int = 0) -> tuple[Proof, list[Compared]]:
+def held(done: Run, begin: int = 0, until: int = 0, seed: int = 0) -> tuple[Proof, list[CheckpointComparison]]:
     """Audit a run from a checkpoint (0: the beginning) to another (0: the last prediction)."""
     learner = PartitionLearner(done.spec)
     left = done.checkpoints[begin : until or None]

@@ -144,8 +144,8 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     monkeypatch.setattr(topic_warnings, "warnings", no_warnings)
 
-    async def sampled(*arguments: Any) -> keys.Sampled:
-        return keys.Sampled(None, ["amount is in none of the 400 records looked at: it is learned as missing"])
+    async def sampled(*arguments: Any) -> keys.IdSample:
+        return keys.IdSample(None, ["amount is in none of the 400 records looked at: it is learned as missing"])
 
     monkeypatch.setattr(keys, "sample", sampled)
     monkeypatch.setattr(rights, "missing", no_warnings)

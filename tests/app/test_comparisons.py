@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli.operate.compare import command
-from riparian.app.comparisons import Found
+from riparian.app.comparisons import ComparisonSeries
 from riparian.app.errors import SpecError
 from riparian.models.evaluation.comparison import Comparison, bound
 from riparian.topics import reports
@@ -27,7 +27,7 @@ def said(n, difference, since=0, labels=None, low=-0.1, high=0.3, variance=0.2, 
 
 
 def test_a_row_is_the_last_record_and_since_when_its_span_is():
-    found = Found()
+    found = ComparisonSeries()
     for time, n in ((1000, 100), (2000, 900), (3000, 1500)):
         found.take(reports.read_report(reports.write(record(0, time, said(n, 0.1, since=max(0, n - 1000), low=0.01)))))
     (row,) = found.rows()
@@ -43,7 +43,7 @@ def test_a_row_is_the_last_record_and_since_when_its_span_is():
 def test_all_partitions_are_put_together():
     """Of three partitions that do not depend on each other, the variances of the sums add up."""
     y, older, newer = classified(6000, 3, 0.3, 0.1)
-    found, parts = Found(), []
+    found, parts = ComparisonSeries(), []
     for k, of in enumerate((slice(0, 1000), slice(1000, 2500), slice(2500, 6000))):
         part = Comparison("classification")
         score(part, y[of], older[of], newer[of])
@@ -86,7 +86,7 @@ def test_what_runs_beside_auto_is_compared_too(tmp_path, monkeypatch):
 
 
 def test_a_challenger_that_is_none_any_more_is_left_out():
-    found = Found()
+    found = ComparisonSeries()
     for model in ("nb", "other"):
         found.take(record(0, 1, said(100, 0.1), model))
     assert [row.challenger for row in found.rows()] == ["nb", "other"]

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from riparian.app.cli import cli
 from riparian.app.cli.operate.deadletters import safe
-from riparian.app.retries import Letter, Overview, Ranges, Wanted, letter_of, mark, marked
+from riparian.app.retries import DeadLetterRecord, LetterFilter, Overview, Ranges, letter_of, mark, marked
 from riparian.topics.names import HEADER_RETRIED, dead_letter_headers
 
 
@@ -30,7 +30,9 @@ def headers(**changed: bytes | None) -> list[tuple[str, bytes]]:
 
 def test_a_letter_is_read_from_its_headers():
     read = letter_of(Record(headers()))
-    assert read == Letter(0, 7, 1000, "s.features", 0, 12, "not-json", "détail", b"k", b"v", (), (None, None, None))
+    assert read == DeadLetterRecord(
+        0, 7, 1000, "s.features", 0, 12, "not-json", "détail", b"k", b"v", (), (None, None, None)
+    )
     assert not read.cut_off
     assert letter_of(Record(headers(size=b"70"))).sizes == (70, None, None)
     assert letter_of(Record(headers(key_size=b"70"))).cut_off
@@ -81,7 +83,7 @@ def test_ranges_are_a_set(seed):
 
 
 def test_groups_count_what_is_wanted():
-    overview = Overview(Wanted(["not-json"], since=100))
+    overview = Overview(LetterFilter(["not-json"], since=100))
     letter = letter_of(Record(headers()))
     for offset, stamp in enumerate([100, 99, 300, 200]):
         overview.take(letter._replace(offset=offset, timestamp=stamp))

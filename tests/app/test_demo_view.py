@@ -11,7 +11,7 @@ import pytest
 from riparian.app import compiling
 from riparian.app.demo import run
 from riparian.app.demo import view as demo_view
-from riparian.app.demo.view import Figures, ModelFigures, Rate, duration, line, parse, percent, quantile, table
+from riparian.app.demo.view import ModelFigures, Rate, WorkerFigures, duration, line, parse, percent, quantile, table
 from riparian.app.errors import RiparianError
 
 EXPOSITION = """
@@ -84,7 +84,7 @@ def test_a_line_and_a_table_say_it() -> None:
 
 def test_figures_before_anything_has_happened() -> None:
     nothing = parse("")
-    assert isinstance(nothing, Figures)
+    assert isinstance(nothing, WorkerFigures)
     assert nothing.models == ()
     assert "0 predicted" in line(0, 10, nothing, 0.0)
     assert percent(None) == duration(math.nan) == "–"

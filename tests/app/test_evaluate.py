@@ -20,7 +20,7 @@ from riparian.app.stream_file.spec import loads
 from riparian.models.contract import Schema
 from riparian.models.drift import create as create_detector
 from riparian.models.registry import create
-from riparian.models.streams.registry import Drift
+from riparian.models.streams.registry import ConceptDrift
 from tests.models.naive_prequential import NaivePrequential
 
 N = 700
@@ -339,7 +339,7 @@ def test_parts_of_the_times_of_a_generated_stream():
 
 
 def test_detectors_watch_the_errors_and_change_nothing_else():
-    recipe = Recipe("stagger", 3000, 0, {}, [Drift(1500, 0, {"function": 2})])
+    recipe = Recipe("stagger", 3000, 0, {}, [ConceptDrift(1500, 0, {"function": 2})])
     arguments = ["evaluate", "--generate", "stagger", "-n", 3000, "--drift", 1500, "--to", "function=2"]
     arguments += ["--model", "naive-bayes"]
     file = SyntheticFile(recipe)

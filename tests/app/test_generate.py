@@ -16,10 +16,12 @@ from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile, write_cs
 from riparian.app.dataset.rows import rows_of_file
 from riparian.app.errors import DataError, SpecError
 from riparian.app.stream_file.spec import load
-from riparian.models.streams.registry import REGISTRY, Drift, open_source
+from riparian.models.streams.registry import REGISTRY, ConceptDrift, open_source
 from tests.app.test_replay import read
 
-DRIFTING = Recipe("agrawal", 900, 3, {"function": 3}, [Drift(300, 0, {"function": 1}), Drift(600, 50, {"function": 7})])
+DRIFTING = Recipe(
+    "agrawal", 900, 3, {"function": 3}, [ConceptDrift(300, 0, {"function": 1}), ConceptDrift(600, 50, {"function": 7})]
+)
 FEW = {"payments": {"customers": 30, "terminals": 40, "radius": 20}}
 EVERY = [DRIFTING, *(Recipe(name, 700, 5, FEW.get(name, {})) for name in REGISTRY)]
 

@@ -12,7 +12,7 @@ from riparian.app.cli import cli
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.dataset.guessing.fitting import of_topics
 from riparian.app.dataset.guessing.from_file import likely_label, of_file
-from riparian.app.dataset.guessing.from_topic import Message, Sampled, of_records
+from riparian.app.dataset.guessing.from_topic import Message, TopicSample, of_records
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import most_values, quoted, write
 from riparian.app.stream_file.spec import Spec, load, loads
@@ -238,13 +238,13 @@ def messages(records: list[dict[str, Any]], keys: bool = True) -> list[Message]:
     return [Message(str(4711 + i) if keys else None, record) for i, record in enumerate(records)]
 
 
-def spec_of(topic: Sampled, labels: Sampled | None = None, **known: Any) -> Spec:
+def spec_of(topic: TopicSample, labels: TopicSample | None = None, **known: Any) -> Spec:
     return write(of_records(topic, labels, name="shop", **known))[1]
 
 
 def test_records_with_the_label_inside_and_the_id_as_the_key() -> None:
     records = messages([order(i, outcome={"fraud": i % 3 == 0}) for i in range(60)])
-    spec = spec_of(Sampled("shop.orders", records, 4, 3))
+    spec = spec_of(TopicSample("shop.orders", records, 4, 3))
     assert (spec.partitions, spec.replication, spec.learning.kind) == (4, 3, "shared")
     assert spec.topics.labels is None
     assert spec.record.id == ("@key",)
@@ -262,13 +262,13 @@ def test_records_of_two_topics_are_joined_by_the_field_that_both_have() -> None:
     features = messages([order(i, order_id=i, request_id=f"r{i}") for i in range(60)], keys=False)
     labels = messages([{"order_id": i, "fraud": "no", "at": 1.8e9 + i} for i in range(20, 58)], keys=False)
     labels += messages([{"order_id": 59, "fraud": "yes", "at": 1.8e9}], keys=False)
-    spec = spec_of(Sampled("orders", features, 1, 1), Sampled("outcomes", labels, 1, 1))
+    spec = spec_of(TopicSample("orders", features, 1, 1), TopicSample("outcomes", labels, 1, 1))
     assert spec.topics.labels == "outcomes"
     assert (spec.record.id, spec.label.id, spec.label.y) == (("order_id",), ("order_id",), ("fraud",))
     assert "request_id" not in spec.features
     apart = messages([{"order_id": i, "fraud": i % 2} for i in range(900, 940)], keys=False)
     with pytest.raises(DataError, match="no id was found both in orders and outcomes"):
-        spec_of(Sampled("orders", features, 1, 1), Sampled("outcomes", apart, 1, 1))
+        spec_of(TopicSample("orders", features, 1, 1), TopicSample("outcomes", apart, 1, 1))
 
 
 @pytest.mark.parametrize("by_key", [True, False])
@@ -283,16 +283,16 @@ def test_the_horizon_is_twice_the_lateness_that_was_seen(days: float, horizon: i
         for i, (one, t) in enumerate(zip(labels, at, strict=True))
     ]
     known = {"id_": "@key", "label": "fraud"} if by_key else {}
-    spec = spec_of(Sampled("orders", features, 1, 1), Sampled("outcomes", late, 1, 1), **known)
+    spec = spec_of(TopicSample("orders", features, 1, 1), TopicSample("outcomes", late, 1, 1), **known)
     assert spec.join.horizon == horizon * 86_400
-    spec = spec_of(Sampled("orders", features, 1, 1), Sampled("outcomes", labels, 1, 1), **known)
+    spec = spec_of(TopicSample("orders", features, 1, 1), TopicSample("outcomes", labels, 1, 1), **known)
     assert spec.join.horizon == 7 * 86_400  # nobody says when they came
 
 
 def test_records_as_replay_writes_them_need_no_section() -> None:
     features = messages([{"id": str(i), "x": {"a": i / 2, "b": f"v{i % 3}"}} for i in range(60)])
     labels = messages([{"id": str(i), "y": i % 2} for i in range(60)])
-    draft = of_records(Sampled("s.features", features, 1, 1), Sampled("s.labels", labels, 1, 1), name="s")
+    draft = of_records(TopicSample("s.features", features, 1, 1), TopicSample("s.labels", labels, 1, 1), name="s")
     assert (draft.record, draft.label_record) == ({}, {})
     assert [(feature.name, feature.type) for feature in draft.features] == [("a", "numeric"), ("b", "nominal")]
 
@@ -302,7 +302,7 @@ def test_fields_of_mixed_kinds_are_left_out_with_the_reason() -> None:
         {"id": i, "label": i % 2, "v": i / 3, "price": str(i / 7), "odd": i if i % 2 else {"deep": i}, "a.b": i % 5 / 2}
         for i in range(60)
     ]
-    draft = of_records(Sampled("t", messages(records), 1, 1), name="t")
+    draft = of_records(TopicSample("t", messages(records), 1, 1), name="t")
     remarks = {feature.name: feature.remark for feature in draft.features if feature.dropped}
     assert remarks == {
         "price": "left out: it holds numbers written as texts",
@@ -314,12 +314,12 @@ def test_fields_of_mixed_kinds_are_left_out_with_the_reason() -> None:
 
 def test_records_that_say_too_little_are_one_sentence() -> None:
     with pytest.raises(DataError, match="topic t holds no JSON object: it is empty"):
-        spec_of(Sampled("t", [], 1, 1))
+        spec_of(TopicSample("t", [], 1, 1))
     with pytest.raises(DataError, match="topic t holds no JSON object: no record of it is one"):
-        spec_of(Sampled("t", [], 1, 1, 7))
+        spec_of(TopicSample("t", [], 1, 1, 7))
     with pytest.raises(DataError, match=r"which field of t is the id: name it by --id, or say --id @key"):
-        spec_of(Sampled("t", messages([{"a": 1, "label": i} for i in range(9)], keys=False), 1, 1))
-    plain = Sampled("t", messages([{"id": i, "a": i / 2, "b": i % 2} for i in range(60)]), 1, 1)
+        spec_of(TopicSample("t", messages([{"a": 1, "label": i} for i in range(9)], keys=False), 1, 1))
+    plain = TopicSample("t", messages([{"id": i, "a": i / 2, "b": i % 2} for i in range(60)]), 1, 1)
     with pytest.raises(DataError, match=r"which field of t is the label: name it by --label FIELD, or the topic"):
         spec_of(plain)
     with pytest.raises(DataError, match="no record of t has a field 'gone'"):
@@ -343,7 +343,7 @@ def test_anomalies_need_no_label_and_have_alerts(tmp_path: Path) -> None:
     assert spec.decision is not None
     assert spec.decision.target == ("alert_rate", 0.01)
     assert "horizon" not in text
-    records = Sampled("t", messages([{"id": i, "a": i / 2, "b": i % 3 / 2} for i in range(60)]), 1, 1)
+    records = TopicSample("t", messages([{"id": i, "a": i / 2, "b": i % 3 / 2} for i in range(60)]), 1, 1)
     spec = spec_of(records, task="anomaly")
     assert (list(spec.features), spec.topics.labels, spec.decision is None) == (["a", "b"], None, False)
     done = CliRunner().invoke(cli, ["init", str(path), "--task", "anomaly", "--out", str(tmp_path / "s.yaml")])
@@ -364,7 +364,7 @@ def test_anomalies_need_no_label_and_have_alerts(tmp_path: Path) -> None:
     assert "in the feature records" not in shown
 
 
-def refused(draft: Any, topic: Sampled, kind: str = "features") -> list[Any]:
+def refused(draft: Any, topic: TopicSample, kind: str = "features") -> list[Any]:
     """What a worker with the drafted file rejects of the records."""
     spec = write(draft)[1]
     codec, n = spec.make_codec(), len(topic.messages)
@@ -392,7 +392,7 @@ MIXED = {
 def test_a_draft_takes_the_records_that_it_was_made_of(case: str) -> None:
     value, kind = MIXED[case]
     records = [{"id": i, "v": value(i), "w": i % 7 / 2, "label": "ab"[i % 2]} for i in range(60)]
-    topic = Sampled("t", messages(records), 1, 1)
+    topic = TopicSample("t", messages(records), 1, 1)
     draft = of_topics(topic, None, name="t")
     found = {one.name: one for one in draft.features}
     assert (None if found["v"].dropped else found["v"].type) == kind, found["v"].remark
@@ -404,18 +404,20 @@ def test_a_draft_whose_records_are_large_or_whose_times_are_none_takes_them() ->
     records = [
         {"id": i, "at": 1.8e9 + i if i else 9e15, "v": i % 7 / 2, "t": "z" * 300_000, "y": i % 2} for i in range(20)
     ]
-    topic = Sampled("t", messages(records), 1, 1)
+    topic = TopicSample("t", messages(records), 1, 1)
     draft = of_topics(topic, None, name="t")
     assert draft.record["max_bytes"] == 1_048_576
     assert "time" not in draft.record
     assert refused(draft, topic) == []
-    topic = Sampled("t", messages([{"v": i % 7 / 2, "y": i % 2, **({"id": i} if i else {})} for i in range(40)]), 1, 1)
+    topic = TopicSample(
+        "t", messages([{"v": i % 7 / 2, "y": i % 2, **({"id": i} if i else {})} for i in range(40)]), 1, 1
+    )
     assert "# 1 of 40 records of t are rejected: missing-id" in write(of_topics(topic, None, name="t", id_="id"))[0]
 
 
 def test_labels_that_are_none_of_the_task_are_one_sentence() -> None:
-    features = Sampled("f", messages([{"id": str(i), "v": i % 7 / 2} for i in range(60)]), 1, 1)
-    labels = Sampled("l", messages([{"id": str(i), "y": str(i / 7)} for i in range(60)]), 1, 1)
+    features = TopicSample("f", messages([{"id": str(i), "v": i % 7 / 2} for i in range(60)]), 1, 1)
+    labels = TopicSample("l", messages([{"id": str(i), "y": str(i / 7)} for i in range(60)]), 1, 1)
     with pytest.raises(
         DataError, match=r"60 of 60 records of l have a label that is none of a regression \(y: .*\): say"
     ):
@@ -486,7 +488,7 @@ def test_rows_are_found_in_their_envelopes(case: str) -> None:
             ))
             for i in range(60)
         ]  # fmt: skip
-    topic = Sampled("t", found, 1, 1)
+    topic = TopicSample("t", found, 1, 1)
     draft = of_topics(topic, None, name="t")
     spec = write(draft)[1]
     assert spec.record.envelope == case.split()[0]
@@ -497,8 +499,8 @@ def test_rows_are_found_in_their_envelopes(case: str) -> None:
 
 
 def test_labels_have_an_envelope_of_their_own_and_fields_may_be_named_from_the_top() -> None:
-    features = Sampled("f", messages([change(op, i) for i in range(60) for op in "cu"]), 1, 1)
-    labels = Sampled("l", messages([{"order_id": i, "isFraud": i % 9 == 0} for i in range(60)]), 1, 1)
+    features = TopicSample("f", messages([change(op, i) for i in range(60) for op in "cu"]), 1, 1)
+    labels = TopicSample("l", messages([{"order_id": i, "isFraud": i % 9 == 0} for i in range(60)]), 1, 1)
     spec = write(of_topics(features, labels, name="s"))[1]
     assert (spec.record.envelope, spec.label.envelope) == ("debezium", None)
     assert (spec.label.id, spec.label.y, spec.record.time) == (
@@ -507,7 +509,7 @@ def test_labels_have_an_envelope_of_their_own_and_fields_may_be_named_from_the_t
         ("@envelope:source", "ts_ms"),
     )
     wrapped = [change("c", i, fraud=i % 3 == 0) for i in range(60)]
-    spec = write(of_topics(features, Sampled("l", messages(wrapped), 1, 1), name="s", label="after.fraud"))[1]
+    spec = write(of_topics(features, TopicSample("l", messages(wrapped), 1, 1), name="s", label="after.fraud"))[1]
     assert (spec.label.envelope, spec.label.y, list(spec.features)) == ("debezium", ("fraud",), ["total", "country"])
 
 
@@ -516,8 +518,8 @@ def test_topics_whose_ids_are_in_other_partitions_are_copied(shift: int) -> None
     def at(records: list[dict[str, Any]], shift: int) -> list[Message]:
         return [one._replace(partition=(i + shift) % 2) for i, one in enumerate(messages(records, keys=False))]
 
-    features = Sampled("s.features", at([{"id": str(i), "v": i * 37 % 91 / 4} for i in range(60)], 0), 2, 1)
-    labels = Sampled("s.labels", at([{"id": str(i), "y": i % 2} for i in range(60)], shift), 2, 1)
+    features = TopicSample("s.features", at([{"id": str(i), "v": i * 37 % 91 / 4} for i in range(60)], 0), 2, 1)
+    labels = TopicSample("s.labels", at([{"id": str(i), "y": i % 2} for i in range(60)], shift), 2, 1)
     text, spec = write(of_topics(features, labels, name="s"))
     if not shift:
         assert spec.rekey is None

@@ -226,7 +226,7 @@ def test_without_labels_what_is_expected_is_told():
 
 def test_challengers_are_compared_as_the_command_does():
     """The rows of `riparian compare`, since when they are, and what the rule has proposed and not done yet."""
-    view, found = living(view_of()), comparisons.Found()
+    view, found = living(view_of()), comparisons.ComparisonSeries()
     for time, n in ((NOW - 120_000, 900), (NOW - 60_000, 2500), (NOW, 5000)):
         for partition in (0, 1):
             for value in (

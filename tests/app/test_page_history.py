@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
-from riparian.app.page.history import TIERS, Range, Series, together
+from riparian.app.page.history import TIERS, SeriesSpan, TimeSeries, together
 from riparian.app.page.store import KEPT, Store
 from riparian.app.page.view import DAY_MS, HOUR_MS
 from riparian.app.page.watch import Watch
@@ -60,12 +60,12 @@ VALUES = st.tuples(TIMES | st.integers(1_000_000_000, 1_003_600_000), st.floats(
     stored=st.booleans(),
 )
 def test_a_series_is_what_its_values_say(values, start, length, n, stored):
-    series, naive = Series(), NaiveSeries()
+    series, naive = TimeSeries(), NaiveSeries()
     for time, value in values:
         series.add(time, value)
         naive.add(time, value)
     if stored:  # and taken back
-        kept, series = series, Series()
+        kept, series = series, TimeSeries()
         for i, blocks in groupby(kept.blocks(), lambda block: block[0]):
             series.restore(i, [block[1:] for block in blocks])
         assert not list(kept.blocks())
@@ -79,9 +79,9 @@ def test_a_series_is_what_its_values_say(values, start, length, n, stored):
 
 def test_a_block_of_another_shape_is_refused():
     with pytest.raises(ValueError, match="no block"):
-        Series().restore(0, [(5, b"123")])
+        TimeSeries().restore(0, [(5, b"123")])
     with pytest.raises(ValueError, match="no block"):
-        Series().restore(9, [])
+        TimeSeries().restore(9, [])
 
 
 @settings(deadline=None)
@@ -93,7 +93,7 @@ def test_a_block_of_another_shape_is_refused():
 )
 def test_since_when_a_count_is_above(steps, least):
     """A count that grows, and begins anew: of the values in memory, to the width of a bucket."""
-    series, time, value, run = Series(), 1_000_000_000, 0.0, []
+    series, time, value, run = TimeSeries(), 1_000_000_000, 0.0, []
     for wait, more in steps:
         time += wait
         if more is None and value:
@@ -115,8 +115,8 @@ def test_since_when_a_count_is_above(steps, least):
 
 def test_partitions_become_one_series():
     nan = math.nan
-    a = Range(0, 10, *(np.array(v, np.float32) for v in ([1, nan, nan], [3, nan, nan], [2, nan, nan])))
-    b = Range(0, 10, *(np.array(v, np.float32) for v in ([2, 5, nan], [6, 7, nan], [4, 6, nan])))
+    a = SeriesSpan(0, 10, *(np.array(v, np.float32) for v in ([1, nan, nan], [3, nan, nan], [2, nan, nan])))
+    b = SeriesSpan(0, 10, *(np.array(v, np.float32) for v in ([2, 5, nan], [6, 7, nan], [4, 6, nan])))
     for how, expected in (("sum", [6, 6, nan]), ("mean", [3, 6, nan]), ("max", [4, 6, nan])):
         np.testing.assert_array_equal(together([a, b], how).mean, expected)
     np.testing.assert_array_equal(together([a, b], "mean").high, [6, 7, nan])

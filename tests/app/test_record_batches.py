@@ -14,7 +14,7 @@ from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka.wire_format import unpacking
-from riparian.app.kafka.wire_format.unpacking import Answer, BatchRecords, Unpacking, size_of
+from riparian.app.kafka.wire_format.unpacking import BatchRecords, FetchedBatches, Unpacking, size_of
 from riparian.app.partition.records.partition_group import concatenate
 from riparian.topics.records import RawBatch, Unread
 from riparian.topics.slices import Slices, chained
@@ -63,7 +63,9 @@ def batch(random_: random.Random, base: int, n: int, headers: int = 0) -> tuple[
 def read(data: bytes, offset: int = 0, **more: object) -> tuple[list, str, int]:
     """Columns of all pieces, the error that ended them, and where the next fetch begins."""
     asked = Unpacking(["source"])
-    records = BatchRecords(TP, Answer(data), more.get("aborted"), offset, None, asked, True, more.get("isolation", 0))
+    records = BatchRecords(
+        TP, FetchedBatches(data), more.get("aborted"), offset, None, asked, True, more.get("isolation", 0)
+    )
     pieces, error = [], ""
     try:
         for piece in records:
@@ -86,7 +88,7 @@ def as_client(data: bytes, offset: int = 0, **more: object) -> tuple[list, str, 
 
 def usual(data: bytes) -> bool:
     """Whether all that is read stands in slices."""
-    records = BatchRecords(TP, Answer(data), None, 0, None, Unpacking(["source"]), True, 0)
+    records = BatchRecords(TP, FetchedBatches(data), None, 0, None, Unpacking(["source"]), True, 0)
     return all(isinstance(piece.values, Slices) for piece in records)
 
 
@@ -197,7 +199,7 @@ def test_whatever_a_batch_says_no_record_is_lost_and_no_other_is_passed_over(nam
         unpacking.LEAST = few
         for asked in (Unpacking(["source"]), Unpacking(["source"], ["source"]), None):
             for begin in (0, 5):
-                records = BatchRecords(TP, Answer(whole), None, begin, None, asked, True, 0)
+                records = BatchRecords(TP, FetchedBatches(whole), None, begin, None, asked, True, 0)
                 found = [
                     (offset, value)
                     for one in records

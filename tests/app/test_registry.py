@@ -14,7 +14,7 @@ from riparian.app.errors import RegistryError, UnreachableError
 from riparian.app.registry import client
 from riparian.app.registry.client import Registry
 from riparian.app.stream_file.sections.codec import RegistrySpec
-from riparian.topics.schemas import AVRO, JSON, Schema, Written
+from riparian.topics.schemas import AVRO, JSON, RegisteredSchema, Written
 
 GUID = "0e3e1f2a-1111-2222-3333-444455556666"
 PASSWORD = "correct-horse"
@@ -56,8 +56,8 @@ def test_schemas_by_id_and_guid_with_what_they_refer_to() -> None:
             "/api/subjects/base/versions/1": (200, {"schema": "base"}),
         },
     )
-    below = ("com.Base", Schema(AVRO, "base")), ("com.X", Schema(AVRO, "x"))
-    assert found == {1: Schema(AVRO, "text", below), GUID: Schema(JSON, "{}"), 9: None}
+    below = ("com.Base", RegisteredSchema(AVRO, "base")), ("com.X", RegisteredSchema(AVRO, "x"))
+    assert found == {1: RegisteredSchema(AVRO, "text", below), GUID: RegisteredSchema(JSON, "{}"), 9: None}
     assert all("schemaregistry" in request.headers["Accept"] for request in seen)
 
 
@@ -67,11 +67,11 @@ def test_subjects() -> None:
         "/api/subjects/a": (200, {"id": 5}),
     }
     answer["/api/subjects/a/versions"] = (200, {"id": 6})
-    assert asked(lambda r: r.latest("a/b"), answer)[0] == Written(4, Schema(AVRO, "s"))
+    assert asked(lambda r: r.latest("a/b"), answer)[0] == Written(4, RegisteredSchema(AVRO, "s"))
     assert asked(lambda r: r.latest("c"), answer)[0] is None
-    assert asked(lambda r: r.lookup("a", Schema(AVRO, "s")), answer)[0] == 5
-    assert asked(lambda r: r.lookup("b", Schema(AVRO, "s")), answer)[0] is None
-    assert asked(lambda r: r.register("a", Schema(AVRO, "s")), answer)[0] == 6
+    assert asked(lambda r: r.lookup("a", RegisteredSchema(AVRO, "s")), answer)[0] == 5
+    assert asked(lambda r: r.lookup("b", RegisteredSchema(AVRO, "s")), answer)[0] is None
+    assert asked(lambda r: r.register("a", RegisteredSchema(AVRO, "s")), answer)[0] == 6
 
 
 def test_secrets_come_from_elsewhere_and_go_nowhere_else(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_of_several_addresses_the_first_that_answers_is_asked() -> None:
         async with TestServer(app) as server:
             urls = ["http://127.0.0.1:9", str(server.make_url("/away")), str(server.make_url("/here")) + "/"]
             registry = Registry(RegistrySpec(url=", ".join(urls)), {})
-            assert await registry.schemas([1]) == {1: Schema(AVRO, "s")}
-            assert await registry.schemas([2]) == {2: Schema(AVRO, "s")}
+            assert await registry.schemas([1]) == {1: RegisteredSchema(AVRO, "s")}
+            assert await registry.schemas([2]) == {2: RegisteredSchema(AVRO, "s")}
             assert [url.partition("/schemas")[0][-5:] for url in asked] == ["/away", "/here", "/here"]
             with pytest.raises(UnreachableError, match=r"status 503"):
                 await Registry(RegistrySpec(url=",".join(urls[:2])), {}).schemas([1])

@@ -31,7 +31,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.partitioner import murmur2, partitions_of
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
-from riparian.app.replay import FUTURE_MS, Messages, Schedule, Timeline, plan, publish
+from riparian.app.replay import FUTURE_MS, ReplayRecords, Schedule, Timeline, plan, publish
 from riparian.app.stream_file.spec import build, loads
 from riparian.models.streams.generators import agrawal
 from riparian.topics.formats.common.json_rows import Renderer, Template, quoted
@@ -65,7 +65,7 @@ def mixed(tmp_path_factory):
 def publish_in_memory(spec, file, schedule, limit=None, size=128):
     """All messages of a replay, as each topic holds them."""
     timeline = Timeline(spec, schedule)
-    features, labels = Messages([], [], []), Messages([], [], [])
+    features, labels = ReplayRecords([], [], []), ReplayRecords([], [], [])
     for rows in rows_of_file(file, spec, limit=limit, size=size):
         block = timeline.features(rows)
         for topic, part in ((features, block), (labels, timeline.labels(block.stamps[-1], 1000))):
@@ -193,7 +193,7 @@ def test_labels_wait_until_they_are_due():
     assert features.stamps == [1000, 1002, 1004, 1006]
     assert timeline.next_label == 1005
     assert timeline.labels(1004, 10).keys == []
-    assert timeline.labels(1009, 10) == Messages(
+    assert timeline.labels(1009, 10) == ReplayRecords(
         [b"a", b"c"], [b'{"id":"a","y":"u"}', b'{"id":"c","y":"v"}'], [1005, 1009]
     )
     assert timeline.labels(2000, 0).keys == []

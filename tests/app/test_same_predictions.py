@@ -10,7 +10,7 @@ import pytest
 from benchmarks.written import rows_of_arrays, tell
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
-from riparian.app.replay import Messages, Schedule, Timeline
+from riparian.app.replay import ReplayRecords, Schedule, Timeline
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.codecs import CODECS, REGISTERED
 from riparian.topics.names import FEATURES, LABELS
@@ -77,7 +77,7 @@ def rows(spec: Spec, seed: int = 1) -> Any:
     return found
 
 
-def topic(messages: Messages, join: Any, late: int) -> RawBatch:
+def topic(messages: ReplayRecords, join: Any, late: int) -> RawBatch:
     """Messages as they lie in a topic: blocks of the same time, which of some formats are a record each."""
     n, values = len(messages.keys), messages.values
     if join is not None:

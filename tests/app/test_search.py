@@ -15,7 +15,7 @@ from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import DataError, SpecError
 from riparian.app.evaluation.evaluate import evaluate, problem_for
 from riparian.app.evaluation.figures import pareto_front
-from riparian.app.evaluation.sweep import Range, Search, candidates
+from riparian.app.evaluation.sweep import ParameterRange, Search, candidates
 from riparian.app.stream_file.spec import build
 
 GENERATED = ["evaluate", "--generate", "agrawal", "-n", "1500", "--jobs", "1"]
@@ -30,9 +30,9 @@ def invoke(*arguments):
 
 def test_ranges_of_the_command_line():
     assert parse_ranges(["a=1..20", "m.b=1e-7..0.5:log", "c=x, y"]) == {
-        "a": Range(1.0, 20.0),
-        "m.b": Range(1e-7, 0.5, log=True),
-        "c": Range(values=("x", "y")),
+        "a": ParameterRange(1.0, 20.0),
+        "m.b": ParameterRange(1e-7, 0.5, log=True),
+        "c": ParameterRange(values=("x", "y")),
     }
 
 
@@ -58,10 +58,10 @@ def test_ranges_that_cannot_be(text, message):
 def test_draws_are_even_on_their_scale():
     """Of 20,000: shares of the scale's quarters, and of whole numbers, those at the ends as well."""
     rng = np.random.default_rng(0)
-    even = [Range(2.0, 6.0).draw(rng, False) for _ in range(20_000)]
-    log = [Range(1e-8, 1.0, True).draw(rng, False) for _ in range(20_000)]
-    whole = [Range(1.0, 4.0).draw(rng, True) for _ in range(20_000)]
-    powers = [Range(1.0, 1000.0, True).draw(rng, True) for _ in range(20_000)]
+    even = [ParameterRange(2.0, 6.0).draw(rng, False) for _ in range(20_000)]
+    log = [ParameterRange(1e-8, 1.0, True).draw(rng, False) for _ in range(20_000)]
+    whole = [ParameterRange(1.0, 4.0).draw(rng, True) for _ in range(20_000)]
+    powers = [ParameterRange(1.0, 1000.0, True).draw(rng, True) for _ in range(20_000)]
     for values, edges in ((even, [2, 3, 4, 5, 6]), (log, [1e-8, 1e-6, 1e-4, 1e-2, 1.0])):
         assert min(values) >= edges[0]
         assert max(values) <= edges[-1]
@@ -88,7 +88,7 @@ def test_a_search_is_seeded_and_a_models_draws_are_its_own():
     assert drawn(["hoeffding-tree"], 4) != alone
     assert {type(one.parameters["grace_period"]) for one in alone} == {int}
     assert {one.parameters["split_criterion"] for one in alone} == {"gini", "info-gain"}
-    few = candidates([("hoeffding-tree", {})], {}, {}, Search(50, {"grace_period": Range(7.0, 9.0)}, 0))
+    few = candidates([("hoeffding-tree", {})], {}, {}, Search(50, {"grace_period": ParameterRange(7.0, 9.0)}, 0))
     assert sorted(one.parameters["grace_period"] for one in few) == [7, 8, 9]
 
 
@@ -103,7 +103,7 @@ def test_a_long_stream_has_as_many_points_as_asked(monkeypatch):
 
 
 def test_a_search_beside_a_grid():
-    search = Search(3, {"delta": Range(1e-9, 1e-2, True)}, 1)
+    search = Search(3, {"delta": ParameterRange(1e-9, 1e-2, True)}, 1)
     models = [("hoeffding-tree", {}), ("hoeffding-tree", {"delta": "0.1"}), ("last-label", {})]
     found = candidates(models, {"tie_threshold": "0.2"}, {"grace_period": ["50", "90"]}, search)
     trees = [one.parameters for one in found if one.model == "hoeffding-tree"]

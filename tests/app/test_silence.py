@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.topics.keys import Ids, Keys, Sampled
+from riparian.app.kafka.topics.keys import Ids, IdSample, Keys
 from riparian.app.partition.join.meeting import LEAST, absent, few, none, written_otherwise
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task import join_watchdog
@@ -113,7 +113,7 @@ class World:
 
         async def sample(spec: Any, connection: Any, first: bool = True) -> Ids | None:
             self.asked.append(first)
-            return Sampled(self.samples.pop(0), [])
+            return IdSample(self.samples.pop(0), [])
 
         monkeypatch.setattr(join_watchdog, "sample", sample)
         monkeypatch.setattr(join_watchdog, "AGAIN_SECONDS", 0.0)

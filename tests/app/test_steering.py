@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from riparian.app.errors import StateError
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.lineup.model_commands import KNOWN, RefusedError, unsteerable
+from riparian.app.partition.lineup.model_commands import KNOWN, CommandRefusedError, unsteerable
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.state.audit.drift_proof import DriftProof
@@ -145,7 +145,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing() -> None:
         (lambda: steering.add("new", {"model": "external"}), "code of somebody else"),
         (lambda: steering.apply({"model": "last-label"}, {}, "f"), "promote it first"),
     ):
-        with pytest.raises(RefusedError, match=sentence):
+        with pytest.raises(CommandRefusedError, match=sentence):
             what()
     assert fed.learner.digest() == before
 

@@ -127,7 +127,7 @@ def made(base: int, n: int, control: bool = False, value: bytes = b"v") -> bytes
 
 
 def _records(tp, data, offset, asked):
-    return unpacking.BatchRecords(tp, unpacking.Answer(b"".join(data)), None, offset, None, asked, False, 0)
+    return unpacking.BatchRecords(tp, unpacking.FetchedBatches(b"".join(data)), None, offset, None, asked, False, 0)
 
 
 def test_a_fetch_becomes_a_batch_without_control_records_and_known_records():

@@ -9,7 +9,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka.wire_format import decompression, unpacking
-from riparian.app.kafka.wire_format.unpacking import Answer, BatchRecords, Unpacking, size_of
+from riparian.app.kafka.wire_format.unpacking import BatchRecords, FetchedBatches, Unpacking, size_of
 from riparian.app.partition.records.partition_group import concatenate
 from riparian.topics.codecs import CODECS
 from riparian.topics.names import dead_letter
@@ -40,7 +40,7 @@ def batch(values, compression="none", base=0, headers=()):
 
 def fetch(data, offset=0, asked=None, crc=True):
     """What a consumer is given that has asked for nothing before."""
-    return BatchRecords(TP, Answer(data), None, offset, None, asked or Unpacking(["source"]), crc, 0)
+    return BatchRecords(TP, FetchedBatches(data), None, offset, None, asked or Unpacking(["source"]), crc, 0)
 
 
 @pytest.mark.parametrize("compression", CODECS_OF_KAFKA)
@@ -91,7 +91,7 @@ def test_a_bomb_is_one_record_without_a_value(compression, monkeypatch):
     assert unread == b"the batch of offsets 10 to 39: more than 2,000,000 bytes when decompressed"
     assert records.next_fetch_offset == 50
     # Everybody who reads records one by one sees the same.
-    told = list(BatchRecords(TP, Answer(data), None, 0, None, None, True, 0))
+    told = list(BatchRecords(TP, FetchedBatches(data), None, 0, None, None, True, 0))
     assert [(r.offset, r.value) for r in told] == list(zip(found.offsets, found.values, strict=True))
 
     mapping = Mapping("classification", (Feature("a", "numeric", ("x", "a")),))

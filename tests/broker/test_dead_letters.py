@@ -8,7 +8,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from riparian.app import retries
 from riparian.app.errors import BrokerError
-from riparian.app.retries import CUT_OFF, NO_VALUE, OTHER_TOPIC, RETRIED, STILL, Wanted
+from riparian.app.retries import CUT_OFF, NO_VALUE, OTHER_TOPIC, RETRIED, STILL, LetterFilter
 from riparian.topics import names
 from tests.broker.harness import Sent, instances, send
 
@@ -133,7 +133,7 @@ def ids(s) -> list[str]:
 
 
 def retried(s):
-    return asyncio.run(retries.retry(s.spec, s.connection, Wanted()))
+    return asyncio.run(retries.retry(s.spec, s.connection, LetterFilter()))
 
 
 def test_a_retry_that_was_killed_goes_on(s, monkeypatch):
@@ -176,9 +176,9 @@ def test_of_two_retries_at_once_the_first_is_refused(s, monkeypatch):
             await write_(self, producer, tp, letters)
 
         monkeypatch.setattr(retries._Retry, "_write", slow)
-        first = asyncio.create_task(retries.retry(s.spec, s.connection, Wanted()))
+        first = asyncio.create_task(retries.retry(s.spec, s.connection, LetterFilter()))
         await begun.wait()
-        second = await retries.retry(s.spec, s.connection, Wanted())
+        second = await retries.retry(s.spec, s.connection, LetterFilter())
         go_on.set()
         with pytest.raises(BrokerError, match="another riparian deadletters retry"):
             await first

@@ -26,10 +26,10 @@ from riparian.app.registry.client import Registry
 from riparian.app.registry.telling import begin, tell
 from riparian.app.state.audit.proof import differing_parts
 from riparian.app.stream_file.spec import build
-from riparian.topics.formats.protobuf.types import Messages, class_of, head_of
+from riparian.topics.formats.protobuf.types import MessageTypes, class_of, head_of
 from riparian.topics.names import HEADER_OFFSET, HEADER_REASON, HEADER_SOURCE, HEADER_TOPIC
 from riparian.topics.records import RawBatch
-from riparian.topics.schemas import PROTOBUF, Schema
+from riparian.topics.schemas import PROTOBUF, RegisteredSchema
 from tests.broker.harness import (
     PATIENCE,
     Sent,
@@ -77,7 +77,7 @@ def to_avro(text, value):
 
 
 def to_protobuf(text, value):
-    messages = Messages(Schema(PROTOBUF, text))
+    messages = MessageTypes(RegisteredSchema(PROTOBUF, text))
     places = messages.places("com.shop.Label" if "message Label" in text else "com.shop.Order")
     made = json_format.ParseDict(value, class_of(messages.at(places))())
     return head_of(places) + made.SerializeToString()

@@ -15,7 +15,7 @@ import numpy as np
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.formats.avro.codec import AvroCodec
 from riparian.topics.records import IGNORED, REASONS
-from riparian.topics.schemas import AVRO, Schema, Schemas
+from riparian.topics.schemas import AVRO, RegisteredSchema, Schemas
 from tests.fuzz import letters, mutate
 from tests.fuzz.decoded import Record, RecordTarget, batch_of, check_same, decode, read, write
 from tests.fuzz.mutate import Random, pick
@@ -294,10 +294,12 @@ class Avro(RecordTarget):
         self.n_records += len(records)
         spec, told = stream(name), Schemas()
         for i, schema in enumerate(more["schemas"], 1):
-            told.known[i] = told.known[f"00000000-0000-0000-0000-0000{i:08x}"] = Schema(AVRO, json.dumps(schema))
+            told.known[i] = told.known[f"00000000-0000-0000-0000-0000{i:08x}"] = RegisteredSchema(
+                AVRO, json.dumps(schema)
+            )
         # Whatever other schema a damaged record names is one that nobody can read.
         for number in _named(records) - told.known.keys():
-            told.known[number] = Schema(AVRO, "{")
+            told.known[number] = RegisteredSchema(AVRO, "{")
         codecs = [AvroCodec(spec.mapping(), told) for _ in range(2)]
         for few, codec in zip((1, 1 << 60), codecs, strict=True):
             for reader in codec._readers.values():

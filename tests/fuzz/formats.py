@@ -19,7 +19,7 @@ from riparian.topics.codecs import Codec, Formats, of_stream
 from riparian.topics.decoding.headers import HeaderWriter
 from riparian.topics.decoding.paths import Index
 from riparian.topics.records import IGNORED, Packed, RawBatch, Rows
-from riparian.topics.schemas import JSON, PROTOBUF, Schema, Schemas, Written
+from riparian.topics.schemas import JSON, PROTOBUF, RegisteredSchema, Schemas, Written
 from riparian.topics.vocabulary import Vocabulary
 from tests.fuzz import letters, mutate
 from tests.fuzz.decoded import Record, RecordTarget, batch_of, decode, read, write
@@ -36,7 +36,7 @@ class Format(NamedTuple):
     codec: str
     record: dict[str, Any]
     label: dict[str, Any]
-    schema: Schema | None = None
+    schema: RegisteredSchema | None = None
     typed: bool = False
 
 
@@ -56,8 +56,10 @@ _FORMATS = {
         {"id": "@envelope:id", "x": "", "y": "y", "time": "@envelope:time", "envelope": "cloudevents"},
         {"id": "@envelope:subject", "envelope": "cloudevents"},
     ),
-    "json-schema": Format("json-schema", {"time": "ts", "y": "y"}, {"time": "ts"}, Schema(JSON, "{}")),
-    "protobuf": Format("protobuf", {"time": "ts", "y": "y"}, {"time": "ts"}, Schema(PROTOBUF, _PROTO), typed=True),
+    "json-schema": Format("json-schema", {"time": "ts", "y": "y"}, {"time": "ts"}, RegisteredSchema(JSON, "{}")),
+    "protobuf": Format(
+        "protobuf", {"time": "ts", "y": "y"}, {"time": "ts"}, RegisteredSchema(PROTOBUF, _PROTO), typed=True
+    ),
     "arrow": Format("arrow", {"time": "ts", "y": "y"}, {"time": "ts"}),
 }
 # Where things stand, and what they are; headers where the format takes them.
@@ -122,7 +124,7 @@ def codec_of(format_: str, spec: Spec) -> Codec:
     """The codec of a stream, with all that a registry would have told it."""
     form, schemas = _FORMATS[format_], Schemas()
     if form.schema is not None:
-        schemas.known.update({1: form.schema, 2: Schema(JSON, "[]"), 3: Schema("AVRO", '"long"')})
+        schemas.known.update({1: form.schema, 2: RegisteredSchema(JSON, "[]"), 3: RegisteredSchema("AVRO", '"long"')})
         schemas.written.update(dict.fromkeys(("features", "labels"), Written(1, form.schema)))
     return of_stream(Formats(*(form.codec,) * 3), spec.mapping(), schemas)
 

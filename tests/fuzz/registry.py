@@ -18,7 +18,7 @@ from riparian.app.stream_file.sections.codec import RegistrySpec
 from riparian.app.stream_file.spec import build
 from riparian.topics.codecs import CODECS, REGISTERED
 from riparian.topics.records import RawBatch
-from riparian.topics.schemas import JSON, PROTOBUF, Schema, Schemas, UnusableError
+from riparian.topics.schemas import JSON, PROTOBUF, RegisteredSchema, Schemas, UnusableError
 from tests.fuzz import avro as made_up
 from tests.fuzz import mutate
 from tests.fuzz.formats import _PROTO, _reasons
@@ -317,12 +317,12 @@ class Answers(Target):
 
     def run(self, case: bytes) -> None:
         answers = json.loads(case)
-        found: dict[Any, Schema] = {}
+        found: dict[Any, RegisteredSchema] = {}
         calls: list[Any] = [
             lambda registry: registry.schemas([1, "00000000-0000-0000-0000-000000000001"]),
             lambda registry: registry.latest("s"),
-            lambda registry: registry.lookup("s", Schema(JSON, "{}")),
-            lambda registry: registry.register("s", Schema(PROTOBUF, "")),
+            lambda registry: registry.lookup("s", RegisteredSchema(JSON, "{}")),
+            lambda registry: registry.register("s", RegisteredSchema(PROTOBUF, "")),
         ]
         for call in calls:
             registry = _Hostile(answers)
@@ -362,7 +362,7 @@ _BODIES = [
 ]
 
 
-def _used(name: str, schema: Schema) -> None:
+def _used(name: str, schema: RegisteredSchema) -> None:
     """A schema as the one by which records of a stream were written, and at the start of its worker."""
     schemas = Schemas()
     schemas.known[1] = schema

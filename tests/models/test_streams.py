@@ -28,7 +28,7 @@ from riparian.models.streams.generators import (
     transient_chessboard,
     waveform,
 )
-from riparian.models.streams.registry import REGISTRY, Drift, find, open_source, validate
+from riparian.models.streams.registry import REGISTRY, ConceptDrift, find, open_source, validate
 from tests.models import naive_streams
 from tests.models.naive_streams import xoshiro
 
@@ -343,7 +343,7 @@ def test_the_registry_names_the_cure(name, parameters, message):
 
 
 def test_drifts_by_name():
-    drifts = [Drift(300, 0, {"function": "2"}), Drift(600, 50, {"noise": 0.5})]
+    drifts = [ConceptDrift(300, 0, {"function": "2"}), ConceptDrift(600, 50, {"noise": 0.5})]
     found = open_source("sea", 7, {"function": 1, "noise": 0}, drifts).take(1000)
     limits = (found.x[:, 0] + found.x[:, 1] > 9, found.x[:, 0] + found.x[:, 1] > 7)
     assert (limits[0] == found.y)[:300].all()
@@ -354,14 +354,14 @@ def test_drifts_by_name():
         found.y[:300].tobytes(),
     )
     # each concept draws instances of its own, also when it comes again
-    again = open_source("sea", 7, {}, [Drift(100, 0, {})]).take(200)
+    again = open_source("sea", 7, {}, [ConceptDrift(100, 0, {})]).take(200)
     assert not set(again.x[:100, 0]) & set(again.x[100:, 0])
     with pytest.raises(ValueError, match="a drift at 300 comes after one at 600: give them in order"):
         open_source("sea", 0, {}, drifts[::-1])
     with pytest.raises(ValueError, match="'function' of stream 'sea' is 9"):
-        open_source("sea", 0, {}, [Drift(5, 0, {"function": 9})])
+        open_source("sea", 0, {}, [ConceptDrift(5, 0, {"function": 9})])
     with pytest.raises(ValueError, match="other features or classes"):
-        open_source("sine", 0, {}, [Drift(5, 0, {"n_irrelevant": 0})])
+        open_source("sine", 0, {}, [ConceptDrift(5, 0, {"n_irrelevant": 0})])
 
 
 def test_listing_does_not_wait_for_numba():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.app.errors import DataError
-from riparian.app.replay import Messages, together
+from riparian.app.replay import ReplayRecords, together
 from riparian.app.stream_file.spec import build
 from riparian.topics.formats.arrow.codec import ArrowCodec
 from riparian.topics.formats.arrow.columns import written
@@ -36,7 +36,7 @@ def test_what_a_replay_writes_is_read_as_its_json(first):
 def test_a_list_of_numbers_and_texts_is_refused_with_a_sentence():
     row = json.dumps({**rows(1, 3)[0], "ts": None, "list": ["a", 1.5]}).encode()
     with pytest.raises(DataError, match=r"""one type in the list "list", as Arrow has them, found string and double"""):
-        together(Messages([b"i0"], [row], [1000]), ArrowCodec(SPEC.mapping()).writer().join_features, 10)
+        together(ReplayRecords([b"i0"], [row], [1000]), ArrowCodec(SPEC.mapping()).writer().join_features, 10)
 
 
 @pytest.mark.parametrize("challengers", [None, ["nb"]])

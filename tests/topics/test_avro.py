@@ -21,7 +21,7 @@ from riparian.topics.formats.avro import types as avro_types
 from riparian.topics.formats.avro.codec import AvroCodec
 from riparian.topics.formats.common.varints import MalformedError, whole
 from riparian.topics.records import RawBatch
-from riparian.topics.schemas import AVRO, Schema, Schemas
+from riparian.topics.schemas import AVRO, RegisteredSchema, Schemas
 from riparian.topics.slices import Texts
 
 STREAM = {
@@ -46,9 +46,9 @@ def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
 
 
-def schema(content: Any, *references: tuple[str, Any]) -> Schema:
-    below = tuple((name, Schema(AVRO, json.dumps(one))) for name, one in references)
-    return Schema(AVRO, json.dumps(content), below)
+def schema(content: Any, *references: tuple[str, Any]) -> RegisteredSchema:
+    below = tuple((name, RegisteredSchema(AVRO, json.dumps(one))) for name, one in references)
+    return RegisteredSchema(AVRO, json.dumps(content), below)
 
 
 def encode(content: Any, value: Any, number: int = 1) -> bytes:
@@ -587,7 +587,7 @@ def test_decimals_of_an_enormous_scale_make_a_schema_unusable() -> None:
 )
 def test_a_schema_that_is_none_rejects_its_records(text: str) -> None:
     spec, schemas = spec_of(), Schemas()
-    schemas.known[1] = Schema(AVRO, text)
+    schemas.known[1] = RegisteredSchema(AVRO, text)
     found, _ = features(spec, AvroCodec(spec.mapping(), schemas), [HEAD + b"abc"])
     assert found.rejected[0].reason in (r.UNUSABLE_SCHEMA, r.MALFORMED, r.WRONG_TYPE), found.rejected
 

@@ -9,7 +9,7 @@ import pytest
 
 from riparian.topics import records as r
 from riparian.topics.formats.avro import kernel as avro_kernel
-from riparian.topics.formats.avro.block import BlockReader
+from riparian.topics.formats.avro.block import AvroBlockReader
 from riparian.topics.formats.avro.codec import AvroCodec
 from riparian.topics.formats.avro.predictions import whole
 from riparian.topics.formats.common.blocks import Block
@@ -27,13 +27,13 @@ NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["
 def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block | None]:
     """Every block that is read, None where the kernel took nothing."""
     found: list[Block | None] = []
-    read = BlockReader.read
+    read = AvroBlockReader.read
 
-    def watched(self: BlockReader, values: Any, max_bytes: int) -> Block | None:
+    def watched(self: AvroBlockReader, values: Any, max_bytes: int) -> Block | None:
         found.append(read(self, values, max_bytes))
         return found[-1]
 
-    monkeypatch.setattr(BlockReader, "read", watched)
+    monkeypatch.setattr(AvroBlockReader, "read", watched)
     return found
 
 

@@ -11,7 +11,7 @@ from riparian.app.replay import Schedule, Timeline
 from riparian.app.stream_file.spec import build
 from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
-from riparian.topics.decoding.headers import Wanted, trace
+from riparian.topics.decoding.headers import HeaderSelection, trace
 from riparian.topics.records import RawBatch
 
 STREAM = {
@@ -101,7 +101,7 @@ def test_only_streams_that_name_headers_want_them():
     assert build(plain, "s").make_codec().headers == (False, False)
     assert build(plain, "s").header_topics() == []
     spec = build({**plain, "label": {"time": "@header:at"}}, "s")
-    assert spec.make_codec().headers == Wanted(False, True)
+    assert spec.make_codec().headers == HeaderSelection(False, True)
     assert spec.header_topics() == ["s.labels"]
     assert spec.make_codec().decode_labels(RawBatch([], [], [], [])).ids == []
     with pytest.raises(ValueError, match="the batch has no headers"):

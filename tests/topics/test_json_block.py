@@ -14,7 +14,7 @@ from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
 from riparian.topics.formats.common.blocks import Block
 from riparian.topics.formats.json import block as json_block
-from riparian.topics.formats.json.block import BlockReader
+from riparian.topics.formats.json.block import JsonBlockReader
 from riparian.topics.formats.json.number import LARGEST, SMALLEST, decimal
 from riparian.topics.formats.json.program import program
 from riparian.topics.records import Feature, Mapping, RawBatch
@@ -36,13 +36,13 @@ MAPPING = Mapping(r.CLASSIFICATION, FEATURES, time=("ts",))
 def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block | None]:
     """Every block that is read, None where there was none."""
     found: list[Block | None] = []
-    read = BlockReader.read
+    read = JsonBlockReader.read
 
-    def watched(self: BlockReader, values: Any, max_bytes: int) -> Block | None:
+    def watched(self: JsonBlockReader, values: Any, max_bytes: int) -> Block | None:
         found.append(read(self, values, max_bytes))
         return found[-1]
 
-    monkeypatch.setattr(BlockReader, "read", watched)
+    monkeypatch.setattr(JsonBlockReader, "read", watched)
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 from riparian.app.stream_file.spec import build
 from riparian.topics.codecs import CODECS
 from riparian.topics.records import RawBatch
-from riparian.topics.schemas import JSON, Schema, Schemas, UnusableError
+from riparian.topics.schemas import JSON, RegisteredSchema, Schemas, UnusableError
 from tests.topics.test_avro import spec_of
 
 NUMBER, TEXT = {"type": ["null", "number"]}, {"type": "string"}
@@ -22,8 +22,8 @@ def said(content: Any, *references: tuple[str, Any], **fields: Any) -> list[str]
     """What is wrong about a schema for a stream that maps id, x.a (numeric), x.c (nominal) and x.b (boolean)."""
     features = {"a": "numeric", "c": "nominal", "b": "boolean"}
     codec = CODECS["json-schema"](spec_of(features=features, record={"y": None}, **fields).mapping(), Schemas())
-    below = tuple((name, Schema(JSON, json.dumps(one))) for name, one in references)
-    problems = codec.problems("features", Schema(JSON, json.dumps(content), below), "S")
+    below = tuple((name, RegisteredSchema(JSON, json.dumps(one))) for name, one in references)
+    problems = codec.problems("features", RegisteredSchema(JSON, json.dumps(content), below), "S")
     return [f"{p.slot.owner}{' partly' if p.partly else ''}: {p.sentence.partition('found ')[2]}" for p in problems]
 
 
@@ -94,7 +94,7 @@ def test_what_does_not_fit(content: Any, sentences: list[str]) -> None:
 def test_a_pointer_of_many_digits_leads_nowhere() -> None:
     content = of(id={"$ref": "#/a/" + "1" * 5000}, x={"$ref": "#/a/0"}) | {"a": [of(a=NUMBER, c=TEXT, b=TEXT)]}
     codec = CODECS["json-schema"](spec_of(record={"y": None}).mapping(), Schemas())
-    said = codec.problems("features", Schema(JSON, json.dumps(content)), "S")
+    said = codec.problems("features", RegisteredSchema(JSON, json.dumps(content)), "S")
     assert "record.id" not in [one.slot.owner for one in said]
 
 
@@ -113,7 +113,7 @@ def test_what_a_schema_refers_to_in_the_registry() -> None:
 def test_times_and_bags_and_places_of_arrays() -> None:
     def problems(kind: str, content: Any, **fields: Any) -> list[str]:
         codec = CODECS["json-schema"](spec_of(**fields).mapping(), Schemas())
-        found = codec.problems(kind, Schema(JSON, json.dumps(content)), "S")
+        found = codec.problems(kind, RegisteredSchema(JSON, json.dumps(content)), "S")
         return [f"{p.slot.owner}: {p.sentence.partition('found ')[2].partition(';')[0]}" for p in found]
 
     label = of(id=TEXT, y=TEXT, ts={"type": "string", "format": "date-time"})
@@ -163,7 +163,7 @@ def test_times_and_bags_and_places_of_arrays() -> None:
 def test_a_schema_that_is_none_or_is_too_large_is_a_sentence(text: str) -> None:
     codec = CODECS["json-schema"](spec_of().mapping(), Schemas())
     with pytest.raises(UnusableError, match=r"^(it|its|a place of it) "):
-        codec.problems("features", Schema(JSON, text), "S")
+        codec.problems("features", RegisteredSchema(JSON, text), "S")
 
 
 @pytest.mark.parametrize("content", [{"type": 7}, {"properties": []}, {"items": 1, "enum": {}, "anyOf": 3, "$ref": []}])
@@ -190,7 +190,7 @@ def test_envelopes_are_those_of_plain_json(envelope: str) -> None:
     headers[6] = [(f"ce_{name}", str(value).encode()) for name, value in event.items() if name != "data"]
     headers[6] += [("content-type", b"application/json")]
     schemas = Schemas()
-    schemas.known[1] = Schema(JSON, "{}")
+    schemas.known[1] = RegisteredSchema(JSON, "{}")
     known, n = spec.vocabularies(), len(values)
     one, other = CODECS["json"](spec.mapping(), schemas), CODECS["json-schema"](spec.mapping(), schemas)
     framed = [None if value is None else b"\0\0\0\0\1" + value for value in values]
@@ -205,4 +205,4 @@ def test_envelopes_are_those_of_plain_json(envelope: str) -> None:
     assert found.x.tobytes() == wanted.x.tobytes()
     changed = of(before={"type": "null"}, op=TEXT, after={"oneOf": [{"type": "null"}, of(id=TEXT, a=NUMBER)]})
     if envelope == "debezium":
-        assert other.problems("features", Schema(JSON, json.dumps(changed)), "S") == []
+        assert other.problems("features", RegisteredSchema(JSON, json.dumps(changed)), "S") == []

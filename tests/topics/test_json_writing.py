@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from riparian.topics.formats.common.cells import view
-from riparian.topics.formats.json.predictions import PredictionWriter
+from riparian.topics.formats.json.predictions import JsonPredictionWriter
 from riparian.topics.formats.json.shortest import LONGEST, real
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.slices import Slices, Texts
@@ -53,7 +53,7 @@ def both(n: int, k: int, ids: list[str] | None = None, p: Any = None, **options:
     offsets, label_offsets = np.arange(n) * 10**9, random_.integers(0, 2**62, n)
     found = []
     for few in (0, 1 << 60):
-        writer = PredictionWriter()
+        writer = JsonPredictionWriter()
         writer.few = few
         found.append(writer.write(PredictionColumns(ids, p, classes, 'a "model"', offsets, label_offsets, **options)))
     assert list(found[0]) == found[1]

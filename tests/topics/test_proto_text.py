@@ -9,8 +9,8 @@ import pytest
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
-from riparian.topics.formats.protobuf.types import Messages
-from riparian.topics.schemas import PROTOBUF, Schema
+from riparian.topics.formats.protobuf.types import MessageTypes
+from riparian.topics.schemas import PROTOBUF, RegisteredSchema
 
 TEXTS = {
     "proto3": """
@@ -99,8 +99,8 @@ def by_protoc(text: str) -> list[Any]:
         return list(descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file)
 
 
-def messages_of(text: str) -> Messages:
-    return Messages(Schema(PROTOBUF, text, (("base.proto", Schema(PROTOBUF, BASE)),)))
+def messages_of(text: str) -> MessageTypes:
+    return MessageTypes(RegisteredSchema(PROTOBUF, text, (("base.proto", RegisteredSchema(PROTOBUF, BASE)),)))
 
 
 def shape(file: Any) -> Any:

@@ -13,9 +13,9 @@ from riparian.topics import records as r
 from riparian.topics.codecs import CODECS, JsonCodec
 from riparian.topics.formats.common.varints import whole
 from riparian.topics.formats.protobuf.predictions import schemas_of
-from riparian.topics.formats.protobuf.types import Messages, class_of, head_of
+from riparian.topics.formats.protobuf.types import MessageTypes, class_of, head_of
 from riparian.topics.prediction_columns import PredictionColumns
-from riparian.topics.schemas import PROTOBUF, Schema, Schemas, UnusableError, Written
+from riparian.topics.schemas import PROTOBUF, RegisteredSchema, Schemas, UnusableError, Written
 from tests.topics.test_avro import features, labels, plain, same, spec_of
 
 HEAD = b"\0\0\0\0\1"
@@ -59,18 +59,20 @@ PATHS = {
 SPEC = spec_of(features=PATHS, record={"x": "", "time": "ts", "y": None})
 
 
-def schema(text: str, **references: str) -> Schema:
-    return Schema(PROTOBUF, text, tuple((f"{name}.proto", Schema(PROTOBUF, one)) for name, one in references.items()))
+def schema(text: str, **references: str) -> RegisteredSchema:
+    return RegisteredSchema(
+        PROTOBUF, text, tuple((f"{name}.proto", RegisteredSchema(PROTOBUF, one)) for name, one in references.items())
+    )
 
 
-def codec_of(spec: Any, *known: Schema | str, names: Any = None) -> Any:
+def codec_of(spec: Any, *known: RegisteredSchema | str, names: Any = None) -> Any:
     schemas = Schemas(names)
     schemas.known.update({i: schema(one) if isinstance(one, str) else one for i, one in enumerate(known, 1)})
     return CODECS["protobuf"](spec.mapping(), schemas)
 
 
 def message_of(text: str, name: str) -> Any:
-    return class_of(Messages(schema(text)).named(name))
+    return class_of(MessageTypes(schema(text)).named(name))
 
 
 ORDER = message_of(TEXT, "com.shop.Order")
@@ -204,7 +206,7 @@ message A { string id = 4; double a = 9; }"""
 
 def test_messages_are_counted_as_they_stand_in_the_text() -> None:
     """Those that maps are made of are not counted."""
-    spec, messages = spec_of(features={"a": "numeric"}, record={"x": "", "y": None}), Messages(schema(NESTED))
+    spec, messages = spec_of(features={"a": "numeric"}, record={"x": "", "y": None}), MessageTypes(schema(NESTED))
     for name, places, data in (
         ("B", b"\0", b"\x0a\1k"), ("B", b"\2\0", b"\x0a\1k"), ("B.Z", b"\4\0\0", b"\x12\1k"),
         ("B.A.Q", b"\6\0\2\0", b"\x1a\1k"), ("A", b"\2\2", b"\x22\1k"),
@@ -388,7 +390,7 @@ def test_fields_may_have_the_names_of_methods(name: str) -> None:
 def test_half_a_character_in_a_text_is_no_schema() -> None:
     for text in ('import "\ud800"; message R {}', "message R\ud800 {}", 'syntax = "\ud800";'):
         with pytest.raises(UnusableError):
-            Messages(schema(text))
+            MessageTypes(schema(text))
 
 
 # predictions ---------------------------------------------------------------------------------------------------------

@@ -22,11 +22,20 @@ from riparian.topics.formats.avro import predictions as avro_predictions
 from riparian.topics.formats.common.framing import HEADER
 from riparian.topics.formats.json_schema import codec as json_schema
 from riparian.topics.formats.protobuf import predictions as protobuf_predictions
-from riparian.topics.formats.protobuf.types import Messages, class_of
+from riparian.topics.formats.protobuf.types import MessageTypes, class_of
 from riparian.topics.places import IndexBits
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import RawBatch, Unknown
-from riparian.topics.schemas import AVRO, JSON, PROTOBUF, NotToldError, Schema, Schemas, UnusableError, Written
+from riparian.topics.schemas import (
+    AVRO,
+    JSON,
+    PROTOBUF,
+    NotToldError,
+    RegisteredSchema,
+    Schemas,
+    UnusableError,
+    Written,
+)
 from tests.topics.test_avro import STREAM, batch, features, labels, plain, record, same, spec_of
 
 GUID = UUID(int=7)
@@ -62,7 +71,7 @@ message Row {
   message X { NUMBERS optional string c = 9; }
   message More { optional bool b = 1; }
 }""".replace("NUMBERS", " ".join(f"optional double n{i} = {i + 1};" for i in range(4)))
-ROW_MESSAGE = class_of(Messages(Schema(PROTOBUF, PROTO_ROW)).named("Row"))
+ROW_MESSAGE = class_of(MessageTypes(RegisteredSchema(PROTOBUF, PROTO_ROW)).named("Row"))
 
 
 def as_protobuf(value: Any) -> bytes:
@@ -74,12 +83,12 @@ class Kit(NamedTuple):
     """A format. row : the schema of `a_row`. encode : a row -> its bytes. foreign : a schema of another format. junk :
     bytes that are no row. read : reads a prediction by other means."""
 
-    row: Schema
+    row: RegisteredSchema
     encode: Callable[[Any], bytes]
-    foreign: Schema
+    foreign: RegisteredSchema
     junk: list[bytes]
     malformed: str
-    prediction: Schema
+    prediction: RegisteredSchema
     read: Callable[[bytes], Any]
 
     def value(self, row: Any, number: int = 1) -> bytes:
@@ -89,7 +98,7 @@ class Kit(NamedTuple):
 SHARED = ("learned_offset",)  # the further places of a stream whose partitions learn one model
 
 
-def said_by(module: Any, more: int, further: tuple[str, ...]) -> Schema:
+def said_by(module: Any, more: int, further: tuple[str, ...]) -> RegisteredSchema:
     """The schema of predictions that say more (1), and why (2)."""
     return module.schemas_of(further)[more]  # type: ignore[no-any-return]
 
@@ -116,7 +125,7 @@ def read_protobuf(value: bytes, more: int = 0, further: tuple[str, ...] = ()) ->
     """By protobuf's own way to JSON."""
     assert value[:1] == b"\0"
     schema = said_by(protobuf_predictions, more, further)
-    message = class_of(Messages(schema).named("riparian.Prediction"))
+    message = class_of(MessageTypes(schema).named("riparian.Prediction"))
     told = json_format.MessageToDict(message.FromString(value[1:]), preserving_proto_field_name=True)
     told |= {name: int(told[name]) for name in ("offset", "label_offset", *further)}
     for part in (told, *told.get("challengers", {}).values()):
@@ -131,15 +140,15 @@ def read_protobuf(value: bytes, more: int = 0, further: tuple[str, ...] = ()) ->
 
 KITS = {
     "avro": Kit(
-        Schema(AVRO, json.dumps(ROW)), as_avro, Schema(JSON, "{}"), [b"\xff" * 4, b"\2"], r.MALFORMED,
-        avro_predictions.schemas_of()[0], read_avro,
+        RegisteredSchema(AVRO, json.dumps(ROW)), as_avro, RegisteredSchema(JSON, "{}"), [b"\xff" * 4, b"\2"],
+        r.MALFORMED, avro_predictions.schemas_of()[0], read_avro,
     ),
     "json-schema": Kit(
-        Schema(JSON, json.dumps(DRAFT_ROW)), plain, Schema(AVRO, '"string"'), [b"{", b"", b"[]x"], r.NOT_JSON,
-        json_schema.schemas_of()[0], read_json,
+        RegisteredSchema(JSON, json.dumps(DRAFT_ROW)), plain, RegisteredSchema(AVRO, '"string"'), [b"{", b"", b"[]x"],
+        r.NOT_JSON, json_schema.schemas_of()[0], read_json,
     ),
     "protobuf": Kit(
-        Schema(PROTOBUF, PROTO_ROW), as_protobuf, Schema(AVRO, '"string"'),
+        RegisteredSchema(PROTOBUF, PROTO_ROW), as_protobuf, RegisteredSchema(AVRO, '"string"'),
         [b"", b"\0\xff", b"\0\x0a\5ab", b"\2\2\x0a\0", b"\4\0", b"\xff" * 30, b"\1", b"\0\x0b"], r.MALFORMED,
         protobuf_predictions.schemas_of()[0], read_protobuf,
     ),
@@ -156,7 +165,7 @@ def kit(name: str) -> Kit:
     return KITS[name]
 
 
-def codec_of(name: str, spec: Spec, more: dict[Any, Schema] | None = None) -> Any:
+def codec_of(name: str, spec: Spec, more: dict[Any, RegisteredSchema] | None = None) -> Any:
     schemas = Schemas()
     schemas.known.update({1: KITS[name].row, 2: KITS[name].row, str(GUID): KITS[name].row, **(more or {})})
     return CODECS[name](spec.mapping(), schemas)

@@ -27,7 +27,7 @@ from riparian.topics.names import FEATURES, HEADER_UNREAD
 from riparian.topics.places import IndexBits
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
-from riparian.topics.schemas import Key, Schema
+from riparian.topics.schemas import Key, RegisteredSchema
 from riparian.topics.slices import Coded, Slices, Texts
 from riparian.topics.vocabulary import MAX_TEXT, UNTOLD, Vocabulary, canonical
 
@@ -84,7 +84,7 @@ class ColumnDecoder:
 
     Attributes
     ----------
-    headers : headers.Wanted
+    headers : headers.HeaderSelection
         Which batches have to have their headers. A format that needs them for itself sets it.
     prediction : Schema, optional
         By which predictions are written. A format of a registry sets it.
@@ -94,7 +94,7 @@ class ColumnDecoder:
         Several prediction records as few: of a format that does not send each by itself. It also splits them.
     """
 
-    prediction: Schema | None = None
+    prediction: RegisteredSchema | None = None
     index_bits = IndexBits()
     join_predictions: Callable[[Sequence[bytes], int], list[bytes]] | None = None
 
@@ -145,7 +145,7 @@ class ColumnDecoder:
         if mapping.n_hidden:
             x = x[:, : mapping.n_columns].copy()
         columns = [
-            _Column(i, feature.name, vocabulary, fields.feature(objects, feature.path), starts)
+            _CodedColumn(i, feature.name, vocabulary, fields.feature(objects, feature.path), starts)
             for i, feature in self._nominal
             if (vocabulary := vocabularies[i]) is not None
         ]
@@ -155,7 +155,7 @@ class ColumnDecoder:
         if y is not None and mapping.task == r.ANOMALY:
             fields.check_marks(mapping.y or (), y)
         if y is not None and classes is not None:
-            columns.append(_Column(-1, dotted(mapping.y or ()), classes, y))
+            columns.append(_CodedColumn(-1, dotted(mapping.y or ()), classes, y))
         for column, codes in zip(columns, _codes(columns, bad), strict=True):
             if column.at < 0:
                 y = codes
@@ -246,7 +246,7 @@ class ColumnDecoder:
     def prepare(self, keys: Collection[Key]) -> None:
         """Nothing."""
 
-    def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
+    def problems(self, kind: str, schema: RegisteredSchema, name: str) -> list[Any]:
         """None."""
         return []
 
@@ -268,7 +268,7 @@ class ColumnDecoder:
             i for i in missing if i not in bad and not _untold(batch.values[i]) and fields.is_null(mapping.label_y, i)
         }
         if classes is not None:
-            y = _codes([_Column(-1, name, classes, y)], bad)[0]
+            y = _codes([_CodedColumn(-1, name, classes, y)], bad)[0]
             missing = _missing(np.array(y, np.float64))
         elif missing and not isinstance(y, np.ndarray):
             y = [float("nan") if v is None else v for v in y]
@@ -495,7 +495,7 @@ def listed(values: Any) -> Any:
     return [None if v != v else v for v in values.tolist()] if isinstance(values, np.ndarray) else values
 
 
-class _Column(NamedTuple):
+class _CodedColumn(NamedTuple):
     """Values of one vocabulary in the batch.
 
     at : column of x, or -1 for the label
@@ -531,7 +531,7 @@ def _texts(values: Any) -> list[str | None]:
     return [None if v is None else canonical(v) for v in values]
 
 
-def _codes(columns: list[_Column], bad: Bad) -> list[Any]:
+def _codes(columns: list[_CodedColumn], bad: Bad) -> list[Any]:
     """Codes of all columns, record by record where there is something new: a record that one vocabulary refuses
     is seen by none. NaN for None and for records in `bad`."""
     found = [_known(column) for column in columns]
@@ -568,7 +568,7 @@ def _codes(columns: list[_Column], bad: Bad) -> list[Any]:
     return [list(map(column.vocabulary.codes.__getitem__, text)) for column, text in zip(columns, texts, strict=True)]
 
 
-def _known(column: _Column) -> Floats | None:
+def _known(column: _CodedColumn) -> Floats | None:
     """The codes of values that no object was made of, where all of them are known; else None."""
     if isinstance(column.values, Coded):
         return _translated(column.values, column.vocabulary)
@@ -589,7 +589,7 @@ def _translated(values: Coded, vocabulary: Vocabulary) -> Floats | None:
     return codes[values.codes]
 
 
-def _reason(columns: list[_Column], texts: list[list[str | None]], i: int) -> tuple[str, str] | None:
+def _reason(columns: list[_CodedColumn], texts: list[list[str | None]], i: int) -> tuple[str, str] | None:
     """Why a vocabulary cannot take record i, or None."""
     for column, text in zip(columns, texts, strict=True):
         vocabulary = column.vocabulary

@@ -35,7 +35,7 @@ _any_number = msgspec.json.Decoder(int | float).decode
 TEXT, TIME, NUMBER, BOOLEAN = "a text", "a time", "a number", "true or false"
 
 
-class Wanted(NamedTuple):
+class HeaderSelection(NamedTuple):
     """Of which records the headers are read."""
 
     features: bool
@@ -47,7 +47,7 @@ def header_of(path: Path | None) -> str | None:
     return path[0][len(HEADER) :] if path and path[0].startswith(HEADER) else None
 
 
-def wanted(mapping: Mapping) -> Wanted:
+def wanted(mapping: Mapping) -> HeaderSelection:
     """Whose headers a stream's mapping names."""
 
     def any_of(*paths: Path | None) -> bool:
@@ -55,7 +55,7 @@ def wanted(mapping: Mapping) -> Wanted:
 
     features = any_of(mapping.id, mapping.time, mapping.y, *(feature.path for feature in mapping.features))
     labels = any_of(mapping.label_id, mapping.label_time, mapping.label_y)
-    return Wanted(features or mapping.envelope == CLOUDEVENTS, labels or mapping.label_envelope == CLOUDEVENTS)
+    return HeaderSelection(features or mapping.envelope == CLOUDEVENTS, labels or mapping.label_envelope == CLOUDEVENTS)
 
 
 def inside(mapping: Mapping) -> Mapping:

@@ -11,7 +11,7 @@ from riparian.app.cli import broker_option, json_option, load, stream_argument, 
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from riparian.app.comparisons import Compared
+    from riparian.app.comparisons import ChallengerComparison
 
 
 @click.command()
@@ -44,7 +44,7 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
         click.echo("No worker has told of a label that both the champion and a challenger had predicted.")
 
 
-def _show(stream: str, rows: "list[Compared]", unit: str | None) -> None:
+def _show(stream: str, rows: "list[ChallengerComparison]", unit: str | None) -> None:
     """Print a table, and what its numbers are. unit : of losses; None of shares of errors."""
     from rich.console import Console
     from rich.table import Table

@@ -14,7 +14,7 @@ from riparian.app.cli import broker_option, json_option, load, stream_argument, 
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from riparian.app.retries import Letter, Overview, Wanted
+    from riparian.app.retries import DeadLetterRecord, LetterFilter, Overview
     from riparian.app.stream_file.spec import Spec
 
 SHOWN = 400  # characters of a value, where not all are asked for
@@ -106,9 +106,9 @@ def show(
     riparian deadletters show STREAM.yaml --reason wrong-type -n 3
     """
     place = None if at is None else _place(at)
-    found: deque[Letter] = deque(maxlen=n)
+    found: deque[DeadLetterRecord] = deque(maxlen=n)
 
-    def keep(letter: "Letter") -> None:
+    def keep(letter: "DeadLetterRecord") -> None:
         if place is None or (letter.partition, letter.offset) == place:
             found.append(letter)
 
@@ -125,7 +125,7 @@ def show(
         _show(letter, spec.topics.deadletters, letter.offset in retried.get(letter.partition, ()), whole)
 
 
-def _show(letter: "Letter", topic: str, retried: bool, whole: bool) -> None:
+def _show(letter: "DeadLetterRecord", topic: str, retried: bool, whole: bool) -> None:
     again = ", retried" if retried else ""
     click.echo(f"{topic}[{letter.partition}] at {letter.offset:,}, {_moment(letter.timestamp)} UTC{again}")
     source = f"{safe(letter.topic)}[{letter.source_partition}] at {letter.source_offset:,}"
@@ -142,7 +142,7 @@ def _show(letter: "Letter", topic: str, retried: bool, whole: bool) -> None:
         click.echo(f"  {what:7} {text}{more}")
 
 
-def _plain(letter: "Letter") -> dict[str, Any]:
+def _plain(letter: "DeadLetterRecord") -> dict[str, Any]:
     """What JSON can hold."""
     found = {
         name: value for name, value in letter._asdict().items() if name not in ("key", "value", "headers", "sizes")
@@ -220,7 +220,7 @@ def retry(
 
 
 def _read(
-    stream: Path, connection: Connection, wanted: "Wanted", keep: "Callable[[Letter], None] | None"
+    stream: Path, connection: Connection, wanted: "LetterFilter", keep: "Callable[[DeadLetterRecord], None] | None"
 ) -> "tuple[Spec, Overview]":
     """The stream, and its dead letters; each that is wanted is also given to `keep`."""
     from riparian.app.cli.terminal.progress import progress
@@ -229,7 +229,7 @@ def _read(
     spec = load(stream)
     overview = Overview(wanted)
 
-    def take(letter: "Letter") -> None:
+    def take(letter: "DeadLetterRecord") -> None:
         overview.take(letter)
         if keep is not None and wanted.has(letter):
             keep(letter)
@@ -242,15 +242,15 @@ def _read(
     return spec, overview
 
 
-def _wanted(reasons: tuple[str, ...], since: str | None) -> "Wanted":
-    from riparian.app.retries import Wanted
+def _wanted(reasons: tuple[str, ...], since: str | None) -> "LetterFilter":
+    from riparian.app.retries import LetterFilter
     from riparian.topics.records import PREDICTION_TOO_LARGE, REASONS
 
     known = (*REASONS, PREDICTION_TOO_LARGE)
     for reason in reasons:
         if reason not in known:
             raise click.BadParameter(f"{reason!r} is no reason: use {', '.join(known)}", param_hint="--reason")
-    return Wanted(reasons, 0 if since is None else _since(since))
+    return LetterFilter(reasons, 0 if since is None else _since(since))
 
 
 def _since(text: str) -> int:

@@ -19,8 +19,8 @@ from riparian.app.cli.run.ui import PORT as PAGE_PORT
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from riparian.app.demo.run import Plan, Process, Show
-    from riparian.app.demo.view import Figures
+    from riparian.app.demo.run import DemoPlan, Process, Show
+    from riparian.app.demo.view import WorkerFigures
 
 LINE_SECONDS = 5.0  # between plain lines
 
@@ -112,7 +112,7 @@ def command(
         sys.exit(1)
 
 
-def _run(plan: "Plan", worker: "Process", page: str | None) -> bool:
+def _run(plan: "DemoPlan", worker: "Process", page: str | None) -> bool:
     """Stream the data and sum up. Returns whether the figures equal those of `riparian evaluate`, where they must.
 
     page : address of the live page, which is opened once the worker is ready.
@@ -122,7 +122,7 @@ def _run(plan: "Plan", worker: "Process", page: str | None) -> bool:
     click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.connection} …")
     began = time.monotonic()
 
-    async def stream() -> "Figures":
+    async def stream() -> "WorkerFigures":
         nonlocal began
         await demo.until_ready(plan, worker, click.echo)
         click.echo(f"Metrics: {plan.metrics_url}")
@@ -155,7 +155,7 @@ def _run(plan: "Plan", worker: "Process", page: str | None) -> bool:
 
 
 @contextlib.contextmanager
-def _view(plan: "Plan") -> Iterator["Show"]:
+def _view(plan: "DemoPlan") -> Iterator["Show"]:
     """Where figures go: a live table on a terminal, a line now and then elsewhere."""
     from riparian.app.demo import view as demo_view
 
@@ -163,7 +163,7 @@ def _view(plan: "Plan") -> Iterator["Show"]:
     if not sys.stdout.isatty():
         due = 0.0
 
-        def line(sent: int, figures: "Figures") -> None:
+        def line(sent: int, figures: "WorkerFigures") -> None:
             nonlocal due
             speed = rate(figures.at, figures.instances)
             if figures.at >= due:
@@ -177,7 +177,7 @@ def _view(plan: "Plan") -> Iterator["Show"]:
     heading = f"stream {plan.spec.name} on {plan.connection}, metrics at {plan.metrics_url}"
     with Live(auto_refresh=False) as live:
 
-        def draw(sent: int, figures: "Figures") -> None:
+        def draw(sent: int, figures: "WorkerFigures") -> None:
             speed = rate(figures.at, figures.instances)
             live.update(demo_view.table(heading, sent, plan.rows, figures, speed), refresh=True)
 
@@ -189,7 +189,7 @@ def has_display() -> bool:
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _stay(plan: "Plan", worker: "Process", page: str | None) -> None:
+def _stay(plan: "DemoPlan", worker: "Process", page: str | None) -> None:
     """Stay up until Ctrl-C, so that people can look around."""
     click.echo("\nEverything stays up.")
     if page is not None:
@@ -203,7 +203,7 @@ def _stay(plan: "Plan", worker: "Process", page: str | None) -> None:
             worker.check()
 
 
-def _kept(plan: "Plan", local: bool) -> str:
+def _kept(plan: "DemoPlan", local: bool) -> str:
     again = f"riparian broker start --data {plan.folder / 'broker'} has them again"
     where = again if local else f"on {plan.connection}"
     return f"The topics of stream {plan.spec.name} are kept: {where}."

@@ -111,7 +111,7 @@ def command(
     for_each(streams, one)
 
 
-class Found(NamedTuple):
+class BrokerAnswers(NamedTuple):
     """What a broker and a registry tell of a stream; as far as they were asked."""
 
     report: "TopicsReport | None" = None
@@ -180,15 +180,15 @@ class Found(NamedTuple):
             raise StateError(f"no worker can go on with the state of {spec.name}: {refused[0]}")
 
 
-async def _look(spec: "Spec", connection: Connection, user: str, *, asked: bool, register: bool) -> Found:
+async def _look(spec: "Spec", connection: Connection, user: str, *, asked: bool, register: bool) -> BrokerAnswers:
     about = await _ask_registry(spec, register) if asked or register else []
     if not asked:
-        return Found(warnings=about)
+        return BrokerAnswers(warnings=about)
     lacking = await _lacking(spec, connection, user)
     denied = [right.sentence(connection) for right in lacking if not right.dispensable]
     without = [right.sentence(connection) for right in lacking if right.dispensable]
     if denied:
-        return Found(warnings=about + without, lacking=lacking, denied=denied)
+        return BrokerAnswers(warnings=about + without, lacking=lacking, denied=denied)
     found = await _ask(spec, connection)
     return found._replace(warnings=[*about, *found.warnings, *without], lacking=lacking)
 
@@ -219,7 +219,7 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
     return [] if registry is None else await begin(registry, spec, register=register)
 
 
-async def _ask(spec: "Spec", connection: Connection) -> Found:
+async def _ask(spec: "Spec", connection: Connection) -> BrokerAnswers:
     from riparian.app.kafka import admin
     from riparian.app.kafka.topics import keys, topic_warnings
     from riparian.app.state import loading
@@ -237,7 +237,7 @@ async def _ask(spec: "Spec", connection: Connection) -> Found:
     if found is not None:
         warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.absent]
     states, log = await loading.prospects(spec, connection), await loading.learned_log(spec, connection)
-    return Found(report, states, ids, log, warnings)
+    return BrokerAnswers(report, states, ids, log, warnings)
 
 
 def _of_states(states: "Mapping[int, tuple[int, Changes]]") -> list[str]:

@@ -10,7 +10,7 @@ from riparian.app.cli import broker_option, json_option, load, partition_option,
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from riparian.app.state.audit.audit import Report
+    from riparian.app.state.audit.audit import AuditReport
     from riparian.app.stream_file.sections.record import TopicsSpec
 
 SHOWN = 5  # differences of a kind
@@ -50,12 +50,12 @@ def command(
     from riparian.app.cli.terminal.progress import progress
     from riparian.app.errors import TopicError
     from riparian.app.kafka import admin
-    from riparian.app.state.audit.audit import Report, audit
+    from riparian.app.state.audit.audit import AuditReport, audit
     from riparian.app.state.changelog import no_state
 
     wanted = range(spec.partitions) if partition is None else [partition]
 
-    async def run() -> list[Report]:
+    async def run() -> list[AuditReport]:
         missing = (await admin.check_topics(spec, connection)).missing
         needed = {spec.topics.features, spec.topics.labels, spec.topics.predictions, spec.topics.drift}
         if needed & set(missing):
@@ -85,7 +85,7 @@ def command(
         raise SystemExit(1)
 
 
-def _show(stream: str, topics: "TopicsSpec", report: "Report") -> None:
+def _show(stream: str, topics: "TopicsSpec", report: "AuditReport") -> None:
     topic = topics.predictions
     sequence, offset, _ = report.begin
     begin = f"checkpoint {sequence:,} (offset {offset:,})" if sequence else "the beginning"

@@ -10,8 +10,8 @@ from riparian.app.errors import SpecError
 
 if TYPE_CHECKING:
     from riparian.app.dataset.files.synthetic import Recipe
-    from riparian.app.evaluation.sweep import Range
-    from riparian.models.streams.registry import Drift
+    from riparian.app.evaluation.sweep import ParameterRange
+    from riparian.models.streams.registry import ConceptDrift
 
 N = 100_000  # instances of a generated stream
 WITH_RIGHTS = (
@@ -57,19 +57,19 @@ def parse_grid(grid: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def parse_ranges(ranges: Sequence[str]) -> "dict[str, Range]":
+def parse_ranges(ranges: Sequence[str]) -> "dict[str, ParameterRange]":
     """Parameter -> what to draw from, from "key=low..high", "key=low..high:log" and "key=a,b,c" texts."""
-    from riparian.app.evaluation.sweep import Range
+    from riparian.app.evaluation.sweep import ParameterRange
 
     example = "grace_period=10..1000:log"
-    found: dict[str, Range] = {}
+    found: dict[str, ParameterRange] = {}
     for key, text in parse_settings(ranges, "--range", example).items():
         wrong = f"--range is {key + '=' + text!r}: "
         if ".." not in text:
             values = tuple(value.strip() for value in text.split(","))
             if len(set(values)) < 2 or "" in values:
                 raise SpecError(f"{wrong}write the least and the greatest value, such as --range {example}, or a list")
-            found[key] = Range(values=values)
+            found[key] = ParameterRange(values=values)
             continue
         bounds, colon, scale = text.partition(":")
         try:
@@ -82,7 +82,7 @@ def parse_ranges(ranges: Sequence[str]) -> "dict[str, Range]":
             raise SpecError(f"{wrong}the first value has to be less than the second one")
         if colon and low <= 0.0:
             raise SpecError(f"{wrong}a logarithmic scale begins above 0")
-        found[key] = Range(low, high, bool(colon))
+        found[key] = ParameterRange(low, high, bool(colon))
     return found
 
 
@@ -139,16 +139,16 @@ def recipe(
     return Recipe(name, n or N, seed or 0, own, parsed)
 
 
-def parse_drift(text: str, parameters: dict[str, Any]) -> "Drift":
+def parse_drift(text: str, parameters: dict[str, Any]) -> "ConceptDrift":
     """A drift from "50000", "50000:gradual" or "50000:gradual:2000" and the parameters of its concept."""
-    from riparian.models.streams.registry import Drift
+    from riparian.models.streams.registry import ConceptDrift
 
     at, *rest = text.split(":")
     try:
         width = 0 if not rest else WIDTH if len(rest) == 1 else int(rest[1])
         if rest and (rest[0] != "gradual" or width < 1 or len(rest) > 2):
             raise ValueError
-        return Drift(int(at), width, parameters)
+        return ConceptDrift(int(at), width, parameters)
     except ValueError:
         raise SpecError(
             f"--drift is {text!r}: write the first instance of the new concept, 50000, or the middle of a gradual "

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from riparian.app.dataset.files.data import BLOCK, COMMA, Block, DataFile
+from riparian.app.dataset.files.data import BLOCK, COMMA, DataFile, RowBlock
 from riparian.app.errors import DataError
 from riparian.models.extras import installation
 from riparian.topics.vocabulary import canonical
@@ -101,7 +101,7 @@ class ArrowFile(DataFile):
                 part = batch.slice(start, size)
                 yield [part.column(j) for j in columns]
 
-    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[RowBlock]:
         """As of a CSV file; a row's line is its number, from 1."""
         pa = _pyarrow(self.path)
         first, columns = 1, list(columns)
@@ -117,7 +117,7 @@ class ArrowFile(DataFile):
                             self._texts(pa, array.slice(0, n), self.names[j])
                             for j, array in zip(columns, arrays[: len(columns)], strict=True)
                         ]
-                        yield Block(cells, list(range(first, first + n)))
+                        yield RowBlock(cells, list(range(first, first + n)))
                         first += n
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(error) from None
@@ -179,7 +179,7 @@ class DataFiles(DataFile):
                     f"{', '.join(self.names[:12])}: a set of files has the same columns in the same order"
                 )
 
-    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[RowBlock]:
         """As of each file in turn; lines are those of the file."""
         of_all, left = self.path, limit
         try:

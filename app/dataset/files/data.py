@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from riparian.app.dataset.column import MOST_NUMBERS, MOST_VALUES, Column, is_missing, number_of
 from riparian.app.dataset.files.packed import DAMAGES, open_text
-from riparian.app.dataset.spelling import Cells, Spelling
+from riparian.app.dataset.spelling import ColumnSpelling, Spelling
 from riparian.app.errors import DataError
 from riparian.topics.records import ANOMALY, CLASSIFICATION, NOMINAL, NUMERIC, VALUES
 
@@ -46,7 +46,7 @@ BOOLEANS = {
 Floats = NDArray[np.float64]
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Consecutive rows.
 
     columns : texts, one list per requested column
@@ -221,7 +221,7 @@ class DataFile:
     def _places(self) -> dict[str, int]:
         return {name: at for at, name in enumerate(self.names)}
 
-    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[RowBlock]:
         """The rows in blocks of at most `size`, reduced to `columns`; at most `limit` rows. Blank lines are skipped.
 
         Raises
@@ -276,7 +276,7 @@ class DataFile:
         wanted = [name for name in (self.names if marks else names) if name not in self._spellings]
         if not wanted:
             return
-        looked = {name: Cells(marks) for name in wanted}
+        looked = {name: ColumnSpelling(marks) for name in wanted}
         for block in self.blocks([self._places[name] for name in wanted], limit):
             for cells, column in zip(looked.values(), block.columns, strict=True):
                 cells.add(column)
@@ -293,11 +293,11 @@ class DataFile:
             self.survey([name])
         return self._spellings[name]
 
-    def plain(self, block: Block, at: int, name: str) -> Sequence[str]:
+    def plain(self, block: RowBlock, at: int, name: str) -> Sequence[str]:
         """Column `at` of `block` with its numbers as Python writes them."""
         return block.columns[at] if self.separator == COMMA else self.spelling(name).plain(block.columns[at])
 
-    def values(self, block: Block, at: int, name: str) -> list[str | None]:
+    def values(self, block: RowBlock, at: int, name: str) -> list[str | None]:
         """Column `at` of `block` as values of a nominal column, None where missing. Where all of the column are
         numbers, each is its canonical text, as of a record: 1.0 is 1."""
         return self.spelling(name).values(block.columns[at])
@@ -306,7 +306,7 @@ class DataFile:
         """Number of rows (checked as `blocks` does)."""
         return sum(len(block) for block in self.blocks((0,), limit))
 
-    def numbers(self, block: Block, at: int, name: str) -> Floats:
+    def numbers(self, block: RowBlock, at: int, name: str) -> Floats:
         """Column `at` of `block` as (n,) float64, NaN where missing. DataError with the line of a value that is no
         number."""
         column = self.plain(block, at, name)
@@ -328,7 +328,7 @@ class DataFile:
             values[i] = number
         return values
 
-    def booleans(self, block: Block, at: int, name: str) -> list[bool | None]:
+    def booleans(self, block: RowBlock, at: int, name: str) -> list[bool | None]:
         """Column `at` of `block` as booleans, None where missing. DataError with the line of a value that is none."""
         values: list[bool | None] = []
         for i, text in enumerate(map(str.strip, block.columns[at])):
@@ -522,5 +522,5 @@ def task_of(goal: Column, name: str, task: str | None, where: str, option: str) 
     return found
 
 
-def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:
-    return Block([[row[j] for row in rows] for j in columns], lines)
+def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> RowBlock:
+    return RowBlock([[row[j] for row in rows] for j in columns], lines)

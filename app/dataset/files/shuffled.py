@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from riparian.app.dataset.files.data import BLOCK, Block, DataFile
+from riparian.app.dataset.files.data import BLOCK, DataFile, RowBlock
 from riparian.app.dataset.spelling import Spelling
 
 
@@ -25,8 +25,8 @@ class ShuffledFile(DataFile):
         self.separator, self.index = file.separator, file.index
         self.seed, self.limit = seed, limit
 
-    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
-        found = Block([[] for _ in columns], [])
+    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[RowBlock]:
+        found = RowBlock([[] for _ in columns], [])
         same: dict[str, str] = {}  # one object a text: numbers come again, categories always
         for block in self.file.blocks(columns, self.limit):
             for column, part in zip(found.columns, block.columns, strict=True):
@@ -35,7 +35,7 @@ class ShuffledFile(DataFile):
         order = np.random.default_rng(self.seed).permutation(len(found)).tolist()[:limit]
         for first in range(0, len(order), size):
             part = order[first : first + size]
-            yield Block([[column[i] for i in part] for column in found.columns], [found.lines[i] for i in part])
+            yield RowBlock([[column[i] for i in part] for column in found.columns], [found.lines[i] for i in part])
 
     def survey(self, names: Sequence[str], limit: int | None = None) -> None:
         self.file.survey(names, self.limit)

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from riparian.app.dataset.files.data import BLOCK, Block, DataFile, Floats
+from riparian.app.dataset.files.data import BLOCK, DataFile, Floats, RowBlock
 from riparian.app.dataset.rows import numbers
 from riparian.app.errors import DataError, SpecError
 from riparian.models.registry import REGISTRY as LEARNERS
-from riparian.models.streams import Source
-from riparian.models.streams.registry import Drift, find, open_source, validate
+from riparian.models.streams import EndlessStream
+from riparian.models.streams.registry import ConceptDrift, find, open_source, validate
 from riparian.topics.records import CLASSIFICATION, NOMINAL, NUMERIC
 
 LEVEL = 6  # of gzip
@@ -36,9 +36,9 @@ class Recipe(NamedTuple):
     n: int
     seed: int = 0
     parameters: Mapping[str, Any] = {}
-    drifts: Sequence[Drift] = ()
+    drifts: Sequence[ConceptDrift] = ()
 
-    def open(self) -> Source:
+    def open(self) -> EndlessStream:
         """The stream from its beginning. SpecError where a name or parameter is not valid."""
         try:
             return open_source(self.name, self.seed, self.parameters, self.drifts)
@@ -95,11 +95,11 @@ class SyntheticFile(DataFile):
                     f"a drift at {drift.at:,} is beyond the {recipe.n:,} instances: give more by -n, or drift earlier"
                 )
 
-    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[RowBlock]:
         source, n = self.recipe.open(), self.count(limit)
         for first in range(0, n, size):
             part = source.take(min(size, n - first))
-            yield Block(
+            yield RowBlock(
                 [self._column(part.y if j == len(self.names) - 1 else part.x[:, j], self.texts[j]) for j in columns],
                 list(range(first + 2, first + 2 + len(part.y))),  # where they would stand in a file with a header
             )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from riparian.app.dataset.guessing.from_topic import Message, Sampled
+from riparian.app.dataset.guessing.from_topic import Message, TopicSample
 from riparian.topics.decoding.envelopes import AROUND, CLOUDEVENTS, CONNECT, DEBEZIUM, judged
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -16,7 +16,7 @@ _CE = "ce_"
 ABOVE = {DEBEZIUM: ("payload.after.", "after."), CONNECT: ("payload.",), CLOUDEVENTS: ("data.",)}
 
 
-def unwrapped(topic: Sampled) -> Sampled:
+def unwrapped(topic: TopicSample) -> TopicSample:
     """The rows of a topic with the envelope that most of its records have; as it is where they have none. Deletes and
     what else is no row are left out; what stands around a row and may be wanted has a name that begins with AROUND."""
     found = Counter(_envelope(message) for message in topic.messages)
@@ -28,7 +28,7 @@ def unwrapped(topic: Sampled) -> Sampled:
     return topic._replace(messages=rows, envelope=envelope)
 
 
-def inside(name: str | None, topic: Sampled) -> str | None:
+def inside(name: str | None, topic: TopicSample) -> str | None:
     """The dotted path of a field that may be written from the top of the record, from the row on."""
     for above in ABOVE.get(topic.envelope or "", ()):
         if name is not None and name.startswith(above):

@@ -8,10 +8,10 @@ from typing import Any
 from riparian.app.dataset.files.data import BLOCK, MOST_NOMINAL, DataFile
 from riparian.app.dataset.guessing.envelopes import inside, unwrapped
 from riparian.app.dataset.guessing.from_file import FEW, check_left
-from riparian.app.dataset.guessing.from_topic import Sampled, of_records
+from riparian.app.dataset.guessing.from_topic import TopicSample, of_records
 from riparian.app.dataset.instances import InstanceReader, Known, Rejections
 from riparian.app.errors import DataError
-from riparian.app.stream_file.draft import Draft, Feature, most_values, write
+from riparian.app.stream_file.draft import Draft, DraftFeature, most_values, write
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.records import (
@@ -32,7 +32,7 @@ from riparian.topics.vocabulary import Vocabulary
 OF_LABELS = (WRONG_LABEL, UNKNOWN_VALUE, NOMINAL_OVERFLOW, TOO_LONG)
 
 
-def of_topics(features: Sampled, labels: Sampled | None, **known: Any) -> Draft:
+def of_topics(features: TopicSample, labels: TopicSample | None, **known: Any) -> Draft:
     """A draft for topics, whatever their envelopes. The rest as in `app.dataset.guessing.from_topic.of_records`; fields
     may be named from the top of the record, too."""
     rows, of_labels = unwrapped(features), None if labels is None else unwrapped(labels)
@@ -59,7 +59,7 @@ def of_rows(draft: Draft, file: DataFile) -> Draft:
     return draft._replace(hints=[*draft.hints, *notes])
 
 
-def fitted(draft: Draft, features: Sampled, labels: Sampled | None) -> Draft:
+def fitted(draft: Draft, features: TopicSample, labels: TopicSample | None) -> Draft:
     """The draft, changed where it rejects records of these samples.
 
     Raises
@@ -104,7 +104,7 @@ def _mended(draft: Draft, spec: Spec, batch: RawBatch, rejected: Sequence[Reject
     return draft._replace(features=changed)
 
 
-def _fitting(feature: Feature, mapped: Any, spec: Spec, batch: RawBatch, known: set[int]) -> Feature:
+def _fitting(feature: DraftFeature, mapped: Any, spec: Spec, batch: RawBatch, known: set[int]) -> DraftFeature:
     """A feature of a type that takes what stands there, or left out."""
     mapping = replace(spec.mapping(), features=(mapped,))
     wrong = [one for one in _rejected(mapping, spec, batch) if one.position not in known]
@@ -142,7 +142,7 @@ def room(n_bytes: int) -> int:
     return int(min(1 << (2 * n_bytes - 1).bit_length(), 104_857_600))
 
 
-def _batch(topic: Sampled) -> RawBatch:
+def _batch(topic: TopicSample) -> RawBatch:
     records = topic.messages
     n = len(records)
     keys = [None if one.key is None else one.key.encode() for one in records]

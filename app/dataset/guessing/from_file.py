@@ -14,7 +14,7 @@ from riparian.app.dataset.column import MOST_TEXTS, Column
 from riparian.app.dataset.files.data import LIKE_A_DATE, MOST_NOMINAL, NUMBERS_ALONE, DataFile
 from riparian.app.dataset.files.data import task_of as task_of_column
 from riparian.app.errors import DataError
-from riparian.app.stream_file.draft import Draft, Feature, listed, most_values, quoted, quoted_bytes
+from riparian.app.stream_file.draft import Draft, DraftFeature, listed, most_values, quoted, quoted_bytes
 from riparian.app.stream_file.sections.base import NAME
 from riparian.topics.decoding.paths import check_paths
 from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
@@ -66,11 +66,11 @@ def is_time(name: str, column: Column) -> bool:
     )
 
 
-def judge(name: str, column: Column, path: Path | None = None) -> Feature:
+def judge(name: str, column: Column, path: Path | None = None) -> DraftFeature:
     """One feature, or why the column is not one."""
 
-    def left_out(kind: str, remark: str, most: int | None = None) -> Feature:
-        return Feature(name, kind, f"left out: {remark}", True, path, most)
+    def left_out(kind: str, remark: str, most: int | None = None) -> DraftFeature:
+        return DraftFeature(name, kind, f"left out: {remark}", True, path, most)
 
     kind = NUMERIC if column.numeric else NOMINAL
     try:
@@ -93,11 +93,11 @@ def judge(name: str, column: Column, path: Path | None = None) -> Feature:
         )
     if column.numeric:
         codes = not column.fractional and len(column) <= FEW
-        return Feature(
+        return DraftFeature(
             name, kind, f"{len(column)} whole numbers; nominal, if they are codes" if codes else "", path=path
         )
     if {value.lower() for value in column.values} == TRUTHS:
-        return Feature(name, BOOLEAN, path=path)
+        return DraftFeature(name, BOOLEAN, path=path)
     if len(column) > MOST_NOMINAL or (len(column) >= MOST_TEXTS and len(column) > 0.9 * column.n):
         example = quoted((column.example or "")[:30])
         if column.mostly_numbers:
@@ -111,7 +111,7 @@ def judge(name: str, column: Column, path: Path | None = None) -> Feature:
     if column.mostly_numbers:
         example = quoted((column.example or "")[:30])
         remark = f"{len(column):,} values, most of them numbers: numeric, if nothing is written in place of {example}"
-    return Feature(name, NOMINAL, remark, path=path, max_values=most_values(len(column)))
+    return DraftFeature(name, NOMINAL, remark, path=path, max_values=most_values(len(column)))
 
 
 def stream_name(text: str) -> str:
@@ -189,7 +189,7 @@ def settle(label: str | None, names: Sequence[str], where: str, task: str | None
     return label
 
 
-def check_left(features: Sequence[Feature], label: str | None, where: str) -> None:
+def check_left(features: Sequence[DraftFeature], label: str | None, where: str) -> None:
     if all(feature.dropped for feature in features):
         beside = "" if label is None else f" beside the label {label!r}"
         why = [f"{one.name!r} is {one.remark}" for one in features[:MOST_REASONS]]

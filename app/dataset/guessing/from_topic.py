@@ -19,7 +19,7 @@ from riparian.app.dataset.guessing.from_file import (
     words,
 )
 from riparian.app.errors import DataError
-from riparian.app.stream_file.draft import Draft, Feature, most_values
+from riparian.app.stream_file.draft import Draft, DraftFeature, most_values
 from riparian.topics.decoding.envelopes import AROUND, DEBEZIUM
 from riparian.topics.records import ANOMALY, BOOLEAN, NOMINAL, NUMERIC, Headers, Path
 from riparian.topics.vocabulary import canonical
@@ -54,7 +54,7 @@ class Message(NamedTuple):
         return msgspec.json.encode(self.fields) if self.value is None else self.value
 
 
-class Sampled(NamedTuple):
+class TopicSample(NamedTuple):
     """Records of one topic.
 
     partitions, replication : of the topic
@@ -70,7 +70,7 @@ class Sampled(NamedTuple):
     envelope: str | None = None
 
 
-class Leaf:
+class FieldSample:
     """What stands at one path of the records. ids : its texts and whole numbers, as texts."""
 
     def __init__(self) -> None:
@@ -89,18 +89,18 @@ class Leaf:
         if kind == "text" or isinstance(value, int):
             self.ids.add(text)
 
-    def close(self) -> "Leaf":
+    def close(self) -> "FieldSample":
         self.column.add(self.cells)
         return self
 
 
-def leaves(messages: Sequence[Message]) -> dict[Path, Leaf]:
+def leaves(messages: Sequence[Message]) -> dict[Path, FieldSample]:
     """Every path of the records at which a value stands, in the order of first sight."""
-    found: dict[Path, Leaf] = {}
+    found: dict[Path, FieldSample] = {}
     for message in messages:
         for path, value in _walk(message.fields, ()):
             if path in found or len(found) < MOST_FIELDS:
-                found.setdefault(path, Leaf()).add(value)
+                found.setdefault(path, FieldSample()).add(value)
     return {path: leaf.close() for path, leaf in found.items()}
 
 
@@ -118,8 +118,8 @@ def dotted(path: Path) -> str:
 
 
 def of_records(
-    features: Sampled,
-    labels: Sampled | None = None,
+    features: TopicSample,
+    labels: TopicSample | None = None,
     *,
     name: str,
     label: str | None = None,
@@ -199,7 +199,7 @@ def of_records(
     )
 
 
-def _apart(features: Sampled, id_: Path | str, labels: Sampled, label_id: Path | str) -> str:
+def _apart(features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str) -> str:
     """Why both topics have to be copied by id, or ""."""
     if features.partitions != labels.partitions:
         return f"{features.topic} has {features.partitions} partitions, {labels.topic} {labels.partitions}"
@@ -216,7 +216,7 @@ def _apart(features: Sampled, id_: Path | str, labels: Sampled, label_id: Path |
     return f"{apart:,} of {len(both):,} ids have their label in another partition than their features"
 
 
-def _late(features: Sampled, id_: Path | str, labels: Sampled, label_id: Path | str) -> float | None:
+def _late(features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str) -> float | None:
     """The most seconds from features to their label, by the records' timestamps, of ids that are in both samples."""
     first: dict[str | None, int] = {}
     for message in features.messages:
@@ -240,7 +240,7 @@ def _value(message: Message, id_: Path | str) -> str | None:
     return None if value is None else str(value)
 
 
-def _is_time(path: Path, leaf: Leaf) -> bool:
+def _is_time(path: Path, leaf: FieldSample) -> bool:
     """Whether a field's name means a time and its values are times."""
     if not TIMES & set(words(_name(path))) or not leaf.cells:
         return False
@@ -248,10 +248,10 @@ def _is_time(path: Path, leaf: Leaf) -> bool:
 
 
 def _ids(
-    features: Sampled,
-    labels: Sampled | None,
-    found: Mapping[Path, Leaf],
-    of_labels: Mapping[Path, Leaf],
+    features: TopicSample,
+    labels: TopicSample | None,
+    found: Mapping[Path, FieldSample],
+    of_labels: Mapping[Path, FieldSample],
     said: str | None,
 ) -> tuple[Path | str, Path | str]:
     """Where the id stands in both records."""
@@ -269,7 +269,7 @@ def _ids(
     return best[0], best[1]
 
 
-def _candidates(topic: Sampled, found: Mapping[Path, Leaf], said: str | None) -> dict[Path | str, set[str]]:
+def _candidates(topic: TopicSample, found: Mapping[Path, FieldSample], said: str | None) -> dict[Path | str, set[str]]:
     """Paths that may hold the id, the likeliest first, and the ids there."""
     keys = [message.key for message in topic.messages if message.key]
     if said == KEY:
@@ -308,7 +308,7 @@ def _is_called_label(path: Path) -> bool:
     return any(map(is_called_label, path))
 
 
-def _label(found: Mapping[Path, Leaf], said: str | None, taken: set[Any], topic: str) -> Path:
+def _label(found: Mapping[Path, FieldSample], said: str | None, taken: set[Any], topic: str) -> Path:
     names = [path for path in found if path not in taken]
     if said is not None:
         chosen = [path for path in found if dotted(path) == said]
@@ -324,29 +324,31 @@ def _label(found: Mapping[Path, Leaf], said: str | None, taken: set[Any], topic:
     return chosen[0]
 
 
-def _listing(found: Mapping[Path, Leaf]) -> str:
+def _listing(found: Mapping[Path, FieldSample]) -> str:
     names = [dotted(path) for path in found]
     return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
 
 
 def _feature(
-    path: Path, leaf: Leaf, beside: Mapping[Path, Leaf], nominal: Sequence[str], ignore: Sequence[str]
-) -> Feature:
+    path: Path, leaf: FieldSample, beside: Mapping[Path, FieldSample], nominal: Sequence[str], ignore: Sequence[str]
+) -> DraftFeature:
     """One feature with its path, or why the field is not one."""
     name = dotted(path)
     column = leaf.column
     if name in ignore:
-        return Feature(name, NUMERIC if column.numeric else NOMINAL, "left out by --ignore", True, path)
+        return DraftFeature(name, NUMERIC if column.numeric else NOMINAL, "left out by --ignore", True, path)
     if "list" in leaf.kinds:
-        return Feature(name, NOMINAL, "left out: it holds lists", True, path)
+        return DraftFeature(name, NOMINAL, "left out: it holds lists", True, path)
     if any(len(other) > len(path) and other[: len(path)] == path for other in beside):
-        return Feature(name, NOMINAL, "left out: it holds a value in some records and an object in others", True, path)
+        return DraftFeature(
+            name, NOMINAL, "left out: it holds a value in some records and an object in others", True, path
+        )
     if name in nominal:
-        return Feature(name, NOMINAL, path=path, max_values=most_values(len(column)))
+        return DraftFeature(name, NOMINAL, path=path, max_values=most_values(len(column)))
     if "text" in leaf.kinds and column.numeric and len(column) > FEW:
-        return Feature(name, NUMERIC, "left out: it holds numbers written as texts", True, path)
+        return DraftFeature(name, NUMERIC, "left out: it holds numbers written as texts", True, path)
     if leaf.kinds == {"boolean"} and len(column) == 2:
-        return Feature(name, BOOLEAN, path=path)
+        return DraftFeature(name, BOOLEAN, path=path)
     found = judge(path[-1], column, path)._replace(name=name)
     if found.type != NUMERIC or "number" in leaf.kinds:
         return found
@@ -370,7 +372,7 @@ def _holds(fields: Any, path: Path) -> bool:
     return isinstance(fields, dict)
 
 
-def _named(judged: Sequence[Feature], paths: Sequence[Path], x: Path) -> list[Feature]:
+def _named(judged: Sequence[DraftFeature], paths: Sequence[Path], x: Path) -> list[DraftFeature]:
     """Features with names of their own: of those that stand in x the field's, of others the path's."""
     used = {path[-1] for path in paths if path[:-1] == x}
     named = []

@@ -17,7 +17,7 @@ ROOM = 2_000_000  # scores, labels times classes: 16 MB as they come, and at mos
 LEAST_CELLS = 1000  # of a class, however many classes there are
 
 
-class Cells(NamedTuple):
+class ScoreCells(NamedTuple):
     """Scores of one class in order: each from `low` to `high`, and the weight of labels of the class and of others."""
 
     low: Floats
@@ -39,7 +39,7 @@ class Ranking:
         self._room = room
         self._blocks: list[tuple[NDArray[np.int64], Floats, Floats]] = []
         self._n_scores = 0
-        self._cells: list[Cells] = []
+        self._cells: list[ScoreCells] = []
 
     def add(self, y: NDArray[np.int64], p: Floats, w: Floats) -> None:
         """y : (n,) class codes. p : (n, K) probabilities, where K may grow. w : (n,) weights > 0."""
@@ -71,25 +71,25 @@ class Ranking:
         for _ in range(len(self._cells), width):  # scores of a class that was not known then are 0
             before = sum(float((c.own + c.others).sum()) for c in self._cells[:1])
             known = [np.zeros(1), np.zeros(1), np.zeros(1), np.full(1, before)]
-            self._cells.append(Cells(*known) if before else Cells(*(np.zeros(0) for _ in range(4))))
+            self._cells.append(ScoreCells(*known) if before else ScoreCells(*(np.zeros(0) for _ in range(4))))
         most = max(LEAST_CELLS, self._room // width)
         for k in range(width):
             own = np.where(y == k, w, 0.0)
-            new = Cells(_begins(self._cells[k], p[:, k]), p[:, k], own, w - own)
-            cells = _sorted(Cells(*(np.concatenate(pair) for pair in zip(self._cells[k], new, strict=True))))
+            new = ScoreCells(_begins(self._cells[k], p[:, k]), p[:, k], own, w - own)
+            cells = _sorted(ScoreCells(*(np.concatenate(pair) for pair in zip(self._cells[k], new, strict=True))))
             self._cells[k] = cells if len(cells.low) <= most else _fewer(cells, most)
 
 
-def _sorted(cells: Cells) -> Cells:
+def _sorted(cells: ScoreCells) -> ScoreCells:
     """In order, those that begin at the same score as one."""
     order = np.argsort(cells.low, kind="stable")
     low, high, own, others = (part[order] for part in cells)
     first = np.flatnonzero(np.concatenate(([True], low[1:] != low[:-1])))
     add = np.add.reduceat
-    return Cells(low[first], np.maximum.reduceat(high, first), add(own, first), add(others, first))
+    return ScoreCells(low[first], np.maximum.reduceat(high, first), add(own, first), add(others, first))
 
 
-def _begins(cells: Cells, scores: Floats) -> Floats:
+def _begins(cells: ScoreCells, scores: Floats) -> Floats:
     """Of the cell that a score falls into where there is one, else the score."""
     if not len(cells.low):
         return scores
@@ -97,7 +97,7 @@ def _begins(cells: Cells, scores: Floats) -> Floats:
     return np.where((cells.low[at] <= scores) & (scores <= cells.high[at]), cells.low[at], scores)
 
 
-def _fewer(cells: Cells, most: int) -> Cells:
+def _fewer(cells: ScoreCells, most: int) -> ScoreCells:
     """At most `most`: neighbours as one, of like weights. A cell of much weight stays alone, since there the scores may
     well be one."""
     weight = cells.own + cells.others
@@ -106,16 +106,16 @@ def _fewer(cells: Cells, most: int) -> Cells:
     first = np.flatnonzero(np.concatenate(([True], (place[1:] != place[:-1]) | heavy[1:] | heavy[:-1])))
     add = np.add.reduceat
     high = np.maximum.reduceat(cells.high, first)
-    return Cells(cells.low[first], high, add(cells.own, first), add(cells.others, first))
+    return ScoreCells(cells.low[first], high, add(cells.own, first), add(cells.others, first))
 
 
-def _area(cells: Cells) -> float:
+def _area(cells: ScoreCells) -> float:
     below = np.cumsum(cells.others) - cells.others
     pairs = float((cells.own * (below + 0.5 * cells.others)).sum())
     return pairs / (float(cells.own.sum()) * float(cells.others.sum()))
 
 
-def _doubt(cells: Cells) -> float:
+def _doubt(cells: ScoreCells) -> float:
     unknown = cells.high > cells.low
     pairs = 0.5 * float((cells.own * cells.others)[unknown].sum())
     return pairs / (float(cells.own.sum()) * float(cells.others.sum()))

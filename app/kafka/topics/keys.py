@@ -156,14 +156,14 @@ class Ids(NamedTuple):
         )
 
 
-class Sampled(NamedTuple):
+class IdSample(NamedTuple):
     """ids : None where there is nothing to compare. absent : a sentence for each feature that no record has."""
 
     ids: Ids | None
     absent: list[str]
 
 
-async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Sampled:
+async def sample(spec: "Spec", connection: Connection, first: bool = True) -> IdSample:
     """Look at the last records of the features and labels, and at the first ones if wanted. Both topics must exist."""
     topics = (spec.topics.features, *([spec.topics.labels] if spec.topics.labels is not None else []))
     parts = [TopicPartition(topic, k) for topic in topics for k in range(spec.partitions)]
@@ -189,11 +189,11 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Sa
     await read_ends(connection, parts, n, take, first=first)
     absent = _absent(spec, [seen for tp, by in found.items() if tp.topic == topics[0] for seen in by.values()])
     if len(topics) == 1:
-        return Sampled(None, absent)
+        return IdSample(None, absent)
     features, about_features = _summed(spec, topics[0], found)
     labels, about_labels = _summed(spec, topics[1], found)
     if not features or not labels:
-        return Sampled(None, absent)
+        return IdSample(None, absent)
     both = features.keys() & labels.keys()
     apart = sum({k for k, _ in features[i]}.isdisjoint(k for k, _ in labels[i]) for i in both)
     horizon = spec.join.horizon * 1000
@@ -203,7 +203,7 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Sa
     if not both:
         differ, ours, theirs = meeting.written_otherwise(features, labels) or (None, min(features), min(labels))
         ids = ids._replace(examples=(ours, theirs), differ=differ)
-    return Sampled(ids, absent)
+    return IdSample(ids, absent)
 
 
 def _times(*topics: Mapping[str, set[tuple[int, int]]]) -> tuple[int, int] | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from aiokafka.structs import TopicPartition
 
-from riparian.app.dataset.guessing.from_topic import Message, Sampled
+from riparian.app.dataset.guessing.from_topic import Message, TopicSample
 from riparian.app.errors import TopicError
 from riparian.app.kafka.admin import admin_client, described
 from riparian.app.kafka.connection import Connection
@@ -14,7 +14,7 @@ from riparian.topics.formats.common.json_text import read_object
 RECORDS = 4000  # of a topic, at most: half of them the first of its partitions, half the last
 
 
-async def sample(connection: Connection, topic: str, sibling: str | None = None) -> tuple[Sampled, bool]:
+async def sample(connection: Connection, topic: str, sibling: str | None = None) -> tuple[TopicSample, bool]:
     """Records of a topic, and whether there is a topic called `sibling`.
 
     Raises
@@ -45,7 +45,7 @@ async def sample(connection: Connection, topic: str, sibling: str | None = None)
             continue
         key, headers = _text(record.key), tuple(record.headers or ())
         messages.append(Message(key, fields, record.timestamp, record.value, headers, tp.partition))
-    return Sampled(topic, messages, len(parts), replication, skipped), sibling in present
+    return TopicSample(topic, messages, len(parts), replication, skipped), sibling in present
 
 
 def _text(key: bytes | None) -> str | None:

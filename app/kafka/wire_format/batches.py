@@ -36,7 +36,7 @@ Headers = list[tuple[str, bytes | None]]
 Row = tuple[int, int, bytes | None, bytes | None, Headers]  # offset, timestamp, key, value, headers
 
 
-class Head(NamedTuple):
+class BatchHeader(NamedTuple):
     """What a batch says of its records.
 
     base, last : the offsets that it takes
@@ -60,13 +60,13 @@ class Head(NamedTuple):
         return self.last, self.stamp, None, Unread.batch(first, self.last, why), []
 
 
-def head(raw: memoryview) -> Head | None:
+def head(raw: memoryview) -> BatchHeader | None:
     """What a batch says; None of an older version."""
     if len(raw) < _HEADER.size or raw[_MAGIC_AT] != _MAGIC:
         return None
     base, _, attributes, ahead, first, greatest, count = _HEADER.unpack_from(raw)
     own = not attributes & _LOG_APPEND_TIME
-    return Head(base, base + max(ahead, 0), first if own else greatest, int(own), count)
+    return BatchHeader(base, base + max(ahead, 0), first if own else greatest, int(own), count)
 
 
 def body(raw: memoryview) -> Any:
@@ -132,7 +132,7 @@ def _headers(data: Any, p: int, stop: int) -> tuple[Headers, int]:
     return found, p
 
 
-def rows(said: Head, data: Any) -> Iterator[Row]:
+def rows(said: BatchHeader, data: Any) -> Iterator[Row]:
     """The records of a batch. data : its body."""
     base, last, stamp, own, count = said
     whole, end, p, at = said.whole, len(data), 0, base - 1

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riparian.app.kafka.wire_format.batches import Head
+from riparian.app.kafka.wire_format.batches import BatchHeader
 from riparian.models.kernels.kernel import kernel
 from riparian.topics.records import Headers, RawBatch
 from riparian.topics.slices import PADDING, Ints, Slices
@@ -31,7 +31,7 @@ _NOTHING, _LOW = np.uint64(0), np.uint64(0xFFFF_FFFF)
 class Body(NamedTuple):
     """The records of a batch. said : of them, at least one. data : decompressed."""
 
-    said: Head
+    said: BatchHeader
     data: Any
 
 
@@ -119,7 +119,7 @@ class Parser:
 
 def warm_up() -> None:
     """Compile the kernel, or load it from the cache."""
-    Parser([Body(Head(0, 0, 0, 1, 1), memoryview(bytes(8)))], 0, 8, 1).piece(1, 1, 1)
+    Parser([Body(BatchHeader(0, 0, 0, 1, 1), memoryview(bytes(8)))], 0, 8, 1).piece(1, 1, 1)
 
 
 @kernel(inline=True)

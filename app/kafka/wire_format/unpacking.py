@@ -25,7 +25,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka.wire_format import batches, decompression
-from riparian.app.kafka.wire_format.batches import Head, Row
+from riparian.app.kafka.wire_format.batches import BatchHeader, Row
 from riparian.app.kafka.wire_format.decompression import UnreadableBatchError
 from riparian.topics.records import Headers, RawBatch, Unread
 from riparian.topics.slices import Slices
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from riparian.app.kafka.wire_format.record_batches import Body
 
 Rows = tuple[int, Iterator[Row]]  # of a batch: the offset behind it, and its records
-Fetched = tuple[Any, memoryview, Head | None]  # a batch of the client's, its bytes, and what it says
+Fetched = tuple[Any, memoryview, BatchHeader | None]  # a batch of the client's, its bytes, and what it says
 
 PIECE_BYTES = 1024 * 1024
 PIECE_RECORDS = 8192
@@ -48,7 +48,7 @@ HEADER_BYTES = 150  # that a header takes besides its name and value: three obje
 RECORD_BYTES = 200  # that a record takes besides its key and value: four objects, and places in lists
 
 
-class Record(NamedTuple):
+class FetchedRecord(NamedTuple):
     """A record with the attributes of the client's own."""
 
     offset: int
@@ -88,11 +88,11 @@ def _older(batch: Any) -> Iterator[Row]:
             yield last, -1, None, Unread.batch(last if at < 0 else at + 1, last, str(error) or repr(error)), []
 
 
-def _unread(said: Head, error: UnreadableBatchError) -> Rows:
+def _unread(said: BatchHeader, error: UnreadableBatchError) -> Rows:
     return said.last + 1, iter((said.unread(said.base, str(error)),))
 
 
-class Answer:
+class FetchedBatches:
     """The batches of a fetch, as the client's `MemoryRecords` has them, and the bytes of the last that was taken."""
 
     def __init__(self, data: bytes) -> None:
@@ -208,7 +208,7 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
             for row in rows:
                 if row[0] >= first:
                     self._at = row[0] + 1
-                    yield self._consumer_record(self._tp, Record(*row))
+                    yield self._consumer_record(self._tp, FetchedRecord(*row))
             self._pass(end)
 
     def _pass(self, end: int) -> None:
@@ -235,7 +235,7 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         return batch.is_transactional and batch.producer_id in self._aborted_producers
 
     @staticmethod
-    def _rows(batch: Any, raw: memoryview, said: Head | None) -> Rows:
+    def _rows(batch: Any, raw: memoryview, said: BatchHeader | None) -> Rows:
         """The records of a batch one by one."""
         if said is None:
             return batch.next_offset, _older(batch)
@@ -333,5 +333,5 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
 
 def install() -> None:
     """Have the client unpack and decompress so, in all of this process."""
-    aiokafka_fetcher.PartitionRecords, aiokafka_fetcher.MemoryRecords = BatchRecords, Answer
+    aiokafka_fetcher.PartitionRecords, aiokafka_fetcher.MemoryRecords = BatchRecords, FetchedBatches
     decompression.install()

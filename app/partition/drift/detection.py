@@ -45,7 +45,7 @@ SEEN, SINCE, SINCE_SUM, LAST, REFERENCE = range(5)
 FIELDS = ("totals", "scale", "recent", "counts", "times", "levels")  # what a signal knows besides its detectors
 
 
-class Found(NamedTuple):
+class Detection(NamedTuple):
     """A detector raised its level at a value of a series.
 
     A period of the series begins at a drift, or where the scale was measured anew.
@@ -81,7 +81,7 @@ class Found(NamedTuple):
 class Stamped(Protocol):
     """What remembers when an event of it was."""
 
-    def stamp(self, found: Found, time: int) -> None: ...
+    def stamp(self, found: Detection, time: int) -> None: ...
 
 
 class Finding(NamedTuple):
@@ -100,7 +100,7 @@ class Finding(NamedTuple):
     role: str | None
     name: str
     signal: Stamped
-    found: Found
+    found: Detection
     action: str | None
     shift: Shift | None = None
 
@@ -132,11 +132,11 @@ class Signal:
         self.times = np.zeros((n, len(LEVELS)), np.int64)  # ms of the last event
         self.levels = np.zeros(n, np.int8)  # the last ones
 
-    def update(self, values: Floats) -> list[Found]:
+    def update(self, values: Floats) -> list[Detection]:
         """Take finite values; what the detectors found, in order."""
         if not len(values):
             return []
-        told: list[Found] = []
+        told: list[Detection] = []
         fired = self._fired(values)
         start = self._tell(values, fired, told) if fired else 0
         if len(self.recent) < RECENT:  # room for more, in front, from where values move on
@@ -145,7 +145,7 @@ class Signal:
         _follow(values, start, self.totals, self.recent)
         return told
 
-    def _tell(self, values: Floats, fired: list[tuple[int, int, str, int]], told: list[Found]) -> int:
+    def _tell(self, values: Floats, fired: list[tuple[int, int, str, int]], told: list[Detection]) -> int:
         """The figures of events in order; a drift begins a new period. Sums run from the period's start, one by one.
         Returns up to which of the values the totals know them."""
         known = np.concatenate((self.recent, values))
@@ -177,7 +177,7 @@ class Signal:
                 else:
                     self.totals[LAST] = seen + i + 1
             self.counts[k, which] += 1
-            told.append(Found(i, name, LEVELS[which], seen + i + 1, before, mean))
+            told.append(Detection(i, name, LEVELS[which], seen + i + 1, before, mean))
         self.totals[[SINCE, SINCE_SUM]] = n, total
         return start
 
@@ -209,7 +209,7 @@ class Signal:
             detector.reset()
         self.levels[:] = 0
 
-    def stamp(self, found: Found, time: int) -> None:
+    def stamp(self, found: Detection, time: int) -> None:
         """Remember when an event was."""
         self.times[list(self.detectors).index(found.detector), LEVELS.index(found.level)] = time
 

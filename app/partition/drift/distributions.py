@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.drift.detection import Finding, Found
+from riparian.app.partition.drift.detection import Detection, Finding
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats
 from riparian.models.drift.two_sample import (
@@ -46,7 +46,7 @@ class _Series(NamedTuple):
     owner: "Distributions"
     number: int
 
-    def stamp(self, found: Found, time: int) -> None:
+    def stamp(self, found: Detection, time: int) -> None:
         self.owner.times[self.number] = time
 
 
@@ -105,7 +105,7 @@ class Distributions:
                 before, after = self._shares(j, one.kind, one.bin)
                 self.counts[j], self.last[j] = self.counts[j] + 1, n
                 role = CHAMPION if j == len(self.names) - 1 else None
-                said = Found(stop - 1, DETECTOR, "drift", n, before, after)
+                said = Detection(stop - 1, DETECTOR, "drift", n, before, after)
                 findings.append(
                     Finding(int(places[stop - 1]), role, self.names[j], _Series(self, j), said, action, shift)
                 )

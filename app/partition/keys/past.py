@@ -17,7 +17,7 @@ from riparian.app.partition.join.pending import Joined, PendingStore
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.fold import LABEL, LARGEST, OBSERVE, READ, Events
 from riparian.app.partition.keys.plan import plan, ratios
-from riparian.app.partition.keys.rows import Rows
+from riparian.app.partition.keys.rows import KeyRows
 from riparian.app.partition.records.clock import LATEST_MS
 from riparian.app.stream_file.sections.keys import labelled_keys
 from riparian.app.stream_file.spec import Spec
@@ -45,7 +45,7 @@ class Past:
     def __init__(self, spec: Spec) -> None:
         self._stream, self._secret = spec.name, secret(spec.name)
         self._now = 0
-        self._known = {name: Rows(one) for name, one in self._plan(spec).items()}
+        self._known = {name: KeyRows(one) for name, one in self._plan(spec).items()}
         self._beside = {name: 1 + 2 * i for i, name in enumerate(labelled_keys(spec))}  # columns of `PendingStore.past`
 
     def _plan(self, spec: Spec) -> dict[str, Any]:
@@ -69,9 +69,9 @@ class Past:
         event, x = Events(np.zeros(1, np.int8), zero, zero, zero, np.zeros(1)), np.zeros((1, len(self.columns)))
         for rows in self._known.values():
             hashes = [hashes_of(self._secret, texts) for texts in (["a"], Texts(b"a" + bytes(16), zero, one))]
-            twin = Rows(rows.plan)
+            twin = KeyRows(rows.plan)
             twin.fold(event, hashes[0], np.zeros((1, self._width)), x, x.copy())
-            Rows(rows.plan).restore(twin.checkpoint().arrays)
+            KeyRows(rows.plan).restore(twin.checkpoint().arrays)
 
     def observe(self, features: Features, joined: Joined, pending: PendingStore, times: Ints, stamps: Ints) -> Features:
         """Go through a program that was just made, write the features to the slab, and return them.

@@ -23,7 +23,7 @@ HASH_BYTES = 16
 POWERS = table()
 
 
-class Rows:
+class KeyRows:
     """What is known of the keys of one kind."""
 
     def __init__(self, plan: Plan) -> None:

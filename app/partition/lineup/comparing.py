@@ -24,7 +24,7 @@ from riparian.topics.names import CHAMPION
 from riparian.topics.records import ANOMALY
 
 
-class Decision(NamedTuple):
+class PromotionDecision(NamedTuple):
     """The rule found a better challenger.
 
     place : of the label in the program, after which it is so. role : the challenger. by : how much better.
@@ -109,7 +109,7 @@ class Comparing:
         if other:
             self._of, self._proposed = {role: self._fresh() for role in self._of}, set()
 
-    def score(self, program: Program, n_learned: int) -> list[Decision]:
+    def score(self, program: Program, n_learned: int) -> list[PromotionDecision]:
         """Take the labels of a program that all models have run; what the rule has decided, in order.
 
         n_learned : labels learned since the stream began, those of the program among them.
@@ -140,9 +140,9 @@ class Comparing:
                 by_cost = ByCost(stakes.costs, stakes.worst, one, other)
             comparison.score(program, champion.labelled, role.labelled, by_cost)
 
-    def _decide(self, place: int) -> Decision | None:
+    def _decide(self, place: int) -> PromotionDecision | None:
         """The challenger that is surely better by most, if any; mutates who is champion."""
-        best: Decision | None = None
+        best: PromotionDecision | None = None
         rule = self._rule
         if rule is None:
             return None
@@ -152,7 +152,7 @@ class Comparing:
             if found is None or role in self._proposed or not _may_lead(role):
                 continue
             if best is None or found.low > best.by.low:
-                best = Decision(place, role, found, automatic)
+                best = PromotionDecision(place, role, found, automatic)
         if best is not None and automatic:
             others = [self._champion, *(role for role in self._of if role is not best.role)]
             self._champion, self._proposed = best.role, set()

@@ -17,7 +17,7 @@ from riparian.app.partition.arrays import over, under
 from riparian.app.partition.changes import DECISION, room_of, settings
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.join.pending import PendingStore
-from riparian.app.partition.lineup.comparing import Comparing, Decision
+from riparian.app.partition.lineup.comparing import Comparing, PromotionDecision
 from riparian.app.partition.lineup.learned_rows import LearnedRows
 from riparian.app.partition.lineup.model_commands import Change, LineupFollower, ModelCommands
 from riparian.app.partition.lineup.model_slot import ModelSlot
@@ -223,7 +223,7 @@ class Lineup:
     # -- the rule ----------------------------------------------------------------------------------------------
 
     def carry_out(
-        self, decisions: Sequence[Decision], findings: Sequence[Finding]
+        self, decisions: Sequence[PromotionDecision], findings: Sequence[Finding]
     ) -> tuple[list[Finding], list[Decided]]:
         """Promote and propose. Returns what was found in the program, by the names that models had then, and what was
         decided.
@@ -252,7 +252,7 @@ class Lineup:
             found.sort(key=rank)
         return found, decided
 
-    def _sentence(self, one: Decision) -> str:
+    def _sentence(self, one: PromotionDecision) -> str:
         what, times, unit = (
             ("mean absolute error", 1.0, "") if self.spec.task == REGRESSION else ("errors", 100.0, " points")
         )

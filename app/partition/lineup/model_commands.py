@@ -75,7 +75,7 @@ class Steered(Protocol):
     def settle(self, spec: Spec) -> None: ...
 
 
-class RefusedError(RiparianError):
+class CommandRefusedError(RiparianError):
     """A command that cannot be done here, with a sentence; nothing has changed."""
 
 
@@ -152,7 +152,7 @@ class ModelCommands:
             del self._ids[next(iter(self._ids))]
         try:
             return APPLIED, self._do(command)
-        except RefusedError as error:
+        except CommandRefusedError as error:
             return REFUSED, str(error)
 
     def _do(self, command: Command) -> str:
@@ -195,12 +195,12 @@ class ModelCommands:
     def promote(self, name: str) -> str:
         """Make a challenger the champion, and the champion a challenger."""
         if name == CHAMPION:
-            raise RefusedError("the champion is the champion already")
+            raise CommandRefusedError("the champion is the champion already")
         roles, role, old = self._lineup.roles, self._role(name), self._role(CHAMPION)
         try:
             check_champion(role.learner_name, role.model.parameters())
         except ValueError as error:
-            raise RefusedError(str(error)) from None
+            raise CommandRefusedError(str(error)) from None
         self._before = _unique(self._called or old.learner_name, {*roles} - {name})
         self._called = name
         names = {CHAMPION: self._before, name: CHAMPION}
@@ -216,31 +216,31 @@ class ModelCommands:
     def demote(self) -> str:
         """Undo the last promotion."""
         if self._before is None or self._before not in self._lineup.roles:
-            raise RefusedError("no champion of before is there: promote the model that shall be champion")
+            raise CommandRefusedError("no champion of before is there: promote the model that shall be champion")
         return self.promote(self._before)
 
     def forget(self, key: str, hashed: str) -> str:
         """Drop what is known of one key."""
         keys = self._lineup.spec.keys
         if key not in keys or self.forgets is None:
-            raise RefusedError(f"there is no key {key}: name one of {', '.join(keys) or 'none'}")
+            raise CommandRefusedError(f"there is no key {key}: name one of {', '.join(keys) or 'none'}")
         try:
             was_known = self.forgets(key, hashed)
         except ValueError as error:
-            raise RefusedError(str(error)) from None
+            raise CommandRefusedError(str(error)) from None
         return f"{key} {hashed} is forgotten" if was_known else f"nothing is known of {key} {hashed}"
 
     def pause(self) -> str:
         """Withhold predictions; everything else goes on."""
         if self.paused:
-            raise RefusedError("predictions are paused already")
+            raise CommandRefusedError("predictions are paused already")
         self.paused = True
         return "predictions say nothing from here on, and all models go on learning"
 
     def resume(self) -> str:
         """Say again what is predicted."""
         if not self.paused:
-            raise RefusedError("predictions are not paused")
+            raise CommandRefusedError("predictions are not paused")
         self.paused = False
         return "predictions are told again"
 
@@ -248,7 +248,7 @@ class ModelCommands:
         """Let a model predict and not learn."""
         role = self._role(name)
         if role.frozen:
-            raise RefusedError(f"{name} is frozen already")
+            raise CommandRefusedError(f"{name} is frozen already")
         role.freeze()
         return f"{name} ({role.learner_name}) predicts and learns no more"
 
@@ -256,7 +256,7 @@ class ModelCommands:
         """Let a frozen model learn again."""
         role = self._role(name)
         if not role.frozen:
-            raise RefusedError(f"{name} is not frozen")
+            raise CommandRefusedError(f"{name} is not frozen")
         role.frozen = False
         return f"{name} ({role.learner_name}) learns again"
 
@@ -265,7 +265,7 @@ class ModelCommands:
         role = self._role(name)
         still = role.model.frozen_parts
         if role.columns is not None and still:
-            raise RefusedError(
+            raise CommandRefusedError(
                 f"{name} has frozen members ({', '.join(still)}), which know only the features of before: let them "
                 "learn in the stream file, or leave them out of it, and riparian apply it first"
             )
@@ -276,15 +276,15 @@ class ModelCommands:
         """A new challenger, as a stream file would describe it."""
         lineup = self._lineup
         if name in lineup.roles:
-            raise RefusedError(f"there is a model {name} already: drop it first, or choose another name")
+            raise CommandRefusedError(f"there is a model {name} already: drop it first, or choose another name")
         if len(lineup.roles) > MOST_CHALLENGERS:
-            raise RefusedError(f"there are {MOST_CHALLENGERS} challengers: drop one first")
+            raise CommandRefusedError(f"there are {MOST_CHALLENGERS} challengers: drop one first")
         try:
             learner_name, parameters, own = lineup.spec.challenger(name, definition)
             models = {**self._models(), name: (learner_name, parameters)}
             role = lineup.make_role(name, lineup.spec.lined_up(models, {**self._on_drift, name: own}))
         except (ValueError, RiparianError) as error:
-            raise RefusedError(str(error).strip().partition("\n")[0]) from None
+            raise CommandRefusedError(str(error).strip().partition("\n")[0]) from None
         self._on_drift[name] = own
         role.key, memos, width = lineup.key_of(name), list(role.memos.names), lineup.schema.n_outputs
         lineup.change(lambda follower: follower.add(name, role.key, memos, width))
@@ -294,7 +294,7 @@ class ModelCommands:
     def drop(self, name: str) -> str:
         """Remove a challenger, with what it has learned."""
         if name == CHAMPION:
-            raise RefusedError("the champion cannot be dropped: promote another model first")
+            raise CommandRefusedError("the champion cannot be dropped: promote another model first")
         role = self._role(name)
         self._lineup.change(lambda follower: follower.drop(name))
         del self._on_drift[name]
@@ -328,18 +328,18 @@ class ModelCommands:
             wanted = {name: spec.challenger(name, given) for name, given in challengers.items()}
             name, parameters, own_of_champion = spec.challenger("the-champion", champion)
         except ValueError as error:
-            raise RefusedError(str(error)) from None
+            raise CommandRefusedError(str(error)) from None
 
         def stays(was: tuple[str, dict[str, Any]], model: tuple[str, dict[str, Any]]) -> bool:
             return goes_on(was, model) or in_part(spec.task, was, model) is not None
 
         if not stays(now[CHAMPION], (name, parameters)):
-            raise RefusedError(
+            raise CommandRefusedError(
                 f"the champion is {now[CHAMPION][0]} with its parameters, and the stream file says {name}: promote it "
                 "first, or write the one that there is"
             )
         if len(wanted) > MOST_CHALLENGERS:
-            raise RefusedError(f"more than {MOST_CHALLENGERS} challengers")
+            raise CommandRefusedError(f"more than {MOST_CHALLENGERS} challengers")
         models = {CHAMPION: (name, parameters), **{role: one[:2] for role, one in wanted.items()}}
         gone = [role for role in roles if role not in models]
         other = [role for role in models if role in roles and not stays(now[role], models[role])]
@@ -348,7 +348,7 @@ class ModelCommands:
         try:
             made = {role: roles[role].adjusted(models[role][1]) for role in free}
         except ValueError as error:
-            raise RefusedError(str(error)) from None
+            raise CommandRefusedError(str(error)) from None
         fresh, gone_features = [[*new_spec.present.keys() - spec.present.keys()], [*new_spec.gone - spec.gone]]
         changes = list(differing(spec, new_spec))
         if features is not None:
@@ -411,7 +411,7 @@ class ModelCommands:
         role = self._lineup.roles.get(name)
         if role is None:
             known = ", ".join(self._lineup.roles)
-            raise RefusedError(f"there is no model {name}: name one of {known}")
+            raise CommandRefusedError(f"there is no model {name}: name one of {known}")
         return role
 
     def _models(self) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from riparian.app.errors import SpecError
 from riparian.app.partition.arrays import over, under
-from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
+from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, SEEN, Detection, Finding, Signal, errors
 from riparian.app.partition.join.pending import EMPTY, PendingStore
 from riparian.app.partition.lineup.background_learner import DROPPED, REPLACED, BackgroundLearner
 from riparian.app.partition.lineup.learned_rows import LearnedRows
@@ -292,7 +292,7 @@ class ModelSlot:
         self._hand_over(self._fresh(), program, end)
         return end
 
-    def _watch(self, piece: Program, start: int) -> list[tuple[int, Found]]:
+    def _watch(self, piece: Program, start: int) -> list[tuple[int, Detection]]:
         """Show the detectors the errors of the piece that begins at `start`; what they find, each with its place."""
         places, values = errors(self.signal.kind, piece, self.labelled)
         if start:
@@ -302,7 +302,7 @@ class ModelSlot:
             places, values = places[own], values[own]
         return [(int(places[one.i]), one) for one in self.signal.update(values)]
 
-    def _note_all(self, found: list[tuple[int, Found]]) -> None:
+    def _note_all(self, found: list[tuple[int, Detection]]) -> None:
         """Note what detectors found, and what is done about it."""
         acts = not self.frozen
         may_reset = self.action == RESET and acts
@@ -314,7 +314,7 @@ class ModelSlot:
                 action, self._asked = STARTED, list(self.signal.detectors).index(one.detector)
             self._note(place, one, action)
 
-    def _note(self, place: int, found: Found, action: str | None) -> None:
+    def _note(self, place: int, found: Detection, action: str | None) -> None:
         self._findings.append(Finding(place, self.name, ERROR, self.signal, found, action))
 
     def _count(self, reaction: str) -> None:
@@ -348,7 +348,7 @@ class ModelSlot:
         self.trial = None
         self._count(verdict)
         detector, (older, fresh) = list(self.signal.detectors)[trial.by], trial.means()
-        self._note(at - 1, Found(0, detector, "", int(self.signal.totals[SEEN]), older, fresh), verdict)
+        self._note(at - 1, Detection(0, detector, "", int(self.signal.totals[SEEN]), older, fresh), verdict)
         if verdict == REPLACED:
             self._hand_over(trial.model, program, at)
 

@@ -16,7 +16,7 @@ from aiokafka.structs import ConsumerRecord
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import Reader, reading, reading_logs
+from riparian.app.kafka.reading import PartitionReader, reading, reading_logs
 from riparian.app.partition.changes import Changes, next_origin
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
@@ -51,7 +51,7 @@ from riparian.topics.records import UNKNOWN_SCHEMA, RawBatch
 ASK_SECONDS = 30.0  # how long a schema registry may not answer
 
 
-class Compared(NamedTuple):
+class CheckpointComparison(NamedTuple):
     """A checkpoint and what the fold gives at its offsets.
 
     sequence : number of the checkpoint
@@ -72,7 +72,7 @@ class Compared(NamedTuple):
         return self.digest == self.folded
 
 
-class Report(NamedTuple):
+class AuditReport(NamedTuple):
     """What an audit of a partition found.
 
     partition : its number
@@ -91,7 +91,7 @@ class Report(NamedTuple):
     begin: tuple[int, int, int]
     end: tuple[int, int, int]
     n_predictions: int
-    checkpoints: list[Compared]
+    checkpoints: list[CheckpointComparison]
     counts: dict[str, int]
     first: Difference | None
     listed: dict[str, list[Difference]]
@@ -163,7 +163,9 @@ class _Audit:
         Of each input log by role, at their starts.
     """
 
-    def __init__(self, proof: Proof, sent: Reader, inputs: Mapping[str, Reader], asking: Asking | None = None) -> None:
+    def __init__(
+        self, proof: Proof, sent: PartitionReader, inputs: Mapping[str, PartitionReader], asking: Asking | None = None
+    ) -> None:
         self.proof, self.sent, self.inputs, self.asking = proof, sent, inputs, asking
         self._begun: dict[str, list[ConsumerRecord]] = {}  # the last record of a log, of whose instances some are left
 
@@ -172,9 +174,9 @@ class _Audit:
         left: list[Stored],
         stop: int | None,
         on_progress: Callable[[int, int], None],
-    ) -> list[Compared]:
+    ) -> list[CheckpointComparison]:
         """Fold to the last prediction, or to the last of the checkpoints `left` where `stop` is its offset."""
-        proof, compared = self.proof, list[Compared]()
+        proof, compared = self.proof, list[CheckpointComparison]()
         begin = self.sent.position
         held: list[ConsumerRecord] = []
         more = True
@@ -236,19 +238,21 @@ class _Audit:
                 self._begun[role] = records[-1:]
         return bool(found) or buffer.next_offset > before
 
-    async def _compare(self, version: Stored) -> Compared:
+    async def _compare(self, version: Stored) -> CheckpointComparison:
         meta = version.manifest.meta
         places = {role: self.proof.learner.place_in(meta, role) for role in self.inputs}
         await self._fold(places)
         self.proof.settle(places[FEATURES])
         return await asyncio.to_thread(self._compare_states, version)
 
-    def _compare_states(self, version: Stored) -> Compared:
+    def _compare_states(self, version: Stored) -> CheckpointComparison:
         fold, meta = self.proof.learner, version.manifest.meta
         stored = restore(fold.spec, version)
         one, two = stored.digest(), fold.digest()
         parts = [] if one == two else differing_parts(stored, fold)
-        return Compared(version.manifest.sequence, meta["feature_offset"], meta["label_offset"], one, two, parts)
+        return CheckpointComparison(
+            version.manifest.sequence, meta["feature_offset"], meta["label_offset"], one, two, parts
+        )
 
 
 async def audit(
@@ -259,7 +263,7 @@ async def audit(
     start: int | None = None,
     until: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Report | None:
+) -> AuditReport | None:
     """Fold a partition again and compare; None where nothing has been predicted or stored yet.
 
     Parameters
@@ -311,7 +315,7 @@ async def audit(
         began = (0 if begin is None else begin.manifest.sequence, learner.offsets[FEATURES], learner.offsets[LABELS])
         asking = await _asking(spec, connection, partition, inputs)
 
-        async def proof_of(reader: Reader, first: int, **how: Any) -> DriftProof:
+        async def proof_of(reader: PartitionReader, first: int, **how: Any) -> DriftProof:
             whole = reader.first == 0 or begin is not None
             return DriftProof(await _all(reader), first, whole=whole, bits=learner.bits[FEATURES], **how)
 
@@ -331,7 +335,7 @@ async def audit(
         compared = await _Audit(proof, sent, inputs, asking).run(left, stop, on_progress)
     for one in proofs:
         one.settle()
-    return Report(
+    return AuditReport(
         partition,
         began,
         (until or 0, learner.offsets[FEATURES], learner.offsets[LABELS]),
@@ -346,7 +350,7 @@ async def audit(
 
 
 async def _asking(
-    spec: Spec, connection: Connection, partition: int, inputs: Mapping[str, Reader], writes: bool = True
+    spec: Spec, connection: Connection, partition: int, inputs: Mapping[str, PartitionReader], writes: bool = True
 ) -> Asking | None:
     """What asks for the schemas of the records, by what the dead letters say of those that the registry did not know.
 
@@ -369,7 +373,7 @@ async def _asking(
     return Asking(registry, spec, partition, refused, {role: reader.end for role, reader in inputs.items()})
 
 
-async def _all(reader: Reader) -> SentRecords:
+async def _all(reader: PartitionReader) -> SentRecords:
     """Every record of a topic that has few."""
     found = SentRecords([], [], [])
     while records := await reader.read(reader.end):
@@ -384,7 +388,7 @@ def sent_before(one: Stored | None) -> int:
     return 0 if one is None else int(one.manifest.outputs.get(PREDICTIONS, 0))
 
 
-def reach(inputs: Mapping[str, Reader], one: Stored | None) -> bool:
+def reach(inputs: Mapping[str, PartitionReader], one: Stored | None) -> bool:
     """Whether input topics, by role, still hold all records after a checkpoint; None: after the beginning."""
     meta = {} if one is None else one.manifest.meta
     return all(reader.first <= meta.get(state_field(role, "offset"), 0) for role, reader in inputs.items())
@@ -396,8 +400,8 @@ def _begin(
     kept: Sequence[Stored],
     start: int | None,
     last: Stored | None,
-    sent: Reader,
-    inputs: Mapping[str, Reader],
+    sent: PartitionReader,
+    inputs: Mapping[str, PartitionReader],
 ) -> Stored | None:
     """The checkpoint to begin at, None for the beginning; StateError where a fold from there cannot lead to `last`."""
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import Reader, reading, reading_logs
+from riparian.app.kafka.reading import PartitionReader, reading, reading_logs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
@@ -129,7 +129,7 @@ async def backtest(
     return Backtest(partition, first, n, n_rejected, learner, learner.figures())
 
 
-async def _fill(merge: PartitionGroup, inputs: Mapping[str, Reader]) -> bool:
+async def _fill(merge: PartitionGroup, inputs: Mapping[str, PartitionReader]) -> bool:
     """Read on where least is in memory; whether there was anything."""
     for role in sorted(inputs, key=lambda role: len(merge.buffers[role])):
         records = await inputs[role].read(inputs[role].end)
@@ -139,7 +139,7 @@ async def _fill(merge: PartitionGroup, inputs: Mapping[str, Reader]) -> bool:
     return False
 
 
-async def _recorded(spec: Spec, sent: Reader, wanted: Sequence[str], features_end: int) -> RecordedOrder:
+async def _recorded(spec: Spec, sent: PartitionReader, wanted: Sequence[str], features_end: int) -> RecordedOrder:
     """The order that the predictions of a partition tell of the logs `wanted`. Records that are none tell nothing, and
     neither do places behind the end of the features; of those that run backwards as few as possible are left out."""
     learner, places = PartitionLearner(spec), list[list[int]]()

@@ -11,7 +11,7 @@ import msgspec
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import Reader, reading
+from riparian.app.kafka.reading import PartitionReader, reading
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.registry.client import Registry
@@ -22,7 +22,7 @@ from riparian.topics.places import offset_of
 from riparian.topics.records import Name, RawBatch, Text, Unknown, Whole
 
 
-class Said(msgspec.Struct):
+class ModelPrediction(msgspec.Struct):
     """What a model said, of the types that a prediction has in JSON. Anybody may have written it."""
 
     y: Text | Whole | float | bool | None = None
@@ -31,17 +31,17 @@ class Said(msgspec.Struct):
     model: Name | None = None
 
 
-class Sent(Said, kw_only=True):
+class Sent(ModelPrediction, kw_only=True):
     offset: Whole
     label_offset: Whole
-    challengers: dict[Name, Said] | None = None
+    challengers: dict[Name, ModelPrediction] | None = None
 
 
 STEP = 20_000  # records
 MOST_LABELS = 1_000_000  # that are read after a prediction
 
 
-class Found(NamedTuple):
+class FoundPrediction(NamedTuple):
     """A prediction.
 
     Attributes
@@ -60,7 +60,7 @@ class Found(NamedTuple):
     n_read: int
 
 
-class Answer(NamedTuple):
+class FoundLabel(NamedTuple):
     """The label of an instance. offset : of its record in the labels topic. time : ms, of that record. y : by name, or
     a number."""
 
@@ -76,7 +76,7 @@ async def find(
     *,
     since: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Found:
+) -> FoundPrediction:
     """The newest prediction of an id.
 
     Parameters
@@ -118,8 +118,8 @@ async def find(
 
 
 async def _within(
-    spec: Spec, partition: int, sent: Reader, start: int, stop: int, id_: str, since: int | None
-) -> tuple[Found | None, int | None]:
+    spec: Spec, partition: int, sent: PartitionReader, start: int, stop: int, id_: str, since: int | None
+) -> tuple[FoundPrediction | None, int | None]:
     """The last prediction of the id between two offsets, and the time of the first record there."""
     codec, found, oldest = spec.make_codec(), None, None
     sent.seek(start)
@@ -134,15 +134,15 @@ async def _within(
                     if made.get("id") == id_:
                         msgspec.convert(made, Sent)
                         places = codec.read_place(value).places(codec.index_bits)
-                        found = Found(partition, record.offset, record.timestamp, places, made, 0)
+                        found = FoundPrediction(partition, record.offset, record.timestamp, places, made, 0)
             except ValueError:  # somebody else's
                 continue
     return found, oldest
 
 
 async def label_of(
-    spec: Spec, connection: Connection, found: Found, learner: PartitionLearner
-) -> tuple[Answer | None, int]:
+    spec: Spec, connection: Connection, found: FoundPrediction, learner: PartitionLearner
+) -> tuple[FoundLabel | None, int]:
     """The first label of its id after a prediction, where it came in the labels topic; and how many were read.
 
     learner : of the same stream, whose classes may be added to.
@@ -166,5 +166,5 @@ async def label_of(
                 at = i if decoded.position is None else decoded.position[i]
                 y = decoded.y[i]
                 named = y if learner.classes is None else learner.classes.texts[int(y)]
-                return Answer(offset_of(batch.offsets[at], bits), batch.timestamps[at], named), n_read
+                return FoundLabel(offset_of(batch.offsets[at], bits), batch.timestamps[at], named), n_read
     return None, n_read

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import Reader, reading, reading_logs
+from riparian.app.kafka.reading import PartitionReader, reading, reading_logs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.state.audit.audit import _asking, _Audit, checkpoints, reach, sent_before
-from riparian.app.state.audit.finding import Found
+from riparian.app.state.audit.finding import FoundPrediction
 from riparian.app.state.audit.proof import Proof, SentRecords
 from riparian.app.state.checkpoint import Stored
 from riparian.app.state.portable import restore
@@ -47,7 +47,7 @@ class Moment(NamedTuple):
 
 
 async def moment_of(
-    spec: Spec, connection: Connection, found: Found, on_progress: Callable[[int, int], None]
+    spec: Spec, connection: Connection, found: FoundPrediction, on_progress: Callable[[int, int], None]
 ) -> Moment:
     """The learner at the moment of a prediction.
 
@@ -104,7 +104,11 @@ async def moment_of(
 
 
 def _nearest(
-    learner: PartitionLearner, kept: list[Stored], found: Found, sent: Reader, inputs: Mapping[str, Reader]
+    learner: PartitionLearner,
+    kept: list[Stored],
+    found: FoundPrediction,
+    sent: PartitionReader,
+    inputs: Mapping[str, PartitionReader],
 ) -> Stored | None:
     """The last checkpoint before a prediction from which one can fold; None for the beginning of the topics."""
 
@@ -122,7 +126,7 @@ def _nearest(
     )
 
 
-async def _record(learner: PartitionLearner, connection: Connection, spec: Spec, found: Found) -> Features:
+async def _record(learner: PartitionLearner, connection: Connection, spec: Spec, found: FoundPrediction) -> Features:
     """The record of a prediction, decoded by a learner that has folded it: it knows all of its values."""
     bits = learner.bits[FEATURES]
     offset = offset_of(found.places[0], bits)

@@ -38,11 +38,11 @@ def check_once(names: Sequence[str], what: str) -> None:
             raise ValueError(f'expected every {what} once, found "{name}" twice; remove one')
 
 
-class Part(BaseModel):
+class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=True)
 
 
-class Brief(Part):
+class ShortForm(Section):
     """A part for which the value of one field may stand, where the others are as by default.
 
     brief : that field's name, and the types of its values.
@@ -69,7 +69,7 @@ class Brief(Part):
         return schema
 
 
-class Terse(Brief):
+class Terse(ShortForm):
     """One that is also written so."""
 
     @model_serializer

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 
 from riparian.app.references import is_reference
 from riparian.app.stream_file.durations import duration
-from riparian.app.stream_file.sections.base import Part
+from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.spec_errors import found
 from riparian.topics.codecs import CODECS, REGISTERED, Formats
 
@@ -29,7 +29,7 @@ def codec_form(value: Any) -> Any:
 _Format = Annotated[Any, BeforeValidator(_check_format), WithJsonSchema({"enum": list(CODECS)})]
 
 
-class CodecSpec(Part):
+class CodecSpec(Section):
     """The formats of the records. `codec: json` for all of them."""
 
     features: _Format = Field(default="json", description="Format of the feature records.")
@@ -86,14 +86,14 @@ _Secret = Annotated[str, AfterValidator(_check_secret)]
 TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME = "topic-name", "record-name", "topic-record-name"
 
 
-class RecordNames(Part):
+class RecordNames(Section):
     """Full names of the records' schemas, for subjects that are named after them."""
 
     features: str | None = Field(default=None, description="Of the feature records.")
     labels: str | None = Field(default=None, description="Of the label records.")
 
 
-class RegistrySpec(Part):
+class RegistrySpec(Section):
     """Where the schemas of the records are."""
 
     url: _Url = Field(

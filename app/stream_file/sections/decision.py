@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from riparian.app.stream_file.sections.base import Part
+from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.spec_errors import found
 from riparian.topics.records import ANOMALY, CLASSIFICATION
 from riparian.topics.vocabulary import canonical
@@ -36,7 +36,7 @@ def _share(text: str) -> Any:
     return Field(default=None, gt=0, lt=1, description=text)
 
 
-class DecisionSpec(Part):
+class DecisionSpec(Section):
     """Which class a prediction names, by costs or by a threshold that is kept at a target ([costs](costs.md)). The
     probabilities stay what they are. Of the task `anomaly`, `alert_rate` alone ([alerts](anomaly.md#alerts))."""
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from riparian.app.stream_file.sections.base import Part, as_list, check_once
+from riparian.app.stream_file.sections.base import Section, as_list, check_once
 from riparian.app.stream_file.sections.models import OnDrift
 from riparian.app.stream_file.spec_errors import found
 from riparian.topics.records import MULTI_INSTANCE, NUMERIC
@@ -57,7 +57,7 @@ def _check_distributed(value: Any) -> Any:
     return _check_watched(value)
 
 
-class DistributionsSpec(Part):
+class DistributionsSpec(Section):
     """Tests of how features and predictions are distributed, without labels. `distributions: true` for the
     defaults."""
 
@@ -81,7 +81,7 @@ class DistributionsSpec(Part):
     )
 
 
-class DriftSpec(Part):
+class DriftSpec(Section):
     """What watches for concept drift, and what is done about it. `drift: none` for nothing."""
 
     detectors: Annotated[

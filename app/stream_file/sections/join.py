@@ -3,10 +3,10 @@
 from pydantic import Field
 
 from riparian.app.stream_file.durations import duration
-from riparian.app.stream_file.sections.base import Part
+from riparian.app.stream_file.sections.base import Section
 
 
-class JoinSpec(Part):
+class JoinSpec(Section):
     """How features wait for their labels."""
 
     horizon: duration("7d", 0.001) = Field(  # type: ignore[valid-type]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from riparian.app.references import is_reference
-from riparian.app.stream_file.sections.base import Part
+from riparian.app.stream_file.sections.base import Section
 from riparian.topics.names import client_id, group_id
 
 # All settings of a connection, wherever they stand; docs/connect.md says what each means.
@@ -58,7 +58,7 @@ def _check_prefix(prefix: str) -> str:
     return prefix
 
 
-class KafkaSpec(Part):
+class KafkaSpec(Section):
     """Settings of the connection under librdkafka's names. They are weaker than those of the command line and of the
     environment."""
 

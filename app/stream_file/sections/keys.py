@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 
 from riparian.app.stream_file.durations import duration
-from riparian.app.stream_file.sections.base import Part
+from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.record import KEY, LABEL, FeatureSpec, KeyPath
 from riparian.topics.decoding.paths import dotted
 from riparian.topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NUMERIC
@@ -23,7 +23,7 @@ def _check_hash(value: bool) -> bool:
     return value
 
 
-class KeySpec(Part):
+class KeySpec(Section):
     """What records have in common that are of one card, device or user: features may be over its past
     ([keys](keys.md))."""
 

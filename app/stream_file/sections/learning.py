@@ -5,14 +5,14 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from riparian.app.stream_file.sections.base import Brief
+from riparian.app.stream_file.sections.base import ShortForm
 from riparian.topics.records import CLASSIFICATION, REGRESSION
 
 PARTITION, SHARED = "partition", "shared"
 SINGLE = (CLASSIFICATION, REGRESSION)  # tasks of instances that are each on their own, which partitions can share
 
 
-class LearningSpec(Brief):
+class LearningSpec(ShortForm):
     """What learns. `learning: shared` for the kind alone, `learning: {max_behind: 1000}` for shared learning with a
     bound."""
 

@@ -4,14 +4,14 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from riparian.app.stream_file.sections.base import Brief
+from riparian.app.stream_file.sections.base import ShortForm
 
 NOTHING, ALERT, RESET, REPLACE = "nothing", "alert", "reset", "replace"
 OnDrift = Literal["nothing", "alert", "reset", "replace"]
 AUTO = "auto"
 
 
-class ModelSpec(Brief):
+class ModelSpec(ShortForm):
     """A learner of `riparian models`, and its parameters beside it."""
 
     brief = ("model", (str,))

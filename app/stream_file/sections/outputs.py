@@ -5,10 +5,10 @@ from typing import Literal
 from pydantic import Field
 
 from riparian.app.stream_file.durations import duration
-from riparian.app.stream_file.sections.base import Part, Terse
+from riparian.app.stream_file.sections.base import Section, Terse
 
 
-class CheckpointSpec(Part):
+class CheckpointSpec(Section):
     """How often checkpoints are written, and which are kept."""
 
     every: duration("5s", 0.1) = Field(  # type: ignore[valid-type]
@@ -32,7 +32,7 @@ class CheckpointSpec(Part):
     )
 
 
-class MetricsSpec(Part):
+class MetricsSpec(Section):
     """How quality is reported."""
 
     every: duration("5s", 0.1) = Field(default="5s", description="Time between two metrics records.")  # type: ignore[valid-type]
@@ -76,7 +76,7 @@ class CoverageSpec(Terse):
     )
 
 
-class PredictionsSpec(Part):
+class PredictionsSpec(Section):
     """What a prediction record holds."""
 
     challengers: bool = Field(

@@ -4,14 +4,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from riparian.app.stream_file.sections.base import Brief
+from riparian.app.stream_file.sections.base import ShortForm
 
 PROPOSE, AUTOMATIC = "propose", "automatic"
 CONFIDENCE = 0.95  # probability, by default, that all intervals of the challengers of one champion hold
 PACE = 250  # labels between the places where a trial begins or ends, and where the rule of promotion looks
 
 
-class PromotionSpec(Brief):
+class PromotionSpec(ShortForm):
     """The rule by which a challenger becomes the champion. `promotion: automatic` for the mode alone."""
 
     brief = ("mode", (str,))

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, field_serializer, model_validator
 
 from riparian.app.stream_file.durations import duration, format_duration
-from riparian.app.stream_file.sections.base import Brief, Part
+from riparian.app.stream_file.sections.base import Section, ShortForm
 from riparian.app.stream_file.spec_errors import found
 from riparian.topics import records
 from riparian.topics.decoding.headers import header_of
@@ -115,7 +115,7 @@ def _topic(role: str, text: str) -> Any:
     )
 
 
-class TopicsSpec(Part):
+class TopicsSpec(Section):
     """Names of topics. Topics that are left out are named after the stream."""
 
     features: Topic = _topic("features", "features")
@@ -129,7 +129,7 @@ class TopicsSpec(Part):
     learned: Topic | None = _topic("learned", "labelled instances of all partitions, where `learning` is shared")
 
 
-class RecordSpec(Part):
+class RecordSpec(Section):
     """Where the fields of a feature record are."""
 
     envelope: _Envelope = Field(
@@ -160,7 +160,7 @@ class RecordSpec(Part):
     )
 
 
-class LabelSpec(Part):
+class LabelSpec(Section):
     """Where the fields of a label record are."""
 
     envelope: _Envelope = Field(
@@ -172,7 +172,7 @@ class LabelSpec(Part):
     time: _FieldPath | None = Field(default=None, description="Path of the event time, as in `record.time`.")
 
 
-class FeatureSpec(Brief):
+class FeatureSpec(ShortForm):
     """One feature. `age: numeric` is short for `age: {type: numeric}`. Those with `count`, `mean`, `last`, `since`,
     `share` or `ratio` are numbers that records do not have: they are over a key's past ([keys](keys.md))."""
 

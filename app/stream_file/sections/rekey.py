@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from riparian.app.stream_file.sections.base import Part, as_list, check_once
+from riparian.app.stream_file.sections.base import Section, as_list, check_once
 from riparian.app.stream_file.sections.record import Topic
 
 
@@ -18,7 +18,7 @@ def _check_topics(value: list[str]) -> list[str]:
 _Topics = Annotated[list[Topic], BeforeValidator(as_list), AfterValidator(_check_topics)]
 
 
-class RekeySpec(Part):
+class RekeySpec(Section):
     """Topics whose records are copied, each to the partition of its id or key, into `topics.features` and
     `topics.labels`. They may have any partitions, keys and partitioners. What is left out here is read as it is."""
 

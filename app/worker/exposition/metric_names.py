@@ -20,7 +20,7 @@ CHECKPOINT_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0
 BATCH_RECORDS = tuple(float(2**k) for k in range(15))
 
 
-class Measure(NamedTuple):
+class Metric(NamedTuple):
     """One metric. labels : besides stream and partition. text : what it is, with its unit."""
 
     kind: str
@@ -139,167 +139,165 @@ QUALITY = "over the whole stream (scope overall), the last labels (window) or wi
 RECENT = "of the last labels (scope window) or with the past fading (fading)"
 BY_CLASS = ("model", "scope", "class")
 
-METRICS: dict[str, Measure] = {
-    INSTANCES: Measure(COUNTER, "Instances predicted, since the stream began."),
-    LABELS: Measure(COUNTER, "Valid records of the labels topic, since the stream began."),
-    PENDING["joined"]: Measure(COUNTER, "Instances that met their label and were learned, since the stream began."),
-    WAITING: Measure(GAUGE, "Instances that wait for their label."),
-    LABELS_WAITING: Measure(GAUGE, "Labels that wait for their instance."),
-    BEHIND: Measure(GAUGE, "Instances joined here that the shared model has not learned yet (learning: shared)."),
-    BEHIND_TIME: Measure(GAUGE, "Seconds since the first of these was joined, 0 where there are none."),
-    BEHIND_WAIT: Measure(COUNTER, "Seconds that predictions have waited for the shared model to learn them."),
-    PENDING["expired"]: Measure(COUNTER, "Instances whose label did not come within the horizon."),
-    PENDING["evicted"]: Measure(
+METRICS: dict[str, Metric] = {
+    INSTANCES: Metric(COUNTER, "Instances predicted, since the stream began."),
+    LABELS: Metric(COUNTER, "Valid records of the labels topic, since the stream began."),
+    PENDING["joined"]: Metric(COUNTER, "Instances that met their label and were learned, since the stream began."),
+    WAITING: Metric(GAUGE, "Instances that wait for their label."),
+    LABELS_WAITING: Metric(GAUGE, "Labels that wait for their instance."),
+    BEHIND: Metric(GAUGE, "Instances joined here that the shared model has not learned yet (learning: shared)."),
+    BEHIND_TIME: Metric(GAUGE, "Seconds since the first of these was joined, 0 where there are none."),
+    BEHIND_WAIT: Metric(COUNTER, "Seconds that predictions have waited for the shared model to learn them."),
+    PENDING["expired"]: Metric(COUNTER, "Instances whose label did not come within the horizon."),
+    PENDING["evicted"]: Metric(
         COUNTER, "Instances pushed out, unlearned, by join.max_pending or join.max_pending_bytes."
     ),
-    PENDING["unmatched"]: Measure(COUNTER, "Labels that never met an instance, or pushed out by join.max_labels."),
-    PENDING["repeated_ids"]: Measure(COUNTER, "Instances that wait, or were learned, already: predicted, not learned."),
-    PENDING["repeated_labels"]: Measure(COUNTER, "Labels that waited, or were learned, already: dropped."),
-    PENDING["corrected_labels"]: Measure(COUNTER, "Labels other than the one that waited, or was learned: dropped."),
-    PENDING["forgotten_ids"]: Measure(
+    PENDING["unmatched"]: Metric(COUNTER, "Labels that never met an instance, or pushed out by join.max_labels."),
+    PENDING["repeated_ids"]: Metric(COUNTER, "Instances that wait, or were learned, already: predicted, not learned."),
+    PENDING["repeated_labels"]: Metric(COUNTER, "Labels that waited, or were learned, already: dropped."),
+    PENDING["corrected_labels"]: Metric(COUNTER, "Labels other than the one that waited, or was learned: dropped."),
+    PENDING["forgotten_ids"]: Metric(
         COUNTER, "Learned ids forgotten before join.horizon, by join.max_pending: their labels may come again unseen."
     ),
-    PENDING["null_labels"]: Measure(COUNTER, "Instances that left unlearned for a label that is null: none will come."),
-    REJECTED: Measure(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
-    COMMANDS: Measure(COUNTER, "Commands to the stream, and what became of them.", ("command", "event")),
-    IGNORED: Measure(COUNTER, "Deletes, tombstones and other changes that are no instances.", ("reason",)),
-    WAITED: Measure(HISTOGRAM, "From features to label, by their Kafka timestamps.", (), WAIT_SECONDS),
-    LATENCY: Measure(
+    PENDING["null_labels"]: Metric(COUNTER, "Instances that left unlearned for a label that is null: none will come."),
+    REJECTED: Metric(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
+    COMMANDS: Metric(COUNTER, "Commands to the stream, and what became of them.", ("command", "event")),
+    IGNORED: Metric(COUNTER, "Deletes, tombstones and other changes that are no instances.", ("reason",)),
+    WAITED: Metric(HISTOGRAM, "From features to label, by their Kafka timestamps.", (), WAIT_SECONDS),
+    LATENCY: Metric(
         HISTOGRAM, "From the features' Kafka timestamp to the prediction with the producer.", (), LATENCY_SECONDS
     ),
-    LAG: Measure(GAUGE, "Records of an input topic that were not applied yet.", ("topic",)),
-    BUFFERED: Measure(GAUGE, "Records of an input topic in memory, waiting to be merged.", ("topic",)),
-    BUFFERED_BYTES: Measure(GAUGE, "Bytes of records of an input topic in memory, until they are learned.", ("topic",)),
-    UNKNOWN: Measure(GAUGE, "Schemas that records wait for and the registry has not told, or does not have."),
-    FORCED: Measure(COUNTER, "Merges that no longer waited for the other topic (join.max_wait)."),
-    SKIPPED: Measure(COUNTER, "Records fetched again that the state knew already."),
-    LOST: Measure(COUNTER, "Records that Kafka deleted before they were taken, since the stream began.", ("topic",)),
-    LEAPS: Measure(
+    LAG: Metric(GAUGE, "Records of an input topic that were not applied yet.", ("topic",)),
+    BUFFERED: Metric(GAUGE, "Records of an input topic in memory, waiting to be merged.", ("topic",)),
+    BUFFERED_BYTES: Metric(GAUGE, "Bytes of records of an input topic in memory, until they are learned.", ("topic",)),
+    UNKNOWN: Metric(GAUGE, "Schemas that records wait for and the registry has not told, or does not have."),
+    FORCED: Metric(COUNTER, "Merges that no longer waited for the other topic (join.max_wait)."),
+    SKIPPED: Metric(COUNTER, "Records fetched again that the state knew already."),
+    LOST: Metric(COUNTER, "Records that Kafka deleted before they were taken, since the stream began.", ("topic",)),
+    LEAPS: Metric(
         COUNTER,
         "Timestamps more than a minute ahead: how often others confirmed it, and records that none did, since the "
         "stream began.",
         ("topic", "outcome"),
     ),
-    BATCH: Measure(HISTOGRAM, "Instances and labels in a step.", (), BATCH_RECORDS),
-    STEP: Measure(HISTOGRAM, "A step: decode, join, predict, learn, encode, hand to the producer.", (), STEP_SECONDS),
-    DECODE: Measure(COUNTER, "Seconds spent decoding records."),
-    KERNEL: Measure(COUNTER, "Seconds spent in the models and their evaluation."),
-    WAITS: Measure(COUNTER, "Times that the stream waited for a batch learner's fit.", ("model",)),
-    WAIT_TIME: Measure(COUNTER, "Seconds that it waited.", ("model",)),
-    SCORED: Measure(COUNTER, "Predictions of a model that met their label, since the stream began.", ("model",)),
-    PREQUENTIAL["accuracy"]: Measure(GAUGE, f"Prequential accuracy, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["kappa"]: Measure(GAUGE, f"Cohen's kappa, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["kappa_temporal"]: Measure(
+    BATCH: Metric(HISTOGRAM, "Instances and labels in a step.", (), BATCH_RECORDS),
+    STEP: Metric(HISTOGRAM, "A step: decode, join, predict, learn, encode, hand to the producer.", (), STEP_SECONDS),
+    DECODE: Metric(COUNTER, "Seconds spent decoding records."),
+    KERNEL: Metric(COUNTER, "Seconds spent in the models and their evaluation."),
+    WAITS: Metric(COUNTER, "Times that the stream waited for a batch learner's fit.", ("model",)),
+    WAIT_TIME: Metric(COUNTER, "Seconds that it waited.", ("model",)),
+    SCORED: Metric(COUNTER, "Predictions of a model that met their label, since the stream began.", ("model",)),
+    PREQUENTIAL["accuracy"]: Metric(GAUGE, f"Prequential accuracy, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["kappa"]: Metric(GAUGE, f"Cohen's kappa, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["kappa_temporal"]: Metric(
         GAUGE, f"Kappa against repeating the label before, {QUALITY}.", ("model", "scope")
     ),
-    PREQUENTIAL["log_loss"]: Measure(GAUGE, f"Log loss in nats, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["f1_macro"]: Measure(GAUGE, f"Macro F1, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["balanced_accuracy"]: Measure(GAUGE, f"Mean recall of the classes, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["auroc"]: Measure(
+    PREQUENTIAL["log_loss"]: Metric(GAUGE, f"Log loss in nats, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["f1_macro"]: Metric(GAUGE, f"Macro F1, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["balanced_accuracy"]: Metric(GAUGE, f"Mean recall of the classes, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["auroc"]: Metric(
         GAUGE,
         "AUROC of two classes, of more the mean of each class against the rest, or of scores of anomalies, of the last "
         "labels (scope window).",
         ("model", "scope"),
     ),
-    PREQUENTIAL["cost"]: Measure(GAUGE, f"Mean cost of a label (decision.costs), {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["alert_rate"]: Measure(
+    PREQUENTIAL["cost"]: Metric(GAUGE, f"Mean cost of a label (decision.costs), {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["alert_rate"]: Metric(
         GAUGE,
         f"Share of the scored predictions that named the class of decision.class, {QUALITY}; of scores of anomalies, "
         "with or without labels, the share that were alerts.",
         ("model", "scope"),
     ),
-    PREQUENTIAL["threshold"]: Measure(
+    PREQUENTIAL["threshold"]: Metric(
         GAUGE,
         "Probability, or score of anomalies, from which on that class is named now (scope window or fading).",
         ("model", "scope"),
     ),
-    PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["r2"]: Measure(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["calibration_error"]: Measure(
+    PREQUENTIAL["mae"]: Metric(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["rmse"]: Metric(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["r2"]: Metric(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["calibration_error"]: Metric(
         GAUGE,
         f"Mean distance between confidence and accuracy, in 15 bins of confidence, {QUALITY}.",
         ("model", "scope"),
     ),
-    PREQUENTIAL["coverage"]: Measure(
+    PREQUENTIAL["coverage"]: Metric(
         GAUGE, f"Share of the labels that the interval or set said for them held, {QUALITY}.", ("model", "scope")
     ),
-    PREQUENTIAL["interval_width"]: Measure(
+    PREQUENTIAL["interval_width"]: Metric(
         GAUGE, f"Mean width of the intervals, in the target's unit, {QUALITY}.", ("model", "scope")
     ),
-    PREQUENTIAL["set_size"]: Measure(GAUGE, f"Mean number of classes in a set, {QUALITY}.", ("model", "scope")),
-    OF_CLASS["n"]: Measure(GAUGE, f"Labels of a class among those that its shares are of, {RECENT}.", BY_CLASS),
-    OF_CLASS["recall"]: Measure(GAUGE, f"Share of the labels of a class that were predicted, {RECENT}.", BY_CLASS),
-    OF_CLASS["precision"]: Measure(GAUGE, f"Share of the predictions of a class that were right, {RECENT}.", BY_CLASS),
-    OF_CLASS["f1"]: Measure(GAUGE, f"Harmonic mean of recall and precision of a class, {RECENT}.", BY_CLASS),
-    OF_CLASS["auroc"]: Measure(
-        GAUGE, "AUROC of a class against the rest, of the last labels (scope window).", BY_CLASS
-    ),
-    OF_CLASS["coverage"]: Measure(
+    PREQUENTIAL["set_size"]: Metric(GAUGE, f"Mean number of classes in a set, {QUALITY}.", ("model", "scope")),
+    OF_CLASS["n"]: Metric(GAUGE, f"Labels of a class among those that its shares are of, {RECENT}.", BY_CLASS),
+    OF_CLASS["recall"]: Metric(GAUGE, f"Share of the labels of a class that were predicted, {RECENT}.", BY_CLASS),
+    OF_CLASS["precision"]: Metric(GAUGE, f"Share of the predictions of a class that were right, {RECENT}.", BY_CLASS),
+    OF_CLASS["f1"]: Metric(GAUGE, f"Harmonic mean of recall and precision of a class, {RECENT}.", BY_CLASS),
+    OF_CLASS["auroc"]: Metric(GAUGE, "AUROC of a class against the rest, of the last labels (scope window).", BY_CLASS),
+    OF_CLASS["coverage"]: Metric(
         GAUGE, f"Share of the labels of a class that the set said for them held, {RECENT}.", BY_CLASS
     ),
-    COVERAGE_TARGET: Measure(GAUGE, "Share of the labels that predictions.coverage asks for."),
-    DECISION_TARGET: Measure(GAUGE, "What decision asks for of a class.", ("target", "class")),
-    ESTIMATED: Measure(
+    COVERAGE_TARGET: Metric(GAUGE, "Share of the labels that predictions.coverage asks for."),
+    DECISION_TARGET: Metric(GAUGE, "What decision asks for of a class.", ("target", "class")),
+    ESTIMATED: Metric(
         GAUGE,
         "Accuracy expected of the last predictions, before labels come: by how much confidence has changed.",
         ("model",),
     ),
-    ESTIMATE_ERROR: Measure(
+    ESTIMATE_ERROR: Metric(
         GAUGE, "Calibrated confidence minus the accuracy that the last labels show; it is subtracted.", ("model",)
     ),
-    OBSERVED: Measure(
+    OBSERVED: Metric(
         GAUGE, "Accuracy that about the last 1,000 labels of the partition show, the newest counting most.", ("model",)
     ),
-    ADVANTAGE: Measure(
+    ADVANTAGE: Metric(
         GAUGE,
         "Champion's mean loss minus a challenger's (bound mean), and the interval around it that holds at all times "
         "(low, high): errors per label, or in the target's unit.",
         ("model", "bound"),
     ),
-    COMPARED: Measure(GAUGE, "Labels that this advantage is the mean of.", ("model",)),
-    DRIFTS: Measure(
+    COMPARED: Metric(GAUGE, "Labels that this advantage is the mean of.", ("model",)),
+    DRIFTS: Metric(
         COUNTER,
         "Changes that drift detectors saw in a model's errors or predictions, or (model empty) in a feature, since the "
         "stream began.",
         ("model", "detector", "signal", "level"),
     ),
-    DRIFT_TIME: Measure(
+    DRIFT_TIME: Metric(
         GAUGE, "Kafka timestamp at the last of these (Unix time).", ("model", "detector", "signal", "level")
     ),
-    ALERTING: Measure(
+    ALERTING: Metric(
         GAUGE, f"1 for {ALARM:,} labels (values) after a drift; none where on_drift is nothing.", ("model",)
     ),
-    DISTANCE: Measure(
+    DISTANCE: Metric(
         GAUGE,
         "Hellinger distance of the newest values of a feature (model empty), or of what a model predicts, from the "
         "reference: 0 to 1.",
         ("model", "signal"),
     ),
-    STABILITY: Measure(GAUGE, "Population stability index of the same.", ("model", "signal")),
-    MISSING: Measure(GAUGE, "Share of the newest values that are missing.", ("model", "signal")),
-    UNSEEN: Measure(
+    STABILITY: Metric(GAUGE, "Population stability index of the same.", ("model", "signal")),
+    MISSING: Metric(GAUGE, "Share of the newest values that are missing.", ("model", "signal")),
+    UNSEEN: Metric(
         GAUGE, "Share of the newest values that the sample of the reference had not (nominal).", ("model", "signal")
     ),
-    OUTSIDE: Measure(
+    OUTSIDE: Metric(
         GAUGE, "Share of the newest values beyond the range of the reference's sample (numeric).", ("model", "signal")
     ),
-    REPLACEMENTS: Measure(
+    REPLACEMENTS: Metric(
         COUNTER, "Models that were reset or replaced after a drift, and fresh ones dropped.", ("model", "action")
     ),
-    NODES: Measure(GAUGE, "Nodes of a model.", ("model",)),
-    LEAVES: Measure(GAUGE, "Leaves of a model.", ("model",)),
-    DEPTH: Measure(GAUGE, "Depth of a model.", ("model",)),
-    STATE: Measure(
+    NODES: Metric(GAUGE, "Nodes of a model.", ("model",)),
+    LEAVES: Metric(GAUGE, "Leaves of a model.", ("model",)),
+    DEPTH: Metric(GAUGE, "Depth of a model.", ("model",)),
+    STATE: Metric(
         GAUGE,
         "Bytes of state: each model, the pending store, and drift (detectors, models on trial).",
         ("part",),
     ),
-    CHECKPOINT: Measure(HISTOGRAM, "From a checkpoint's snapshot to its offsets committed.", (), CHECKPOINT_SECONDS),
-    CHECKPOINT_BYTES: Measure(COUNTER, "Bytes written to the changelog by checkpoints, compressed."),
-    CHECKPOINT_AGE: Measure(GAUGE, "Age of the last checkpoint, or 0 when nothing happened since."),
-    CHANGELOG: Measure(GAUGE, "Bytes that the partition's changelog keeps, at the last checkpoint."),
-    LIVE: Measure(GAUGE, "Bytes of it that are live: the last checkpoint, and older ones kept to roll back to."),
-    ASSIGNED: Measure(GAUGE, "When the partition was assigned to this worker (Unix time)."),
-    MODEL: Measure(GAUGE, "1, with the learner behind each model.", ("model", "learner")),
+    CHECKPOINT: Metric(HISTOGRAM, "From a checkpoint's snapshot to its offsets committed.", (), CHECKPOINT_SECONDS),
+    CHECKPOINT_BYTES: Metric(COUNTER, "Bytes written to the changelog by checkpoints, compressed."),
+    CHECKPOINT_AGE: Metric(GAUGE, "Age of the last checkpoint, or 0 when nothing happened since."),
+    CHANGELOG: Metric(GAUGE, "Bytes that the partition's changelog keeps, at the last checkpoint."),
+    LIVE: Metric(GAUGE, "Bytes of it that are live: the last checkpoint, and older ones kept to roll back to."),
+    ASSIGNED: Metric(GAUGE, "When the partition was assigned to this worker (Unix time)."),
+    MODEL: Metric(GAUGE, "1, with the learner behind each model.", ("model", "learner")),
 }

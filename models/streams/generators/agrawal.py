@@ -11,7 +11,7 @@ import numpy as np
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, seeded, uniform
-from riparian.models.streams import Source
+from riparian.models.streams import EndlessStream
 
 NAMES = ("salary", "commission", "age", "elevel", "car", "zipcode", "hvalue", "hyears", "loan")
 N_VALUES = (0, 0, 0, 5, 20, 9, 0, 0, 0)
@@ -19,7 +19,7 @@ SALARY, COMMISSION, AGE, ELEVEL, CAR, ZIPCODE, HVALUE, HYEARS, LOAN = range(9)
 N_FUNCTIONS = 10
 
 
-def source(seed: int = 0, *, function: int = 0, perturbation: float = 0.05) -> Source:
+def source(seed: int = 0, *, function: int = 0, perturbation: float = 0.05) -> EndlessStream:
     """Applicants; class 0 is the paper's group A.
 
     Parameters
@@ -33,7 +33,7 @@ def source(seed: int = 0, *, function: int = 0, perturbation: float = 0.05) -> S
     """
     if not 0 <= function < N_FUNCTIONS:
         raise ValueError(f"Agrawal has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
-    return Source(partial(_fill, seeded(seed), function, perturbation), N_VALUES, NAMES, 2)
+    return EndlessStream(partial(_fill, seeded(seed), function, perturbation), N_VALUES, NAMES, 2)
 
 
 @kernel

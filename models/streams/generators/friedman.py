@@ -11,14 +11,14 @@ import numpy as np
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import normal, seeded, uniform
-from riparian.models.streams import Source, numbered
+from riparian.models.streams import EndlessStream, numbered
 
 N_FEATURES = 10
 # rows are functions: the features of the sine (two), of the square, and of the lines of slope 10 and 5
 PARTS = np.array([[0, 1, 2, 3, 4], [3, 4, 1, 0, 2], [1, 4, 3, 2, 0]])
 
 
-def source(seed: int = 0, *, function: int = 0, noise: float = 1.0) -> Source:
+def source(seed: int = 0, *, function: int = 0, noise: float = 1.0) -> EndlessStream:
     """Points in the unit cube and their targets.
 
     Parameters
@@ -32,7 +32,9 @@ def source(seed: int = 0, *, function: int = 0, noise: float = 1.0) -> Source:
     """
     if not 0 <= function < len(PARTS):
         raise ValueError(f"Friedman has functions 0 .. {len(PARTS) - 1}, not {function}")
-    return Source(partial(_fill, seeded(seed), PARTS[function], noise), (0,) * N_FEATURES, numbered(N_FEATURES), 0)
+    return EndlessStream(
+        partial(_fill, seeded(seed), PARTS[function], noise), (0,) * N_FEATURES, numbered(N_FEATURES), 0
+    )
 
 
 @kernel

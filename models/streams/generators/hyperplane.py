@@ -11,7 +11,7 @@ import numpy as np
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded, uniform
-from riparian.models.streams import Source, numbered
+from riparian.models.streams import EndlessStream, numbered
 
 
 def source(
@@ -22,7 +22,7 @@ def source(
     speed: float = 0.001,
     turn: float = 0.1,
     noise: float = 0.05,
-) -> Source:
+) -> EndlessStream:
     """Points in the unit cube.
 
     Parameters
@@ -45,7 +45,7 @@ def source(
     state = seeded(seed)
     weights = np.array([uniform(state) for _ in range(n_features)])
     fill = partial(_fill, state, weights, np.ones(n_drift), speed, turn, noise)
-    return Source(fill, (0,) * n_features, numbered(n_features), 2)
+    return EndlessStream(fill, (0,) * n_features, numbered(n_features), 2)
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, seeded, uniform
-from riparian.models.streams import Source
+from riparian.models.streams import EndlessStream
 
 N_SEGMENTS = 7
 # rows are digits: upper, upper left, upper right, middle, lower left, lower right, lower segment
@@ -23,7 +23,7 @@ SEGMENTS = np.array(
 )  # fmt: skip
 
 
-def source(seed: int = 0, *, noise: float = 0.1, n_irrelevant: int = 17, n_swapped: int = 0) -> Source:
+def source(seed: int = 0, *, noise: float = 0.1, n_irrelevant: int = 17, n_swapped: int = 0) -> EndlessStream:
     """Digits.
 
     Parameters
@@ -44,7 +44,7 @@ def source(seed: int = 0, *, noise: float = 0.1, n_irrelevant: int = 17, n_swapp
     place[:n_swapped] += N_SEGMENTS
     place[N_SEGMENTS : N_SEGMENTS + n_swapped] -= N_SEGMENTS
     fill = partial(_fill, seeded(seed), SEGMENTS, place, noise)
-    return Source(fill, (2,) * d, tuple(f"led{j + 1}" for j in range(d)), len(SEGMENTS))
+    return EndlessStream(fill, (2,) * d, tuple(f"led{j + 1}" for j in range(d)), len(SEGMENTS))
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, seeded, uniform
-from riparian.models.streams import Source, numbered
+from riparian.models.streams import EndlessStream, numbered
 
 N_CLASSES = 4
 SIDE = 0.05
@@ -19,7 +19,7 @@ DISTANCE = 0.08  # between the left edges of two neighbours
 REACH = 1.0 - (N_CLASSES - 1) * DISTANCE - SIDE  # how far the left edge of the first square goes
 
 
-def source(seed: int = 0, *, speed: float = 0.00025) -> Source:
+def source(seed: int = 0, *, speed: float = 0.00025) -> EndlessStream:
     """Points of a strip of length 1.
 
     Parameters
@@ -29,7 +29,7 @@ def source(seed: int = 0, *, speed: float = 0.00025) -> Source:
     speed : float
         Distance that the squares move along the first feature at each instance; they turn back at the ends.
     """
-    return Source(partial(_fill, seeded(seed), np.array([0.0, speed])), (0, 0), numbered(2), N_CLASSES)
+    return EndlessStream(partial(_fill, seeded(seed), np.array([0.0, speed])), (0, 0), numbered(2), N_CLASSES)
 
 
 @kernel

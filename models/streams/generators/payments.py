@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, normal, seeded, uniform
-from riparian.models.streams import Floats, Source
+from riparian.models.streams import EndlessStream, Floats
 
 SIDE = 100.0
 DAY = 86_400.0
@@ -59,7 +59,7 @@ class World(NamedTuple):
 
 def source(
     seed: int = 0, *, customers: int = 5000, terminals: int = 10_000, radius: float = 5.0, labels: str = "both"
-) -> Source:
+) -> EndlessStream:
     """Payments in the order of their time, to the second, from 2018-04-01 on.
 
     Parameters
@@ -83,7 +83,7 @@ def source(
     if not len(world.near):
         raise ValueError(f"no customer of {customers} has one of {terminals} terminals within {radius}: give more")
     days = _Days(state, seeded(seed + (1 << 40)), world, labels == "fraud")
-    return Source(
+    return EndlessStream(
         days.fill,
         (0, customers, terminals, 0, 0),
         COLUMNS,

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, normal, seeded, uniform
-from riparian.models.streams import Source, numbered
+from riparian.models.streams import EndlessStream, numbered
 
 
 def source(
     seed: int = 0, *, n_features: int = 10, n_classes: int = 4, n_centroids: int = 50, speed: float = 0.001
-) -> Source:
+) -> EndlessStream:
     """Points.
 
     Parameters
@@ -31,7 +31,7 @@ def source(
     """
     state = seeded(seed)
     fill = partial(_fill, state, *_centroids(state, n_centroids, n_features, n_classes), speed)
-    return Source(fill, (0,) * n_features, numbered(n_features), n_classes)
+    return EndlessStream(fill, (0,) * n_features, numbered(n_features), n_classes)
 
 
 def _centroids(

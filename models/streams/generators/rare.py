@@ -9,13 +9,13 @@ from functools import partial
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import normal, seeded, uniform
-from riparian.models.streams import Source, numbered
+from riparian.models.streams import EndlessStream, numbered
 
 N_FEATURES = 8
 N_FUNCTIONS = 2
 
 
-def source(seed: int = 0, *, ratio: float = 0.002, shift: float = 2.5, function: int = 0) -> Source:
+def source(seed: int = 0, *, ratio: float = 0.002, shift: float = 2.5, function: int = 0) -> EndlessStream:
     """Normal instances, of which a few are shifted.
 
     Parameters
@@ -32,7 +32,7 @@ def source(seed: int = 0, *, ratio: float = 0.002, shift: float = 2.5, function:
     if not 0 <= function < N_FUNCTIONS:
         raise ValueError(f"rare has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
     first = 4 * function
-    return Source(partial(_fill, seeded(seed), ratio, shift, first), (0,) * N_FEATURES, numbered(N_FEATURES), 2)
+    return EndlessStream(partial(_fill, seeded(seed), ratio, shift, first), (0,) * N_FEATURES, numbered(N_FEATURES), 2)
 
 
 @kernel

@@ -9,12 +9,12 @@ from functools import partial
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded, uniform
-from riparian.models.streams import Source, numbered
+from riparian.models.streams import EndlessStream, numbered
 
 THRESHOLDS = (8.0, 9.0, 7.0, 9.5)
 
 
-def source(seed: int = 0, *, function: int = 0, noise: float = 0.1) -> Source:
+def source(seed: int = 0, *, function: int = 0, noise: float = 0.1) -> EndlessStream:
     """Points in a cube of side 10.
 
     Parameters
@@ -28,7 +28,7 @@ def source(seed: int = 0, *, function: int = 0, noise: float = 0.1) -> Source:
     """
     if not 0 <= function < len(THRESHOLDS):
         raise ValueError(f"SEA has functions 0 .. {len(THRESHOLDS) - 1}, not {function}")
-    return Source(partial(_fill, seeded(seed), THRESHOLDS[function], noise), (0, 0, 0), numbered(3), 2)
+    return EndlessStream(partial(_fill, seeded(seed), THRESHOLDS[function], noise), (0, 0, 0), numbered(3), 2)
 
 
 @kernel

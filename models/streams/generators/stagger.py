@@ -9,14 +9,14 @@ from functools import partial
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, seeded
-from riparian.models.streams import Source
+from riparian.models.streams import EndlessStream
 
 NAMES = ("size", "colour", "shape")
 SMALL, RED, GREEN, CIRCLE = 0.0, 0.0, 2.0, 0.0
 N_FUNCTIONS = 3
 
 
-def source(seed: int = 0, *, function: int = 0) -> Source:
+def source(seed: int = 0, *, function: int = 0) -> EndlessStream:
     """Objects.
 
     Parameters
@@ -28,7 +28,7 @@ def source(seed: int = 0, *, function: int = 0) -> Source:
     """
     if not 0 <= function < N_FUNCTIONS:
         raise ValueError(f"STAGGER has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
-    return Source(partial(_fill, seeded(seed), function), (3, 3, 3), NAMES, 2)
+    return EndlessStream(partial(_fill, seeded(seed), function), (3, 3, 3), NAMES, 2)
 
 
 @kernel

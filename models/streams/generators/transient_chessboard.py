@@ -11,12 +11,12 @@ import numpy as np
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, seeded, uniform
-from riparian.models.streams import Source, numbered
+from riparian.models.streams import EndlessStream, numbered
 
 GROUP = 4  # fields that are shown alone before the whole board is
 
 
-def source(seed: int = 0, *, size: int = 8, alone: int = 250, together: int = 1000) -> Source:
+def source(seed: int = 0, *, size: int = 8, alone: int = 250, together: int = 1000) -> EndlessStream:
     """Points of the unit square.
 
     Parameters
@@ -31,7 +31,7 @@ def source(seed: int = 0, *, size: int = 8, alone: int = 250, together: int = 10
         Instances of the whole board, after each four fields.
     """
     fill = partial(_fill, seeded(seed), np.arange(size * size), np.zeros(1, np.int64), size, alone, together)
-    return Source(fill, (0, 0), numbered(2), size)
+    return EndlessStream(fill, (0, 0), numbered(2), size)
 
 
 @kernel

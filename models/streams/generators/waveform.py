@@ -10,7 +10,7 @@ import numpy as np
 
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below, normal, seeded, uniform
-from riparian.models.streams import Source, numbered
+from riparian.models.streams import EndlessStream, numbered
 
 N_POINTS = 21
 PEAKS = (6, 14, 10)
@@ -18,7 +18,7 @@ WAVES = np.maximum(6.0 - np.abs(np.arange(N_POINTS) - np.array(PEAKS)[:, None]),
 PAIRS = np.array([[0, 1], [0, 2], [1, 2]])  # rows are classes
 
 
-def source(seed: int = 0, *, n_irrelevant: int = 0) -> Source:
+def source(seed: int = 0, *, n_irrelevant: int = 0) -> EndlessStream:
     """Waves.
 
     Parameters
@@ -29,7 +29,7 @@ def source(seed: int = 0, *, n_irrelevant: int = 0) -> Source:
         Standard normal features behind the 21 points: 0, or 19 for the version of 40 features.
     """
     d = N_POINTS + n_irrelevant
-    return Source(partial(_fill, seeded(seed), WAVES, PAIRS), (0,) * d, numbered(d), len(PAIRS))
+    return EndlessStream(partial(_fill, seeded(seed), WAVES, PAIRS), (0,) * d, numbered(d), len(PAIRS))
 
 
 @kernel

@@ -19,22 +19,22 @@ from riparian.topics import records as r
 from riparian.topics.decoding.columns import Bad, ColumnDecoder, listed, no_record
 from riparian.topics.decoding.envelopes import Ignored
 from riparian.topics.decoding.headers import inside
-from riparian.topics.formats.arrow.columns import Fit, Found, Steps, fit, read, reason, written
+from riparian.topics.formats.arrow.columns import Fit, FoundColumn, Steps, fit, read, reason, written
 from riparian.topics.formats.arrow.messages import open_batch, sound_batch
 from riparian.topics.formats.arrow.predictions import Predictions
-from riparian.topics.formats.arrow.rows import Writer
+from riparian.topics.formats.arrow.rows import ArrowRecordWriter
 from riparian.topics.formats.common import slots
 from riparian.topics.formats.common.slots import Slot
 from riparian.topics.names import FEATURES
 from riparian.topics.places import BITS, IndexBits, index_of, place_of
 from riparian.topics.records import Floats, Mapping, Packed, Path, RawBatch
-from riparian.topics.slices import Coded, Repeated, Texts
+from riparian.topics.slices import Coded, RepeatedValues, Texts
 
 NO_STEPS: StepsOf[Path, Steps] = {}
 _KNOWN_SCHEMAS = 256  # that are remembered to fit, or not to
 
 
-class Table(Packed):
+class ArrowRows(Packed):
     """A record's rows.
 
     Parameters
@@ -58,9 +58,9 @@ class Table(Packed):
     ) -> None:
         self.value, self.first, self.n, self.refused, self._steps = value, first, n, refused, steps
         self._batch = batch
-        self._found: dict[Path, Found] = {}
+        self._found: dict[Path, FoundColumn] = {}
 
-    def column(self, slot: Slot) -> Found:
+    def column(self, slot: Slot) -> FoundColumn:
         """The column of a slot, converted once."""
         found = self._found.get(slot.path)
         if found is None:
@@ -86,7 +86,7 @@ class Table(Packed):
             return self.value
 
 
-class _Records:
+class _RecordRows:
     """n rows: their numbers, and their other columns in parts: where a part begins, and its values."""
 
     def __init__(self, n: int, slots: Sequence[Slot], width: int) -> None:
@@ -122,7 +122,7 @@ class _Records:
         return column
 
 
-class _Reader:
+class _ArrowReader:
     """Reads the records of one kind: see `topics.decoding.columns.FeatureReader`."""
 
     def __init__(self, mapping: Mapping, of: Sequence[Slot], of_features: bool) -> None:
@@ -136,18 +136,18 @@ class _Reader:
 
     # -- fetched records to rows
 
-    def table(self, value: bytes, first: int) -> Table:
+    def table(self, value: bytes, first: int) -> ArrowRows:
         """What a record holds. Whatever its bytes, nothing raises."""
         try:
             batch, key = sound_batch(value, self._schemas)
             said, steps = self._fit(key, batch.schema)
         except ValueError as error:
-            return Table(value, first, 1, None, (r.MALFORMED, f"no Arrow stream that can be read: {error}"))
+            return ArrowRows(value, first, 1, None, (r.MALFORMED, f"no Arrow stream that can be read: {error}"))
         if said is not None:
-            return Table(value, first, 1, None, (r.UNUSABLE_SCHEMA, said))
+            return ArrowRows(value, first, 1, None, (r.UNUSABLE_SCHEMA, said))
         if batch.num_rows == 0:
-            return Table(value, first, 1, None, Ignored(r.NO_ROW, "a batch without rows"))
-        return Table(value, first, batch.num_rows, batch, steps=steps)
+            return ArrowRows(value, first, 1, None, Ignored(r.NO_ROW, "a batch without rows"))
+        return ArrowRows(value, first, batch.num_rows, batch, steps=steps)
 
     def _fit(self, key: bytes, schema: Any) -> Fit:
         if key not in self._schemas:
@@ -164,21 +164,27 @@ class _Reader:
         for i, value in enumerate(values):
             if no_record(value, len(value or b"")) is None:
                 values[i] = self.table(value, int(firsts[i]))
-        sizes = np.array([value.n if isinstance(value, Table) else 1 for value in values], np.int64)
+        sizes = np.array([value.n if isinstance(value, ArrowRows) else 1 for value in values], np.int64)
         ends = np.cumsum(sizes)
         # The place of each row: that of its record's first one, and how many there are before it.
         offsets = np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1])
         stamps = np.repeat(np.asarray(batch.timestamps, np.int64), sizes)
-        headers = None if batch.headers is None else list(Repeated.of(batch.headers, sizes))
-        return RawBatch(offsets, stamps, Repeated.of(batch.keys, sizes), Repeated.of(values, sizes), headers)
+        headers = None if batch.headers is None else list(RepeatedValues.of(batch.headers, sizes))
+        return RawBatch(
+            offsets, stamps, RepeatedValues.of(batch.keys, sizes), RepeatedValues.of(values, sizes), headers
+        )
 
     # -- rows to columns
 
-    def decode(self, batch: RawBatch, bad: Bad) -> _Records:
-        records, at = _Records(len(batch), self.slots, self._width), 0
-        values = batch.values if isinstance(batch.values, Repeated) else Repeated.of(batch.values, [1] * len(batch))
+    def decode(self, batch: RawBatch, bad: Bad) -> _RecordRows:
+        records, at = _RecordRows(len(batch), self.slots, self._width), 0
+        values = (
+            batch.values
+            if isinstance(batch.values, RepeatedValues)
+            else RepeatedValues.of(batch.values, [1] * len(batch))
+        )
         for value, m in values.runs():
-            if isinstance(value, Table):
+            if isinstance(value, ArrowRows):
                 if value.refused is None:
                     self._take(value, index_of(int(batch.offsets[at]), BITS), m, at, records, bad)
                 if value.refused is not None:
@@ -188,7 +194,7 @@ class _Reader:
             at += m
         return records
 
-    def _take(self, table: Table, start: int, m: int, at: int, records: _Records, bad: Bad) -> None:
+    def _take(self, table: ArrowRows, start: int, m: int, at: int, records: _RecordRows, bad: Bad) -> None:
         """Rows of a table. Nothing of it is kept that the table itself does not keep."""
         taken, stop = [], start + m
         try:
@@ -235,8 +241,8 @@ class ArrowCodec(ColumnDecoder):
 
     def __init__(self, mapping: Mapping) -> None:
         within = inside(mapping)
-        features = _Reader(within, slots.of_features(within)[0], True)
-        labels = _Reader(within, slots.of_labels(within), False)
+        features = _ArrowReader(within, slots.of_features(within)[0], True)
+        labels = _ArrowReader(within, slots.of_labels(within), False)
         super().__init__(mapping, features, labels)
         self._readers = features, labels
         made = Predictions(mapping)
@@ -251,5 +257,5 @@ class ArrowCodec(ColumnDecoder):
         features, labels = self._readers
         return (features if role == FEATURES else labels).unpack(batch)
 
-    def writer(self, labels_inside: bool = False) -> Writer:
-        return Writer(self.mapping, labels_inside)
+    def writer(self, labels_inside: bool = False) -> ArrowRecordWriter:
+        return ArrowRecordWriter(self.mapping, labels_inside)

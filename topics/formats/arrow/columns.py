@@ -27,7 +27,7 @@ _MOST_PLACES = {32: 9, 64: 18, 128: 38, 256: 76}
 _INFINITE = "a number beyond float64, or infinite"
 
 
-class Found(NamedTuple):
+class FoundColumn(NamedTuple):
     """A column of a batch.
 
     values : (n,) float64, NaN where missing; or n objects, None where missing, as a list, Texts or Coded
@@ -163,11 +163,11 @@ def _item(array: Any, i: int) -> Any:
     return array.values.take(pa.array(starts + i, mask=~there))
 
 
-def numbers(array: Any) -> Found:
+def numbers(array: Any) -> FoundColumn:
     """As float64: float32 exactly, the nearest of integers and decimals beyond. Of booleans 1 and 0."""
     n = len(array)
     if pa.types.is_null(array.type):
-        return Found(np.full(n, np.nan))
+        return FoundColumn(np.full(n, np.nan))
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_boolean(array.type):
@@ -176,14 +176,14 @@ def numbers(array: Any) -> Found:
         array = array.cast(_FLOAT, safe=False)
     values: Floats = array.to_numpy(zero_copy_only=False)
     wrong = np.isinf(values)
-    return Found(values, np.flatnonzero(wrong) if wrong.any() else None)
+    return FoundColumn(values, np.flatnonzero(wrong) if wrong.any() else None)
 
 
-def scalars(array: Any) -> Found:
+def scalars(array: Any) -> FoundColumn:
     """Texts, integers, floats or booleans, few of which differ: NaN is missing."""
     n = len(array)
     if pa.types.is_null(array.type):
-        return Found(Coded([None], np.zeros(n, np.int64)))
+        return FoundColumn(Coded([None], np.zeros(n, np.int64)))
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     words, codes = _cut(array.dictionary), array.indices
@@ -198,7 +198,7 @@ def scalars(array: Any) -> Found:
     bad = np.flatnonzero(np.isin(at, infinite)) if infinite else None
     for k in infinite:
         values[k] = None
-    return Found(Coded([*values, None], at), bad)
+    return FoundColumn(Coded([*values, None], at), bad)
 
 
 def _cut(array: Any) -> Any:
@@ -215,17 +215,17 @@ def _cut(array: Any) -> Any:
     return pc.utf8_slice_codeunits(array, 0, MAX_TEXT + 1) if np.diff(edges).max() > MAX_TEXT else array
 
 
-def ids(array: Any) -> Found:
+def ids(array: Any) -> FoundColumn:
     """Texts or integers."""
     if pa.types.is_null(array.type):
-        return Found([None] * len(array))
+        return FoundColumn([None] * len(array))
     if pa.types.is_dictionary(array.type):
         return scalars(array)
     if pa.types.is_integer(array.type):
         array = array.cast(pa.string())
     array = _cut(array)
     texts = None if array.null_count else _texts(array)
-    return Found(array.to_numpy(zero_copy_only=False).tolist() if texts is None else texts)
+    return FoundColumn(array.to_numpy(zero_copy_only=False).tolist() if texts is None else texts)
 
 
 def _texts(array: Any) -> Texts | None:
@@ -238,7 +238,7 @@ def _texts(array: Any) -> Texts | None:
     return Texts(text, edges[:-1] - edges[0], edges[1:] - edges[0]) if text.isascii() else None
 
 
-def times(array: Any) -> Found:
+def times(array: Any) -> FoundColumn:
     """ISO 8601, or numbers as `topics.decoding.times` takes them."""
     if pa.types.is_dictionary(array.type):
         if _is_text(array.type.value_type):
@@ -254,20 +254,20 @@ def times(array: Any) -> Found:
     whole = numbers(array.cast(pa.int64()))
     ms = whole.values / per_ms
     # Numbers that small are taken for seconds.
-    return Found(np.where(np.abs(ms) < SECONDS_BELOW, ms / 1000.0, ms))
+    return FoundColumn(np.where(np.abs(ms) < SECONDS_BELOW, ms / 1000.0, ms))
 
 
-def missing(array: Any) -> Found:
+def missing(array: Any) -> FoundColumn:
     """1 where there is no struct, NaN where there is."""
     if pa.types.is_null(array.type):
-        return Found(np.ones(len(array)))
+        return FoundColumn(np.ones(len(array)))
     values = np.full(len(array), np.nan)
     if array.null_count:
         values[array.is_null().to_numpy(zero_copy_only=False)] = 1.0
-    return Found(values)
+    return FoundColumn(values)
 
 
-_READ: dict[str, Callable[[Any], Found]] = {
+_READ: dict[str, Callable[[Any], FoundColumn]] = {
     s.ID: ids,
     s.TIME: times,
     s.SCALAR: scalars,
@@ -278,11 +278,11 @@ _READ: dict[str, Callable[[Any], Found]] = {
 }
 
 
-def read(batch: Any, slot: Slot, steps: Steps | None) -> Found:
+def read(batch: Any, slot: Slot, steps: Steps | None) -> FoundColumn:
     """The column of a slot. The batch has been validated, and its schema fits. steps : None where it has no such
     column."""
     if steps is None:
-        return Found(Coded([None], np.zeros(batch.num_rows, np.int64)))
+        return FoundColumn(Coded([None], np.zeros(batch.num_rows, np.int64)))
     return _READ[slot.kind](at(batch, steps))
 
 
@@ -296,6 +296,6 @@ def written(batch: Any) -> bytes:
 
 
 def reason(slot: Slot) -> tuple[str, str]:
-    """Why a row is in `Found.bad`."""
+    """Why a row is in `FoundColumn.bad`."""
     wrong = r.WRONG_LABEL if slot.reason == r.WRONG_LABEL else r.NOT_FINITE
     return wrong, f"{dotted(slot.path)}: {_INFINITE}"

@@ -22,7 +22,7 @@ from riparian.topics.formats.arrow.columns import written
 from riparian.topics.formats.arrow.messages import sound_batch
 from riparian.topics.formats.common.json_text import read_object
 from riparian.topics.formats.common.predictions import alerts, members, named
-from riparian.topics.formats.json.predictions import PredictionWriter, place_reader
+from riparian.topics.formats.json.predictions import JsonPredictionWriter, place_reader
 from riparian.topics.names import CHAMPION
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import VALUES, Floats, Mapping
@@ -60,7 +60,7 @@ class Predictions:
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self._write = PredictionWriter().write
+        self._write = JsonPredictionWriter().write
         self.place = place_reader(mapping.further)
         self.read = read_object
         self._y = pa.float64() if mapping.task in VALUES else pa.string()

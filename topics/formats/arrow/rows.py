@@ -16,7 +16,7 @@ from riparian.topics.records import Mapping, Path
 _decode = msgspec.json.Decoder(list[Any]).decode
 
 
-class Writer:
+class ArrowRecordWriter:
     """Writes the records of a stream: see `topics.codecs.RecordWriter`. Its rows are JSON texts until they are joined.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from riparian.topics.formats.avro import kernel as k
-from riparian.topics.formats.avro.program import Program, program
+from riparian.topics.formats.avro.program import AvroProgram, program
 from riparian.topics.formats.common.blocks import Block, Shape
 from riparian.topics.formats.common.cells import Cells, view
 from riparian.topics.formats.common.framing import ID_BYTES, head_of
@@ -25,7 +25,7 @@ _PADDING = bytes(8)
 _NOBODY = b"\1" + bytes(16)  # the head of no schema
 
 
-class BlockReader:
+class AvroBlockReader:
     """Reads blocks of records of a shape.
 
     Parameters
@@ -38,12 +38,12 @@ class BlockReader:
 
     def __init__(self, shape: Shape, parsed: Parsed) -> None:
         self._shape, self._parsed = shape, parsed
-        self._programs: dict[bytes, Program | None] = {}
+        self._programs: dict[bytes, AvroProgram | None] = {}
         self._symbols: list[str] = []
 
     def warm_up(self) -> None:
         """Compile the kernel, or load it from the cache."""
-        empty = Program(np.array([[k.END, 0, 0, 0]], np.int64), np.zeros(1, np.int64))
+        empty = AvroProgram(np.array([[k.END, 0, 0, 0]], np.int64), np.zeros(1, np.int64))
         self._programs[_NOBODY] = empty
         self.read([_NOBODY + b"\0"], 2 * len(_NOBODY))
         del self._programs[_NOBODY]
@@ -87,7 +87,7 @@ class BlockReader:
         columns, damaged = cells.columns(bytes_, taken, self._symbols)
         return Block(numbers, columns, sorted(damaged.union(np.flatnonzero(~taken).tolist())))
 
-    def _program(self, value: bytes) -> tuple[bytes, Program | None]:
+    def _program(self, value: bytes) -> tuple[bytes, AvroProgram | None]:
         """The head of a record, and the program of its schema."""
         found = head_of(value)
         if found is None:

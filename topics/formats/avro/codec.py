@@ -9,33 +9,33 @@ import json
 from io import BytesIO
 from typing import Any
 
-from riparian.topics.formats.avro.predictions import PredictionReader, PredictionWriter, schemas_of
+from riparian.topics.formats.avro.predictions import AvroPredictionReader, AvroPredictionWriter, schemas_of
 from riparian.topics.formats.avro.reader import READING, problems, reader, why
 from riparian.topics.formats.avro.types import parse
 from riparian.topics.formats.common.blocks import Blocks, Shape
 from riparian.topics.formats.common.registered import Encode
-from riparian.topics.formats.common.tuples import Parsed, TupleCodec, Way
+from riparian.topics.formats.common.tuples import Parsed, TupleCodec, TupleFormat
 from riparian.topics.records import Mapping
-from riparian.topics.schemas import Schema, Schemas
+from riparian.topics.schemas import RegisteredSchema, Schemas
 
 
 def _blocks(shape: Shape, parsed: Parsed) -> Blocks:
-    from riparian.topics.formats.avro.block import BlockReader  # numba, which takes a while to import
+    from riparian.topics.formats.avro.block import AvroBlockReader  # numba, which takes a while to import
 
-    return BlockReader(shape, parsed)
+    return AvroBlockReader(shape, parsed)
 
 
 class AvroCodec(TupleCodec):
     """The codec of Avro: see `topics.codecs.Codec`."""
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
-        way = Way(parse, reader, problems, READING, why, _blocks)
+        way = TupleFormat(parse, reader, problems, READING, why, _blocks)
         super().__init__(mapping, schemas, (way, way), schemas_of(mapping.further))
-        self.encode_predictions = PredictionWriter(schemas).write
-        predictions = PredictionReader(schemas, mapping.further)
+        self.encode_predictions = AvroPredictionWriter(schemas).write
+        predictions = AvroPredictionReader(schemas, mapping.further)
         self.read_place, self.read_prediction = predictions.place, predictions.read
 
-    def encoder(self, schema: Schema, kind: str) -> Encode:
+    def encoder(self, schema: RegisteredSchema, kind: str) -> Encode:
         from fastavro import parse_schema, schemaless_writer
 
         named: dict[str, Any] = {}

@@ -21,7 +21,7 @@ from riparian.topics.formats.common.framing import head_of
 from riparian.topics.formats.common.registered import FURTHER, Predictions
 from riparian.topics.formats.common.varints import MalformedError, whole
 from riparian.topics.records import place_type
-from riparian.topics.schemas import AVRO, Key, Schema, Schemas
+from riparian.topics.schemas import AVRO, Key, RegisteredSchema, Schemas
 from riparian.topics.vocabulary import Scalar
 
 _Y = ["null", "boolean", "long", "double", "string"]
@@ -87,7 +87,7 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     challengers = {**fields[-1], "type": ["null", {"type": "map", "values": others}]}
     alerts = [*fields[:-1], challengers, *_SAID, _WHY, _ALERT]
     every = (fields, [*fields, *_SAID], [*fields, *_SAID, _WHY], alerts, [*alerts, _FEATURES])
-    return tuple(Schema(AVRO, json.dumps({**_PREDICTION, "fields": some})) for some in every)
+    return tuple(RegisteredSchema(AVRO, json.dumps({**_PREDICTION, "fields": some})) for some in every)
 
 
 _NULL = b"\0"
@@ -120,7 +120,7 @@ def _listed(items: Sequence[bytes]) -> bytes:
     return b"".join((b"\2", whole(len(items)), *items, _NULL)) if items else _NULL
 
 
-class PredictionWriter(BinaryWriter):
+class AvroPredictionWriter(BinaryWriter):
     """Writes predictions as Avro."""
 
     nothing = _NULL
@@ -143,7 +143,7 @@ class PredictionWriter(BinaryWriter):
         return _listed([text(name) + said for name, said in zip(names, opinions, strict=True)])
 
 
-class PredictionReader:
+class AvroPredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
     def __init__(self, schemas: Schemas, further: tuple[str, ...] = ()) -> None:

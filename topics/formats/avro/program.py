@@ -25,7 +25,7 @@ _WHOLE, _REAL = (a.INT, a.LONG), {a.FLOAT: 4, a.DOUBLE: 8}
 _Rest = list[tuple[Path, int]]  # what is left of the path of a slot, and the slot's number
 
 
-class Program(NamedTuple):
+class AvroProgram(NamedTuple):
     """code : (lines, 4) int64, an operation and its values a line. targets : int64, lines that branches of unions begin
     with."""
 
@@ -37,7 +37,7 @@ class _NoProgramError(Exception):
     """Every record of the schema is one for the reader, or the program would be too long."""
 
 
-def program(shape: Shape, schema: Type, symbols: list[str]) -> Program | None:
+def program(shape: Shape, schema: Type, symbols: list[str]) -> AvroProgram | None:
     """The program of a schema; None where all its records are the reader's.
 
     symbols : of enums, to which this program's are added.
@@ -48,7 +48,7 @@ def program(shape: Shape, schema: Type, symbols: list[str]) -> Program | None:
     except (_NoProgramError, RecursionError):
         return None
     made.line(k.END)
-    return Program(np.array(made.lines, np.int64).reshape(-1, 4), np.array(made.targets or [0], np.int64))
+    return AvroProgram(np.array(made.lines, np.int64).reshape(-1, 4), np.array(made.targets or [0], np.int64))
 
 
 class _Compiler:

@@ -17,7 +17,7 @@ from riparian.topics.formats.avro import types as a
 from riparian.topics.formats.avro.types import TooDeepError, Type
 from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.blocks import Shape
-from riparian.topics.formats.common.slots import Problem, RefusedError, Slot, lacks_all, problem
+from riparian.topics.formats.common.slots import RejectedRecordError, SchemaMismatch, Slot, lacks_all, problem
 from riparian.topics.formats.common.tuples import Read
 from riparian.topics.formats.common.varints import MalformedError
 from riparian.topics.vocabulary import UNAVAILABLE
@@ -36,13 +36,13 @@ _TAKES = {
 
 def reader(shape: Shape, schema: Type) -> Read:
     """A function from the bytes of a record to its tuple. What it raises, `why` explains."""
-    made, others = _Reader(shape), lacking(shape, schema)
+    made, others = _SlotReader(shape), lacking(shape, schema)
 
     def read(v: bytes, p: int) -> Any:
         if others:
             kind = schema.branches[schema.branch(v, p)[0]] if schema.kind == a.UNION else schema
             if kind in others:
-                raise RefusedError(r.UNUSABLE_SCHEMA, s.NO_FEATURES.format(kind.name[:100]))
+                raise RejectedRecordError(r.UNUSABLE_SCHEMA, s.NO_FEATURES.format(kind.name[:100]))
         return made.read(schema, v, p, True)[0]
 
     return read
@@ -52,13 +52,13 @@ def lacking(shape: Shape, schema: Type) -> set[Type]:
     """Of the types that a record may be, those that have none of the features."""
     if not shape.needs_one:
         return set()
-    made, kinds = _Reader(shape), schema.branches if schema.kind == a.UNION else [schema]
+    made, kinds = _SlotReader(shape), schema.branches if schema.kind == a.UNION else [schema]
     return {kind for kind in kinds if kind.kind == a.RECORD and lacks_all(shape.slots, made.found(kind)[0])}
 
 
-def problems(shape: Shape, schema: Type, name: str) -> list[Problem]:
+def problems(shape: Shape, schema: Type, name: str) -> list[SchemaMismatch]:
     """Where a schema does not fit what the stream maps. name : of the schema, for sentences."""
-    return _Reader(shape).problems(schema, name)
+    return _SlotReader(shape).problems(schema, name)
 
 
 def why(error: Exception) -> tuple[str, str]:
@@ -76,7 +76,7 @@ def why(error: Exception) -> tuple[str, str]:
 READING = (MalformedError, TooDeepError, RecursionError, UnicodeDecodeError, IndexError, struct_error)
 
 
-class _Node:
+class _Destination:
     """A value on the way to slots.
 
     here : slots that are the value itself. names, places : what lies below it, by names of fields and places of items.
@@ -84,8 +84,8 @@ class _Node:
 
     def __init__(self) -> None:
         self.here: list[int] = []
-        self.names: dict[str, _Node] = {}
-        self.places: dict[int, _Node] = {}
+        self.names: dict[str, _Destination] = {}
+        self.places: dict[int, _Destination] = {}
 
     def slots(self) -> Iterator[int]:
         """Those that are the value, and those below it."""
@@ -93,21 +93,21 @@ class _Node:
         for node in (*self.names.values(), *self.places.values()):
             yield from node.slots()
 
-    def below(self, name: str) -> "_Node":
+    def below(self, name: str) -> "_Destination":
         if isinstance(name, Index):
-            return self.places.setdefault(name.number, _Node())
-        return self.names.setdefault(name, _Node())
+            return self.places.setdefault(name.number, _Destination())
+        return self.names.setdefault(name, _Destination())
 
 
-class _Reader:
+class _SlotReader:
     def __init__(self, shape: Shape) -> None:
-        self._shape, self._root = shape, _Node()
+        self._shape, self._root = shape, _Destination()
         for i, slot in enumerate(shape.slots):
             node = self._root
             for name in slot.path:
                 node = node.below(name)
             node.here.append(i)
-        self._instances = None if shape.instances is None else _Reader(shape.instances)
+        self._instances = None if shape.instances is None else _SlotReader(shape.instances)
 
     def read(self, schema: Type, v: bytes, p: int, whole: bool) -> tuple[Any, int]:
         """The tuple of the value at p, and where it ends. whole : whether the bytes have to end there, too."""
@@ -116,10 +116,10 @@ class _Reader:
         if whole and p != len(v):
             raise MalformedError("they do not end where the record ends")
         if out[-1] is not None:
-            raise RefusedError(*out[-1])
+            raise RejectedRecordError(*out[-1])
         return (*[out[i] for i in shape.others], tuple([out[i] for i in shape.numbers])), p
 
-    def _into(self, schema: Type, node: _Node, v: bytes, p: int, out: list[Any]) -> int:
+    def _into(self, schema: Type, node: _Destination, v: bytes, p: int, out: list[Any]) -> int:
         """Read the value at p into the slots of a node. Where it ends."""
         kind = schema.kind
         if kind == a.UNION:
@@ -141,7 +141,7 @@ class _Reader:
         out[i], p = self._value(schema, self._shape.slots[i], v, p, out)
         return p
 
-    def _inside(self, schema: Type, node: _Node, v: bytes, p: int, out: list[Any]) -> int:
+    def _inside(self, schema: Type, node: _Destination, v: bytes, p: int, out: list[Any]) -> int:
         """Read what lies in a record, a map or a list at p. Where it ends."""
         names = node.names
         if schema.kind == a.RECORD:
@@ -166,12 +166,12 @@ class _Reader:
         return schema.each(v, p, item)
 
     @staticmethod
-    def _is_object(schema: Type, node: _Node) -> bool:
+    def _is_object(schema: Type, node: _Destination) -> bool:
         """Whether something may lie in a value."""
         indexed = schema.kind == a.ARRAY and node.places and not (node.here or node.names)
         return schema.kind in (a.RECORD, a.MAP) or bool(indexed)
 
-    def _of_object(self, schema: Type, node: _Node) -> tuple[list[int], list[int]]:
+    def _of_object(self, schema: Type, node: _Destination) -> tuple[list[int], list[int]]:
         """Slots that want an object, and those that want something else."""
         objects = [i for i in node.here if self._shape.slots[i].kind == s.OBJECT]
         others = [i for i in node.here if i not in objects]
@@ -179,7 +179,7 @@ class _Reader:
             others += [i for below in node.places.values() for i in below.slots()]
         return objects, others
 
-    def _suits(self, schema: Type, node: _Node) -> bool:
+    def _suits(self, schema: Type, node: _Destination) -> bool:
         """Whether a value is what the slot at the end of a way wants."""
         if len(node.here) != 1 or node.names or node.places:
             return False
@@ -225,7 +225,7 @@ class _Reader:
 
     # -- what does not fit -------------------------------------------------------------------------------------
 
-    def problems(self, schema: Type, name: str) -> list[Problem]:
+    def problems(self, schema: Type, name: str) -> list[SchemaMismatch]:
         """Where a schema does not fit what the stream maps. name : of the schema."""
         fits, bag = self.found(schema)
         slots = zip(self._shape.slots, fits, strict=True)
@@ -236,7 +236,7 @@ class _Reader:
         """What a schema has for each slot, as in `problem`; and the type of the instances of a bag."""
         fits: list[set[str]] = [set() for _ in self._shape.slots]  # "" where one fits, what was found elsewhere
         bag: Type | None = None
-        left, seen = [(schema, self._root)], set[tuple[Type, _Node]]()
+        left, seen = [(schema, self._root)], set[tuple[Type, _Destination]]()
         while left:
             one, node = left.pop()
             if (one, node) in seen:

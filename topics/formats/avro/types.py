@@ -16,7 +16,7 @@ from riparian.topics.formats.common.json_text import MAX_DEPTH
 from riparian.topics.formats.common.schema_text import check, content
 from riparian.topics.formats.common.slots import names_in
 from riparian.topics.formats.common.varints import MalformedError, long
-from riparian.topics.schemas import AVRO, Schema, UnusableError
+from riparian.topics.schemas import AVRO, RegisteredSchema, UnusableError
 
 NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING = (
     "null", "boolean", "int", "long", "float", "double", "bytes", "string",
@@ -226,7 +226,7 @@ class Type:
             yield self.item
 
 
-def parse(schema: Schema) -> Type:
+def parse(schema: RegisteredSchema) -> Type:
     """The type that a schema's text says.
 
     Raises

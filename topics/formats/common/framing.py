@@ -16,7 +16,7 @@ _NO_ID = bytes(4)  # ids begin with 1
 NO_HEAD = "it begins with neither 0x00 and four bytes, nor 0x01 and sixteen"
 
 
-class Head(NamedTuple):
+class SchemaFrame(NamedTuple):
     """Which schema, and where the record begins in the value."""
 
     key: Key
@@ -34,12 +34,12 @@ def no_head(value: bytes) -> str:
     return NO_HEAD
 
 
-def head_of(value: bytes) -> Head | None:
+def head_of(value: bytes) -> SchemaFrame | None:
     """The head of a record; None where it has none."""
     if value[:1] == b"\0" and len(value) >= ID_BYTES and value[1:ID_BYTES] != _NO_ID:
-        return Head(int.from_bytes(value[1:ID_BYTES], "big"), ID_BYTES)
+        return SchemaFrame(int.from_bytes(value[1:ID_BYTES], "big"), ID_BYTES)
     if value[:1] == b"\1" and len(value) >= GUID_BYTES:
-        return Head(str(UUID(bytes=value[1:GUID_BYTES])), GUID_BYTES)
+        return SchemaFrame(str(UUID(bytes=value[1:GUID_BYTES])), GUID_BYTES)
     return None
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, cast
 
 from riparian.topics.decoding.columns import ColumnDecoder, FeatureReader, LabelReader, Reader
-from riparian.topics.decoding.headers import Wanted, inside
+from riparian.topics.decoding.headers import HeaderSelection, inside
 from riparian.topics.formats.common.framing import head, inline, named, unknown
 from riparian.topics.formats.common.json_rows import Renderer
-from riparian.topics.formats.common.slots import Problem
+from riparian.topics.formats.common.slots import SchemaMismatch
 from riparian.topics.names import FEATURES, LABELS, LEARNED, place_field
 from riparian.topics.records import Mapping, RawBatch, Rows
-from riparian.topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
+from riparian.topics.schemas import Key, NotToldError, RegisteredSchema, Schemas, UnusableError
 
 Encode = Callable[[bytes], bytes]
 
@@ -19,10 +19,10 @@ FURTHER = {place_field(LEARNED): "Of the next record that all partitions learn, 
 
 
 # Of predictions as of any stream, with what is said besides, with reasons, too, with alerts, and with features of keys.
-Predictions = tuple[Schema, ...]
+Predictions = tuple[RegisteredSchema, ...]
 
 
-def written_by(schemas: Schemas, kind: str) -> tuple[bytes, Schema]:
+def written_by(schemas: Schemas, kind: str) -> tuple[bytes, RegisteredSchema]:
     """The bytes before records of a kind, and the schema by which these are written."""
     written = schemas.written.get(kind)
     if written is None:
@@ -33,7 +33,7 @@ def written_by(schemas: Schemas, kind: str) -> tuple[bytes, Schema]:
 class SchemaReader(Reader, Protocol):
     """A reader of records that name a schema."""
 
-    def problems(self, schema: Schema, name: str) -> list[Problem]:
+    def problems(self, schema: RegisteredSchema, name: str) -> list[SchemaMismatch]:
         """Where a schema does not fit what the stream maps. name : of the schema. UnusableError where it is none."""
 
     def prepare(self, key: Key) -> None:
@@ -51,11 +51,13 @@ class RegisteredCodec(ColumnDecoder):
         self, mapping: Mapping, schemas: Schemas, features: FeatureReader, labels: LabelReader, predictions: Predictions
     ) -> None:
         super().__init__(mapping, features, labels)
-        self.headers = Wanted(True, True)  # the schema may be named there
+        self.headers = HeaderSelection(True, True)  # the schema may be named there
         self._schemas = schemas
         self._readers = {FEATURES: cast(SchemaReader, features), LABELS: cast(SchemaReader, labels)}
         said = mapping.says_more, mapping.says_why, mapping.says_alerts, mapping.says_features
-        self.prediction: Schema | None = predictions[max((i for i, one in enumerate(said, 1) if one), default=0)]
+        self.prediction: RegisteredSchema | None = predictions[
+            max((i for i, one in enumerate(said, 1) if one), default=0)
+        ]
 
     def warm_up(self) -> None:
         for reader in self._readers.values():
@@ -72,22 +74,26 @@ class RegisteredCodec(ColumnDecoder):
             for reader in self._readers.values():
                 reader.prepare(key)
 
-    def problems(self, kind: str, schema: Schema, name: str) -> list[Problem]:
+    def problems(self, kind: str, schema: RegisteredSchema, name: str) -> list[SchemaMismatch]:
         return self._readers[kind].problems(schema, name)
 
-    def encoder(self, schema: Schema, kind: str) -> Encode:
+    def encoder(self, schema: RegisteredSchema, kind: str) -> Encode:
         """What makes a record of this kind of its JSON."""
         return lambda value: value
 
-    def writer(self, labels_inside: bool = False) -> "Writer":
-        return Writer(self.mapping, self._schemas, labels_inside, self.encoder)
+    def writer(self, labels_inside: bool = False) -> "RegisteredRecordWriter":
+        return RegisteredRecordWriter(self.mapping, self._schemas, labels_inside, self.encoder)
 
 
-class Writer:
+class RegisteredRecordWriter:
     """Feature and label records by the schemas of `schemas.written`, for replays: see `topics.codecs.RecordWriter`."""
 
     def __init__(
-        self, mapping: Mapping, schemas: Schemas, labels_inside: bool, encoder: Callable[[Schema, str], Encode]
+        self,
+        mapping: Mapping,
+        schemas: Schemas,
+        labels_inside: bool,
+        encoder: Callable[[RegisteredSchema, str], Encode],
     ) -> None:
         self._plain = Renderer(inside(mapping), labels_inside)
         self._schemas, self._encoder = schemas, encoder

@@ -8,12 +8,12 @@ import json
 from typing import Any
 
 from riparian.topics.formats.common.json_text import MAX_DEPTH, too_deep
-from riparian.topics.schemas import MAX_SCHEMA, Schema, UnusableError
+from riparian.topics.schemas import MAX_SCHEMA, RegisteredSchema, UnusableError
 
 MOST_PARTS = 100_000  # fields, types, names and values of a JSON text
 
 
-def check(schema: Schema, kind: str) -> None:
+def check(schema: RegisteredSchema, kind: str) -> None:
     """UnusableError where a schema is not of this kind, or too large with what it refers to."""
     if schema.flaw:
         raise UnusableError(schema.flaw)

@@ -35,7 +35,7 @@ class Slot(NamedTuple):
     reason: str = r.WRONG_TYPE
 
 
-class Problem(NamedTuple):
+class SchemaMismatch(NamedTuple):
     """Where a schema does not fit a stream file. missing : the field is not there at all; otherwise its type is wrong,
     in some records at least if `partly`."""
 
@@ -58,7 +58,7 @@ def lacks_all(slots: Sequence[Slot], found: Sequence[Collection[str]]) -> bool:
     return bool(features) and not any(features) and all(objects)
 
 
-class RefusedError(Exception):
+class RejectedRecordError(Exception):
     """A record that cannot be used: reason and detail."""
 
 
@@ -122,7 +122,7 @@ def names_in(top: Any, of: Callable[[Any], tuple[Iterable[str], Iterable[Any]]])
     return names
 
 
-def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence[str]]) -> list[Problem]:
+def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence[str]]) -> list[SchemaMismatch]:
     """What is wrong about a slot, if anything is.
 
     Parameters
@@ -135,7 +135,11 @@ def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence
     if not found:
         cure = hint(slot.path[-1], names()) if slot.path else ""
         cure = cure or "name a field that it has"
-        return [Problem(slot, True, False, f'{slot.owner}: expected the field "{path}" in {name}, found none; {cure}')]
+        return [
+            SchemaMismatch(
+                slot, True, False, f'{slot.owner}: expected the field "{path}" in {name}, found none; {cure}'
+            )
+        ]
     if not wrong:
         return []
     some = f"; records with {'that' if len(wrong) == 1 else 'these'} are rejected" if "" in found else ""
@@ -145,4 +149,4 @@ def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence
     said = (
         f'{slot.owner}: expected {slot.kind.strip()} at "{path}" of {name}, found {" and ".join(wrong)}{some}; {cure}'
     )
-    return [Problem(slot, False, "" in found, said)]
+    return [SchemaMismatch(slot, False, "" in found, said)]

@@ -20,9 +20,15 @@ from riparian.topics.decoding.headers import inside
 from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Records, Shape
 from riparian.topics.formats.common.framing import ID_BYTES, head_of, inline, no_head
 from riparian.topics.formats.common.registered import Predictions, RegisteredCodec
-from riparian.topics.formats.common.slots import Problem, RefusedError, of_envelope, of_features, of_labels
+from riparian.topics.formats.common.slots import (
+    RejectedRecordError,
+    SchemaMismatch,
+    of_envelope,
+    of_features,
+    of_labels,
+)
 from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
-from riparian.topics.schemas import Key, Schema, Schemas, UnusableError
+from riparian.topics.schemas import Key, RegisteredSchema, Schemas, UnusableError
 
 Read = Callable[[bytes, int], Any]  # value, where the record begins in it -> its tuple
 
@@ -30,7 +36,7 @@ Read = Callable[[bytes, int], Any]  # value, where the record begins in it -> it
 Parsed = Callable[[Key], Any]  # what `Way.parse` gave; None where no record can be read by it
 
 
-class Way(NamedTuple):
+class TupleFormat(NamedTuple):
     """How a format reads.
 
     parse : a schema -> what the others want of it; UnusableError where it is none. reader : a shape and a schema ->
@@ -39,9 +45,9 @@ class Way(NamedTuple):
     instances, and what gives what `parse` gave -> what reads blocks.
     """
 
-    parse: Callable[[Schema], Any]
+    parse: Callable[[RegisteredSchema], Any]
     reader: Callable[[Shape, Any], Read]
-    problems: Callable[[Shape, Any, str], list[Problem]]
+    problems: Callable[[Shape, Any, str], list[SchemaMismatch]]
     errors: tuple[type[Exception], ...]
     why: Callable[[Exception], tuple[str, str]]
     blocks: Callable[[Shape, Parsed], Blocks] | None = None
@@ -50,7 +56,7 @@ class Way(NamedTuple):
 _INFINITE = "a number that is not finite"
 
 
-class _Reader(ColumnReader):
+class TupleReader(ColumnReader):
     """What features and labels have in common: bytes to tuples."""
 
     def __init__(
@@ -59,13 +65,13 @@ class _Reader(ColumnReader):
         features: Sequence[Feature],
         shape: Shape,
         schemas: Schemas,
-        way: Way,
+        way: TupleFormat,
         envelope: str | None,
     ) -> None:
         blocks = None if way.blocks is None or shape.instances else partial(way.blocks, shape, self._usable)
         super().__init__(mapping, features, shape, blocks, shape, shape.instances)
         self._schemas, self._way, self._envelope = schemas, way, envelope
-        self._refusals: tuple[type[Exception], ...] = (RefusedError, *way.errors)
+        self._refusals: tuple[type[Exception], ...] = (RejectedRecordError, *way.errors)
         self._unusual: tuple[type[Exception], ...] = (TypeError, KeyError, *self._refusals)
 
     def _usable(self, key: Key) -> Any:
@@ -133,7 +139,7 @@ class _Reader(ColumnReader):
                 try:
                     return read(value, found.start)
                 except self._refusals as error:
-                    refusal = error.args if isinstance(error, RefusedError) else self._way.why(error)
+                    refusal = error.args if isinstance(error, RejectedRecordError) else self._way.why(error)
                     bad[i] = refusal[0], f"{refusal[1]} (schema {found.key})"
         return self.shape.empty
 
@@ -152,7 +158,7 @@ class _Reader(ColumnReader):
         """A schema as the format holds it, or why it cannot be used; one for all readers."""
         return self._schemas.made(key, self._way.parse, self._parse)
 
-    def _parse(self, schema: Schema) -> Any:
+    def _parse(self, schema: RegisteredSchema) -> Any:
         try:
             return self._way.parse(schema)
         except UnusableError as error:
@@ -174,7 +180,7 @@ class _Reader(ColumnReader):
     def _narrow(self, instances: Any) -> Floats:
         return _array(instances, self.inside)
 
-    def problems(self, schema: Schema, name: str) -> list[Problem]:
+    def problems(self, schema: RegisteredSchema, name: str) -> list[SchemaMismatch]:
         """As in `topics.codecs.Codec`."""
         return self._way.problems(self.shape, self._way.parse(schema), name)
 
@@ -185,8 +191,8 @@ def _array(tuples: Sequence[Any], shape: Shape) -> Floats:
     return np.fromiter(chain.from_iterable(map(itemgetter(-1), tuples)), np.float64, count=n * m).reshape(n, m)
 
 
-class LabelReader(_Reader):
-    def __init__(self, mapping: Mapping, schemas: Schemas, way: Way) -> None:
+class TupleLabelReader(TupleReader):
+    def __init__(self, mapping: Mapping, schemas: Schemas, way: TupleFormat) -> None:
         slots, envelope = of_labels(mapping), mapping.label_envelope
         super().__init__(mapping, (), Shape([*slots, *of_envelope("label", envelope, slots)]), schemas, way, envelope)
         self._without: dict[Key, bool] = {}  # whether records of a schema have no label
@@ -204,10 +210,10 @@ class LabelReader(_Reader):
         return not without
 
 
-class FeatureReader(_Reader):
+class TupleFeatureReader(TupleReader):
     """mapping : what stands in values. needs_one : as of `Shape`."""
 
-    def __init__(self, mapping: Mapping, schemas: Schemas, way: Way, *, needs_one: bool = False) -> None:
+    def __init__(self, mapping: Mapping, schemas: Schemas, way: TupleFormat, *, needs_one: bool = False) -> None:
         slots, inside_bag = of_features(mapping)
         instances = None if inside_bag is None else Shape(inside_bag)
         slots += of_envelope("record", mapping.envelope, slots)
@@ -227,7 +233,9 @@ class FeatureReader(_Reader):
 class TupleCodec(RegisteredCodec):
     """The codec of a format that reads records as tuples. ways : how it reads features, and labels."""
 
-    def __init__(self, mapping: Mapping, schemas: Schemas, ways: tuple[Way, Way], predictions: Predictions) -> None:
+    def __init__(
+        self, mapping: Mapping, schemas: Schemas, ways: tuple[TupleFormat, TupleFormat], predictions: Predictions
+    ) -> None:
         values, (way, other) = inside(mapping), ways
-        features = FeatureReader(values, schemas, way, needs_one=len(values.features) == len(mapping.features))
-        super().__init__(mapping, schemas, features, LabelReader(values, schemas, other), predictions)
+        features = TupleFeatureReader(values, schemas, way, needs_one=len(values.features) == len(mapping.features))
+        super().__init__(mapping, schemas, features, TupleLabelReader(values, schemas, other), predictions)

@@ -9,7 +9,7 @@ from riparian.topics.decoding import text_kernel
 from riparian.topics.formats.common.blocks import Block, Shape
 from riparian.topics.formats.common.cells import Cells, view
 from riparian.topics.formats.json import kernel as k
-from riparian.topics.formats.json.program import Program, program
+from riparian.topics.formats.json.program import JsonProgram, program
 from riparian.topics.slices import Slices
 
 MOST_BYTES = 1 << 24  # of a block: its records are copied once
@@ -18,7 +18,7 @@ MOST_NEW = 2  # that are made in a block
 REST = 30  # blocks that are not tried, after one of which more than half was left
 
 
-class BlockReader:
+class JsonBlockReader:
     """Reads blocks of records of a shape.
 
     Parameters
@@ -31,13 +31,13 @@ class BlockReader:
 
     def __init__(self, shape: Shape, usable: Callable[[bytes], bool]) -> None:
         self._shape, self._usable = shape, usable
-        self._programs: list[Program] = []  # the last that took anything first
+        self._programs: list[JsonProgram] = []  # the last that took anything first
         self._rest = 0
         self._found = np.zeros(1)
 
     def warm_up(self) -> None:
         """Compile the kernel, or load it from the cache."""
-        self._programs.append(Program(np.array([[k.END, 0, 0, 0]], np.uint64), np.zeros(1, np.uint64)))
+        self._programs.append(JsonProgram(np.array([[k.END, 0, 0, 0]], np.uint64), np.zeros(1, np.uint64)))
         self.read([b""], 1)
         self._programs.clear()
         self._rest = 0
@@ -62,7 +62,7 @@ class BlockReader:
         out = np.full(n, k.LEFT, np.uint8)
         rows = np.flatnonzero(lengths <= max_bytes).astype(np.uint64)
         known, n_new = list(self._programs), 0
-        useful: list[Program] = []
+        useful: list[JsonProgram] = []
         while rows.size and (known or n_new < MOST_NEW):
             if known:
                 made = known.pop(0)

@@ -29,8 +29,8 @@ from riparian.topics.formats.common.json_text import (
 )
 from riparian.topics.formats.common.slots import of_features, of_labels
 from riparian.topics.formats.json.envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect, with_row
-from riparian.topics.formats.json.layout import Layout, Leaf
-from riparian.topics.formats.json.predictions import PredictionWriter, place_reader
+from riparian.topics.formats.json.layout import Layout, MappedField
+from riparian.topics.formats.json.predictions import JsonPredictionWriter, place_reader
 from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
 from riparian.topics.vocabulary import UNTOLD
 
@@ -46,7 +46,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class _Part(NamedTuple):
+class _ObjectFeatures(NamedTuple):
     """Numeric and boolean features of one object. columns : among all of these. take : object -> tuple of their values
     (one: the value)."""
 
@@ -74,7 +74,7 @@ def _decoded(value: bytes, decode: Callable[[bytes], Any]) -> Any:
     return decode(with_shorter_integers(value))
 
 
-class _Reader(ColumnReader):
+class _JsonReader(ColumnReader):
     """What features and labels have in common: bytes to structs."""
 
     few = 24
@@ -84,7 +84,7 @@ class _Reader(ColumnReader):
         self,
         mapping: Mapping,
         features: Sequence[Feature],
-        leaves: list[Leaf],
+        leaves: list[MappedField],
         paths: tuple[Path | None, Path | None, Path | None],
         envelope: str | None,
         shape: Shape,
@@ -92,15 +92,15 @@ class _Reader(ColumnReader):
     ) -> None:
         id_path, time, y = paths
         named = [
-            *([Leaf(id_path, ID)] if id_path is not None else []),
-            *([Leaf(time, TIME)] if time is not None else []),
-            *([Leaf(y, SCALAR if mapping.task not in r.VALUES else NUMBER)] if y else []),
+            *([MappedField(id_path, ID)] if id_path is not None else []),
+            *([MappedField(time, TIME)] if time is not None else []),
+            *([MappedField(y, SCALAR if mapping.task not in r.VALUES else NUMBER)] if y else []),
         ]
         reasons = {path: reason for path, reason in ((time, r.WRONG_TIME), (y, r.WRONG_LABEL)) if path}
         leaves = [*named, *leaves]
         asked = {DEBEZIUM: OP, CLOUDEVENTS: SPECVERSION}.get(envelope or "")
         if asked is not None and asked not in [leaf.path for leaf in leaves]:
-            leaves.append(Leaf(asked, str | None))
+            leaves.append(MappedField(asked, str | None))
         blocks = None if envelope or inside else partial(self._make, shape)
         super().__init__(mapping, features, shape, blocks, Layout(leaves), inside)
         self.reasons = {dotted(path): reason for path, reason in reasons.items()}
@@ -112,9 +112,9 @@ class _Reader(ColumnReader):
             self._envelope = Connect(envelope, leaves, self.layout, reasons)
 
     def _make(self, shape: Shape) -> Blocks:
-        from riparian.topics.formats.json.block import BlockReader  # numba, which takes a while to import
+        from riparian.topics.formats.json.block import JsonBlockReader  # numba, which takes a while to import
 
-        return BlockReader(shape, self._is_good)
+        return JsonBlockReader(shape, self._is_good)
 
     def _is_good(self, value: bytes) -> bool:
         bad = Bad()
@@ -201,18 +201,18 @@ class _Reader(ColumnReader):
         return (r.NOT_FINITE if message.startswith("Number out of range") else r.WRONG_TYPE), detail[:200]
 
 
-class _FeatureReader(_Reader):
+class _FeatureReader(_JsonReader):
     def __init__(self, mapping: Mapping) -> None:
-        leaves = [Leaf(feature.path, _TYPES[feature.type]) for feature in mapping.features]
+        leaves = [MappedField(feature.path, _TYPES[feature.type]) for feature in mapping.features]
         # Where features are found: in the record, or in each instance of a bag.
         instance = Layout(leaves) if mapping.task == r.MULTI_INSTANCE else None
         if instance is not None:
-            leaves = [Leaf(mapping.x, list[instance.type] | None)]  # type: ignore[name-defined]
+            leaves = [MappedField(mapping.x, list[instance.type] | None)]  # type: ignore[name-defined]
         paths, (slots, _) = (mapping.id, mapping.time, mapping.y), of_features(mapping)
         super().__init__(mapping, mapping.features, leaves, paths, mapping.envelope, Shape(slots), instance)
         self._parts = self._by_object([feature for feature in mapping.features if feature.type != r.NOMINAL])
 
-    def _by_object(self, features: Sequence[Feature]) -> list[_Part]:
+    def _by_object(self, features: Sequence[Feature]) -> list[_ObjectFeatures]:
         columns: dict[Path, list[int]] = {}
         for i, feature in enumerate(features):
             columns.setdefault(feature.path[:-1], []).append(i)
@@ -221,7 +221,7 @@ class _FeatureReader(_Reader):
             names = [self.inside.attribute(features[i].path) for i in indices]
             # The whole object as a tuple takes 0.12 µs for ten fields, picking them takes 0.27 µs.
             whole = names == self.inside.attributes(parent) and len(names) > 1
-            parts.append(_Part(parent, indices, msgspec.structs.astuple if whole else attrgetter(*names)))
+            parts.append(_ObjectFeatures(parent, indices, msgspec.structs.astuple if whole else attrgetter(*names)))
         return parts
 
     def _narrow(self, instances: list[Any]) -> Floats:
@@ -242,7 +242,7 @@ class _FeatureReader(_Reader):
         return np.zeros((n, 0)) if x is None else x
 
 
-class _LabelReader(_Reader):
+class _LabelReader(_JsonReader):
     def __init__(self, mapping: Mapping) -> None:
         paths = mapping.label_id, mapping.label_time, mapping.label_y
         super().__init__(mapping, (), [], paths, mapping.label_envelope, Shape(of_labels(mapping)))
@@ -282,7 +282,7 @@ class JsonCodec(ColumnDecoder):
         values = inside(mapping)
         self.readers = _FeatureReader(values), _LabelReader(values)
         super().__init__(mapping, *self.readers)
-        self._writer = PredictionWriter()
+        self._writer = JsonPredictionWriter()
         self.encode_predictions = self._writer.write
         self.read_place = place_reader(mapping.further)
 

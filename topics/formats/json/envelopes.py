@@ -17,7 +17,7 @@ from riparian.topics.decoding.columns import Bad
 from riparian.topics.decoding.envelopes import CLOUDEVENTS, DEBEZIUM, OP, ROW, SPECVERSION, Ignored, judged
 from riparian.topics.decoding.paths import Index, dotted
 from riparian.topics.decoding.times import UNITS, in_unit, is_no_moment
-from riparian.topics.formats.json.layout import Layout, Leaf
+from riparian.topics.formats.json.layout import Layout, MappedField
 from riparian.topics.records import Path, RawBatch
 from riparian.topics.vocabulary import UNAVAILABLE
 
@@ -57,7 +57,7 @@ class Conversion(NamedTuple):
     scale: int
 
 
-class Plan(NamedTuple):
+class EnvelopePlan(NamedTuple):
     decode: Decode
     conversions: tuple[Conversion, ...]
 
@@ -72,12 +72,12 @@ class Connect:
     reasons : path -> the reason for a value that is not what it has to be.
     """
 
-    def __init__(self, envelope: str, leaves: Sequence[Leaf], layout: Layout, reasons: dict[Path, str]) -> None:
+    def __init__(self, envelope: str, leaves: Sequence[MappedField], layout: Layout, reasons: dict[Path, str]) -> None:
         self._debezium = envelope == DEBEZIUM
         self._leaves, self.layout, self._reasons = list(leaves), layout, reasons
         self._types = {leaf.path: leaf.type for leaf in leaves}
-        self._by_conversions: dict[tuple[Conversion, ...], Plan] = {}
-        self._by_schema: dict[bytes, Plan] = {}
+        self._by_conversions: dict[tuple[Conversion, ...], EnvelopePlan] = {}
+        self._by_schema: dict[bytes, EnvelopePlan] = {}
         self._schema, self._plan = b"", self._made(())
         self.empty = self._wrapped(layout)()
         self._only_schema: Decode = msgspec.json.Decoder(
@@ -95,20 +95,22 @@ class Connect:
 
     # -- plans -------------------------------------------------------------------------------------------------
 
-    def _made(self, conversions: tuple[Conversion, ...]) -> Plan:
+    def _made(self, conversions: tuple[Conversion, ...]) -> EnvelopePlan:
         plan = self._by_conversions.get(conversions)
         if plan is None:
             layout = self.layout
             if conversions:
                 names = {conversion.path: conversion.name for conversion in conversions}
-                layout = Layout([Leaf(p, _type(kind, names[p]) if p in names else kind) for p, kind in self._leaves])
-            plan = Plan(msgspec.json.Decoder(self._wrapped(layout)).decode, conversions)
+                layout = Layout(
+                    [MappedField(p, _type(kind, names[p]) if p in names else kind) for p, kind in self._leaves]
+                )
+            plan = EnvelopePlan(msgspec.json.Decoder(self._wrapped(layout)).decode, conversions)
             if len(self._by_conversions) >= MOST_PLANS:
                 self._by_conversions.clear()
             self._by_conversions[conversions] = plan
         return plan
 
-    def _of_schema(self, schema: bytes) -> Plan:
+    def _of_schema(self, schema: bytes) -> EnvelopePlan:
         plan = self._by_schema.get(schema)
         if plan is None:
             try:
@@ -187,7 +189,7 @@ class Connect:
                 bad.setdefault(i, why)
                 records[i] = self.layout.empty
 
-    def _convert(self, plan: Plan, chosen: list[int], records: list[Any], bad: Bad) -> None:
+    def _convert(self, plan: EnvelopePlan, chosen: list[int], records: list[Any], bad: Bad) -> None:
         for path, name, scale in plan.conversions:
             parents, _ = self.layout.objects([records[i] for i in chosen], path[:-1])
             attribute, kind = self.layout.attribute(path), self._types[path]
@@ -297,7 +299,7 @@ class CloudEvents:
         Largest header that is read.
     """
 
-    def __init__(self, leaves: Sequence[Leaf], layout: Layout, reasons: dict[Path, str], max_bytes: int) -> None:
+    def __init__(self, leaves: Sequence[MappedField], layout: Layout, reasons: dict[Path, str], max_bytes: int) -> None:
         self.layout, self._reasons, self._max_bytes = layout, reasons, max_bytes
         (data,) = ROW[CLOUDEVENTS]
         # An attribute of an event is no object.

@@ -14,27 +14,27 @@ from riparian.topics.decoding.paths import Index, check_paths
 from riparian.topics.records import Path
 
 
-class Leaf(NamedTuple):
+class MappedField(NamedTuple):
     """A mapped field. type : what the decoder accepts there, None included."""
 
     path: Path
     type: Any
 
 
-class _Node:
+class _ObjectNode:
     """An object or array of the record: its struct type, the attribute of each field, and an instance without any."""
 
-    def __init__(self, name: str, leaves: Sequence[Leaf]) -> None:
+    def __init__(self, name: str, leaves: Sequence[MappedField]) -> None:
         self.attributes: dict[str, str] = {}
-        self.children: dict[str, _Node] = {}
+        self.children: dict[str, _ObjectNode] = {}
         fields: list[tuple[str, Any, Any]] = []
         rename: dict[str, str] = {}
-        below: dict[str, list[Leaf]] = {}
+        below: dict[str, list[MappedField]] = {}
         types: dict[str, Any] = {}
         for path, kind in leaves:
             head, rest = path[0], path[1:]
             if rest:
-                below.setdefault(head, []).append(Leaf(rest, kind))
+                below.setdefault(head, []).append(MappedField(rest, kind))
             else:
                 types[head] = kind
         order: list[str] = list(dict.fromkeys(path[0] for path, _ in leaves))
@@ -48,7 +48,7 @@ class _Node:
             if not is_array:
                 rename[attribute] = head
             if head in below:
-                child = self.children[head] = _Node(f"{name}_{i}", below[head])
+                child = self.children[head] = _ObjectNode(f"{name}_{i}", below[head])
                 fields.append((attribute, child.type | None, None))
             else:
                 fields.append((attribute, types.get(head, msgspec.Raw), None))
@@ -66,9 +66,9 @@ class Layout:
         At least one. No path may be another's beginning, or its equal: ValueError otherwise.
     """
 
-    def __init__(self, leaves: Sequence[Leaf]) -> None:
+    def __init__(self, leaves: Sequence[MappedField]) -> None:
         check_paths([leaf.path for leaf in leaves])
-        self._root = _Node("Record", leaves)
+        self._root = _ObjectNode("Record", leaves)
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(self._root.type).decode
         self.empty = self._root.empty
         self._getters: dict[

@@ -73,7 +73,7 @@ def struct_of(names: Sequence[str]) -> Any:
         return lambda *values: dict(zip(names, values, strict=True))
 
 
-class PredictionWriter:
+class JsonPredictionWriter:
     """Writes predictions; keeps the struct type for the classes it saw last."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ _TAKEN = {
 }
 
 
-class Program(NamedTuple):
+class JsonProgram(NamedTuple):
     """code : (lines, 4) uint64. wanted : uint64."""
 
     code: NDArray[np.uint64]
@@ -48,7 +48,7 @@ class _UnusualError(Exception):
     """No program can be made of the record."""
 
 
-def program(shape: Shape, value: bytes) -> Program | None:
+def program(shape: Shape, value: bytes) -> JsonProgram | None:
     """The program of a record that the decoder takes; None where there is none, since other records would hardly be
     like it, or a name may mean another one."""
     at = {slot.path: i for i, slot in enumerate(shape.slots)}
@@ -95,7 +95,7 @@ def program(shape: Shape, value: bytes) -> Program | None:
         return None
     same(len(value))
     code.append((k.END, 0, 0, 0))
-    return Program(np.array(code, np.uint64), np.array([*words, 0], np.uint64))
+    return JsonProgram(np.array(code, np.uint64), np.array([*words, 0], np.uint64))
 
 
 def _values(value: bytes) -> Iterator[_Value]:

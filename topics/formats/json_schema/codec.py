@@ -15,12 +15,12 @@ from riparian.topics.decoding.columns import Bad, FeatureReader, LabelReader, no
 from riparian.topics.decoding.headers import inside
 from riparian.topics.formats.common.framing import ID_BYTES, body_of, head_of, inline, no_head
 from riparian.topics.formats.common.registered import FURTHER, Predictions, RegisteredCodec, written_by
-from riparian.topics.formats.common.slots import Problem, Slot, of_features, of_labels
+from riparian.topics.formats.common.slots import SchemaMismatch, Slot, of_features, of_labels
 from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.formats.json_schema.types import JsonSchema
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Mapping, Path, Place, RawBatch
-from riparian.topics.schemas import JSON, Key, NotToldError, Schema, Schemas
+from riparian.topics.schemas import JSON, Key, NotToldError, RegisteredSchema, Schemas
 
 _Y = {"type": ["string", "integer", "number", "boolean", "null"]}
 _P = {"type": ["object", "null"], "additionalProperties": {"type": ["number", "null"]}}
@@ -59,7 +59,7 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     return tuple(map(_schema, (plain, {**plain, **_SAID}, why, alerts, {**alerts, "features": _FEATURES})))
 
 
-def _schema(properties: dict[str, Any]) -> Schema:
+def _schema(properties: dict[str, Any]) -> RegisteredSchema:
     content = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "riparian.Prediction",
@@ -67,10 +67,10 @@ def _schema(properties: dict[str, Any]) -> Schema:
         "properties": properties,
         "required": ["id", "y", "model", "offset", "label_offset"],
     }
-    return Schema(JSON, json.dumps(content))
+    return RegisteredSchema(JSON, json.dumps(content))
 
 
-class _Reader:
+class _JsonSchemaReader:
     """The reader of plain JSON, behind the ids of schemas."""
 
     def __init__(
@@ -138,7 +138,7 @@ class _Reader:
     def prepare(self, key: Key) -> None:
         """Nothing: a schema says nothing about how its records are read."""
 
-    def problems(self, schema: Schema, name: str) -> list[Problem]:
+    def problems(self, schema: RegisteredSchema, name: str) -> list[SchemaMismatch]:
         return JsonSchema(schema).problems(*self._slots, name)
 
 
@@ -149,7 +149,10 @@ class JsonSchemaCodec(RegisteredCodec):
         self._plain = JsonCodec(mapping)
         features, labels = self._plain.readers
         values = inside(mapping)
-        one, other = _Reader(features, schemas, *of_features(values)), _Reader(labels, schemas, of_labels(values))
+        one, other = (
+            _JsonSchemaReader(features, schemas, *of_features(values)),
+            _JsonSchemaReader(labels, schemas, of_labels(values)),
+        )
         super().__init__(
             mapping, schemas, cast(FeatureReader, one), cast(LabelReader, other), schemas_of(mapping.further)
         )

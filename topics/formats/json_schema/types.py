@@ -14,8 +14,8 @@ from urllib.parse import unquote
 from riparian.topics.decoding.paths import Index
 from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.schema_text import check, content
-from riparian.topics.formats.common.slots import MOST_NAMES, Problem, Slot, names_in, problem
-from riparian.topics.schemas import JSON, Schema, UnusableError
+from riparian.topics.formats.common.slots import MOST_NAMES, SchemaMismatch, Slot, names_in, problem
+from riparian.topics.schemas import JSON, RegisteredSchema, UnusableError
 
 MOST_ALTERNATIVES = 200  # of one place: oneOf in oneOf
 MOST_LEVELS = 100  # of references and alternatives, one behind the other
@@ -40,7 +40,7 @@ _TIMES = ("date-time", "date")
 _MOST_FORMAT = 40  # characters, in a sentence
 
 
-class _Part(NamedTuple):
+class _Subschema(NamedTuple):
     """A schema within a document, which its references are looked up in. kinds : the types that it allows."""
 
     content: dict[str, Any]
@@ -49,7 +49,7 @@ class _Part(NamedTuple):
 
 
 # What has to hold at a place, all of it; and the ways in which a value may be there, one of them.
-_Way = tuple[_Part, ...]
+_Way = tuple[_Subschema, ...]
 _NO_BOUNDS: _Way = ()
 
 
@@ -59,7 +59,7 @@ class JsonSchema:
     Raises UnusableError where it is no JSON Schema, or too large.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: RegisteredSchema) -> None:
         check(schema, JSON)
         self._others = {name: _parsed(one.text) for name, one in schema.references}
         self._resolutions: dict[tuple[str, int], tuple[Any, Any]] = {}  # of a reference in a document
@@ -69,15 +69,15 @@ class JsonSchema:
         document = _parsed(schema.text)
         self._tops = self._flat(document, document, 0)
 
-    def problems(self, slots: Sequence[Slot], instances: Sequence[Slot] | None, name: str) -> list[Problem]:
+    def problems(self, slots: Sequence[Slot], instances: Sequence[Slot] | None, name: str) -> list[SchemaMismatch]:
         """Where it does not fit what a stream maps. instances : the slots of each instance of a bag. name : of the
         schema, for sentences."""
         return self._problems(self._tops, slots, instances, name)
 
     def _problems(
         self, tops: list[_Way], slots: Sequence[Slot], instances: Sequence[Slot] | None, name: str
-    ) -> list[Problem]:
-        found: list[Problem] = []
+    ) -> list[SchemaMismatch]:
+        found: list[SchemaMismatch] = []
         for slot in slots:
             ways, around = tops, set[str]()
             for part in slot.path:
@@ -129,7 +129,7 @@ class JsonSchema:
             raise UnusableError("its references lead in a circle, or there are too many")
         if id(content) not in self._kinds:
             self._kinds[id(content)] = _own_types(content)
-        ways: list[_Way] = [(_Part(content, document, self._kinds[id(content)]),)]
+        ways: list[_Way] = [(_Subschema(content, document, self._kinds[id(content)]),)]
         reference = content.get("$ref")
         if isinstance(reference, str):
             target, where = self._resolved(reference, document)

@@ -12,13 +12,13 @@ from typing import Any
 from google.protobuf import json_format
 
 from riparian.topics.formats.common.registered import Encode
-from riparian.topics.formats.common.tuples import TupleCodec, Way
-from riparian.topics.formats.protobuf.predictions import PredictionReader, PredictionWriter, schemas_of
+from riparian.topics.formats.common.tuples import TupleCodec, TupleFormat
+from riparian.topics.formats.protobuf.predictions import ProtobufPredictionReader, ProtobufPredictionWriter, schemas_of
 from riparian.topics.formats.protobuf.reader import ERRORS, TIMESTAMP, problems, reader, why
-from riparian.topics.formats.protobuf.types import Descriptor, Messages, class_of, head_of
+from riparian.topics.formats.protobuf.types import Descriptor, MessageTypes, class_of, head_of
 from riparian.topics.names import INPUTS
 from riparian.topics.records import Mapping
-from riparian.topics.schemas import Schema, Schemas
+from riparian.topics.schemas import RegisteredSchema, Schemas
 
 
 class ProtobufCodec(TupleCodec):
@@ -26,15 +26,16 @@ class ProtobufCodec(TupleCodec):
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
         features, labels = (
-            Way(Messages, reader, partial(problems, full_name=schemas.names.get(kind)), ERRORS, why) for kind in INPUTS
+            TupleFormat(MessageTypes, reader, partial(problems, full_name=schemas.names.get(kind)), ERRORS, why)
+            for kind in INPUTS
         )
         super().__init__(mapping, schemas, (features, labels), schemas_of(mapping.further))
-        self.encode_predictions = PredictionWriter(schemas).write
-        predictions = PredictionReader(mapping.further)
+        self.encode_predictions = ProtobufPredictionWriter(schemas).write
+        predictions = ProtobufPredictionReader(mapping.further)
         self.read_place, self.read_prediction = predictions.place, predictions.read
 
-    def encoder(self, schema: Schema, kind: str) -> Encode:
-        messages = Messages(schema)
+    def encoder(self, schema: RegisteredSchema, kind: str) -> Encode:
+        messages = MessageTypes(schema)
         places = messages.places(self._schemas.names.get(kind))
         before, descriptor = head_of(places), messages.at(places)
         message = class_of(descriptor)

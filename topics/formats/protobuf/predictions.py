@@ -18,10 +18,10 @@ from riparian.topics.formats.common.binary_predictions import BinaryWriter, Enco
 from riparian.topics.formats.common.framing import body_of
 from riparian.topics.formats.common.registered import FURTHER, Predictions
 from riparian.topics.formats.common.varints import MalformedError, varint
-from riparian.topics.formats.protobuf.types import Messages, class_of, indexes_at
+from riparian.topics.formats.protobuf.types import MessageTypes, class_of, indexes_at
 from riparian.topics.names import LEARNED, place_field
 from riparian.topics.records import place_type
-from riparian.topics.schemas import PROTOBUF, Schema
+from riparian.topics.schemas import PROTOBUF, RegisteredSchema
 from riparian.topics.vocabulary import Scalar
 
 _TEXT = """syntax = "proto3";
@@ -97,7 +97,7 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     why = _FIELDS + _REASONS, _CLASS + _REASON
     alerts = why[0] + _ALERT, _ALERT, why[1]
     every = ("", "", ""), (_FIELDS, "", _CLASS), (why[0], "", why[1]), alerts, (alerts[0] + _MADE, *alerts[1:])
-    return tuple(Schema(PROTOBUF, _TEXT % (more + places, *others)) for more, *others in every)
+    return tuple(RegisteredSchema(PROTOBUF, _TEXT % (more + places, *others)) for more, *others in every)
 
 
 _pack = Struct("<d").pack
@@ -144,7 +144,7 @@ def _answer(value: Scalar | None) -> bytes:
 _ANSWER, _name, _value = _double(7), _text(1), _double(2)
 
 
-class PredictionWriter(BinaryWriter):
+class ProtobufPredictionWriter(BinaryWriter):
     """Writes predictions as Protobuf."""
 
     head = b"\0"  # the first message of the schema
@@ -166,11 +166,11 @@ class PredictionWriter(BinaryWriter):
         return b"".join(_field(10, _name(name) + _field(2, said)) for name, said in parts)
 
 
-class PredictionReader:
+class ProtobufPredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
     def __init__(self, further: tuple[str, ...] = ()) -> None:
-        self._message = class_of(Messages(schemas_of(further)[-1]).at((0,)))
+        self._message = class_of(MessageTypes(schemas_of(further)[-1]).at((0,)))
         self._names, self._place = ("offset", "label_offset", *further), place_type(further)
 
     def place(self, value: bytes | None) -> Any:

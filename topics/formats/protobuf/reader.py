@@ -20,10 +20,10 @@ from riparian.topics.decoding.paths import Index, dotted
 from riparian.topics.decoding.times import in_unit
 from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.blocks import Shape
-from riparian.topics.formats.common.slots import Problem, RefusedError, Slot, lacks_all, names_in, problem
+from riparian.topics.formats.common.slots import RejectedRecordError, SchemaMismatch, Slot, lacks_all, names_in, problem
 from riparian.topics.formats.common.tuples import Read
 from riparian.topics.formats.common.varints import MalformedError
-from riparian.topics.formats.protobuf.types import Descriptor, Messages, class_of, indexes_at
+from riparian.topics.formats.protobuf.types import Descriptor, MessageTypes, class_of, indexes_at
 from riparian.topics.records import Path
 from riparian.topics.schemas import UnusableError
 
@@ -54,7 +54,7 @@ Take = Callable[[Any, Out], None]  # from a message, or a value, into the slots 
 _Rest = list[tuple[Path, int]]  # what is left of the path of a slot, and the slot's number
 
 
-def reader(shape: Shape, messages: Messages) -> Read:
+def reader(shape: Shape, messages: MessageTypes) -> Read:
     """A function (value, where the record begins) -> tuple. What it raises, `why` explains."""
     made: dict[tuple[int, ...], tuple[Any, Callable[[Any], Any]]] = {}
 
@@ -71,14 +71,14 @@ def reader(shape: Shape, messages: Messages) -> Read:
             try:
                 known = made[indexes] = class_of(found), _Maker(shape, found, "").whole()
             except UnusableError as error:
-                raise RefusedError(r.UNUSABLE_SCHEMA, f"it cannot be used: {error}") from None
+                raise RejectedRecordError(r.UNUSABLE_SCHEMA, f"it cannot be used: {error}") from None
         message, take = known
         return take(message.FromString(value[at:]))
 
     return read
 
 
-def problems(shape: Shape, messages: Messages, name: str, full_name: str | None = None) -> list[Problem]:
+def problems(shape: Shape, messages: MessageTypes, name: str, full_name: str | None = None) -> list[SchemaMismatch]:
     """Where a message of a schema does not fit. full_name : of the message, None for the first one."""
     maker = _Maker(shape, messages.named(full_name), name)
     maker.function()
@@ -91,7 +91,7 @@ class _Maker:
     def __init__(self, shape: Shape, message: Descriptor, name: str) -> None:
         self.shape, self.message, self.name = shape, message, name
         self.fits: list[set[str]] = [set() for _ in shape.slots]  # slot -> "" where it fits, what was found elsewhere
-        self.inner: list[Problem] = []  # of the instances
+        self.inner: list[SchemaMismatch] = []  # of the instances
         self._places = {i: place for place, i in enumerate([*shape.others, *shape.numbers])}
 
     def whole(self) -> Callable[[Any], Any]:
@@ -102,7 +102,7 @@ class _Maker:
         return take
 
     def _refusing(self, message: Any) -> Any:
-        raise RefusedError(r.UNUSABLE_SCHEMA, s.NO_FEATURES.format(self.message.full_name[:100]))
+        raise RejectedRecordError(r.UNUSABLE_SCHEMA, s.NO_FEATURES.format(self.message.full_name[:100]))
 
     def function(self) -> Callable[[Any], Any]:
         takes = self._inside(self.message, [(slot.path, i) for i, slot in enumerate(self.shape.slots)])
@@ -242,12 +242,12 @@ class _Maker:
         detail = f"{dotted(slot.path)}: expected {slot.kind.strip()}, found {said}"
 
         def refuse(value: Any, out: Out) -> None:
-            raise RefusedError(slot.reason, detail[:200])
+            raise RejectedRecordError(slot.reason, detail[:200])
 
         return refuse
 
-    def problems(self) -> list[Problem]:
-        found = list[Problem]()
+    def problems(self) -> list[SchemaMismatch]:
+        found = list[SchemaMismatch]()
         for slot, fits in zip(self.shape.slots, self.fits, strict=True):
             found += problem(slot, fits, self.name, self._names)
         return found + self.inner
@@ -344,13 +344,13 @@ def _finite(slot: Slot, value: float) -> float | None:
         return value
     if math.isnan(value):
         return None
-    raise RefusedError(r.NOT_FINITE, f"{dotted(slot.path)}: a number that is not finite")
+    raise RejectedRecordError(r.NOT_FINITE, f"{dotted(slot.path)}: a number that is not finite")
 
 
 def _checked_text(slot: Slot, value: Any) -> str:
     """What proto2 does not check."""
     if type(value) is not str:
-        raise RefusedError(r.NOT_UTF8, f"{dotted(slot.path)}: bytes that are not text")
+        raise RejectedRecordError(r.NOT_UTF8, f"{dotted(slot.path)}: bytes that are not text")
     return value
 
 

@@ -29,7 +29,7 @@ from google.protobuf.message import DecodeError
 from riparian.topics.formats.common.schema_text import check
 from riparian.topics.formats.common.varints import MalformedError, long, whole
 from riparian.topics.formats.protobuf.proto_text import file_of
-from riparian.topics.schemas import PROTOBUF, Schema, UnusableError
+from riparian.topics.schemas import PROTOBUF, RegisteredSchema, UnusableError
 
 MOST_INDEXES = 100  # of a message in messages
 MOST_REACHED = 2000  # messages that one leads to by its fields, and by theirs
@@ -46,13 +46,13 @@ _NAME = "riparian/schema.proto"  # of the schema itself, which has none
 Descriptor = Any
 
 
-class Messages:
+class MessageTypes:
     """The messages of a schema.
 
     Raises UnusableError where it is no Protobuf schema.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: RegisteredSchema) -> None:
         check(schema, PROTOBUF)
         self._lists: dict[str, list[Descriptor]] = {}  # full name of a message -> those in it; "" : of the file
         self._pool = descriptor_pool.DescriptorPool()
