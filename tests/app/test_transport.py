@@ -36,6 +36,7 @@ from riparian.app.worker.faust_client import transport
 from riparian.topics.names import CHECKPOINT
 from riparian.topics.records import RawBatch
 from tests import batches
+from tests.conftest import ROOT
 
 LATEST = -1
 SIGNATURES = {
@@ -75,6 +76,12 @@ SIGNATURES = {
 @pytest.mark.parametrize("function", SIGNATURES, ids=lambda f: f.__qualname__)
 def test_overridden_methods_have_the_signatures_that_we_know(function):
     assert str(inspect.signature(function)) == SIGNATURES[function]
+
+
+def test_every_override_stands_in_the_table():
+    text = (ROOT / "docs" / "overrides.md").read_text(encoding="utf-8")
+    names = [function.__qualname__.rpartition(".")[2] for function in SIGNATURES]
+    assert [name for name in names if f"{name}`" not in text and name != "fun"] == []
 
 
 def test_no_client_creates_a_topic_by_asking_for_it():
