@@ -11,7 +11,7 @@ fetches at random).
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from aiokafka.errors import KafkaError
@@ -24,7 +24,7 @@ from riparian.topics.names import AS_IT_COMES, FEATURES, LABELS
 from riparian.topics.places import place_of
 
 PATIENT_SECONDS = 0.06  # that labels wait for the next fetch before the broker is asked
-POLL_SECONDS = 0.005  # between two looks whether a topic was read to its end: markers of transactions wake nobody
+POLL_SECONDS = 0.02  # between two looks whether a topic was read to its end: markers of transactions wake nobody
 
 
 class Found(NamedTuple):
@@ -130,9 +130,15 @@ class Releases:
         self.due, self.more = math.inf, False
         if not (self._merge.n_waiting or self._merge.follows):
             return NOTHING
-        merge, release = self._merge, self._merge.release(self._ahead())
+        merge, unread = self._merge, self._unread()
+        if not unread:
+            self._drop_ends()
+        knew = self._ends is not None
+        release = merge.release(self._certain(unread))
         if release.n:
-            self._alone = 0.0
+            self._alone, self._asked = 0.0, self._clock()
+        if not unread:
+            self._drop_ends()
         if not merge.n_waiting:
             return release
         if merge.follows or self._cut(release):
@@ -152,35 +158,61 @@ class Releases:
         if self._ends is None:
             waiting = [role for role, buffer in self._buffers.items() if len(buffer) and buffer.rule != AS_IT_COMES]
             self._ends, self._asked = self._known(waiting[0]) if len(waiting) == 1 else None, self._clock()
-        if self._ends is None:
-            self.due = math.inf
-            if self._question is None:
-                self._question = asyncio.create_task(self._ask(), name=f"ends-{self._tps[FEATURES].partition}")
-            return release
-        self._alone = 0.0  # what waits after these waits anew
-        if release.n:
-            self.more = True
-            return release
-        timed = self._timed
-        unread = [role for role, end in self._ends.until.items() if role in timed and not self._reached(role, end)]
-        below = {role: place_of(end, 0, timed[role].bits) for role, end in self._ends.below.items() if role in timed}
-        if unread:
-            # What has come of one log needs only the others to be read that far. So a backlog of one, longer than the
-            # buffer, goes on while the others rest.
-            free = {role: end for role, end in below.items() if not set(unread) - {role}}
-            release = merge.release(Ends(free, unread)) if free else release
+            if self._ends is None and knew:
+                return release  # the broker has just said
+            if self._ends is None:
+                self.due = math.inf
+                if self._question is None:
+                    self._question = asyncio.create_task(self._ask(), name=f"ends-{self._tps[FEATURES].partition}")
+                return release
+            self._alone, unread = 0.0, self._unread()  # what waits after these waits anew
+            certain = self._certain(unread)
             if release.n:
-                self._asked, self.more = self._clock(), self._cut(release)
+                self.more = certain is not None and self._stands_below(certain.below or {})
                 return release
-            if self._clock() - max(self._asked, self._host.copying) < self._host.spec.join.max_wait:
-                return release
+            release = merge.release(certain)
+        if (
+            not release.n
+            and unread
+            and self._clock() - max(self._asked, self._host.copying) >= self._host.spec.join.max_wait
+        ):
             self.n_forced += 1
-            self._ends = None
-        release = merge.release(Ends(below))
-        if not any(len(timed[role]) and timed[role].first_offset < end for role, end in below.items()):
-            self._ends = None  # nothing is left below them (markers of transactions may be): ask when something waits
+            below, self._ends = self._below(), None
+            release = merge.release(Ends(below))
+        if not unread:
+            self._drop_ends()
         self.more = self._cut(release)
         return release
+
+    def _below(self) -> dict[str, int]:
+        """Role of a log -> place below which records go, once the others have been read up to their ends."""
+        below = {} if self._ends is None else self._ends.below
+        return {role: place_of(end, 0, self._timed[role].bits) for role, end in below.items() if role in self._timed}
+
+    def _unread(self) -> list[str]:
+        """Roles of the logs that have not been read up to where they ended."""
+        until = {} if self._ends is None else self._ends.until
+        return [role for role, end in until.items() if role in self._timed and not self._reached(role, end)]
+
+    def _stands_below(self, below: Mapping[str, int]) -> bool:
+        """Whether a record waits that stands below these places."""
+        return any(len(self._timed[role]) and self._timed[role].first_offset < end for role, end in below.items())
+
+    def _drop_ends(self) -> None:
+        """Ask anew when something waits, where nothing is left below the ends (markers of transactions may be)."""
+        if self._ends is not None and not self._stands_below(self._below()):
+            self._ends = None
+
+    def _certain(self, unread: Sequence[str]) -> Ends | None:
+        """What goes with the records that others come behind. unread : as `_unread` has it.
+
+        What has come of one log needs only the others to be read up to their ends. So a backlog of one, longer than the
+        buffer, goes on while the others rest.
+        """
+        if self._ends is None or self._merge.follows:
+            return self._ahead()
+        free = {role: end for role, end in self._below().items() if not set(unread) - {role}}
+        return Ends(free, unread) if free else None
 
     def _cut(self, release: Release) -> bool:
         """Whether a release holds as many records of a log as one may, so that more may go at once."""
