@@ -20,7 +20,14 @@ from riparian.topics.names import changelog_topic
 from riparian.topics.records import DriftRecord
 
 AGAIN_SECONDS = 0.2  # until a checkpoint is tried again that could not be made
+GOLDEN_RATIO = 0.6180339887498949  # whose multiples lie far apart modulo 1, however many there are
 TRUNCATE_BYTES = 1024 * 1024  # garbage at the front of the changelog that is worth a request
+
+
+def first_due(every: float, partition: int) -> float:
+    """When a partition does for the first time what it does every so many seconds (monotonic). Partitions that begin
+    together do it one after the other: all at once would hold up their predictions."""
+    return time.monotonic() + every * (1.0 - partition * GOLDEN_RATIO % 1.0)
 
 
 class CheckpointHost(Protocol):
@@ -82,7 +89,7 @@ class Checkpoints:
         heard: Callable[[Sequence[DriftRecord]], None],
     ) -> None:
         self.dirty = False  # something is known that no checkpoint has, nor will have once written
-        self.due = time.monotonic() + host.spec.checkpoint.every
+        self.due = first_due(host.spec.checkpoint.every, learner.partition)
         self.state = state
         self.changelog_bytes = state.n_bytes
         self.live_bytes = state.live_bytes

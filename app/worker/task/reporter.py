@@ -13,6 +13,7 @@ from riparian.app.kafka.outputs import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.task.checkpoints import first_due
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics import commands, reports
 from riparian.topics.commands import EventRecord
@@ -66,7 +67,7 @@ class Reporter:
         wanted: Callable[[], None],
     ) -> None:
         self.figures = learner.told()
-        self.due = time.monotonic() + host.spec.metrics.every  # of the next metrics
+        self.due = first_due(host.spec.metrics.every, learner.partition)  # of the next metrics
         self._host, self._learner, self._outputs, self._tail = host, learner, outputs, tail
         self._sent_offset, self._state, self._wanted = sent_offset, state, wanted
         self._ignored = self.figures.counts["ignored_leaps"]  # that the log tells of
