@@ -193,6 +193,8 @@ class Outputs:
         headers: Iterable[list[tuple[str, bytes | None]]] | None = None,
     ) -> list[Any]:
         """Batches of records. Thread-safe; called off the event loop."""
+        if not len(values):
+            return []
         now = int(time.time() * 1000)
         if headers is None and isinstance(values, Slices):
             from riparian.app.kafka.wire_format.written_batches import written  # numba, which takes a while to import

@@ -102,8 +102,9 @@ class Metrics:
         series.steps.append((latency, outcome.waited, len(outcome.ids) + outcome.n_labels, seconds))
         if len(series.steps) >= MOST_STEPS or series.steps[-1][2] > MANY_RECORDS:
             series.count()
-        series.ignored.update(outcome.ignored)
-        series.commands.update((event.command, event.event) for event in outcome.events)
+        if outcome.ignored or outcome.events:
+            series.ignored.update(outcome.ignored)
+            series.commands.update((event.command, event.event) for event in outcome.events)
         series.decode_seconds += outcome.decode_seconds
         series.kernel_seconds += outcome.kernel_seconds
         series.last_step = time.monotonic()
