@@ -20,6 +20,7 @@ from riparian.app.worker.exposition import connection_limits
 from riparian.app.worker.faust_client import transport
 from riparian.app.worker.faust_client.access import Access
 from riparian.app.worker.faust_client.backpressure import POLL_PIECES
+from riparian.app.worker.repartition.copying import Copier
 from riparian.app.worker.states import Tables
 from riparian.app.worker.task.join_watchdog import LOOK_SECONDS
 from riparian.app.worker.task.partition_task import Observer
@@ -95,7 +96,7 @@ def create_app(
     )
     if web is not None:
         connection_limits.serve(app, web)
-    engine = Engine(app, spec, connection, observer, session_timeout)
+    engine = Engine(app, spec, connection, observer)
     access = Access(connection)
     fetches = agent.install(app, engine)
     engine.attach(fetches.bring)
@@ -106,7 +107,7 @@ def create_app(
         engine.assign,
         fetches.bring,
         engine.denied,
-        engine.backpressure,
+        engine.inputs.backpressure,
         connection.rack,
         # Of what is copied, it is the copied topics whose ends count.
         () if spec.copied else tuple(log.topic for log in spec.inputs if log.rule != AS_IT_COMES),
@@ -122,16 +123,20 @@ def create_app(
 
     @app.on_before_shutdown.connect  # type: ignore[untyped-decorator]
     async def stopping(_app: Any, **_: Any) -> None:
+        if engine.copier is not None:
+            await engine.copier.stop()
         await engine.stop()
 
-    @app.task  # type: ignore[untyped-decorator]
-    async def copy() -> None:
-        if engine.copier is not None:
-            engine.copier.start()
+    if spec.copied:
+        engine.copier = copier = Copier(spec, connection, engine.in_thread, engine.crash, session_timeout)
+
+        @app.task  # type: ignore[untyped-decorator]
+        async def copy() -> None:
+            copier.start()
 
     @app.timer(LOOK_SECONDS)  # type: ignore[untyped-decorator]
     async def look() -> None:
         await engine.look()
-        await access.look(engine.thread._consumer)
+        await access.look(engine.inputs.thread._consumer)
 
     return app, engine

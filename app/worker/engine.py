@@ -11,11 +11,10 @@ the partition. A runner that is refused is dropped, and what it had in memory wi
 """
 
 import asyncio
-import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ from riparian.app.kafka.access import rights
 from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.outputs import Outputs, close, fenced_producer
-from riparian.app.kafka.reading import COMMITTED
 from riparian.app.kafka.topics.limits import largest_batches
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.records.inputs import Lost
@@ -36,25 +34,23 @@ from riparian.app.partition.shared.replica import LedLearner
 from riparian.app.registry.client import Registry
 from riparian.app.state.loading import Loaded
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.faust_client.backpressure import Backpressure
-from riparian.app.worker.faust_client.end_offsets import Seen
+from riparian.app.worker.faust_client.input_logs import InputLogs
 from riparian.app.worker.faust_client.topic_watch import TopicWatch
-from riparian.app.worker.faust_client.transport import ConsumerThread, Fetched
+from riparian.app.worker.faust_client.transport import Fetched
 from riparian.app.worker.naming import STREAM
-from riparian.app.worker.repartition.copied import Copied
+from riparian.app.worker.repartition.copied import CopiedLogs
 from riparian.app.worker.repartition.copying import Copier
 from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.states import States
 from riparian.app.worker.task.continuity import check_inputs, check_topics
 from riparian.app.worker.task.join_watchdog import JoinWatchdog
 from riparian.app.worker.task.partition_task import Observer, PartitionTask, Turn
-from riparian.app.worker.task.release_gate import Found
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs, read_tails
 from riparian.models.kernels.threads import n_cores
-from riparian.topics.names import AS_IT_COMES, FEATURES
+from riparian.topics.names import FEATURES
 
 if TYPE_CHECKING:
-    from riparian.app.kafka.connection import Consumer, Producer
+    from riparian.app.kafka.connection import Producer
 
 log = logging.getLogger(__name__)
 
@@ -81,18 +77,18 @@ class Engine:
     spec : Spec
     connection : Connection
     observer : Observer
-    session_timeout : float
-        Seconds that a killed worker blocks the partitions that it copies (`rekey`).
+
+    Attributes
+    ----------
+    copier : Copier, optional
+        Of the same worker, of whose copying is told beside its partitions.
     """
 
-    def __init__(
-        self, app: Any, spec: Spec, connection: Connection, observer: Observer, session_timeout: float = 10.0
-    ) -> None:
+    def __init__(self, app: Any, spec: Spec, connection: Connection, observer: Observer) -> None:
         self.spec = spec
         self.connection = connection
         self.observer = observer
         self.states = States(app, spec, connection)
-        self._roles = {topic: role for role, topic, _ in spec.inputs}
         # Topics that are written, and in which partition where that is not each runner's own.
         self._homes = {} if spec.topics.learned is None else {spec.topics.learned: 0}
         self.runners: dict[int, PartitionTask] = {}
@@ -100,19 +96,15 @@ class Engine:
         self.give_up: Callable[[], None] | None = None  # ends the worker as a signal does
         self.settled: Callable[[], None] = _nothing  # told once, before the first records come
         self._settled = False
-        self.backpressure = Backpressure(spec.join.max_buffered_bytes)
+        self.inputs = (CopiedLogs if spec.copied else InputLogs)(app, spec, connection)
         self.registry = Registry.of(spec)
         self.silence = JoinWatchdog(spec, connection)
         self.topics = TopicWatch(spec)
-        self.copied = Copied(spec, connection) if spec.copied else None
-        self.copier = Copier(spec, connection, self.in_thread, self.crash, session_timeout) if spec.copied else None
+        self.copier: Copier | None = None
         self._app = app
         self._wake = _nothing
         self._woken = False  # a round was asked for
         self._timer: asyncio.TimerHandle | None = None  # of the next round, where nothing comes
-        self._questions = dict[int, asyncio.Future[Found | None]]()  # partition -> where its input logs end
-        self._asking: asyncio.Task[None] | None = None
-        self._asker: Consumer | None = None
         self._bundles = Bundles()
         self.limits: Mapping[str, int] = {}  # output topic or changelog -> how large a batch it takes
         self.n_fenced = self.n_loaded = 0
@@ -144,15 +136,6 @@ class Engine:
     @property
     def consumer(self) -> Any:
         return self._app.consumer
-
-    @property
-    def thread(self) -> ConsumerThread:
-        thread: ConsumerThread = self._app.consumer.thread
-        return thread
-
-    def input_tps(self, partition: int) -> dict[str, TP]:
-        """Role of each input log -> its topic and partition."""
-        return {role: TP(topic, partition) for role, topic, _ in self.spec.inputs}
 
     async def crash(self, error: BaseException) -> None:
         """Stop the worker because of `error`. What a person can mend leaves no traceback in the log."""
@@ -191,10 +174,10 @@ class Engine:
     async def look(self) -> None:
         """Every now and then: whether what the stream lives on is as it was."""
         await self.silence.look(list(self.states.values()))
-        if self._asker is None:
+        if self.inputs.client is None:
             return
         try:
-            await self.topics.look(self._asker._client)
+            await self.topics.look(self.inputs.client._client)
         except TopicError as error:
             self._begin_crash(error)
 
@@ -212,99 +195,6 @@ class Engine:
             task = asyncio.create_task(self.crash(error), name="crash")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-
-    def commit(self, offsets: Mapping[TP, int]) -> None:
-        """Tell lag monitors what is durable; nothing depends on it."""
-        self.thread.commit_sources(offsets)
-
-    def reached(self, tp: TP, end: int, next_offset: int) -> bool:
-        """Whether all records of a topic below `end` have been fetched, and those that were to be copied to it when
-        `end` was asked for. next_offset : after the last that came."""
-        if self.copied is not None:
-            until = self.copied.until(tp.partition, self._roles[tp.topic])
-            if until is None:
-                return False
-            end = max(end, until)
-        return self.thread.reached(tp, end, next_offset)
-
-    @property
-    def copying(self) -> float:
-        """When it was last seen that missing copies were made (monotonic); 0 without `rekey`."""
-        return 0.0 if self.copied is None else self.copied.moved
-
-    def end_offset(self, tp: TP) -> int | None:
-        """Where a topic ended at the last fetch, as far as it is known."""
-        with contextlib.suppress(AssertionError):  # a rebalance may come between its two questions
-            return self.thread.end_offset(tp)
-        return None
-
-    def taken(self, tp: TP, next_offset: int) -> int:
-        """Up to where a topic is taken: `next_offset`, or its end where only markers of transactions and what they
-        aborted stand between."""
-        end = self.end_offset(tp)
-        known = end is not None and end > next_offset and self.thread.reached(tp, end, next_offset)
-        return end if known and end is not None else next_offset
-
-    def buffered_bytes(self, tp: TP) -> int:
-        """Bytes of a topic that were fetched and are not learned yet."""
-        return self.backpressure.bytes_of(tp)
-
-    def ends_beside(self, partition: int, role: str, seen: Seen) -> Mapping[str, int] | None:
-        """Role of each other input log -> where it ended once an answer had told this; None where that is not known."""
-        timed = [(one, topic) for one, topic, rule in self.spec.inputs if rule != AS_IT_COMES and one != role]
-        ends = self.thread.answers.ends(seen, [TP(topic, partition) for _, topic in timed])
-        return None if ends is None else {one: ends[TP(topic, partition)] for one, topic in timed}
-
-    async def ends(self, partition: int) -> Found | None:
-        """Where the input logs of a partition end; None where the broker does not say.
-
-        What several partitions ask for goes in one question.
-        """
-        answer = self._questions.get(partition)
-        if answer is None:
-            answer = self._questions[partition] = asyncio.get_running_loop().create_future()
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask(), name="ends")
-        return await asyncio.shield(answer)
-
-    async def _ask(self) -> None:
-        while self._questions:
-            asked, self._questions = self._questions, {}
-            found: Mapping[int, Found] = {}
-            try:
-                found = await self._ends_of(list(asked))
-            except KafkaError as error:
-                log.debug("no end offsets: %r", error)
-                await asyncio.sleep(0.1)
-            except asyncio.CancelledError:
-                if asyncio.current_task().cancelling():  # type: ignore[union-attr]
-                    raise
-                log.debug("no end offsets: the question was cancelled")
-            except Exception as error:
-                for answer in asked.values():
-                    answer.set_exception(error)
-                continue
-            for partition, answer in asked.items():
-                answer.set_result(found.get(partition))
-        self._asking = None
-
-    async def _ends_of(self, partitions: Sequence[int]) -> dict[int, Found]:
-        """By a connection of its own: on the fetching one, the answer would come after the pending fetch's."""
-        asker = self._asker
-        assert asker is not None
-        if self.copied is not None:  # which says in `until` how far the others have to be read
-            copied = {partition: await self.copied.ends(partition) for partition in partitions}
-            return {partition: Found(found, found) for partition, found in copied.items()}
-        tps = {p: {r: TopicPartition(*tp) for r, tp in self.input_tps(p).items()} for p in partitions}
-        every = [tp for of_partition in tps.values() for tp in of_partition.values()]
-        below = until = await asker.end_offsets(every)
-        # Brokers look at moments of their own. What is appended between these must not go by it.
-        if len({asker._client.cluster.leader_for_partition(tp) for tp in every}) > 1:
-            until = await asker.end_offsets(every)
-        return {
-            p: Found({r: below[tp] for r, tp in of.items()}, {r: until[tp] for r, tp in of.items()})
-            for p, of in tps.items()
-        }
 
     async def in_thread(self, function: Any, *args: Any) -> Any:
         """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
@@ -324,9 +214,8 @@ class Engine:
             n = runner.add(tp, fetched)
         except Exception as error:
             return runner.cannot(error)
-        # Where a record holds several instances, each has a place in memory besides.
-        if n and self.backpressure.add(tp, int(fetched.raw.offsets[-1]) + 1, 0, n * RECORD_BYTES):
-            self.thread.pause(tp, True)
+        if n:  # where a record holds several instances, each has a place in memory besides
+            self.inputs.add(tp, int(fetched.raw.offsets[-1]) + 1, n * RECORD_BYTES)
 
     def wake(self, runner: PartitionTask) -> None:
         """A runner has something to do: it takes its turn in a round that begins soon."""
@@ -357,12 +246,6 @@ class Engine:
                 runner.begin(turn)
         if due < math.inf:
             self.wake_at(due)
-
-    def learned(self, offsets: Mapping[TP, int]) -> None:
-        """What stands before these offsets is not in memory any more: fetch on where that had stopped."""
-        for tp, offset in offsets.items():
-            for resumed in self.backpressure.release(tp, offset):
-                self.thread.pause(resumed, False)
 
     # -- assignment --------------------------------------------------------------------------------------------
 
@@ -399,7 +282,7 @@ class Engine:
 
     def _goes_on(self, runner: PartitionTask) -> bool:
         """Whether a runner runs, and its partition was assigned to us again and again since it was loaded."""
-        epochs = self.thread.epochs
+        epochs = self.inputs.thread.epochs
         return runner.running and all(epochs.get(tp) == runner.epochs.get(tp) for tp in runner.tps.values())
 
     async def _insist(self, partitions: list[int], generation: int) -> dict[TP, int]:
@@ -433,11 +316,7 @@ class Engine:
             raise SupersededError
 
     async def _load(self, partitions: list[int], generation: int) -> dict[TP, int]:
-        if self._asker is None:
-            asker = self.connection.consumer(isolation_level=COMMITTED)
-            await asker.start()
-            self._asker = asker
-        check_topics(self.spec, await self._asker.topics(), self.consumer.assignment(), partitions)
+        check_topics(self.spec, await (await self.inputs.connected()).topics(), self.consumer.assignment(), partitions)
         if not partitions:
             return {}
         written = (self.states.topic, *self.spec.outputs.values(), *self._homes)
@@ -467,7 +346,7 @@ class Engine:
             replica.start()
         offsets = {tp: runner.buffers[role].fetch_offset for runner in runners for role, tp in runner.tps.items()}
         try:
-            epochs = await self.thread.seek_sources(offsets)
+            epochs = await self.inputs.thread.seek_sources(offsets)
         except (AssertionError, IllegalStateError) as error:  # not assigned any more, and nobody told us yet
             await self._drop(runners)
             self._check(generation)
@@ -557,7 +436,7 @@ class Engine:
                 self.states.pop(runner.partition, None)
             await asyncio.gather(*(runner.stop() for runner in ours))
             for runner in ours:
-                self.backpressure.end(self.input_tps(runner.partition).values())
+                self.inputs.backpressure.end(runner.tps.values())
                 self.observer.dropped(runner.partition)
 
     async def revoke(self) -> None:
@@ -568,16 +447,9 @@ class Engine:
         await asyncio.gather(*(runner.secure() for runner in self.runners.values()))
 
     async def stop(self) -> None:
-        if self.copier is not None:
-            await self.copier.stop()
         self._generation += 1
         self._loaded, self._between = False, True
         await self._drop(list(self.runners.values()))
         await asyncio.gather(*(replica.stop() for replica in self.replicas))
-        if self._asking is not None:
-            self._asking.cancel()
-        if self.copied is not None:
-            await self.copied.stop()
-        if self._asker is not None:
-            await self._asker.stop()
+        await self.inputs.stop()
         self._pool.shutdown(wait=True)

@@ -236,17 +236,17 @@ def test_what_was_fetched_and_not_added_yet_outlives_a_rebalance():
 
 def test_what_several_partitions_ask_for_is_one_question(tmp_path):
     async def run():
-        engine, asked = Rounds(tmp_path).engine, []
+        inputs, asked = Rounds(tmp_path).engine.inputs, []
         answer = asyncio.get_running_loop().create_future()
 
         async def ends_of(partitions):
             asked.append(partitions)
             return await answer if len(asked) == 1 else dict.fromkeys(partitions, "then")
 
-        engine._ends_of = ends_of
-        tasks = [asyncio.create_task(engine.ends(partition)) for partition in (0, 1)]
+        inputs._ends_of = ends_of
+        tasks = [asyncio.create_task(inputs.ends(partition)) for partition in (0, 1)]
         await settle()
-        tasks += [asyncio.create_task(engine.ends(partition)) for partition in (0, 2)]
+        tasks += [asyncio.create_task(inputs.ends(partition)) for partition in (0, 2)]
         await settle()
         answer.set_result({0: "now"})
         assert await asyncio.gather(*tasks) == ["now", None, "then", "then"]

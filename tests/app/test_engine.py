@@ -15,7 +15,7 @@ from tests.broker.harness import engine_of, stream_file
 class Slow:
     """A runner that is in the middle of a step when it is told to stop."""
 
-    partition = 0
+    partition, tps = 0, {}
 
     def __init__(self, engine):
         self.engine, self.told, self.stepped = engine, asyncio.Event(), asyncio.Event()

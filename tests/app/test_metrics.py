@@ -77,9 +77,9 @@ class PartitionTask:
         self.started = 1_700_000_000.0
         topics = {FEATURES: spec.topics.features, LABELS: spec.topics.labels}
         self.tps = {role: TP(topic, partition) for role, topic in topics.items() if topic is not None}
-        told = {"end_offset": lambda tp: (ends or {}).get(tp), "buffered_bytes": lambda tp: 0, "unread": {}}
-        told["taken"] = lambda tp, after: after
-        self.host = SimpleNamespace(**told)
+        inputs = SimpleNamespace(end_offset=lambda tp: (ends or {}).get(tp), buffered_bytes=lambda tp: 0)
+        inputs.taken = lambda tp, after: after
+        self.host = SimpleNamespace(inputs=inputs, unread={})
 
     def work(self, rows: list[tuple[str, float, str | None]], labels: list[tuple[str, str]] = []) -> Outcome:  # noqa: B006
         """Apply feature records (id, a, inline label), then label records (id, y)."""

@@ -18,12 +18,13 @@ from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.faust_client.backpressure import MAX_RECORDS
+from riparian.app.worker.faust_client.input_logs import Found
 from riparian.app.worker.faust_client.transport import Fetched
 from riparian.app.worker.shared.replica import AloneError
 from riparian.app.worker.task.checkpoints import Beside, Checkpoints
 from riparian.app.worker.task.inline_limit import Brief
 from riparian.app.worker.task.partition_task import STALLED_SECONDS, Life, PartitionTask
-from riparian.app.worker.task.release_gate import PATIENT_SECONDS, Found
+from riparian.app.worker.task.release_gate import PATIENT_SECONDS
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.names import INPUTS, OUTPUTS
 from riparian.topics.records import DriftRecord, RawBatch
@@ -41,8 +42,9 @@ def spec():
 def runner_of(
     spec, sent: UncommittedOutputs | None = None, lost: dict[str, Lost] | None = None, **positions: int
 ) -> PartitionTask:
-    host = types.SimpleNamespace(spec=spec, registry=None, replica=None, copying=0.0, wake=lambda _: None)
-    host.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
+    inputs = types.SimpleNamespace(spec=spec, copying=0.0)
+    host = types.SimpleNamespace(spec=spec, registry=None, replica=None, inputs=inputs, wake=lambda _: None)
+    inputs.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
     async def make() -> PartitionTask:
@@ -142,7 +144,7 @@ def test_a_topic_that_goes_back_is_examined(spec, lost):
     async def ends(partition):
         return at({"features": 3, "labels": 0})
 
-    runner.host.ends = ends
+    runner.host.inputs.ends = ends
     released = asyncio.run(release_of(runner))
     assert len(released.piece("features").offsets) == 0
     assert isinstance(runner._end, KafkaError)
@@ -156,8 +158,8 @@ def test_what_comes_while_the_ends_are_asked_for_is_no_topic_that_goes_back(spec
         runner.add(FEATURES, Fetched(batch(10, 10), epoch=2))
         return at({"features": 10, "labels": 0})
 
-    runner.host.ends = ends
-    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
+    runner.host.inputs.ends = ends
+    runner.host.inputs.reached = lambda tp, end, next_offset: next_offset >= end
     asyncio.run(release_of(runner))
     assert runner._end is None
 
@@ -165,14 +167,14 @@ def test_what_comes_while_the_ends_are_asked_for_is_no_topic_that_goes_back(spec
 def test_a_fetch_that_told_where_the_other_topic_ends_saves_the_question(spec):
     """Of ten instances and what is beside them, and of labels that came when that was not known."""
     runner = runner_of(spec)
-    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
+    runner.host.inputs.reached = lambda tp, end, next_offset: next_offset >= end
     asked = []
 
     async def ends(partition):
         asked.append({role: buffer.fetch_offset for role, buffer in runner.buffers.items()})
         return at({"features": 10, "labels": 3})
 
-    runner.host.ends = ends
+    runner.host.inputs.ends = ends
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, seen={"labels": 0}))
     assert len(asyncio.run(release_of(runner)).pieces["features"].offsets) == 10
     assert asked == []
@@ -190,7 +192,7 @@ def test_a_fetch_that_told_where_the_other_topic_ends_saves_the_question(spec):
 def test_a_fetch_of_features_lets_no_labels_go_ahead_of_features_that_are_fetched_later(spec):
     """In a backlog: the labels' end that came beside ten features lies behind labels of features to come."""
     runner = runner_of(spec)
-    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
+    runner.host.inputs.reached = lambda tp, end, next_offset: next_offset >= end
     runner.add(FEATURES, Fetched(batch(0, 10, 1000), epoch=2, seen={"labels": 8}))
     assert asyncio.run(release_of(runner)).n == 0
     runner.add(LABELS, Fetched(batch(0, 4, 1500), epoch=2))
@@ -206,12 +208,12 @@ def test_a_fetch_of_features_lets_no_labels_go_ahead_of_features_that_are_fetche
 
 def test_labels_alone_wait_for_the_next_fetch_before_the_broker_is_asked(spec):
     runner = runner_of(spec)
-    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
+    runner.host.inputs.reached = lambda tp, end, next_offset: next_offset >= end
 
     async def nobody(partition):
         raise AssertionError
 
-    runner.host.ends = nobody
+    runner.host.inputs.ends = nobody
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, seen={"labels": 0}))
     assert runner.release().n == 10
     runner.awake, runner.due = False, time.monotonic() + 10.0
@@ -239,8 +241,8 @@ def test_a_backlog_longer_than_the_buffer_does_not_wait_to_be_read_to_its_end(sp
         asked += 1
         return at(dict(zip(INPUTS, (n, 10) if long == FEATURES else (10, n), strict=True)))
 
-    runner.host.ends = ends
-    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
+    runner.host.inputs.ends = ends
+    runner.host.inputs.reached = lambda tp, end, next_offset: next_offset >= end
     sizes = []
 
     def released():
@@ -299,7 +301,7 @@ def stepping(spec, sent: UncommittedOutputs | None = None):
     runner = runner_of(spec, sent)
     runner.outputs = runner.telling._outputs = outputs = Sending()
     runner.host.observer = types.SimpleNamespace(stepped=lambda *_: None)
-    runner.host.learned = lambda _: None
+    runner.host.inputs.learned = lambda _: None
 
     def step(predicted: bool, drifts: list[DriftRecord], n_settled: int) -> list[object]:
         outputs.log.clear()

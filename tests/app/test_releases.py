@@ -9,7 +9,8 @@ import pytest
 from faust.types import TP
 
 from riparian.app.partition.records.partition_group import PartitionGroup, RecordQueue, Release
-from riparian.app.worker.task.release_gate import PATIENT_SECONDS, Found, Releases
+from riparian.app.worker.faust_client.input_logs import Found
+from riparian.app.worker.task.release_gate import PATIENT_SECONDS, Releases
 from riparian.topics.names import FEATURES, INPUTS, LABELS
 from riparian.topics.records import RawBatch
 

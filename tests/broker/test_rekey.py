@@ -20,8 +20,9 @@ from riparian.app.kafka.reading import read_to_end
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.replay import publish
+from riparian.app.worker.faust_client.input_logs import Found
 from riparian.app.worker.repartition import claims
-from riparian.app.worker.repartition.copied import Copied
+from riparian.app.worker.repartition.copied import CopiedLogs
 from riparian.topics.names import HEADER_SOURCE, source_of
 from riparian.topics.records import Rows
 from tests.broker.crashing import FREEZE
@@ -402,7 +403,7 @@ def test_a_worker_that_was_frozen_in_a_transaction_is_refused_and_copies_again_a
 async def _followed(s: Stream) -> None:
     spec, connection = s.spec, s.connection
     source = TopicPartition(next(iter(spec.sources)), 0)
-    admin, copied = connection.admin(), Copied(spec, connection)
+    admin, copied = connection.admin(), CopiedLogs(None, spec, connection)
     nobody = claims.Member(-1, "")  # of a group without members
     labels = TopicPartition(str(spec.topics.labels), 0)
     await admin.start()
@@ -418,13 +419,13 @@ async def _followed(s: Stream) -> None:
         # One of three labels has been copied, and what is in its transaction counts before it has ended.
         await producer.begin_transaction()
         await producer.send_and_wait(labels.topic, b"{}", partition=0)
-        assert await copied.ends(0) == {"features": 2, "labels": 1}
+        assert await copied.ends(0) == Found(*[{"features": 2, "labels": 1}] * 2)
         await looked(3)
-        assert (copied.until(0, "features"), copied.until(0, "labels"), copied.moved) == (2, None, 0.0)
+        assert (copied.until(0, "features"), copied.until(0, "labels"), copied.copying) == (2, None, 0.0)
         await claims.commit(admin, spec.rekey_group, nobody, {source: 1}, "")
         await looked(3)
         assert copied.until(0, "labels") is None
-        assert copied.moved
+        assert copied.copying
         await producer.send_and_wait(labels.topic, b"{}", partition=0)
         await producer.send_and_wait(labels.topic, b"{}", partition=0)
         await claims.commit(admin, spec.rekey_group, nobody, {source: 3}, "")
@@ -432,7 +433,7 @@ async def _followed(s: Stream) -> None:
             await asyncio.sleep(0.01)
         assert until == 3
         # Asked anew, it is not known any more.
-        assert await copied.ends(0) == {"features": 2, "labels": 3}
+        assert await copied.ends(0) == Found(*[{"features": 2, "labels": 3}] * 2)
         assert copied.until(0, "labels") is None
     finally:
         await producer.abort_transaction()

@@ -16,7 +16,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.partition.records.partition_group import RecordedOrder
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.engine import Engine
+from riparian.app.worker.faust_client.input_logs import InputLogs
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from tests.chaos.schedule import FREEZE_LONG, KILL
 
@@ -49,14 +49,14 @@ def without_fence() -> None:
 
 def without_offsets() -> None:
     """Where to go on is what was committed, by the clock, and not what the state says: Faust's way."""
-    read, commit = riparian.app.worker.engine.read_tails, Engine.commit
+    read, commit = riparian.app.worker.engine.read_tails, InputLogs.commit
     committed_at: dict[Any, float] = {}
 
-    def now_and_then(engine: Engine, offsets: Any) -> None:
+    def now_and_then(inputs: InputLogs, offsets: Any) -> None:
         first = next(iter(offsets))
         if time.monotonic() - committed_at.get(first, 0.0) >= COMMIT_SECONDS:
             committed_at[first] = time.monotonic()
-            commit(engine, offsets)
+            commit(inputs, offsets)
 
     async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[UncommittedOutputs]:
         committed = {(row.topic, row.partition): row.committed for row in (await lag(spec, connection)).rows}
@@ -66,7 +66,7 @@ def without_offsets() -> None:
             learner.places["labels"] = committed[spec.topics.labels, learner.partition] or 0
         return await read(spec, connection, loaded)
 
-    Engine.commit = now_and_then  # type: ignore[method-assign]
+    InputLogs.commit = now_and_then  # type: ignore[method-assign]
     riparian.app.worker.engine.read_tails = read_tails
 
 

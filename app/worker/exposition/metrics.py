@@ -127,9 +127,9 @@ class Metrics:
         series.count()
         p50, p99 = _quantiles(series.latencies, (0.5, 0.99))
         (delay,) = _quantiles(series.delays, (0.5,))
-        ends = {role: runner.host.end_offset(tp) for role, tp in runner.tps.items()}
+        ends = {role: runner.host.inputs.end_offset(tp) for role, tp in runner.tps.items()}
         offsets = {**learner.offsets, names.FEATURES: figures.offset, names.LABELS: figures.label_offset}
-        offsets |= {role: runner.host.taken(tp, offsets[role]) for role, tp in runner.tps.items()}
+        offsets |= {role: runner.host.inputs.taken(tp, offsets[role]) for role, tp in runner.tps.items()}
         return PartitionRecord(
             stream=self.spec.name,
             partition=runner.partition,
@@ -350,13 +350,13 @@ class Metrics:
         host, learner = runner.host, runner.learner
         for role, tp in runner.tps.items():
             yield metric_names.BUFFERED, (tp.topic,), len(runner.buffers[role])
-            yield metric_names.BUFFERED_BYTES, (tp.topic,), host.buffered_bytes(tp)
+            yield metric_names.BUFFERED_BYTES, (tp.topic,), host.inputs.buffered_bytes(tp)
             yield metric_names.LOST, (tp.topic,), runner.gaps.n(role)
             for outcome, n in zip(("believed", "ignored"), learner.clocks[role].leaps, strict=True):
                 yield metric_names.LEAPS, (tp.topic, outcome), n
-            end = host.end_offset(tp)
+            end = host.inputs.end_offset(tp)
             if end is not None:
-                yield metric_names.LAG, (tp.topic,), max(0, end - host.taken(tp, learner.offsets[role]))
+                yield metric_names.LAG, (tp.topic,), max(0, end - host.inputs.taken(tp, learner.offsets[role]))
 
     def watch(self, engine: "Engine") -> None:
         """Show the partitions of an engine from now on, also those that have learned nothing yet."""

@@ -9,15 +9,18 @@ they end, then it is waited until the copiers have come so far, and only then th
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
+from faust.types import TP
 
 from riparian.app.kafka.admin import partition_counts
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import COMMITTED, EVERYTHING
+from riparian.app.kafka.reading import EVERYTHING
 from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.faust_client.input_logs import Found, InputLogs
 from riparian.app.worker.repartition import claims
 
 if TYPE_CHECKING:
@@ -28,26 +31,14 @@ KEPT_SECONDS = 0.02  # that one partition's look serves the others
 COUNTED_SECONDS = 30.0  # that the numbers of partitions are taken to stay
 
 
-class Copied:
-    """What a worker knows of the copying of all workers.
+class CopiedLogs(InputLogs):
+    """Input logs of which some are copies, and what a worker knows of the copying of all workers."""
 
-    Parameters
-    ----------
-    spec : Spec
-    connection : Connection
-
-    Attributes
-    ----------
-    moved : float
-        When it was last seen that copying had gone on (monotonic).
-    """
-
-    def __init__(self, spec: Spec, connection: Connection) -> None:
-        self.spec, self.connection = spec, connection
-        self.moved = 0.0
+    def __init__(self, app: Any, spec: Spec, connection: Connection) -> None:
+        super().__init__(app, spec, connection)
+        self._roles = {topic: role for role, topic, _ in spec.inputs}
         self._until: dict[int, dict[str, int]] = {}  # partition -> role -> where that log has to be read to
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._committed: Consumer | None = None  # asks where committed records end
         self._written: Consumer | None = None  # asks where records end, also those of transactions under way
         self._admin: Admin | None = None
         self._sources: list[TopicPartition] = []
@@ -56,13 +47,11 @@ class Copied:
         self._counted = -COUNTED_SECONDS
         self._starting = asyncio.Lock()
 
-    async def start(self) -> None:
+    async def _start(self) -> None:
         """Open connections of its own; once."""
         async with self._starting:
             if self._admin is not None:
                 return
-            self._committed = self.connection.consumer(isolation_level=COMMITTED)
-            await self._committed.start()
             self._written = self.connection.consumer(isolation_level=EVERYTHING)
             await self._written.start()
             admin = self.connection.admin()
@@ -72,11 +61,11 @@ class Copied:
     async def stop(self) -> None:
         for partition in list(self._tasks):
             self._forget(partition)
-        for client in (self._committed, self._written):
-            if client is not None:
-                await client.stop()
+        if self._written is not None:
+            await self._written.stop()
         if self._admin is not None:
             await self._admin.close()
+        await super().stop()
 
     def _forget(self, partition: int) -> None:
         task = self._tasks.pop(partition, None)
@@ -84,14 +73,21 @@ class Copied:
             task.cancel()
         self._until.pop(partition, None)
 
-    async def ends(self, partition: int) -> dict[str, int]:
-        """Role of each input log -> where its partition ends now; from now on `until` says how far the others have to
-        be read for that. KafkaError where the broker does not answer."""
-        self._forget(partition)
-        await self.start()
-        ends = await self._ends(partition)
-        self._tasks[partition] = asyncio.create_task(self._follow(partition), name=f"copied-{partition}")
-        return ends
+    async def _ends_of(self, partitions: Sequence[int]) -> dict[int, Found]:
+        """From now on `until` says how far the others have to be read."""
+        found = {}
+        for partition in partitions:
+            self._forget(partition)
+            await self._start()
+            ends = await self._ends(partition)
+            self._tasks[partition] = asyncio.create_task(self._follow(partition), name=f"copied-{partition}")
+            found[partition] = Found(ends, ends)
+        return found
+
+    def reached(self, tp: TP, end: int, next_offset: int) -> bool:
+        """And those that were to be copied to it when `end` was asked for."""
+        until = self.until(tp.partition, self._roles[tp.topic])
+        return until is not None and super().reached(tp, max(end, until), next_offset)
 
     def until(self, partition: int, role: str) -> int | None:
         """Where a log has to be read to since `ends` was asked; None as long as copies are missing in it."""
@@ -101,7 +97,7 @@ class Copied:
         found = {}
         for role, topic, _ in self.spec.inputs:
             # A transaction under way is a copier's, and soon over: what is in it counts. Of others it may be long open.
-            asker = self._written if role in self.spec.copied else self._committed
+            asker = self._written if role in self.spec.copied else await self.connected()
             part = TopicPartition(topic, partition)
             found[role] = (await asker.end_offsets([part]))[part]  # type: ignore[union-attr]
         return found
@@ -127,12 +123,11 @@ class Copied:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _source_ends(self) -> dict[TopicPartition, int]:
-        assert self._committed is not None
         if time.monotonic() - self._counted > COUNTED_SECONDS:
             counts = await partition_counts(self._admin, set(self.spec.sources))
             self._sources = [TopicPartition(topic, k) for topic, n in counts.items() for k in range(n)]
             self._counted = time.monotonic()
-        found: dict[TopicPartition, int] = await self._committed.end_offsets(self._sources)
+        found: dict[TopicPartition, int] = await (await self.connected()).end_offsets(self._sources)
         return found
 
     async def _look(self) -> None:
@@ -145,5 +140,5 @@ class Copied:
         found = await claims.offsets(self._admin, self.spec.rekey_group, self._sources)
         offsets = {tp: one.offset for tp, one in found.items()}
         if any(offset > self._offsets.get(tp, -1) for tp, offset in offsets.items()):
-            self.moved = time.monotonic()
+            self.copying = time.monotonic()
         self._offsets = offsets

@@ -34,6 +34,7 @@ from riparian.app.registry.asking import Asking
 from riparian.app.registry.client import Registry
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
+from riparian.app.worker.faust_client.input_logs import InputLogs
 from riparian.app.worker.faust_client.transport import Fetched
 from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.shared.training_log import SharedLog
@@ -41,7 +42,7 @@ from riparian.app.worker.task.checkpoints import Beside, CheckpointHost, Checkpo
 from riparian.app.worker.task.dead_letters import Sendable, letters, sendable
 from riparian.app.worker.task.eager import eagerly
 from riparian.app.worker.task.inline_limit import Brief
-from riparian.app.worker.task.release_gate import ReleaseHost, Releases
+from riparian.app.worker.task.release_gate import Releases
 from riparian.app.worker.task.reporter import Reporter
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.decoding.headers import trace
@@ -68,13 +69,14 @@ class Observer(Protocol):
     def dropped(self, partition: int) -> None: ...
 
 
-class Host(CheckpointHost, ReleaseHost, Protocol):
+class Host(CheckpointHost, Protocol):
     """What a runner asks of the worker that it lives in: the engine, or a test's."""
 
     observer: Observer
     connection: Connection
     limits: Mapping[str, int]  # output topic -> bytes of the largest batch that it takes
     registry: Registry | None
+    inputs: InputLogs
 
     @property
     def replica(self) -> ReplicaOfWorker | None:
@@ -86,21 +88,6 @@ class Host(CheckpointHost, ReleaseHost, Protocol):
     @property
     def unread(self) -> Mapping[str, list[int]]:
         """Input topic -> partitions that no worker of the stream reads."""
-
-    def end_offset(self, tp: TP) -> int | None:
-        """Where a topic ended at the last fetch, as far as it is known."""
-
-    def taken(self, tp: TP, next_offset: int) -> int:
-        """Up to where a topic is taken, behind the record before `next_offset` and what is no record."""
-
-    def buffered_bytes(self, tp: TP) -> int:
-        """Bytes of a topic that were fetched and are not learned yet."""
-
-    def learned(self, offsets: Mapping[TP, int]) -> None:
-        """What stands before these offsets is not in memory any more."""
-
-    def commit(self, offsets: Mapping[TP, int]) -> None:
-        """Tell lag monitors what is durable; nothing depends on it."""
 
     def wake(self, runner: "PartitionTask") -> None:
         """The runner has something to do: it takes its turn in a round that begins soon."""
@@ -197,7 +184,7 @@ class PartitionTask:
             buffer = self.buffers[role]
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
         self.merge = PartitionGroup(self.buffers, tail.script)
-        self._releases = Releases(self.merge, self.tps, host, self.wake, self.cannot)
+        self._releases = Releases(self.merge, self.tps, host.inputs, self.wake, self.cannot)
         self.shared: SharedLog | None = None
         self._replays = replica is not None  # what was sent before us, and the replica waits for us
         self._stood, self._moved = (-1, -1), 0.0  # in the features and the shared log, and since when
@@ -479,7 +466,7 @@ class PartitionTask:
         if self._asking is not None:
             self._asking.stepped()
         if self._rest is None:
-            self.host.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
+            self.host.inputs.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
     def _timed(self, release: Release) -> tuple[tuple[Outcome, list[Any], list[Any], list[str]], float]:
         """And CPU seconds: those of the clock are longer on a busy machine, wherever the step is taken."""
@@ -530,7 +517,7 @@ class PartitionTask:
         now = time.monotonic()
         if now >= self.telling.due:
             await self.telling.send_metrics()
-            self.host.commit({})  # what was refused before: of a silent topic no more is to come
+            self.host.inputs.commit({})  # what was refused before: of a silent topic no more is to come
         await self.telling.tell()
         self.checkpoints.check()  # a failed write ends the runner here
         if self.shared is not None and now >= self.shared.due:
@@ -552,7 +539,7 @@ class PartitionTask:
     def _is_durable(self, meta: Mapping[str, Any], events: Sequence[DriftRecord]) -> None:
         """A manifest is with the broker."""
         self.telling.is_durable(events)
-        self.host.commit({tp: meta[state_field(role, "offset")] for role, tp in self.tps.items()})
+        self.host.inputs.commit({tp: meta[state_field(role, "offset")] for role, tp in self.tps.items()})
 
     def _has_checkpoint(self, seconds: float, n_bytes: int) -> None:
         self.host.observer.checkpointed(self, seconds, n_bytes)

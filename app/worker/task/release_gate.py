@@ -12,49 +12,18 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
 
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from riparian.app.partition.records.partition_group import NOTHING, Ends, PartitionGroup, Release
-from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.end_offsets import Seen
+from riparian.app.worker.faust_client.input_logs import Found, InputLogs
 from riparian.topics.names import AS_IT_COMES, FEATURES, LABELS
 from riparian.topics.places import place_of
 
 PATIENT_SECONDS = 0.06  # that labels wait for the next fetch before the broker is asked
 POLL_SECONDS = 0.02  # between two looks whether a topic was read to its end: markers of transactions wake nobody
-
-
-class Found(NamedTuple):
-    """Where input logs end, by role.
-
-    below : all of these were read before any of `until`, so records below them can only be preceded by records that
-    stand below `until` in the other logs.
-    """
-
-    below: Mapping[str, int]
-    until: Mapping[str, int]
-
-
-class ReleaseHost(Protocol):
-    """What is asked of the worker."""
-
-    spec: Spec
-
-    @property
-    def copying(self) -> float:
-        """When it was last seen that missing copies were made (monotonic); 0 without `rekey`."""
-
-    async def ends(self, partition: int) -> Found | None:
-        """Where the input logs of a partition end now; None where the broker does not say."""
-
-    def ends_beside(self, partition: int, role: str, seen: Seen) -> Mapping[str, int] | None:
-        """Role of each other input log -> where it ended once an answer had told this; None where that is not known."""
-
-    def reached(self, tp: TP, end: int, next_offset: int) -> bool:
-        """Whether all records of a topic below `end` have been fetched. next_offset : after the last that came."""
 
 
 class Releases:
@@ -65,7 +34,7 @@ class Releases:
     merge : PartitionGroup
     tps : mapping of str to TP
         Role of each input topic -> its partition.
-    host : ReleaseHost
+    inputs : InputLogs
     wake : callable
         Called when the broker has answered.
     failed : callable
@@ -87,13 +56,13 @@ class Releases:
         self,
         merge: PartitionGroup,
         tps: Mapping[str, TP],
-        host: ReleaseHost,
+        inputs: InputLogs,
         wake: Callable[[], None],
         failed: Callable[[Exception], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.n_forced, self.due, self.more = 0, math.inf, False
-        self._merge, self._buffers, self._tps, self._host = merge, merge.buffers, tps, host
+        self._merge, self._buffers, self._tps, self._inputs = merge, merge.buffers, tps, inputs
         # From behind: of the latest records with one time, those of the log that comes last.
         timed = [(role, buffer) for role, buffer in merge.buffers.items() if buffer.rule != AS_IT_COMES]
         self._timed = dict(reversed(timed))
@@ -174,7 +143,7 @@ class Releases:
         if (
             not release.n
             and unread
-            and self._clock() - max(self._asked, self._host.copying) >= self._host.spec.join.max_wait
+            and self._clock() - max(self._asked, self._inputs.copying) >= self._inputs.spec.join.max_wait
         ):
             self.n_forced += 1
             below, self._ends = self._below(), None
@@ -232,7 +201,7 @@ class Releases:
         return Ends({role: place_of(known.below[role], 0, self._timed[role].bits)})
 
     def _reached(self, role: str, end: int) -> bool:
-        return self._host.reached(self._tps[role], end, self._timed[role].fetch_offset)
+        return self._inputs.reached(self._tps[role], end, self._timed[role].fetch_offset)
 
     def _known(self, role: str) -> Found | None:
         """Where the logs end, if what has been fetched tells, when records of this one wait; None where the broker has
@@ -242,7 +211,7 @@ class Releases:
         more, stamped earlier than what waits of the others.
         """
         seen = self._seen.get(role)
-        until = None if seen is None else self._host.ends_beside(self._tps[FEATURES].partition, role, seen)
+        until = None if seen is None else self._inputs.ends_beside(self._tps[FEATURES].partition, role, seen)
         return None if until is None else Found({role: self._buffers[role].fetch_offset}, until)
 
     async def _ask(self) -> None:
@@ -250,7 +219,7 @@ class Releases:
         partition = self._tps[FEATURES].partition
         try:
             read = {role: buffer.fetch_offset for role, buffer in self._buffers.items()}  # before: more may come
-            ends = await self._host.ends(partition)
+            ends = await self._inputs.ends(partition)
             if ends is None:
                 return
             if any(end < read[role] for role, end in ends.below.items()):
