@@ -45,6 +45,26 @@ class Terms(msgspec.Struct, array_like=True, frozen=True):
     costs: dict[str, dict[str, float]] | None
 
 
+class LearnedKeys(msgspec.Struct, array_like=True, frozen=True):
+    """What labels of a record's instances are to tell of keys (`keys` of the stream file).
+
+    Parameters
+    ----------
+    bounds : list of (int, int)
+        Of each key that labels count for, by name: how many are known at most, and for how many ms one may be idle.
+    rows : bytes
+        (n, 1 + 2 k) int64: of each instance its own time in ms, and the hash of each of its k keys, 0 where it has
+        none.
+    """
+
+    bounds: list[tuple[int, int]]
+    rows: bytes
+
+    def columns(self) -> Ints:
+        """`rows` as an array."""
+        return np.frombuffer(self.rows, np.int64).reshape(-1, 1 + 2 * len(self.bounds))
+
+
 class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     """Instances that a partition has joined with their labels, as it stands in Kafka.
 
@@ -74,6 +94,8 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
         The key is the model's first name, and never another model's, whatever they are called by now.
     terms : Terms, optional
         None in records of before: whatever the last ones said.
+    keys : LearnedKeys, optional
+        Where labels count for a key. Other records do not have the field at all.
     """
 
     version: int
@@ -88,6 +110,7 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     classes: list[Scalar] | None
     out: dict[str, tuple[int, bytes]]
     terms: Terms | None = None
+    keys: LearnedKeys | None = None
 
     @property
     def n(self) -> int:
@@ -119,6 +142,7 @@ class LearnedCommand(msgspec.Struct, array_like=True, frozen=True):
     value: bytes | None
 
 
+_LATEST = 1 << 52  # of times that weigh, ms
 _MOST = 1 << 62  # of counts, places and times: no partition comes so far
 
 _encoder = msgspec.msgpack.Encoder()
@@ -128,6 +152,8 @@ _COMMAND = _encoder.encode(LearnedCommand(VERSION, 0, None))[:1]  # a list of th
 
 
 def write(record: LearnedRecord | LearnedCommand) -> bytes:
+    if isinstance(record, LearnedRecord) and record.keys is None:
+        return _encoder.encode(msgspec.structs.astuple(record)[:-1])
     return _encoder.encode(record)
 
 
@@ -169,6 +195,8 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
         raise ValueError("its values are none")
     if any(np.isinf(column).any() for column in (x, *out.values())):
         raise ValueError("it holds infinity")
+    if found.keys is not None and not _are_keys(found.keys, n):
+        raise ValueError("its keys are none")
     return found
 
 
@@ -184,6 +212,14 @@ def _are_terms(terms: Terms, values: list[list[Scalar] | None], classes: list[Sc
         and all(0.0 < weight < np.inf for weight in terms.weights.values())
         and all(0.0 <= cost < np.inf for cost in costs)
     )
+
+
+def _are_keys(keys: LearnedKeys, n: int) -> bool:
+    """Whether these are keys of n instances, with times and bounds that a partition comes to."""
+    if len(keys.rows) != 8 * n * (1 + 2 * len(keys.bounds)):
+        return False
+    sound = all(0 < most <= 10**9 and 0 < idle <= _MOST for most, idle in keys.bounds)
+    return sound and bool((np.abs(keys.columns()[:, 0]) < _LATEST).all())
 
 
 def _codes(column: Floats, known: list[Any]) -> bool:

@@ -24,7 +24,7 @@ from riparian.app.partition.predictions.reasons import keys_of
 from riparian.app.partition.records.clock import LEAPS
 from riparian.app.partition.records.partition_group import EMPTY, Ints, Piece, RecordQueue, Release, empty_piece
 from riparian.app.partition.restoring import RestorableState
-from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed
+from riparian.app.partition.shared.shared_lineup import Forgotten, Learned, News, Obeyed
 from riparian.app.partition.shared.sharing import Sharing
 from riparian.app.partition.state import present
 from riparian.app.stream_file.spec import Spec
@@ -184,6 +184,8 @@ class PartitionLearner(RestorableState):
         for one in news:
             if isinstance(one, DeadLetter):
                 letters.append(one)
+            elif isinstance(one, Forgotten):
+                self.past.forget(one.key, one.hashed, self.pending)
             elif isinstance(one, Obeyed):
                 self.promotion.due += [] if one.due is None else [one.due]
             elif isinstance(one, Learned):
@@ -310,7 +312,8 @@ class PartitionLearner(RestorableState):
             labels_before,
             features.sizes,
         )
-        features = self.past.observe(features, joined, self.pending, times, stamps)
+        told = None if self.sharing is None else self.sharing.lineup.keys
+        features = self.past.observe(features, joined, self.pending, times, stamps, told)
         started = time.perf_counter()
         program, findings = joined.program, list[Finding]()
         learns = len(joined.waited) > 0
@@ -489,7 +492,8 @@ class PartitionLearner(RestorableState):
     def n_bytes(self) -> dict[str, int]:
         """Bytes of state by part: each model, the pending store, and what watches for drift, with models on trial."""
         parts = {name: role.model.n_bytes for name, role in self.roles.items()}
-        keys = {"keys": self.past.n_bytes} if self.spec.keys else {}
+        told = 0 if self.sharing is None else self.sharing.lineup.keys.n_bytes
+        keys = {"keys": self.past.n_bytes + told} if self.spec.keys else {}
         return {**parts, "pending": self.pending.n_bytes, "drift": self.drift.n_bytes, **keys}
 
     def figures(self) -> Figures:

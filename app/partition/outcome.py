@@ -55,6 +55,8 @@ class Joint(NamedTuple):
     values, classes : what these numbers stand for
     out : name of what was predicted or kept -> (n, k) float64
     terms : by which they are learned
+    keys : (n, 1 + 2 k) int64, what they are to tell of keys (`topics.training_log.LearnedKeys`); None of no key
+    bounds : of these keys
     """
 
     first: int
@@ -65,6 +67,8 @@ class Joint(NamedTuple):
     classes: list[Scalar] | None
     out: dict[str, Floats]
     terms: Terms
+    keys: Ints | None = None
+    bounds: Sequence[tuple[int, int]] = ()
 
 
 class Outcome(NamedTuple):

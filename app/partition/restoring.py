@@ -28,11 +28,12 @@ from riparian.app.partition.predictions.decision_policy import decided_name
 from riparian.app.partition.predictions.serving import said_name
 from riparian.app.partition.records.clock import Clock
 from riparian.app.partition.records.inputs import Mark
+from riparian.app.partition.shared.shared_lineup import KEYS, VALUES
 from riparian.app.partition.shared.shared_lineup import STATE as SHARED
-from riparian.app.partition.shared.shared_lineup import VALUES
 from riparian.app.partition.state import PartitionState, Snapshot
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.sections.decision import same_target
+from riparian.app.stream_file.sections.keys import labelled_keys
 from riparian.models.registry import memo_places
 from riparian.models.restoring import DamagedError
 from riparian.topics.names import CONTROL, INPUTS, LEARNED, state_field
@@ -202,7 +203,15 @@ class RestorableState(PartitionState):
         if self.sharing is not None:
             self.sharing.follow()
         lineup.begin_with(meta, arrays, changes.takes, seeds_of(meta, partition, meta["models"], self.spec.seed), known)
-        self.past.begin_with(self.spec, under(arrays, "keys/"))
+        whole = SHARED not in meta
+        if not whole and self.sharing is None and labelled_keys(self.spec):
+            raise StateError(
+                "what labels tell of keys stands apart in it, as where all partitions learn one model: write learning: "
+                "shared"
+            )
+        self.past.begin_with(self.spec, under(arrays, "keys/"), whole)
+        if self.sharing is not None:
+            self.sharing.lineup.keys.begin_with(self.spec, under(arrays, "keys/" if whole else KEYS), whole)
         self.fit_schema()
         self.origin = next_origin(self._meta())
         return [name for name, source in changes.takes.items() if source is None]

@@ -125,7 +125,8 @@ class PartitionState:
         else:
             self.lineup = Lineup(spec, spec.seed + partition, self.pending, values, classes)
             self.vocabularies, self.classes = values, classes
-        self.lineup.steering.forgets = lambda key, hashed: self.past.forget(key, hashed, self.pending)
+        if self.sharing is None:
+            self.lineup.steering.forgets = lambda key, hashed: self.past.forget(key, hashed, self.pending)
         self._n_outputs = self.schema.n_outputs
         self.deciding = DecisionPolicy(spec, self.classes)
         self.deciding.fit(self._n_outputs)

@@ -207,6 +207,17 @@ class NaiveAggregates:
             else:
                 self._take(row, name, time_ms, _number(label))
 
+    def told(self, time_ms, keys):
+        """What labels have told of the keys of a record, which touches nothing: a key that is not known, or was idle,
+        is one of which none has come."""
+        found = {}
+        for key, rows in self.rows.items():
+            if keys.get(key) is None:
+                continue
+            row, idle = rows.get(keys[key]), self.keys[key].idle_ms
+            found[key] = Row() if row is None or (idle is not None and time_ms - row.touched > idle) else row
+        return self._read_all(time_ms, found)
+
     # -- rows
 
     def _touch(self, key, value, time_ms):
@@ -255,7 +266,7 @@ class NaiveAggregates:
         if "count" in what:
             return sums.count(time_ms if row.last is None else max(row.last, time_ms))
         if what.get("smooth"):
-            now = max(row.touched, time_ms)
+            now = time_ms if row.touched is None else max(row.touched, time_ms)
             labels, of_class = self.labels[name]
             a = what["smooth"]
             r = of_class / labels if labels else MISSING
@@ -277,6 +288,25 @@ class NaiveAggregates:
         if "ratio" in what:
             return self._ratio(what, before, after, values)
         return before[name] if "since" in what else read[name]
+
+
+class NaiveSharedAggregates:
+    """The same where all partitions learn one log: each partition knows its own records, and all know what the labels
+    in the log have told. Drive it by `observe` for each record of a partition, and `label` for each in the log."""
+
+    def __init__(self, keys, features, n_partitions):
+        of_labels = {name: what for name, what in features.items() if "share" in what or _value(what) == "label"}
+        of_records = {name: what for name, what in features.items() if name not in of_labels}
+        of_own, of_all = (
+            {_key(one): keys[_key(one)] for one in of.values() if _key(one)} for of in (of_records, of_labels)
+        )
+        self.own = [NaiveAggregates(of_own, of_records) for _ in range(n_partitions)]
+        self.labels = NaiveAggregates(of_all, of_labels)
+        self.label = self.labels.label
+
+    def observe(self, partition, time_ms, keys, values):
+        told = self.labels.told(time_ms, keys)
+        return self.own[partition].observe(time_ms, keys, values | told) | told
 
 
 def _key(what):

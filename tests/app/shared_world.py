@@ -114,7 +114,11 @@ class World:
         self.outcomes[p].append(outcome)
         self.sent[p] += learner.encode(outcome)
         places = {role: learner.places[role] for role in (FEATURES, LABELS)}
-        self.log += [write(one) for joint in outcome.joint for one in records(joint, p, places, 7)]
+        self.log += [write(one) for joint in outcome.joint for one in records(joint, p, places, self.time_of(p))]
+
+    def time_of(self, p: int) -> int:
+        """What records of the log have as the stream time of their partition."""
+        return 7
 
     def finish(self) -> None:
         for p in range(len(self.learners)):

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import random
+from contextlib import suppress
 
 import pytest
 
 from riparian.app.dataset.files.data import DataFile
+from riparian.app.errors import StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.page.predictions import explained
 from riparian.topics.names import source_of
@@ -169,3 +171,68 @@ def test_a_key_is_forgotten_while_a_worker_runs(stream):
     s.holds()
     with pytest.raises(AssertionError, match=r"expected one of keys .card, terminal., found .country.; name one"):
         s.riparian("forget", "--key", "country=x")
+
+
+def test_partitions_that_share_a_model_know_what_labels_of_all_have_told(stream):
+    n = 1600
+    rows = [(a, c, t, at, y, int(c[1:]) % 2) for a, c, t, at, y in payments(n)]
+    s = stream(
+        **{
+            **FIELDS,
+            "keys": {"card": {"from": "@key", "max": 60, "idle": "3s"}, "terminal": {"from": "terminal", "max": 30}},
+            "features": FIELDS["features"] | {"of_card": {"share": "fraud", "by": "card"}},
+        },
+        partitions=2,
+        predictions={"features": True},
+    )
+    assert s.spec.shares
+    features = [
+        Sent(json.dumps({"id": str(i), "x": {"amount": a}, "terminal": t}).encode(), at, c.encode())
+        for i, (a, c, t, at, *_) in enumerate(rows)
+    ]
+    labels = [
+        Sent(json.dumps({"id": str(i), "y": y}).encode(), at + DELAY, c.encode())
+        for i, (_, c, _, at, y, _) in enumerate(rows)
+    ]
+    counts = [sum(row[-1] == p for row in rows) for p in range(2)]
+
+    def give(start, stop):
+        for topic, records in ((s.spec.topics.features, features), (s.spec.topics.labels, labels)):
+            for p in range(2):
+                chosen = [record for record, row in zip(records, rows, strict=True) if row[-1] == p]
+                send(s.broker, topic, chosen[int(start * counts[p]) : int(stop * counts[p])], partition=p)
+
+    def told(share, *workers):
+        def there():
+            assert all(worker.process.poll() is None for worker in workers)
+            return all(len(s.predictions(p)) >= int(share * counts[p]) for p in range(2))
+
+        until(there)
+
+    def settled():
+        with suppress(StateError):  # a chunk is on its way
+            return all(s.stored(p).lineup.n == n for p in range(2))
+
+    with s.worker(name="first") as first, s.worker(name="second") as second:
+        give(0, 0.5)
+        told(0.3, first, second)
+        first.kill()
+        give(0.5, 0.9)
+        told(0.6, second)
+        with s.worker(name="third") as third:
+            told(0.9, second, third)
+            second.kill()
+            give(0.9, 1)
+            told(1, third)
+            until(settled)
+            assert third.stop() == 0
+    learners = [s.check(s.stored(p)) for p in range(2)]
+    assert len({learner.lineup.digest() for learner in learners}) == 1
+    assert len(learners[0].lineup.keys._known["terminal"]) == 30
+    for p in range(2):
+        assert s.holds(p).n_predictions == counts[p]
+        assert len({one["learned_offset"] for one in s.predictions(p)}) > 2
+    found = asyncio.run(explained(s.spec, s.connection, str(n - 1)))
+    last = next(one for one in s.predictions(rows[-1][-1]) if one["id"] == str(n - 1))
+    assert {name: found["why"]["features"][name] for name in last["features"]} == last["features"]
+    assert sum("risk" in one["features"] for p in range(2) for one in s.predictions(p)) > n / 4

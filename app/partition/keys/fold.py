@@ -166,6 +166,7 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
     of records. before, after : (n, m), written: the aggregates without and with a record, where that has the key.
     most : keys. idle : ms, after which a key is new.
     """
+    nothing = blank.reshape(1, -1)
     if index.at[N_ROWS] > LARGE:
         index.at[READ_AHEAD] = read_ahead(index, batch)
     for i in range(len(events.kind)):
@@ -191,16 +192,19 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
                         epoch, g = place(powers, labels[a, HALF_LIFE], time)
                         _add(rows, row, at, epoch, g, y, True)
             continue
+        known, table = True, rows
         if kind == READ:
             row = find(index, batch, i)
-            if row < 0:
-                continue
+            if row < 0 or time - rows[row, TOUCHED] > idle:
+                known, table, row = False, nothing, 0
         else:
             row = _row_of(index, rows, blank, batch, i, time, now, most, idle)
         n = events.at[i]
         for a in range(len(labels)):
             out = labels[a, OUT]
-            before[n, out] = after[n, out] = _value(rows, row, labels[a], shares, a, powers, time)
+            before[n, out] = after[n, out] = _value(table, row, labels[a], shares, a, powers, time)
+        if not known:
+            continue
         for a in range(len(records)):
             out, at = records[a, OUT], records[a, AT]
             before[n, out] = after[n, out] = _value(rows, row, records[a], shares, 0, powers, time)

@@ -1,7 +1,9 @@
 """Features over the past of keys, inside the fold: each instance gets them right before it is predicted.
 
 They stand in the slab beside the instance's own, so what was predicted with is what is learned. A record changes what
-is known of its keys once it is predicted, unless its id waits already; a label when it is learned.
+is known of its keys once it is predicted, unless its id waits already; a label when it is learned. Where all partitions
+learn one model (`learning: shared`) a partition knows its own records, and what labels change is known to the model's
+replicas (`LabelPast`): they learn it in the order of the log, and a prediction reads it as of its place there.
 """
 
 import hashlib
@@ -16,7 +18,7 @@ from riparian.app.partition.join.ids import Hashes, Ints, packed, words_of, writ
 from riparian.app.partition.join.pending import Joined, PendingStore
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.fold import LABEL, LARGEST, OBSERVE, READ, Events
-from riparian.app.partition.keys.plan import plan, ratios
+from riparian.app.partition.keys.plan import Plan, columns_of, plan, ratios
 from riparian.app.partition.keys.rows import KeyRows
 from riparian.app.partition.records.clock import LATEST_MS
 from riparian.app.stream_file.sections.keys import labelled_keys
@@ -29,7 +31,133 @@ from riparian.topics.vocabulary import MISSING
 AHEAD_MS = 86_400_000  # by which a record's own time may be beyond stream time, and count
 
 
-class Past:
+class KeyTables:
+    """What is known of keys, by their name in the stream file.
+
+    Parameters
+    ----------
+    spec : Spec
+    plans : mapping of str to Plan
+    """
+
+    def __init__(self, spec: Spec, plans: Mapping[str, Plan]) -> None:
+        self._stream, self._secret = spec.name, secret(spec.name)
+        self._now = 0
+        self._known = {name: KeyRows(one) for name, one in plans.items()}
+        self._width = len(spec.features)
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(rows.n_bytes for rows in self._known.values())
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache."""
+        zero, one = np.zeros(1, np.int64), np.ones(1, np.int64)
+        event, x = Events(np.zeros(1, np.int8), zero, zero, zero, np.zeros(1)), np.zeros((1, self._width))
+        for rows in self._known.values():
+            hashes = [hashes_of(self._secret, texts) for texts in (["a"], Texts(b"a" + bytes(16), zero, one))]
+            twin = KeyRows(rows.plan)
+            twin.fold(event, hashes[0], np.zeros((1, self._width)), x, x.copy())
+            KeyRows(rows.plan).restore(twin.checkpoint().arrays)
+
+    def drop(self, name: str, words: NDArray[np.uint64]) -> bool:
+        """Forget a key, (2,); whether anything was known of it. ValueError where the state has other hashes."""
+        if (self._secret != secret(self._stream)).any():
+            raise ValueError(
+                "the state began in a stream of another name, of which its hashes of keys are made: begin a stream of "
+                "a new name"
+            )
+        return name in self._known and self._known[name].forget(words)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Copies of all that is known, as of equal folds: however they were cut."""
+        found = self._numbers()
+        for name, rows in self._known.items():
+            found |= over(f"{name}/", rows.state())
+        return found
+
+    def _numbers(self) -> dict[str, NDArray[Any]]:
+        return {"now": np.array([self._now]), "secret": self._secret} if self else {}
+
+    def checkpoint(self) -> PendingCheckpoint:
+        """What changed since the last call. Call it between steps."""
+        arrays, kept = self._numbers(), list[str]()
+        for name, rows in self._known.items():
+            changed = rows.checkpoint()
+            arrays |= over(f"{name}/", changed.arrays)
+            kept += [f"{name}/{field}" for field in changed.kept]
+        return PendingCheckpoint(arrays, kept)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave, or what all checkpoints together came to."""
+        if "now" in arrays:
+            self._now, self._secret = int(arrays["now"][0]), arrays["secret"].copy()
+        for name, rows in self._known.items():
+            rows.restore(under(arrays, f"{name}/"))
+
+    def begin_with(self, spec: Spec, arrays: Mapping[str, NDArray[Any]], whole: bool) -> None:
+        """As `restore`, with nothing written yet: in another stream, where earlier checkpoints are none. whole :
+        whether `arrays` have what records and labels change in one row."""
+        plans = {name: plan(spec, name) if whole else known.plan for name, known in self._known.items()}
+        twin = KeyTables(spec, plans)
+        twin.restore(arrays)
+        state = twin.state()
+        for name, known in self._known.items():
+            state[f"{name}/sums"] = state[f"{name}/sums"][:, columns_of(plans[name], known.plan)]
+            state[f"{name}/shares"] = state[f"{name}/shares"][: len(known.plan.labels)]
+        KeyTables.restore(self, state)
+
+
+class LabelPast(KeyTables):
+    """What labels tell of keys, of whichever partition, in the order of the log that all partitions learn.
+
+    A key is touched by its labels, and not by records.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        names = labelled_keys(spec) if spec.shares else []
+        super().__init__(spec, {name: plan(spec, name, True) for name in names})
+
+    @property
+    def width(self) -> int:
+        """Numbers of an instance in the log (`topics.training_log.LearnedKeys`)."""
+        return 1 + 2 * len(self._known)
+
+    def fold(self, bounds: Sequence[tuple[int, int]], rows: Ints, now: Ints, y: Floats) -> None:
+        """Learn labels.
+
+        bounds : of each key, from here on. rows : (n, width) of their instances. now : (n,) stream time of their
+        partitions, ms. y : (n,) codes of classes, below 0 of one that counts nothing, or targets.
+        """
+        n = len(rows)
+        now = np.maximum.accumulate(np.concatenate(([self._now], now)))
+        events = Events(np.full(n, LABEL, np.int8), np.zeros(n, np.int64), rows[:, 0].copy(), now[1:], y)
+        nothing = np.zeros((0, 0))
+        for i, (known, (most, idle)) in enumerate(zip(self._known.values(), bounds, strict=True)):
+            known.settle(known.plan._replace(most=most, idle=idle))
+            known.fold(events, _hashes(rows, 1 + 2 * i), nothing, nothing, nothing)
+        self._now = int(now[-1])
+
+    def read(self, times: Ints, hashes: Mapping[str, Hashes], before: Floats, after: Floats) -> None:
+        """What labels have told of the keys of records, which changes nothing. times : (n,) ms, of the records. hashes
+        : of each key, (n, 2). before, after : as of `app.partition.keys.fold.fold`."""
+        for name, known in self._known.items():
+            known.read(times, hashes[name], before, after)
+
+    def _numbers(self) -> dict[str, NDArray[Any]]:
+        bounds = [[one.plan.most, one.plan.idle] for one in self._known.values()]
+        return super()._numbers() | ({"bounds": np.array(bounds, np.int64)} if self else {})
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(arrays)
+        for known, (most, idle) in zip(self._known.values(), arrays["bounds"].tolist() if self else (), strict=True):
+            known.settle(known.plan._replace(most=most, idle=idle))
+
+
+class Past(KeyTables):
     """What a partition knows of the keys of its records.
 
     Attributes
@@ -43,63 +171,60 @@ class Past:
     origin = 0
 
     def __init__(self, spec: Spec) -> None:
-        self._stream, self._secret = spec.name, secret(spec.name)
-        self._now = 0
-        self._known = {name: KeyRows(one) for name, one in self._plan(spec).items()}
-        self._beside = {name: 1 + 2 * i for i, name in enumerate(labelled_keys(spec))}  # columns of `PendingStore.past`
+        super().__init__(spec, self._plans(spec))
+        self._names, self._labelled = list(spec.keys), labelled_keys(spec)
+        self._shared = spec.shares
 
-    def _plan(self, spec: Spec) -> dict[str, Any]:
-        made = {name: j for j, (name, one) in enumerate(spec.features.items()) if one.past is not None}
-        self.columns, outs = list(made.values()), {name: i for i, name in enumerate(made)}
-        self._ratios, self._width = ratios(spec, outs), len(spec.features)
-        return {name: plan(spec, name, outs) for name in spec.keys}
+    def _plans(self, spec: Spec) -> dict[str, Plan]:
+        self.columns = [j for j, one in enumerate(spec.features.values()) if one.past is not None]
+        self._ratios = ratios(spec)
+        plans = {name: plan(spec, name, False if spec.shares else None) for name in spec.keys}
+        return {name: one for name, one in plans.items() if len(one.records) or len(one.labels)}
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(rows.n_bytes for rows in self._known.values())
+    def __bool__(self) -> bool:
+        return bool(self._names)
 
     def settle(self, spec: Spec) -> None:
         """What this stream file says of the keys holds from here on."""
-        for name, one in self._plan(spec).items():
+        for name, one in self._plans(spec).items():
             self._known[name].settle(one)
 
-    def warm_up(self) -> None:
-        """Compile the kernels, or load them from the cache."""
-        zero, one = np.zeros(1, np.int64), np.ones(1, np.int64)
-        event, x = Events(np.zeros(1, np.int8), zero, zero, zero, np.zeros(1)), np.zeros((1, len(self.columns)))
-        for rows in self._known.values():
-            hashes = [hashes_of(self._secret, texts) for texts in (["a"], Texts(b"a" + bytes(16), zero, one))]
-            twin = KeyRows(rows.plan)
-            twin.fold(event, hashes[0], np.zeros((1, self._width)), x, x.copy())
-            KeyRows(rows.plan).restore(twin.checkpoint().arrays)
-
-    def observe(self, features: Features, joined: Joined, pending: PendingStore, times: Ints, stamps: Ints) -> Features:
+    def observe(
+        self,
+        features: Features,
+        joined: Joined,
+        pending: PendingStore,
+        times: Ints,
+        stamps: Ints,
+        labels: LabelPast | None = None,
+    ) -> Features:
         """Go through a program that was just made, write the features to the slab, and return them.
 
-        times, stamps : (n,) int64 ms, of the records: stream time and their own.
+        times, stamps : (n,) int64 ms, of the records: stream time and their own. labels : what all partitions' labels
+        have told, where these share what they learn.
         """
         program, n = joined.program, len(features.ids)
-        if not self._known or not len(program.op):
+        if not self or not len(program.op):
             return features
         stamps = stamps.clip(0, LATEST_MS)
         known = np.where(times, times, stamps)  # the first records of a topic come before its time
         own = np.where(stamps <= known + AHEAD_MS, stamps, known) + self.origin
-        hashes = [hashes_of(self._secret, column) for column in features.keys]
-        if self._beside:
+        hashes = {name: hashes_of(self._secret, one) for name, one in zip(self._names, features.keys, strict=True)}
+        beside = {name: 1 + 2 * i for i, name in enumerate(self._labelled)}  # columns of `PendingStore.past`
+        if beside:
             pending.past[joined.predicted, 0] = own
-            for name, column in zip(self._known, hashes, strict=True):
-                if name in self._beside:
-                    at = self._beside[name]
-                    pending.past[joined.predicted, at : at + 2] = column.view(np.int64)
+            for name, at in beside.items():
+                pending.past[joined.predicted, at : at + 2] = hashes[name].view(np.int64)
         x, shape = features.x.copy(), (n, len(self.columns))
         before, after = np.full(shape, np.nan), np.full(shape, np.nan)
         now = np.concatenate(([self._now], known + self.origin))
-        for (name, rows), column in zip(self._known.items(), hashes, strict=True):
-            told = self._beside.get(name)
+        for name, rows in self._known.items():
+            told = None if self._shared else beside.get(name)
             events = self._events(program, joined.repeated, own, now, None if told is None else pending.past)
-            if told is not None:
-                column = pending.past[program.row, told : told + 2].view(np.uint64)
+            column = hashes[name] if told is None else _hashes(pending.past[program.row], told)
             rows.fold(events, np.ascontiguousarray(column), x, before, after)
+        if labels is not None and n:
+            labels.read(own, hashes, before, after)
         self._now = int(now[-1])
         for ratio in self._ratios:
             after[:, ratio.out] = _divided(_column(ratio.above, x, after), _column(ratio.below, x, before))
@@ -121,45 +246,21 @@ class Past:
     def forget(self, name: str, hashed: str, pending: PendingStore) -> bool:
         """Drop what is known of a key, also what labels that come would tell of it; whether anything was. hashed : as
         `hashes_of` makes it, in hexadecimal. ValueError where the state has other hashes."""
-        if (self._secret != secret(self._stream)).any():
-            raise ValueError(
-                "the state began in a stream of another name, of which its hashes of keys are made: begin a stream of "
-                "a new name"
-            )
-        words = np.frombuffer(bytes.fromhex(hashed), "<u8").astype(np.uint64)
-        told = self._beside.get(name)
-        if told is not None:
-            pending.strike_out(told, words.view(np.int64))
-        return self._known[name].forget(words)
+        words = words_of_hash(hashed)
+        known = self.drop(name, words)
+        if name in self._labelled:
+            pending.strike_out(1 + 2 * self._labelled.index(name), words.view(np.int64))
+        return known
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Copies of all that is known, as of equal folds: however they were cut."""
-        found = {"now": np.array([self._now]), "secret": self._secret} if self._known else {}
-        for name, rows in self._known.items():
-            found |= over(f"{name}/", rows.state())
-        return found
 
-    def checkpoint(self) -> PendingCheckpoint:
-        """What changed since the last call. Call it between steps."""
-        arrays, kept = {"now": np.array([self._now]), "secret": self._secret} if self._known else {}, list[str]()
-        for name, rows in self._known.items():
-            changed = rows.checkpoint()
-            arrays |= over(f"{name}/", changed.arrays)
-            kept += [f"{name}/{field}" for field in changed.kept]
-        return PendingCheckpoint(arrays, kept)
+def _hashes(rows: Ints, at: int) -> Hashes:
+    """(n, 2), those in columns `at` on."""
+    return np.ascontiguousarray(rows[:, at : at + 2]).view(np.uint64)
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave, or what all checkpoints together came to."""
-        if "now" in arrays:
-            self._now, self._secret = int(arrays["now"][0]), arrays["secret"].copy()
-        for name, rows in self._known.items():
-            rows.restore(under(arrays, f"{name}/"))
 
-    def begin_with(self, spec: Spec, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """As `restore`, with nothing written yet: in another stream, where earlier checkpoints are none."""
-        twin = Past(spec)
-        twin.restore(arrays)
-        self.restore(twin.state())
+def words_of_hash(hashed: str) -> NDArray[np.uint64]:
+    """(2,), of one in hexadecimal."""
+    return np.frombuffer(bytes.fromhex(hashed), "<u8").astype(np.uint64)
 
 
 def hashes_of(key: Hashes, texts: Sequence[str | None]) -> Hashes:

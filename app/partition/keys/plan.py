@@ -6,17 +6,21 @@ import numpy as np
 
 from riparian.app.partition.join.ids import Ints
 from riparian.app.partition.keys.fold import (
+    AT,
     BEGIN,
     COLUMNS,
     COUNT,
+    KIND,
     LABEL_LAST,
     LABEL_MEAN,
     LAST,
     MEAN,
     OF_AGGREGATE,
+    OUT,
     SHARE,
     SINCE,
 )
+from riparian.app.stream_file.sections.keys import labelled_keys
 from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats
@@ -51,25 +55,44 @@ class Ratio(NamedTuple):
     below: int
 
 
-def plan(spec: Spec, name: str, outs: dict[str, int]) -> Plan:
-    """outs : feature -> its column among those over the past of keys."""
-    columns, key = {feature: j for j, feature in enumerate(spec.features)}, spec.keys[name]
+def outs_of(spec: Spec) -> dict[str, int]:
+    """Feature over the past of a key -> its column among these."""
+    return {name: i for i, name in enumerate(name for name, one in spec.features.items() if one.past is not None)}
+
+
+def plan(spec: Spec, name: str, of_labels: bool | None = None) -> Plan:
+    """Of one key. of_labels : whether it has the features that labels change, or those that records change; None :
+    all."""
+    columns, key, outs = {feature: j for j, feature in enumerate(spec.features)}, spec.keys[name], outs_of(spec)
     records, labels, at = list[list[int]](), list[list[int]](), BEGIN
     last = [*range(BEGIN)]  # columns that are missing until there is something
     for feature, one in sorted(spec.features.items()):  # by name: a stream file may order them anew
-        if one.past in (None, "ratio") or one.key != name:
+        if one.past in (None, "ratio") or one.key != name or of_labels not in (None, one.of_labels):
             continue
-        of_labels = one.of_labels
-        kind = (OF_LABELS if of_labels else KINDS)[str(one.past)]
+        kind = (OF_LABELS if one.of_labels else KINDS)[str(one.past)]
         half_life = 0 if one.half_life is None else round(one.half_life * 1000)
         found = [kind, _source(spec, one, columns), half_life, at, outs[feature], one.smooth]
-        (labels if of_labels else records).append(found)
+        (labels if one.of_labels else records).append(found)
         last += [at] if COLUMNS[kind] else []
         at += COLUMNS[kind]
     blank = np.zeros(at)
     blank[last] = np.nan
     idle = EVER if key.idle is None else int(key.idle * 1000)
     return Plan(key.max, idle, _table(records), _table(labels), blank)
+
+
+def columns_of(whole: Plan, part: Plan) -> list[int]:
+    """The columns of a row that has all aggregates of a key which one with some of them has."""
+    at, found = {row[OUT]: row[AT] for row in (*whole.records, *whole.labels)}, [*range(BEGIN)]
+    for row in sorted((*part.records, *part.labels), key=lambda row: int(row[AT])):
+        found += range(at[row[OUT]], at[row[OUT]] + COLUMNS[row[KIND]])
+    return found
+
+
+def bounds_of(spec: Spec) -> list[tuple[int, int]]:
+    """Of each key that labels count for, by name: how many are known at most, and for how many ms one may be idle."""
+    plans = [plan(spec, name) for name in labelled_keys(spec)]
+    return [(one.most, one.idle) for one in plans]
 
 
 def _source(spec: Spec, one: FeatureSpec, columns: dict[str, int]) -> int:
@@ -82,8 +105,9 @@ def _table(rows: list[list[int]]) -> Ints:
     return np.array(rows, np.int64).reshape(-1, OF_AGGREGATE)
 
 
-def ratios(spec: Spec, outs: dict[str, int]) -> list[Ratio]:
+def ratios(spec: Spec) -> list[Ratio]:
     """All ratios of a stream."""
+    outs = outs_of(spec)
     columns = {feature: -2 - j for j, feature in enumerate(spec.features)} | outs
     return [
         Ratio(outs[name], columns[str(one.ratio)], columns[str(one.to)])

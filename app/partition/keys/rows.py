@@ -14,7 +14,7 @@ from riparian.app.partition.join.ids import Bytes, Ints, new_key, tags, words_of
 from riparian.app.partition.join.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, Batch, find, take_out
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
 from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns, grown
-from riparian.app.partition.keys.fold import Events, fold
+from riparian.app.partition.keys.fold import READ, Events, fold
 from riparian.app.partition.keys.plan import Plan
 from riparian.app.partition.keys.powers import table
 from riparian.models.contract import Floats
@@ -46,15 +46,27 @@ class KeyRows:
 
     def fold(self, events: Events, hashes: NDArray[np.uint64], x: Floats, before: Floats, after: Floats) -> None:
         """As the kernel. hashes : (n, 2) of the events' keys."""
+        self._reserve(len(events.kind))
+        self._fold(events, hashes, x, before, after, self.plan.most)
+
+    def read(self, times: Ints, hashes: NDArray[np.uint64], before: Floats, after: Floats) -> None:
+        """What is known of the keys of records of these times, (n,) ms: nothing changes, and no key goes."""
+        n = len(times)
+        past = np.full(n, -NEVER)  # of stream time, by which no key is idle
+        events = Events(np.full(n, READ, np.int8), np.arange(n), times, past, np.zeros(n))
+        self._fold(events, hashes, before, before, after, NEVER)
+
+    def _fold(
+        self, events: Events, hashes: NDArray[np.uint64], x: Floats, before: Floats, after: Floats, most: int
+    ) -> None:
         n, plan = len(events.kind), self.plan
-        self._reserve(n)
         text = hashes.reshape(-1).view(np.uint8)
         ends = np.arange(HASH_BYTES, HASH_BYTES * (n + 1), HASH_BYTES)
         found = tags(self._index.key, text, ends)
         batch = Batch(text, ends, found, events.now, np.zeros(0), words=words_of(text))
         fold(
             self._index, self._rows, plan.blank, self._shares, plan.records, plan.labels, events, batch, x, POWERS,
-            before, after, plan.most, plan.idle,
+            before, after, most, plan.idle,
         )  # fmt: skip
 
     def _reserve(self, n: int) -> None:

@@ -27,14 +27,14 @@ import numpy as np
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import DeadLetter, Outcome, by_topic, together
 from riparian.app.partition.records.partition_group import Piece, Release, concatenate, empty_piece
-from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed, SharedLineup
+from riparian.app.partition.shared.shared_lineup import KEYS, Learned, News, Obeyed, SharedLineup
 from riparian.app.partition.shared.sharing import Sharing
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import FEATURES, LEARNED
 from riparian.topics.records import DriftRecord, RawBatch
 
-LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica
+LED = ("models/", "metrics/", "compared/", KEYS)  # names of arrays that a partition takes over from the replica
 MOST_APART = 2**16  # instances learned between two partitions that recover together: more are not worth waiting for
 
 
@@ -369,4 +369,5 @@ class LedLearner(PartitionLearner):
         parts = super().n_bytes
         if self._replica is None or self._replica.first(self):
             return parts
-        return {part: n for part, n in parts.items() if part not in self.roles}
+        keys = {"keys": self.past.n_bytes} if self.spec.keys else {}
+        return {part: n for part, n in parts.items() if part not in self.roles} | keys

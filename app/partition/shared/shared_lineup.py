@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.errors import StateError
-from riparian.app.partition.arrays import under
+from riparian.app.partition.arrays import over, under
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.join.pending import renamed
+from riparian.app.partition.keys.past import LabelPast, words_of_hash
 from riparian.app.partition.lineup.learned_rows import Ints, LearnedRows
 from riparian.app.partition.lineup.lineup import Decided, Due, Lineup
 from riparian.app.partition.lineup.model_commands import Change
@@ -34,7 +35,8 @@ from riparian.topics.records import WRONG_LEARNED
 from riparian.topics.training_log import VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
 from riparian.topics.vocabulary import Scalar, Vocabulary
 
-VALUES, STATE = "learned/values", "shared"  # of a state: an array, and a field of its meta
+# Of a state: an array, what names of arrays begin with, and a field of its meta.
+VALUES, KEYS, STATE = "learned/values", "learned/keys/", "shared"
 
 
 class Learned(NamedTuple):
@@ -54,7 +56,14 @@ class Obeyed(NamedTuple):
     due: Due | None
 
 
-News = Change | Learned | Obeyed | DeadLetter
+class Forgotten(NamedTuple):
+    """A key is to be forgotten. key : its name in the stream file. hashed : as a command has it."""
+
+    key: str
+    hashed: str
+
+
+News = Change | Learned | Obeyed | Forgotten | DeadLetter
 
 
 def terms_of(spec: Spec) -> Terms:
@@ -101,6 +110,8 @@ class SharedLineup(Lineup):
         Partition -> how many of its instances are among them.
     n_commands, next_command : int
         Commands that they have obeyed, and the offset of the next one in the control topic.
+    keys : LabelPast
+        What labels have told of keys.
     news : list
         What has happened, in order, until somebody takes it.
     """
@@ -116,10 +127,12 @@ class SharedLineup(Lineup):
         self.n_commands = self.next_command = 0
         self.numbers: dict[int, int] = {}
         self._lengths: list[int] = []  # how many instances of each record were in the last program
+        self.keys = LabelPast(spec)
         self._commanded = spec.topics.control is not None
         rows, values = LearnedRows(spec.task), list(map(opened, spec.vocabularies()))
         super().__init__(spec, spec.seed, rows, values, opened(spec.class_vocabulary()))
         self.join(rows)
+        self.steering.forgets = self._forget
 
     def _stakes(self) -> Stakes:
         return Stakes(self.classes, self.terms.weights, self.terms.costs)
@@ -131,6 +144,10 @@ class SharedLineup(Lineup):
     def key_of(self, name: str) -> str:
         """Another one of this name may have predicted what waits."""
         return f"{name}@{self.n_commands}"
+
+    def warm_up(self) -> None:
+        super().warm_up()
+        self.keys.warm_up()
 
     def change(self, change: Change) -> None:
         super().change(change)
@@ -151,6 +168,13 @@ class SharedLineup(Lineup):
         self.terms = terms
         self.stakes = self._stakes()
         self.comparing.begin_by(self.stakes)
+
+    def _forget(self, key: str, hashed: str) -> bool:
+        """Drop what labels have told of a key, and have all partitions drop what they know of it. That may be nothing,
+        which is not known here."""
+        self.keys.drop(key, words_of_hash(hashed))
+        self.news.append(Forgotten(key, hashed))
+        return True
 
     # -- learning ----------------------------------------------------------------------------------------------
 
@@ -205,6 +229,8 @@ class SharedLineup(Lineup):
             raise ValueError("it has other features or another task")
         if any((a is None) != (b is None) for a, b in zip(record.values, self.vocabularies, strict=True)):
             raise ValueError("it has other kinds of features")
+        if (0 if record.keys is None else 1 + 2 * len(record.keys.bounds)) != (self.keys.width if self.keys else 0):
+            raise ValueError("it has other keys")
         return record
 
     def waiting(self, piece: Piece) -> list[int]:
@@ -288,7 +314,20 @@ class SharedLineup(Lineup):
         self.n += len(y)
         self.rows.counts["joined"] += len(y)
         self.rows.fill(x, at, [(len(one[1]), one[4]) for one in columns])
+        if self.keys:
+            self._learn_keys(found, y, w)
         return Program(np.full(len(y), LEARN, np.int8), np.arange(len(y), dtype=np.int32), y, w)
+
+    def _learn_keys(self, found: Sequence[LearnedRecord], y: Floats, w: Floats) -> None:
+        """Have the labels of records, of `_lengths` instances at their ends, tell of keys. y, w : codes of classes, or
+        targets, and 0 of a label that counts nothing."""
+        at = 0
+        for record, n in zip(found, self._lengths, strict=True):
+            if n and record.keys is not None:
+                rows, told = record.keys.columns()[-n:].copy(), w[at : at + n] > 0.0
+                rows[~told, 1:] = 0
+                self.keys.fold(record.keys.bounds, rows, np.full(n, record.time), y[at : at + n])
+            at += n
 
     def _columns(
         self, record: LearnedRecord, names: Mapping[str, str]
@@ -334,7 +373,7 @@ class SharedLineup(Lineup):
         return found | ({"commands": [self.n_commands, self.next_command]} if self.next_command else {})
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return super().state() | {VALUES: self._values()}
+        return super().state() | {VALUES: self._values()} | over(KEYS, self.keys.state())
 
     def meta(self, n_events: int, files: list[list[str]]) -> dict[str, Any]:
         """With what the log alone tells of what waits elsewhere: keys of models that are called otherwise by now, since
@@ -360,6 +399,7 @@ class SharedLineup(Lineup):
             self._go_by(msgspec.convert(found["terms"], Terms))
         values: list[list[Scalar] | None] = msgspec.msgpack.decode(arrays[VALUES].tobytes())
         restore_known((*self.vocabularies, self.classes), (*values, found["classes"]))
+        self.keys.restore(under(arrays, KEYS))
         self.n = int(found["n"])
         self.n_commands, self.next_command = map(int, found.get("commands", (0, 0)))
         self.rows.counts["joined"] = self.n + self.n_commands

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.join.pending import PendingStore, renamed
+from riparian.app.partition.keys.plan import bounds_of
 from riparian.app.partition.outcome import Joint, stacked
 from riparian.app.partition.predictions.decision_policy import decided_name
 from riparian.app.partition.predictions.serving import Serving
 from riparian.app.partition.shared.shared_lineup import SharedLineup, opened, places_of, terms_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
-from riparian.topics.training_log import MOST_ROWS, VERSION, LearnedRecord
+from riparian.topics.training_log import MOST_ROWS, VERSION, LearnedKeys, LearnedRecord
 from riparian.topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
@@ -52,7 +53,7 @@ class Sharing:
     def __init__(self, spec: Spec, partition: int, pending: PendingStore, own: Own, lineup: SharedLineup) -> None:
         self.own, self.lineup = own, lineup
         self.vocabularies, self.classes = list(map(opened, spec.vocabularies())), opened(spec.class_vocabulary())
-        self._terms = terms_of(spec)
+        self._terms, self._bounds = terms_of(spec), bounds_of(spec)
         self._partition, self._pending = partition, pending
         self._max_behind = spec.learning.max_behind
         pending.keep([AT], 2)
@@ -127,7 +128,9 @@ class Sharing:
             for name in (one.name, *one.kept_names, decided_name(one.name)):
                 if name in self._pending.out:
                     out[renamed(name, keys)] = self._pending.out[name][rows]
-        return Joint(self._pending.counts["joined"] - n, x, y, at, values, listed, out, self._terms)
+        told = self._pending.past[rows] if self._bounds else None
+        first = self._pending.counts["joined"] - n
+        return Joint(first, x, y, at, values, listed, out, self._terms, told, self._bounds)
 
     # -- how far the models have come --------------------------------------------------------------------------
 
@@ -190,7 +193,9 @@ def _together(joined: Sequence[Joint]) -> Joint:
                 places_of(column, len(listed))
             ]
     out = {name: stacked([one.out[name] for one in joined]) for name in first.out}
-    return Joint(first.first, x, y, np.concatenate([one.at for one in joined]), values, classes, out, first.terms)
+    at = np.concatenate([one.at for one in joined])
+    keys = None if first.keys is None else np.concatenate([one.keys for one in joined])  # type: ignore[misc]
+    return Joint(first.first, x, y, at, values, classes, out, first.terms, keys, first.bounds)
 
 
 def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, start: int = 0) -> list[LearnedRecord]:
@@ -200,6 +205,7 @@ def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, 
     """
     found = []
     width = joint.x.shape[1] + 2 + sum(column.shape[1] for column in joint.out.values())
+    width += 0 if joint.keys is None else joint.keys.shape[1]
     most = max(1, min(MOST_ROWS, MOST_BYTES // (8 * width)))
     for i in range(max(0, start - joint.first), len(joint.y), most):
         part = slice(i, min(i + most, len(joint.y)))
@@ -208,6 +214,7 @@ def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, 
         record = LearnedRecord(
             *(VERSION, partition, joint.first + i, dict(places), time, *columns, joint.values, joint.classes, out),
             terms=joint.terms,
+            keys=None if joint.keys is None else LearnedKeys(list(joint.bounds), joint.keys[part].tobytes()),
         )
         found.append(record)
     return found

@@ -19,6 +19,7 @@ from riparian.app.registry.asking import readied
 from riparian.app.state.audit.audit import ASK_SECONDS, _asking
 from riparian.app.state.audit.proof import longest_ascent, possible
 from riparian.app.state.changelog import check_partition
+from riparian.app.stream_file.sections.keys import spread_keys
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.names import CHAMPION, FEATURES, LEARNED, STEERING
 from riparian.topics.places import offset_of
@@ -52,7 +53,14 @@ def roles(models: Sequence[Model]) -> list[str]:
 
 
 def of_models(spec: Spec, models: Sequence[Model]) -> Spec:
-    """The stream with these models. SpecError where one is none of its task."""
+    """The stream with these models. SpecError where one is none of its task, or features are known to all partitions
+    alone."""
+    if spec.shares and (spread := spread_keys(spec)):
+        raise SpecError(
+            f"keys.{spread[0]}: expected a key whose records all come to one partition, since a backtest folds each "
+            f"partition by itself, found one whose labels come to {spec.partitions}; evaluate a file of the records "
+            "instead (riparian evaluate DATA --stream)"
+        )
     without = ("champion", "challengers", "control", "promotion")
     fields: dict[str, Any] = {name: getattr(spec, name) for name in spec.model_fields_set if name not in without}
     fields["topics"] = spec.topics.model_copy(update=dict.fromkeys((*STEERING, LEARNED)))

@@ -86,14 +86,24 @@ def check_keys(spec: Any) -> None:
     if spec.task == MULTI_INSTANCE:
         raise ValueError("keys: expected none with bags, whose records have many instances, found some; remove them")
     by = None if spec.rekey is None else spec.rekey.by
+    spread = spread_keys(spec)
     if spec.partitions > 1:
         for name in spec.keys:
-            if name != by if by is not None else spec.keys[name].from_ != KEY:
+            of_records = next((n for n, one in made.items() if one.key == name and not one.of_labels), None)
+            if spec.shares and of_records is None:
+                continue  # what labels tell comes to all partitions
+            if name in spread:
+                cure = (
+                    f"remove features.{of_records} and others over its records, since what labels tell of it is known "
+                    "everywhere (share)"
+                    if spec.shares
+                    else "or of what labels tell of it alone (share), write learning: shared"
+                )
                 raise ValueError(
                     f"keys.{name}: expected partitions: 1, since the records of one {name} would be spread over "
                     f"{spec.partitions} partitions, found partitions: {spec.partitions}; lower it, have workers copy "
                     f"the topics by this key alone (rekey.by), or let producers of features and labels key their "
-                    f'records by it, and write from: "@key"'
+                    f'records by it, and write from: "@key"; {cure}'
                 )
             for role, part, path in (("features", "record", spec.record.id), ("labels", "label", spec.label.id)):
                 if by is None and role in spec.copied and path != KEY:
@@ -102,11 +112,14 @@ def check_keys(spec: Any) -> None:
                         f'partition of its id, found "{dotted(path)}"; write so where the key is the id, or remove '
                         f"rekey.{role}, or give keys.{name} a path and name it as rekey.by"
                     )
-    if spec.shares:
-        raise ValueError(
-            "keys: expected learning: partition, since each partition keeps the past of its own records, found "
-            "learning: shared; write learning: partition"
-        )
+
+
+def spread_keys(spec: Any) -> list[str]:
+    """The keys whose records come to more than one partition."""
+    by = None if spec.rekey is None else spec.rekey.by
+    if spec.partitions == 1:
+        return []
+    return [name for name, key in spec.keys.items() if (name != by if by is not None else key.from_ != KEY)]
 
 
 def _check_by(spec: Any) -> None:
@@ -192,9 +205,12 @@ def past_width(spec: Any) -> int:
 
 
 def key_bytes(spec: Any, name: str) -> int:
-    """Bytes that a key's past takes at most, per partition."""
-    widths = (WIDTHS[str(one.past)] for one in spec.features.values() if one.past is not None and one.key == name)
-    return int(spec.keys[name].max * (KEY_BYTES + COLUMN_BYTES * sum(widths)) + FOLD_BYTES)
+    """Bytes that a key's past takes at most, per partition. What labels tell is known apart where all partitions share
+    it, once a worker."""
+    found = [one for one in spec.features.values() if one.past is not None and one.key == name]
+    width = COLUMN_BYTES * sum(WIDTHS[str(one.past)] for one in found)
+    n = len({one.of_labels for one in found}) if spec.shares else 1
+    return int(spec.keys[name].max * (n * KEY_BYTES + width) + n * FOLD_BYTES)
 
 
 def said_bytes(spec: Any, name: str) -> str:

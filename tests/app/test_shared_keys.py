@@ -1,0 +1,386 @@
+"""Features over a key's past where partitions learn one model: against the naive twin, in workers that lose partitions
+and get them back, and in folds of what they recorded."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from riparian.app.errors import SpecError, StateError
+from riparian.app.partition.keys.past import hashes_of, secret
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.records.clock import Clock
+from riparian.app.partition.records.partition_group import Piece, Release
+from riparian.app.state.audit.backtest import of_models
+from riparian.app.stream_file.sections.keys import key_bytes
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import FEATURES, LABELS, LEARNED
+from riparian.topics.records import RawBatch
+from riparian.topics.training_log import LearnedKeys, LearnedRecord, read, write
+from tests.app.naive_aggregates import Key, NaiveSharedAggregates
+from tests.app.shared_world import World, replayed, said, stream
+from tests.app.test_replica import Led, lived
+
+N = 480
+RECORDS: dict[str, Any] = {
+    "n": {"count": "card", "half_life": "2s"},
+    "mean": {"mean": "a", "by": "card", "half_life": "10s"},
+    "last": {"last": "a", "by": "card"},
+    "since": {"since": "card"},
+    "times": {"ratio": "a", "to": "mean"},
+}
+OF_CLASSES: dict[str, Any] = {
+    "risk": {"share": "q", "by": "terminal", "half_life": "10s"},
+    "ever": {"share": "p", "by": "card"},
+    "smooth": {"share": "q", "by": "terminal", "half_life": "2s", "smooth": 3},
+    "both": {"ratio": "risk", "to": "mean"},
+}
+OF_NUMBERS: dict[str, Any] = {
+    "mean_label": {"mean": "label", "by": "terminal", "half_life": "10s"},
+    "last_label": {"last": "label", "by": "card"},
+    "both": {"ratio": "mean_label", "to": "last_label"},
+}
+MILLISECONDS = {"2s": 2000, "10s": 10_000}
+
+
+def keyed(task: str = "classification", most: int = 1000, idle: str | None = None, **fields: Any) -> Spec:
+    bounds = {"max": most} | ({} if idle is None else {"idle": idle})
+    features = {"a": "numeric", **RECORDS, **(OF_CLASSES if task == "classification" else OF_NUMBERS)}
+    of_task: dict[str, Any] = {"classes": ["p", "q", "r", "s"]}
+    if task == "regression":
+        of_task = {"champion": "fimt-dd", "challengers": {"mean": "mean"}, "drift": "none"}
+    copied = {"rekey": {"features": "raw", "labels": "late", "by": "card"}}
+    keys, asked = {"card": bounds, "terminal": bounds}, {"features": True}
+    return stream(
+        **{"task": task, "features": features, "keys": keys, "predictions": asked} | copied | of_task | fields
+    )
+
+
+class Payments(Led):
+    """Records that come late, at one time, and after long pauses; some have no terminal."""
+
+    _now = 1_000_000
+
+    def time_of(self, p: int) -> int:
+        return max(self.learners[p].clocks[role].time for role in (FEATURES, LABELS))
+
+    def come(self, given: list[tuple[dict[str, Any], Any]], late: int = 12) -> None:
+        for x, y in given:
+            self._n += 1
+            self._now += int(self.rng.choice([0, 0, 10, 100, 1000, 600_000 if self._n % 97 == 0 else 3]))
+            stamp = self._now - int(self.rng.choice([0, 0, 0, 0, 150, 4000]))
+            at = self.raw[self._n % len(self.raw)]
+            if self.rng.random() < 0.1:
+                at[FEATURES].append((self._now, b"{"))
+            at[FEATURES].append((stamp, json.dumps({"id": str(self._n), "x": x}).encode()))
+            self.labels.append(json.dumps({"id": str(self._n), "y": y}).encode())
+            if self._n > late:
+                n = self._n - late
+                self.raw[n % len(self.raw)][LABELS].append((self._now, self.labels[n - 1]))
+
+
+def payments(task: str, seed: int, n: int = N) -> list[tuple[dict[str, Any], Any]]:
+    """Each has an amount of its own; cards are those of the partition that its record comes to."""
+    rng, made = np.random.default_rng(seed), []
+    for i in range(n):
+        x: dict[str, Any] = {"a": i + 0.25, "card": f"{(i + 1) % 3}-{rng.integers(6)}"}
+        if rng.random() < 0.9:
+            x["terminal"] = f"t{rng.integers(8)}"
+        bad = x.get("terminal") in ("t1", "t2")
+        y: Any = "q" if bad != (rng.random() < 0.1) else str(rng.choice(["p", "r", "s"]))
+        made.append((x, y if task == "classification" else round(float(rng.normal(5.0 * bad)), 3)))
+    return made
+
+
+def expected(world: Led, given: list[tuple[dict[str, Any], Any]]) -> list[list[dict[str, float]]]:
+    """The features of each prediction of each partition, by the twin: records in their order, and labels in that of the
+    log, up to the place that the prediction recorded."""
+    spec, plain = world.spec, {}
+    for name, one in spec.features.items():
+        if one.past is not None:
+            told = {field: getattr(one, field) for field in one.model_fields_set - {"type", "half_life"}}
+            plain[name] = told | ({} if one.half_life is None else {"half_life": round(one.half_life * 1000)})
+    idle = {name: None if key.idle is None else round(key.idle * 1000) for name, key in spec.keys.items()}
+    twin = NaiveSharedAggregates({n: Key(key.max, idle[n]) for n, key in spec.keys.items()}, plain, spec.partitions)
+    tables = [*twin.own, twin.labels]
+    arrived: list[dict[str, dict[str, int]]] = [{name: {} for name in spec.keys} for _ in tables]
+    nows = [0 for _ in tables]
+
+    def at(i: int, now: int) -> None:
+        nows[i] = max(nows[i], now)
+        for name, rows in tables[i].rows.items():
+            while rows and idle[name] is not None and nows[i] - arrived[i][name][next(iter(rows))] > idle[name]:
+                rows.popitem(last=False)
+
+    def touched(i: int, keys: dict[str, Any], names: Any) -> None:
+        for name in names:
+            if keys[name] is not None:
+                arrived[i][name][keys[name]] = nows[i]
+
+    stamps = [[stamp for stamp, _ in found[FEATURES]] for found in world.raw]
+    times = [Clock().advance(np.array(one)).tolist() for one in stamps]
+    by_amount = {}
+    for found in world.raw:
+        for stamp, value in found[FEATURES]:
+            if value != b"{":
+                x = json.loads(value)["x"]
+                by_amount[x["a"]] = stamp, {name: x.get(name) for name in spec.keys}
+    of_amount = {x["a"]: y for x, y in given}
+    of_records = {one.key for one in spec.features.values() if one.key and not one.of_labels}
+    of_labels = {one.key for one in spec.features.values() if one.key and one.of_labels}
+    log, known, place = [read(value) for value in world.log], dict[int, int](), 0
+    sent = [[json.loads(one) for one in found] for found in world.sent]
+    order = sorted((one["learned_offset"], p, i) for p, found in enumerate(sent) for i, one in enumerate(found))
+    made: list[list[dict[str, float]]] = [[] for _ in sent]
+    for learned, p, i in order:
+        for record in log[place:learned]:
+            assert isinstance(record, LearnedRecord)
+            new = max(0, known.get(record.partition, 0) - record.first)
+            known[record.partition] = max(known.get(record.partition, 0), record.first + record.n)
+            for amount in record.columns()[0][new:, 0].tolist():
+                time, keys = by_amount[amount]
+                at(len(sent), record.time)
+                twin.label(time, keys, of_amount[amount])
+                touched(len(sent), keys, of_labels)
+        place = learned
+        offset = sent[p][i]["offset"]
+        amount = json.loads(world.raw[p][FEATURES][offset][1])["x"]["a"]
+        time, keys = by_amount[amount]
+        at(p, times[p][offset] or stamps[p][offset])
+        values = twin.observe(p, time, keys, {"a": amount})
+        touched(p, keys, of_records)
+        made[p].append({name: value for name, value in values.items() if value == value})
+    return made
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize(("most", "idle", "seed"), [(1000, None, 0), (3, None, 1), (1000, "5s", 2), (4, "20s", 3)])
+def test_features_equal_the_twins_in_workers_that_lose_partitions(task, most, idle, seed):
+    spec, given = keyed(task, most, idle), payments(task, seed)
+    world = lived(spec, n=N, seed=seed, made=given, kind=Payments)
+    assert world.n_restarts
+    assert world.n_recovered
+    wanted = expected(world, given)
+    for p, found in enumerate(world.sent):
+        assert [json.loads(one)["features"] for one in found] == wanted[p]
+    names = {name for found in wanted for one in found for name in one}
+    assert names == {name for name, one in spec.features.items() if one.past is not None}
+    offsets = {json.loads(one)["learned_offset"] for found in world.sent for one in found}
+    assert len(offsets) > 30
+    leads = world.replica.lineup
+    assert leads is not None
+    for p, learner in enumerate(world.learners):
+        assert learner.places[LEARNED] == len(world.log)
+        assert learner.lineup.keys is leads.keys
+        rng = np.random.default_rng(seed)
+        cuts = rng.integers(1, 60, 15).tolist()
+        for at, restarts in (([], set()), (cuts, {3, 7, 8})):
+            alone, sent = replayed(world, p, at, restarts)
+            assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
+            assert alone.digest() == learner.digest()
+            assert alone.lineup.digest() == leads.digest()
+        restored = PartitionLearner(spec, p)
+        restored.restore(world.kept[p])
+        assert restored.digest() == learner.digest()
+
+
+def test_workers_that_are_restarted_one_by_one_with_other_bounds_hold_the_same():
+    """How many keys there are goes by the file of whoever joined a label; of records, by a partition's own."""
+    given = payments("classification", 5)
+    world = Payments(keyed(most=1000), 5)
+    world.one_file = False
+    for i, start in enumerate(range(0, N, 12)):
+        if i in (15, 20, 25):
+            world.spec = keyed(most=3, idle="20s")
+            world.keep(i // 5 - 3)
+            world.restart(i // 5 - 3)
+            world.recover()
+        world.come(given[start : start + 12])
+        for p in world.rng.permutation(3).tolist():
+            world.step(p, int(world.rng.integers(0, 12)))
+    world.restart_all()
+    world.recover()
+    world.finish()
+    bounds = {tuple(record.keys.bounds) for record in map(read, world.log)}
+    assert bounds == {((1000, 2**62),) * 2, ((3, 20_000),) * 2}
+    (digest,) = {one.lineup.digest() for one in world.learners}
+    assert digest
+    assert [len(rows) for rows in world.learners[0].lineup.keys._known.values()] == [3, 3]
+
+
+def test_a_key_is_forgotten_in_all_partitions_and_by_their_model():
+    spec, given = keyed(control=True), payments("classification", 6, 300)
+    world = Payments(spec, 6)
+    hashed = {name: hashes_of(secret(spec.name), [value]) for name, value in (("card", "0-1"), ("terminal", "t1"))}
+
+    def where() -> set[str]:
+        return {
+            name.rpartition("/")[0]
+            for p in range(3)
+            for name, array in world.learners[p].snapshot().arrays.items()
+            if any(one.tobytes()[:8] in array.tobytes("A") for one in hashed.values())
+        }
+
+    for start in range(0, 240, 12):
+        world.come(given[start : start + 12])
+        for p in range(3):
+            world.step(p)
+    assert where() == {"pending", "keys/card", "learned/keys/card", "learned/keys/terminal"}
+    for key, one in hashed.items():
+        world.ask("forget", key=key, hash=one.tobytes().hex())
+    rest = [({"a": x["a"], "card": f"{(i + 1) % 3}-9"}, y) for i, (x, y) in enumerate(given[240:])]
+    world.come(rest[:12])
+    for p in range(3):
+        world.step(p)
+    world.finish()
+    with world.replica.lock:
+        world.replica.follow()
+    for p in range(3):
+        world.keep(p)
+    events = [event.sentence for event in world.events(0)]
+    assert ["is forgotten" in sentence for sentence in events] == [True, True]
+    assert where() == set()
+    for p in range(3):
+        alone, sent = replayed(world, p, [50] * 9, {4})
+        assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
+        assert alone.digest() == world.learners[p].digest()
+
+
+def test_records_of_the_log_that_name_other_keys_are_passed_over():
+    spec, given = keyed(), payments("classification", 7, 60)
+    world = Payments(spec, 7)
+    world.come(given)
+    for p in range(3):
+        world.step(p)
+    record = next(one for one in map(read, world.log) if one.n > 1)
+    keys, n = record.keys, record.n
+    rows = keys.columns().copy()
+    rows[:, 0] = 2**60
+    for other in (
+        None,
+        LearnedKeys([], bytes(8 * n)),
+        LearnedKeys([(1, 1)], bytes(24 * n)),
+        LearnedKeys([(1, 1)] * 3, bytes(56 * n)),
+    ):
+        value = write(LearnedRecord(*[getattr(record, name) for name in record.__struct_fields__[:-1]], keys=other))
+        assert read(value).keys == other
+        lineup = PartitionLearner(spec).lineup
+        with pytest.raises(ValueError, match="it has other keys"):
+            lineup._read(value)
+    for damaged in (
+        LearnedKeys(keys.bounds, keys.rows[8:]),
+        LearnedKeys(keys.bounds[:1], keys.rows),
+        LearnedKeys([(0, 5)] * 2, keys.rows),
+        LearnedKeys([(5, 0)] * 2, keys.rows),
+        LearnedKeys(keys.bounds, rows.tobytes()),
+    ):
+        value = write(LearnedRecord(*[getattr(record, name) for name in record.__struct_fields__[:-1]], keys=damaged))
+        with pytest.raises(ValueError, match="its keys are none"):
+            read(value)
+
+
+def test_a_log_without_keys_has_records_as_before():
+    world = Led(stream())
+    world.come([({"a": 0.5, "c": "c1", "d": "u"}, "p")] * 40)
+    world.step(0)
+    world.finish()
+    assert world.log
+    assert {value[:1] for value in world.log} == {b"\x9c"}  # lists of 12
+
+
+def test_damaged_shares_are_refused():
+    world = Payments(keyed(), 8)
+    world.come(payments("classification", 8, 120))
+    world.finish()
+    world.finish()
+    snapshot = world.learners[0].snapshot()
+    for name, damaged in (
+        ("learned/keys/card/sums", lambda a: a[1:]),
+        ("learned/keys/terminal/hashes", lambda a: a[:-3]),
+        ("learned/keys/bounds", lambda a: a[:1]),
+    ):
+        arrays = {**snapshot.arrays, name: damaged(snapshot.arrays[name])}
+        assert len(snapshot.arrays[name]) > 1
+        with pytest.raises(StateError, match="cannot be used"):
+            PartitionLearner(world.spec).restore(snapshot._replace(arrays=arrays))
+
+
+def test_records_of_a_key_come_to_one_partition_and_labels_of_any():
+    shares = {"risk": {"share": "q", "by": "terminal"}}
+    assert stream(features={"a": "numeric", **shares}, keys={"terminal": {"max": 9}}, classes=["p", "q"]).shares
+    with pytest.raises(SpecError, match=r"keys.terminal: expected partitions: 1.*remove features.n and others"):
+        stream(
+            features={"a": "numeric", **shares, "n": {"count": "terminal"}},
+            keys={"terminal": {"max": 9}},
+            classes=["p", "q"],
+        )
+    with pytest.raises(SpecError, match=r"keys.terminal: expected partitions: 1.*write learning: shared"):
+        stream(
+            learning="partition",
+            features={"a": "numeric", **shares},
+            keys={"terminal": {"max": 9}},
+            classes=["p", "q"],
+        )
+
+
+def test_keys_take_no_more_than_is_promised_and_are_counted_once_a_worker():
+    world = Payments(keyed(most=40), 9)
+    world.come(payments("classification", 9))
+    world.finish()
+    world.finish()
+    promised = sum(key_bytes(world.spec, name) for name in world.spec.keys)
+    parts = [one.n_bytes["keys"] for one in world.learners]
+    own = [one.past.n_bytes for one in world.learners]
+    assert [n - o for n, o in zip(parts, own, strict=True)] == [world.learners[0].lineup.keys.n_bytes, 0, 0]
+    assert 0 < max(parts) <= promised
+
+
+def test_a_worker_compiles_the_kernels_before_the_first_record():
+    from riparian.app.partition.keys.fold import fold
+
+    world = Payments(keyed(), 10)
+    before = [one.digest() for one in world.learners]
+    for learner in world.learners:
+        learner.warm_up()
+    assert [one.digest() for one in world.learners] == before
+    known = len(fold.signatures)
+    world.come(payments("classification", 10, 120))
+    world.finish()
+    world.finish()
+    assert world.learners[0].lineup.n
+    assert len(fold.signatures) == known > 0
+
+
+def test_a_stream_begins_with_what_a_fold_of_all_records_or_another_stream_knows_of_keys():
+    given = payments("classification", 11, 240)
+    alone: dict[str, Any] = {"rekey": None, "n_partitions": 1, "learning": "partition"}
+    own, shared = World(keyed(**alone)), Payments(keyed(), 11)
+    for world in (own, shared):
+        world.come(given)
+        world.finish()
+        world.finish()
+    x = {"a": 0.5, "card": "1-2", "terminal": "t1"}
+    for source, now in ((own, 3500), (shared, shared._now)):
+        learners = [PartitionLearner(keyed(name="new"), p) for p in range(3)]
+        told = []
+        for learner in learners:
+            assert learner.begin_with(source.learners[0].snapshot(), 0) == []
+            raw = RawBatch([0], [now], [None], [json.dumps({"id": "n", "x": x}).encode()])
+            piece = Piece(raw, np.zeros(1, np.int64), np.array([now]), np.array([now]))
+            outcome = learner.step(Release({FEATURES: piece}, {}))
+            told.append(json.loads(learner.encode(outcome)[0])["features"])
+        assert len({learner.lineup.digest() for learner in learners}) == 1
+        assert {one["risk"] for one in told} == {told[0]["risk"]}
+        assert 0.3 < told[0]["risk"] < 1.0
+        assert (told[1]["n"] > 1.0) == (source is own)  # of a shared stream it is the past of records of one partition
+    with pytest.raises(StateError, match="write learning: shared"):
+        PartitionLearner(keyed(name="new", **alone)).begin_with(shared.learners[0].snapshot(), 0)
+
+
+def test_a_backtest_of_a_partition_has_its_own_features_alone():
+    own = {"risk": {"share": "q", "by": "card"}, "n": {"count": "card"}}
+    spec = keyed(features={"a": "numeric", **own}, keys={"card": {"max": 9}})
+    assert not of_models(spec, [("naive-bayes", {})]).shares
+    with pytest.raises(SpecError, match=r"keys.terminal: expected a key whose records all come to one partition"):
+        of_models(keyed(), [("naive-bayes", {})])
