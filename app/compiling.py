@@ -27,31 +27,31 @@ def sentence() -> str:
     return SENTENCE if lost is None else f"{BEGINNING}: {lost}; set NUMBA_CACHE_DIR to a folder that stays"
 
 
-def watch(told: Callable[[int], None]) -> Callable[[], None]:
-    """From now on `told` is called with 1 when a kernel's compilation begins, and with -1 when it ends. Kernels loaded
-    from the cache do not count. Returns a function that stops it."""
+def watch(on_progress: Callable[[int], None]) -> Callable[[], None]:
+    """Call `on_progress` with 1 when a kernel's compilation begins, and with -1 when it ends, from now on. Kernels
+    loaded from the cache do not count. Returns a function that stops it."""
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]
         def on_start(self, _: Any) -> None:
-            told(1)
+            on_progress(1)
 
         def on_end(self, _: Any) -> None:
-            told(-1)
+            on_progress(-1)
 
     listener = Listener()
     event.register("numba:compile", listener)
     return lambda: event.unregister("numba:compile", listener)
 
 
-def call(function: Callable[[], None], told: Callable[[int, int], None] | None = None) -> None:
+def call(function: Callable[[], None], on_progress: Callable[[int, int], None] | None = None) -> None:
     """Call a function, of which kernels that it lacks are compiled before by processes of their own.
 
     Parameters
     ----------
     function : of a module, or a partial of one. What it has made is good for nothing: it may have been called with
         kernels that do nothing.
-    told : called now and then with how many kernels are done, and of how many; of 0 until that is known.
+    on_progress : called now and then with how many kernels are done, and of how many; of 0 until that is known.
     """
     from riparian.models.kernels.cache import NotCompiledError, compile_none
 
@@ -59,11 +59,11 @@ def call(function: Callable[[], None], told: Callable[[int, int], None] | None =
         with compile_none():
             function()
     except NotCompiledError:
-        _compile(function, told or (lambda done, total: None))
+        _compile(function, on_progress or (lambda done, total: None))
         function()  # what they have left is compiled here
 
 
-def _compile(function: Callable[[], None], told: Callable[[int, int], None]) -> None:
+def _compile(function: Callable[[], None], on_progress: Callable[[int, int], None]) -> None:
     from riparian.models.kernels.threads import n_cores
 
     context = multiprocessing.get_context("spawn")  # app/evaluation/pool.py says why
@@ -74,7 +74,7 @@ def _compile(function: Callable[[], None], told: Callable[[int, int], None]) -> 
         for process in processes:
             process.start()
         while any(process.is_alive() for process in processes):
-            told(done.value, total.value)
+            on_progress(done.value, total.value)
             time.sleep(LOOK_SECONDS)
     finally:
         for process in processes:

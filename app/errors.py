@@ -23,8 +23,8 @@ class RiparianError(Exception):
     """
 
     def __str__(self) -> str:
-        said = super().__str__()
-        return said if said.isprintable() else "".join(map(_shown, said))
+        text = super().__str__()
+        return text if text.isprintable() else "".join(map(_shown, text))
 
     def within(self, place: str) -> Self:
         """The same error, whose sentence begins with the name of a file, as far as it does not yet."""
@@ -37,8 +37,8 @@ class SpecError(RiparianError):
     """The stream file or a learner's parameters are not valid."""
 
     def __str__(self) -> str:
-        said = super().__str__().replace("\n", "\\n")
-        return said if len(said) <= 1200 else f"{said[:800]}…{said[-300:]}"  # it ends with what to change
+        text = super().__str__().replace("\n", "\\n")
+        return text if len(text) <= 1200 else f"{text[:800]}…{text[-300:]}"  # it ends with what to change
 
 
 class BrokerError(RiparianError):

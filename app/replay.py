@@ -40,7 +40,7 @@ from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.registry.client import Registry
-from riparian.app.registry.telling import inputs as schemas_of_inputs
+from riparian.app.registry.stream_schemas import inputs as schemas_of_inputs
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.decoding.headers import HeaderWriter
 from riparian.topics.names import FEATURES, LABELS, TIMESTAMP_AFTER_MS

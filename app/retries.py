@@ -51,7 +51,7 @@ OTHER_TOPIC = "of a topic that the stream does not read"
 TOO_LARGE = "larger than its topic takes"
 STILL = "rejected still"
 
-Told = Callable[[int, int], None]  # how many records of how many have been looked at
+OnProgress = Callable[[int, int], None]  # how many records of how many have been looked at
 
 
 class DeadLetterRecord(NamedTuple):
@@ -254,7 +254,7 @@ async def read(
     connection: Connection,
     take: Callable[[DeadLetterRecord], None],
     overview: Overview,
-    told: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> dict[TopicPartition, Bounds]:
     """Every letter to `take`, every mark to the overview; where the partitions begin and end."""
     bounds = await bounds_of(connection, tps)
@@ -272,15 +272,20 @@ async def read(
             else:
                 overview.n_other += 1
         position[tp] = records[-1].offset + 1
-        if told is not None:
-            told(sum(position[tp] - begin[tp] for tp in tps), total)
+        if on_progress is not None:
+            on_progress(sum(position[tp] - begin[tp] for tp in tps), total)
 
     await read_to_end(connection, begin, each, {tp: b.end for tp, b in bounds.items()})
     return bounds
 
 
 async def retry(
-    spec: Spec, connection: Connection, wanted: LetterFilter, *, dry_run: bool = False, told: Told | None = None
+    spec: Spec,
+    connection: Connection,
+    wanted: LetterFilter,
+    *,
+    dry_run: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> RetryReport:
     """Write the records of letters that were not retried yet to their topics once more.
 
@@ -288,7 +293,7 @@ async def retry(
     ----------
     dry_run : bool
         Write nothing, and say what would be done.
-    told : callable, optional
+    on_progress : callable, optional
         Told how many letters of how many have been looked at.
 
     Raises
@@ -300,7 +305,7 @@ async def retry(
     """
     tps = await partitions(spec, connection)
     inputs = [topic for topic in (spec.topics.features, spec.topics.labels, *spec.sources) if topic is not None]
-    work = _Retry(spec, connection, wanted, await largest_batches(connection, inputs), told, dry_run)
+    work = _Retry(spec, connection, wanted, await largest_batches(connection, inputs), on_progress, dry_run)
     bounds = await bounds_of(connection, tps, EVERYTHING)
     try:
         await work.run({tp: b for tp, b in bounds.items() if b.end > b.first})
@@ -326,12 +331,12 @@ class _Retry:
         connection: Connection,
         wanted: LetterFilter,
         limits: Mapping[str, int],
-        told: Told | None,
+        on_progress: OnProgress | None,
         dry_run: bool,
     ) -> None:
         self.retried, self.left, self.reasons = Counter[str](), Counter[str](), Counter[str]()
         self._spec, self._connection, self._wanted, self._limits = spec, connection, wanted, limits
-        self._told, self._dry_run = told, dry_run
+        self._on_progress, self._dry_run = on_progress, dry_run
         self._codec = spec.make_codec()
 
     async def run(self, bounds: Mapping[TopicPartition, Bounds]) -> None:
@@ -347,8 +352,8 @@ class _Retry:
                     )  # what an earlier retry began has ended, and it can begin no more
                     await producer.abort_transaction()
                 async for position in self._partition(tp, producer):
-                    if self._told is not None:
-                        self._told(done + position - first, total)
+                    if self._on_progress is not None:
+                        self._on_progress(done + position - first, total)
             finally:
                 if producer is not None:
                     await close(producer)

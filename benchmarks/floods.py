@@ -177,7 +177,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="floods-"))
     found = {}
     try:
-        with LocalBroker(folder / "broker", say=print) as local:
+        with LocalBroker(folder / "broker", report=print) as local:
             for name in given.only.split(","):
                 found[name] = drown(local.bootstrap, folder, name, given.unbounded)
                 print(f"{name}: {json.dumps(found[name])}", flush=True)

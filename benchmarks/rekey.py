@@ -79,7 +79,7 @@ def main() -> None:
     took: dict[bool, list[float]] = {True: [], False: []}
     waited: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     try:
-        with LocalBroker(folder / "broker", say=print) as local:
+        with LocalBroker(folder / "broker", report=print) as local:
             for number in range(given.rounds):
                 for copied in (False, True):
                     name = f"rekey-{number}-{int(copied)}"

@@ -38,7 +38,7 @@ def hold(folder: Path) -> None:
 
     told = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: told.set())
-    with LocalBroker(folder / "broker", say=print, properties=PROPERTIES) as local:
+    with LocalBroker(folder / "broker", report=print, properties=PROPERTIES) as local:
         fresh = folder / f"{ADDRESS}.new"
         fresh.write_text(local.bootstrap)
         fresh.rename(folder / ADDRESS)

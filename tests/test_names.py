@@ -1,6 +1,7 @@
-"""Names: what is searched for stands in one place."""
+"""Names: what is searched for stands in one place, and is a thing or a deed of the field."""
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -26,3 +27,32 @@ def class_names():
 def test_a_class_name_stands_once():
     twice = {name: places for name, places in class_names().items() if len(places) > 1}
     assert set(twice) == TWICE, {name: twice.get(name) for name in set(twice) ^ TWICE}
+
+
+SPEECH = {"told", "tell", "tells", "telling", "said", "say", "says", "saying", "heard", "hear", "spoke", "speaks"}
+# Names of a partition and of what reports on it, which are to go.
+SPOKEN = {
+    *("learner.py: told", "lineup/promotion.py: tell", "predictions/intervals.py: said"),
+    *("predictions/serving.py: said_name", "state.py: tells"),
+}
+REPORTING = {
+    "shared/replica.py: _tell",
+    "task/reporter.py: TellingHost",
+    "task/reporter.py: hear",
+    "task/reporter.py: tell",
+}
+
+
+def test_no_module_function_or_class_is_named_by_a_verb_of_speech():
+    found = []
+    for package in ("app", "models", "topics", "deploy"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            names = [
+                node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            ]
+            words = {
+                name: set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")) for name in (path.stem, *names)
+            }
+            found += [f"{path.relative_to(ROOT)}: {name}" for name in words if words[name] & SPEECH]
+    assert set(found) <= {f"app/partition/{name}" for name in SPOKEN} | {f"app/worker/{name}" for name in REPORTING}

@@ -234,6 +234,6 @@ def dead_letter_headers(
 
     index : which instance of the record, where it holds several."""
     names = (HEADER_TOPIC, HEADER_PARTITION, HEADER_OFFSET, HEADER_REASON, HEADER_DETAIL)
-    told = (topic.encode(), b"%d" % partition, b"%d" % offset, reason.encode(), detail.encode("utf-8", "replace"))
+    about = (topic.encode(), b"%d" % partition, b"%d" % offset, reason.encode(), detail.encode("utf-8", "replace"))
     which = [] if index is None else [(HEADER_INDEX, b"%d" % index)]
-    return [*zip((*names, *CONVENTIONS), told * 3, strict=True), *which]
+    return [*zip((*names, *CONVENTIONS), about * 3, strict=True), *which]

@@ -16,7 +16,7 @@ class PredictionColumns(NamedTuple):
     offsets, label_offsets : n next offsets.
     probabilities : whether records have p.
     further : the names in `Mapping.further` -> n next offsets.
-    said : where `Mapping.says_more`, (n, 2) lower and upper end of an interval, NaN where there is none, or (n, k) 1
+    regions : where `Mapping.says_more`, (n, 2) lower and upper end of an interval, NaN where there is none, or (n, k) 1
         for each class in a set, else 0.
     reasons : where `Mapping.says_why`, of each prediction features to numbers, the largest first, or None.
     decided : role of a model ("champion" for p) -> (n,) codes of the classes that y names, NaN for the likeliest one.
@@ -34,7 +34,7 @@ class PredictionColumns(NamedTuple):
     probabilities: bool = True
     challengers: Mapping[str, Floats] | None = None
     further: Mapping[str, Sequence[int]] | None = None
-    said: Floats | None = None
+    regions: Floats | None = None
     reasons: Sequence[Any] | None = None
     decided: Mapping[str, Floats] | None = None
     features: Sequence[dict[str, float]] | None = None
@@ -48,7 +48,7 @@ class PredictionColumns(NamedTuple):
             label_offsets=[self.label_offsets[i] for i in rows],
             challengers={role: output[rows] for role, output in (self.challengers or {}).items()} or None,
             further={role: [found[i] for i in rows] for role, found in (self.further or {}).items()} or None,
-            said=None if self.said is None else self.said[rows],
+            regions=None if self.regions is None else self.regions[rows],
             reasons=None if self.reasons is None else [self.reasons[i] for i in rows],
             decided={role: codes[rows] for role, codes in (self.decided or {}).items()} or None,
             features=None if self.features is None else [self.features[i] for i in rows],

@@ -134,10 +134,10 @@ class Mapping:
     `topics.decoding.envelopes`), or None. Paths begin at the record. max_bytes : largest value that is decoded, in
     bytes. max_instances : most instances of a bag.
     further : fields of a prediction that name the next offsets of input logs besides features and labels.
-    says_more : whether predictions have an interval, or a set of classes.
-    says_why : whether predictions have reasons.
-    says_alerts : whether predictions say which scores are alerts.
-    says_features : whether predictions have the features over the past of keys.
+    has_intervals : whether predictions have an interval, or a set of classes.
+    has_reasons : whether predictions have reasons.
+    has_alerts : whether predictions say which scores are alerts.
+    has_key_features : whether predictions have the features over the past of keys.
     """
 
     task: str
@@ -154,10 +154,10 @@ class Mapping:
     max_bytes: int = 262_144
     max_instances: int = 1000
     further: tuple[str, ...] = ()
-    says_more: bool = False
-    says_why: bool = False
-    says_alerts: bool = False
-    says_features: bool = False
+    has_intervals: bool = False
+    has_reasons: bool = False
+    has_alerts: bool = False
+    has_key_features: bool = False
     n_hidden: int = 0
     keys: tuple[int | None, ...] = ()
 

@@ -97,12 +97,12 @@ class Schemas:
         if found is None:
             schema = self.known.get(key)
             if schema is None:
-                raise NotToldError(f"nobody has asked the registry for schema {key}")
+                raise UnknownSchemaError(f"nobody has asked the registry for schema {key}")
             found = there[owner] = make(schema)
         return found
 
 
-class NotToldError(Exception):
+class UnknownSchemaError(Exception):
     """A record names a schema that was not asked for before it was decoded: a mistake of the program, not of the
     record."""
 

@@ -223,16 +223,16 @@ def main() -> None:
     try:
         cli.main(standalone_mode=False)
     except RiparianError as error:
-        from riparian.app.cli.terminal.saying import say
+        from riparian.app.cli.terminal.messages import show
 
-        say(str(error), logging.ERROR)
+        show(str(error), logging.ERROR)
         sys.exit(2)
     except OSError as error:
-        from riparian.app.cli.terminal.saying import say
+        from riparian.app.cli.terminal.messages import show
 
         if error.errno not in UNUSABLE or error.filename is None:
             raise
-        say(f"{error.filename} cannot be used ({error.strerror}): name another place, or grant it", logging.ERROR)
+        show(f"{error.filename} cannot be used ({error.strerror}): name another place, or grant it", logging.ERROR)
         sys.exit(2)
     except click.ClickException as error:
         error.show()

@@ -78,7 +78,7 @@ def write_stream(folder: Path, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterator[Connection]:
+def local_broker(folder: Path, keep: bool, report: Callable[[str], None]) -> Iterator[Connection]:
     """A broker below `folder`, without topics of an earlier run. Its topics go at the end, unless kept."""
     from riparian.app.kafka.local_broker import broker
 
@@ -90,7 +90,7 @@ def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterat
             "first, or start this one in another folder"
         )
     shutil.rmtree(data_dir / "kafka", ignore_errors=True)
-    local = broker.LocalBroker(data_dir, say=say)
+    local = broker.LocalBroker(data_dir, report=report)
     local.start()
     try:
         yield Connection(local.bootstrap)
@@ -163,8 +163,8 @@ class Process:
         if code is None:
             return
         lines = self.lines()
-        said = lines[-1].removeprefix("riparian: ") if lines else "it said nothing"
-        raise RiparianError(f"the {self.name} ended with exit code {code} ({said}): see {self.log}")
+        last = lines[-1].removeprefix("riparian: ") if lines else "it said nothing"
+        raise RiparianError(f"the {self.name} ended with exit code {code} ({last}): see {self.log}")
 
 
 def worker_process(plan: DemoPlan) -> Process:
@@ -191,7 +191,7 @@ async def until_page(page: Process, address: str) -> None:
         await asyncio.sleep(0.1)
 
 
-async def until_ready(plan: DemoPlan, worker: Process, say: Callable[[str], None]) -> None:
+async def until_ready(plan: DemoPlan, worker: Process, report: Callable[[str], None]) -> None:
     """Wait until the worker has its partition; what it says meanwhile, that it compiles kernels, is passed on."""
     deadline, seen = time.monotonic() + WORKER_SECONDS, 0
     while True:
@@ -201,7 +201,7 @@ async def until_ready(plan: DemoPlan, worker: Process, say: Callable[[str], None
             compiles = compiling.BEGINNING in line
             deadline = time.monotonic() + (COMPILING_SECONDS if compiles else WORKER_SECONDS)
             if compiles:
-                say(line.removeprefix("riparian: "))
+                report(line.removeprefix("riparian: "))
         seen = len(lines)
         with contextlib.suppress(OSError, ValueError):
             if (await asyncio.to_thread(_json, plan.health_url))["partitions"]:

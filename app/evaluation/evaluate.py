@@ -145,10 +145,10 @@ def problem_for(file: DataFile, **options: Any) -> FileStream:
         metrics = stream.metrics.model_dump(include={"window", "fading"}) | metrics
     fields |= {"metrics": metrics} if metrics else {}
     if setup.coverage is not None or setup.calibrated:
-        said = {} if stream is None else stream.predictions.model_dump()
+        given = {} if stream is None else stream.predictions.model_dump()
         by = stream.predictions.coverage.by if stream is not None and stream.predictions.coverage else None
         asked = {"coverage": setup.coverage and {"share": setup.coverage, "by": by}, "calibrated": setup.calibrated}
-        fields["predictions"] = said | {name: value for name, value in asked.items() if value}
+        fields["predictions"] = given | {name: value for name, value in asked.items() if value}
     return FileStream(fields, str(file.path), goal, n, remarks)
 
 

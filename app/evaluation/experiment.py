@@ -15,7 +15,7 @@ from riparian.app.stream_file.spec import Spec
 from riparian.models.kernels.threads import n_cores
 from riparian.models.predictions.decision import MEMORY
 
-Told = Callable[[int], None]
+OnProgress = Callable[[int], None]
 
 
 class Experiment(NamedTuple):
@@ -37,7 +37,7 @@ class Experiment(NamedTuple):
     total: int
     past: tuple[int, float | None]
     about: dict[str, Any]
-    run: Callable[[Told, Told | None], list[dict[str, Any]]]
+    run: Callable[[OnProgress, OnProgress | None], list[dict[str, Any]]]
     remarks: Sequence[str] = ()
     labelled: bool = True
     drifts: Sequence[int] = ()
@@ -49,8 +49,8 @@ def prepare(setup: Setup, chosen: Sequence[Candidate]) -> Experiment:
     experiment = _of_table(setup, chosen) if of_table else _of_stream(setup, chosen)
     labels = [one.label for one in chosen for _ in range(setup.repeats)]
 
-    def labelled(told: Told, compiling: Told | None = None) -> list[dict[str, Any]]:
-        results = experiment.run(told, compiling)
+    def labelled(on_progress: OnProgress, compiling: OnProgress | None = None) -> list[dict[str, Any]]:
+        results = experiment.run(on_progress, compiling)
         return [{"label": label, **one} for label, one in zip(labels, results, strict=True)]
 
     return experiment._replace(run=labelled)
@@ -115,12 +115,12 @@ def _of_table(setup: Setup, chosen: Sequence[Candidate]) -> Experiment:
     how = {"label_delay": setup.label_delay} if setup.folds is None else {"folds": setup.folds}
     about = {"data": name, "rows": len(table.y), "task": table.schema.task, **how}
 
-    def run_all(told: Told, compiling: Told | None) -> list[dict[str, Any]]:
+    def run_all(on_progress: OnProgress, compiling: OnProgress | None) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
         for one in chosen:
             for seed in range(start, start + setup.repeats):
                 results.append(_run_one(table, setup, one, name, seed))
-                told(len(results))
+                on_progress(len(results))
         return results
 
     return Experiment(

@@ -46,7 +46,7 @@ class Pool:
     ) -> None:
         context = multiprocessing.get_context("spawn")
         done, compiling = context.Value("q", 0), context.Value("q", 0)
-        self._told = ((done, on_progress), (compiling, on_compiling))
+        self._callbacks = ((done, on_progress), (compiling, on_compiling))
         self._others = set(multiprocessing.active_children())
         self._executor = ProcessPoolExecutor(jobs, context, _begin, (done, compiling))
 
@@ -71,9 +71,9 @@ class Pool:
                     done, left = wait(left, LOOK_SECONDS, FIRST_EXCEPTION)
                     for future in done:
                         future.result()
-                    for counter, told in self._told:
-                        if told is not None:
-                            told(counter.value)
+                    for counter, callback in self._callbacks:
+                        if callback is not None:
+                            callback(counter.value)
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise RiparianError(

@@ -61,8 +61,8 @@ class Whole:
         self._setup, self._delay = setup, setup.label_delay
         self.learner = PartitionLearner(self.spec)
 
-    def run(self, told: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
-        """JSON-serialisable. told : rows done. write : takes each prediction, a line of JSON as a worker's record is.
+    def run(self, on_progress: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
+        """JSON-serialisable. on_progress : rows done. write : takes each prediction, a line of JSON.
 
         models : role at the end -> learner, its metrics over all labels (`overall`; `from_first_label` without those
             whose rows came before it, of late labels) and over the window or fading
@@ -105,7 +105,7 @@ class Whole:
             note(outcome)
             rows += len(instances.times)
             rejections.add(instances)
-            told(rows)
+            on_progress(rows)
         for outcome in lateness.finish(LARGEST_BATCH):
             note(outcome)
         figures, speed = learner.figures(), round(rows / seconds) if seconds > 0 else None

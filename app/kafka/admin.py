@@ -78,9 +78,9 @@ async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS)
             try:
                 yield client
             except (NodeNotReadyError, KafkaTimeoutError, KafkaConnectionError, OSError) as error:
-                said = await refusal(connection)
-                if said is not None:
-                    raise AccessError(said) from error
+                reason = await refusal(connection)
+                if reason is not None:
+                    raise AccessError(reason) from error
                 raise
         except (KafkaError, OSError) as error:
             raise BrokerError(
@@ -212,11 +212,11 @@ async def create_topics(client: Any, spec: "Spec", names: Collection[str]) -> No
     if again:
         refused = {name: why for name, why in refused.items() if wanted[name] not in again}
         refused |= await _create(client, again)
-    for name, (_, said) in refused.items():
+    for name, (_, reason) in refused.items():
         raise TopicError(
             f'Kafka refuses to create the topic "{name}" with {_count(spec.partitions)} and '
             f"{'its default replication' if spec.replication is None else f'replication {spec.replication}'} "
-            f"({said.rstrip('.')}): change partitions, replication, "
+            f"({reason.rstrip('.')}): change partitions, replication, "
             "min_insync_replicas or retention in the stream file, or create it yourself."
         )
 

@@ -136,14 +136,16 @@ class Actions:
             raise web.HTTPBadRequest(text=str(error)) from None
 
         async def work(steps: Steps) -> dict[str, Any]:
-            def told(done: int, total: int) -> None:
+            def on_progress(done: int, total: int) -> None:
                 if steps.empty():
                     steps.put_nowait({"progress": done / max(1, total)})
 
             async with self._retrying:  # two at once would fence each other
                 spec = await asyncio.to_thread(stream_file.load, Path(path))
                 await rights.enter(spec, self._connection, "retry")
-                report = await retries.retry(spec, self._connection, wanted, dry_run=again.dry_run, told=told)
+                report = await retries.retry(
+                    spec, self._connection, wanted, dry_run=again.dry_run, on_progress=on_progress
+                )
             left = {why: n for why, n in report.left.items() if n}
             return {"done": {"retried": dict(report.retried), "left": left, "rejected": dict(report.reasons)}}
 

@@ -77,16 +77,16 @@ async def explained(
         "time": found.time,
         "offset": found.sent["offset"],
         "label_offset": found.sent["label_offset"],
-        "said": _said(spec, found, label),
+        "said": _models(spec, found, label),
         "label": label,
         "labels_read": n_read,
         "predictions_read": found.n_read,
-        "why": None if moment is None else _why(spec, moment, _said(spec, found, label)),
+        "why": None if moment is None else _why(spec, moment, _models(spec, found, label)),
         "why_not": why_not,
     }
 
 
-def _said(spec: Spec, found: FoundPrediction, label: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def _models(spec: Spec, found: FoundPrediction, label: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """What each model said, the champion first, and whether it was right."""
     rows = []
     for role, part in {CHAMPION: found.sent, **(found.sent.get("challengers") or {})}.items():
@@ -105,7 +105,7 @@ def _said(spec: Spec, found: FoundPrediction, label: Mapping[str, Any] | None) -
 
 
 def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The paths of the models' trees, and from where the state was made again. said : as `_said` gives it."""
+    """The paths of the models' trees, and from where the state was made again. said : what `_models` gives."""
     learner, answers = moment.learner, {row["role"]: row["y"] for row in said}
     keys = keys_of(moment.features.ids[:1])
     everything = inspection.Names(learner.spec, learner)

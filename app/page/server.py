@@ -22,7 +22,7 @@ from aiohttp.web_log import AccessLogger
 
 from riparian.app import __version__
 from riparian.app.errors import RiparianError
-from riparian.app.page import by_hand, predictions, telling
+from riparian.app.page import by_hand, predictions, summary
 from riparian.app.page.actions import Actions
 from riparian.app.page.history import SeriesSpan
 from riparian.app.page.lines import Steps, answered
@@ -35,7 +35,7 @@ from riparian.app.worker.exposition import connection_limits
 
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000
-TELL_SECONDS = 1.0
+PUSH_SECONDS = 1.0
 FILE_SECONDS = 5.0  # between two looks at the stream files
 MOST_ID = 1024  # characters, as records may have
 AGAIN_SECONDS = 5.0  # between two messages while nothing comes
@@ -204,8 +204,8 @@ class Page:
             raise web.HTTPNotFound(text="There is no such partition.")
         return partition
 
-    def _told(self, view: StreamView, partition: int | None = None) -> dict[str, Any]:
-        found = telling.status(view, now_ms(), self._paths[view.spec.name], partition, self.watch.away_since)
+    def _summary(self, view: StreamView, partition: int | None = None) -> dict[str, Any]:
+        found = summary.status(view, now_ms(), self._paths[view.spec.name], partition, self.watch.away_since)
         found |= {"progress": self.watch.progress, "away": self.watch.away_since, "broker": self._models.broker}
         return found | {"actions": self._actions is not None, "control": view.spec.control}
 
@@ -229,15 +229,15 @@ class Page:
     async def _streams(self, request: web.Request) -> web.Response:
         rows = []
         for view in self.watch.views:
-            told = self._told(view)
+            shown = self._summary(view)
             kept = ("name", "task", "newest", "works", "verdict", "tiles", "n_letters")
-            rows.append({key: told[key] for key in kept} | {"features": len(view.spec.features)})
+            rows.append({key: shown[key] for key in kept} | {"features": len(view.spec.features)})
         body = {"version": __version__, "away": self.watch.away_since, "progress": self.watch.progress, "streams": rows}
         return await self._json(request, body)
 
     async def _status(self, request: web.Request) -> web.Response:
         view = self._view(request)
-        return await self._json(request, self._told(view, self._partition(request, view)))
+        return await self._json(request, self._summary(view, self._partition(request, view)))
 
     async def _history(self, request: web.Request) -> web.Response:
         view, now = self._view(request), now_ms()
@@ -264,11 +264,11 @@ class Page:
 
     async def _comparison(self, request: web.Request) -> web.Response:
         view = self._view(request)
-        return await self._json(request, telling.comparison(view, self._partition(request, view)))
+        return await self._json(request, summary.comparison(view, self._partition(request, view)))
 
     async def _distances(self, request: web.Request) -> web.Response:
         view = self._view(request)
-        return await self._json(request, {"rows": telling.distances(view, self._partition(request, view))})
+        return await self._json(request, {"rows": summary.distances(view, self._partition(request, view))})
 
     async def _letters(self, request: web.Request) -> web.Response:
         view, now = self._view(request), now_ms()
@@ -350,19 +350,19 @@ class Page:
         )
         await response.prepare(request)
         with contextlib.suppress(ConnectionError):
-            async for told in self._changes(view, partition):
-                await response.write(b"data: " + msgspec.json.encode(told) + b"\n\n")
+            async for shown in self._changes(view, partition):
+                await response.write(b"data: " + msgspec.json.encode(shown) + b"\n\n")
         return response
 
     async def _changes(self, view: StreamView, partition: int | None) -> AsyncIterator[dict[str, Any]]:
         loop = asyncio.get_running_loop()
-        version, told = -1, 0.0
+        version, shown = -1, 0.0
         while not self._closing.is_set():
-            if self.watch.version != version or loop.time() - told >= AGAIN_SECONDS:
-                version, told = self.watch.version, loop.time()
-                yield self._told(view, partition)
+            if self.watch.version != version or loop.time() - shown >= AGAIN_SECONDS:
+                version, shown = self.watch.version, loop.time()
+                yield self._summary(view, partition)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), TELL_SECONDS)
+                await asyncio.wait_for(self._closing.wait(), PUSH_SECONDS)
 
 
 def follow(view: StreamView, path: Path, read: dict[str, Any]) -> None:

@@ -1,5 +1,5 @@
 """One stream as the page knows it: the last record of each model and partition, events, dead letters, and their series
-over time. Pure: records go in, and what the browser is told comes out (app/page/telling.py).
+over time. Pure: records go in, and what the browser shows comes out (app/page/summary.py).
 """
 
 import time
@@ -45,7 +45,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-class _Told(Protocol):
+class _OutputRecord(Protocol):
     """What all records of a stream's output topics say."""
 
     stream: str
@@ -53,7 +53,7 @@ class _Told(Protocol):
     time: int
 
 
-_R = TypeVar("_R", bound=_Told)
+_R = TypeVar("_R", bound=_OutputRecord)
 
 
 class Event(msgspec.Struct, omit_defaults=True):
@@ -331,15 +331,15 @@ class StreamView:
     def lag(self, partition: int, now: int) -> int | None:
         """Records of a partition that were not taken yet: as its worker says, or without one, as the topics say."""
         seen = self.partitions.get(partition)
-        told = None if seen is None else sum(seen.last.lag.values())
+        known = None if seen is None else sum(seen.last.lag.values())
         if self.works(partition, now):
-            return told
+            return known
         taken = {FEATURES: 0, LABELS: 0}
         if seen is not None:
             taken = {FEATURES: seen.last.offset, LABELS: seen.last.label_offset}
         ends = {role: self.ends[role, partition] for role in taken if (role, partition) in self.ends}
         if not ends:
-            return told
+            return known
         return sum(max(0, end - max(first, taken[role])) for role, (first, end) in ends.items())
 
     def _note(self, event: Event) -> None:
@@ -491,8 +491,8 @@ class StreamView:
         if not self.spec.shares:
             return self.recent(CHAMPION, partition)
         record = self.models.get((CHAMPION, partition))
-        told = None if record is None or record.estimated is None else record.estimated
-        return None if told is None else told.get("observed")
+        known = None if record is None or record.estimated is None else record.estimated
+        return None if known is None else known.get("observed")
 
     def recent(self, role: str, partition: int | None = None) -> float | None:
         """The score of a model over its last labels: the mean over partitions, by their labels in the window. Of a
@@ -509,7 +509,7 @@ class StreamView:
     def compared(self, partition: int | None = None) -> list[comparisons.ChallengerComparison]:
         """Challengers beside the champion, of one partition or of each and of all together."""
         partition = self.of_models(partition)
-        told = {
+        known = {
             key: record
             for key, record in self.models.items()
             if key[0] != CHAMPION and comparisons.is_compared(record) and partition in (None, key[1])
@@ -519,14 +519,14 @@ class StreamView:
             series = self.series.get((COMPARED + record.model, record.partition))
             return None if series is None else series.since(labels)
 
-        return comparisons.rows_of(told, since)
+        return comparisons.rows_of(known, since)
 
     def expected(self, partition: int | None = None) -> tuple[float | None, float | None]:
         """The accuracy that is expected of the champion before labels come, and the error of confidence that it has
         subtracted: the mean over partitions."""
-        told = [record.estimated for record in self.of_role(CHAMPION, partition)]
+        known = [record.estimated for record in self.of_role(CHAMPION, partition)]
         found = [
-            [each[name] for each in told if each is not None and each.get(name) is not None]
+            [each[name] for each in known if each is not None and each.get(name) is not None]
             for name in ("accuracy", "error")
         ]
         accuracy, error = (sum(values) / len(values) if values else None for values in found)

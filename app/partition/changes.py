@@ -128,7 +128,7 @@ def settings(spec: Spec) -> dict[str, Any]:
         found[f"keys.{name}.from"] = None if key.from_ is None else [str(part) for part in key.from_]
     for name, feature in spec.features.items():
         if feature.past is not None:
-            found[f"features.{name}"] = feature.said()
+            found[f"features.{name}"] = feature.written()
         if feature.from_ is not None:
             found[f"features.{name}.from"] = [str(part) for part in feature.from_]  # as in JSON, a place in a list, too
         if feature.type == NOMINAL:
@@ -166,18 +166,18 @@ def reconcile(
     topics : mapping of str to str, optional
         The stream's `input_topics`, where the state must have been made with these.
     """
-    said, spec = spec, spec.adopting(meta)
+    declared, spec = spec, spec.adopting(meta)
     steered, kept, runs = [], None, spec.control and spec.runs_by(meta) is not None
-    if runs and spec.models() != said.models():
+    if runs and spec.models() != declared.models():
         now = ", ".join(f"{role} {name}" for role, (name, _) in spec.models().items())
         steered.append(f"the state goes on with its models ({now}), and not the stream file's{BY_APPLY}")
-    elif spec is not said and spec.models() != said.models() and not spec.is_steered:
-        was, now = spec.models()[CHAMPION][0], said.models()[CHAMPION][0]
+    elif spec is not declared and spec.models() != declared.models() and not spec.is_steered:
+        was, now = spec.models()[CHAMPION][0], declared.models()[CHAMPION][0]
         kept = f"{CHAMPION}: the state goes on with the {was} that auto was when it began; {NEXT.format(now)}"
-    elif spec is not said and spec.models() != said.models():
+    elif spec is not declared and spec.models() != declared.models():
         now = ", ".join(f"{role} {name}" for role, (name, _) in spec.models().items())
         steered.append(f"the models are those that commands have left ({now}), and not the stream file's{NEW_FILE}")
-    if other := differing(said, spec):
+    if other := differing(declared, spec):
         places = ", ".join(f"{place} {_value(place, value)}" for place, value in other.items())
         stays = f"the state goes on with {places}" if runs else f"an applied file has left {places}"
         steered.append(f"{stays}, and the stream file says otherwise{BY_APPLY if runs else OTHER_FILE}")
@@ -187,7 +187,7 @@ def reconcile(
         found += arithmetic
     if found:
         return Changes(found, {})
-    found, others = _features(spec, meta, vocabularies), digest_of(spec.present) != digest_of(said.features)
+    found, others = _features(spec, meta, vocabularies), digest_of(spec.present) != digest_of(declared.features)
     if found and found[0].what != SEEN:
         return Changes(found, {})
     if found:  # say what else would change with them
@@ -229,26 +229,26 @@ def _learning(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
     if was == spec.learning.kind:
         return []
     if spec.shares:
-        said = "is shared, the default from two partitions on: models of single partitions are not one model"
+        remark = "is shared, the default from two partitions on: models of single partitions are not one model"
     else:
-        said = "is partition: one model of all partitions is not one for each"
+        remark = "is partition: one model of all partitions is not one for each"
     cure = f"write learning: {was} to go on as before, or begin a stream of a new name with what was learned"
-    return [Change(LEARNING, REFUSED, f"{LEARNING} was {was}, {said}; {cure} (riparian import --models-only)")]
+    return [Change(LEARNING, REFUSED, f"{LEARNING} was {was}, {remark}; {cure} (riparian import --models-only)")]
 
 
 def _arithmetic(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
     """Where all partitions learn one model, others may go on with its old last bits, and would not be equal."""
     if (meta.get("settings") or {}).get(ARITHMETIC, 1) == LATEST_ARITHMETIC:
         return []
-    said = "exponentials and logarithms were those of C's library, and are the same on every processor from here on"
+    remark = "exponentials and logarithms were those of C's library, and are the same on every processor from here on"
     if not spec.shares:
-        return [Change(ARITHMETIC, CARRIED, said)]
+        return [Change(ARITHMETIC, CARRIED, remark)]
     cure = (
         "partitions of one model that are not at the same place would differ in last bits for good: let the version "
         "that wrote the state go on, or stop its workers, export one partition with it (riparian export) and begin a "
         "stream of a new name with that (riparian import --models-only)"
     )
-    return [Change(ARITHMETIC, REFUSED, f"{said}: {cure}")]
+    return [Change(ARITHMETIC, REFUSED, f"{remark}: {cure}")]
 
 
 def _task(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
@@ -289,22 +289,22 @@ def _features(spec: Spec, meta: Mapping[str, Any], vocabularies: Sequence[Sequen
     if list(was.items()) == list(now.items()):
         return []
     was = {name: kind for name, kind in was.items() if name not in _known_columns(meta).get("gone", ())}
-    said: list[str] = []
+    differences: list[str] = []
     gone, new = [name for name in was if name not in now], [name for name in now if name not in was]
     for name, other in zip(was, now, strict=False) if len(was) == len(now) else ():
         if name in gone and other in new and was[name] == now[other]:
-            said.append(
+            differences.append(
                 f'{name} is called {other} (where only the field has a new name, write "{name}: {{from: ...}}")'
             )
             gone.remove(name)
             new.remove(other)
-    said += [f"{name} is gone" for name in gone] + [f"{name} is new" for name in new]
-    said += [f"{name} was {was[name]}, is {now[name]}" for name in was if now.get(name, was[name]) != was[name]]
+    differences += [f"{name} is gone" for name in gone] + [f"{name} is new" for name in new]
+    differences += [f"{name} was {was[name]}, is {now[name]}" for name in was if now.get(name, was[name]) != was[name]]
     if [name for name in was if name in now] != [name for name in now if name in was]:
-        said.append(f"their order was {', '.join(was)}")
+        differences.append(f"their order was {', '.join(was)}")
     if (gone or new) and unfit(spec, was, now) is None:
-        return [Change(SEEN, REFUSED, f"the features have changed: {'; '.join(said)}; {BY_COMMAND}")]
-    return [Change("features", REFUSED, f"the features have changed: {'; '.join(said)}; {CURE}")]
+        return [Change(SEEN, REFUSED, f"the features have changed: {'; '.join(differences)}; {BY_COMMAND}")]
+    return [Change("features", REFUSED, f"the features have changed: {'; '.join(differences)}; {CURE}")]
 
 
 def _values(spec: Spec, vocabularies: Sequence[Sequence[Scalar] | None]) -> list[Change]:
@@ -328,15 +328,15 @@ def _known(
     if declared is None:
         if len(known) <= limit:
             return []
-        said = f"{prefix}{bound} is {limit}, and the state knows {len(known)}: raise it"
-        return [Change(prefix + bound, REFUSED, said)]
+        remark = f"{prefix}{bound} is {limit}, and the state knows {len(known)}: raise it"
+        return [Change(prefix + bound, REFUSED, remark)]
     texts, new = [canonical(value) for value in known], [canonical(value) for value in declared]
     if texts != new[: len(texts)]:
-        said = f"{prefix}{listed} must begin with those that the state knows, in their order: {', '.join(texts)}"
-        return [Change(prefix + listed, REFUSED, said)]
+        remark = f"{prefix}{listed} must begin with those that the state knows, in their order: {', '.join(texts)}"
+        return [Change(prefix + listed, REFUSED, remark)]
     if len(texts) < len(new):
-        said = f"{prefix}{listed}: {', '.join(new[len(texts) :])} added"
-        return [Change(prefix + listed, CARRIED, said)]
+        remark = f"{prefix}{listed}: {', '.join(new[len(texts) :])} added"
+        return [Change(prefix + listed, CARRIED, remark)]
     return []
 
 
@@ -380,7 +380,7 @@ def in_part(task: str, was: Model, now: Model) -> str | None:
         return None
 
 
-def _told(model: Model, other: Model | None = None) -> str:
+def _model_text(model: Model, other: Model | None = None) -> str:
     """A model in words; beside `other` of the same name, by the parameters that differ."""
     name, parameters = model
     if other is not None and other[0] == name:
@@ -401,28 +401,28 @@ def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str
         takes[role] = role if parts is not None else source
         if source == role and before is not None and same(before, model):
             continue
-        where, now = place_of(role), _told(model, before)
+        where, now = place_of(role), _model_text(model, before)
         if parts is not None:
             found.append(Change(where, CARRIED, f"{where} is {model[0]} with other members: {parts}"))
         elif source == role and before is not None:
-            found.append(Change(where, CARRIED, f"{where} was {_told(before, model)}, is {now}: it goes on"))
+            found.append(Change(where, CARRIED, f"{where} was {_model_text(before, model)}, is {now}: it goes on"))
         elif source is not None:
-            said = f"{where} is {now} and goes on with state and metrics of {place_of(source)}"
-            found.append(Change(where, CARRIED, said))
+            remark = f"{where} is {now} and goes on with state and metrics of {place_of(source)}"
+            found.append(Change(where, CARRIED, remark))
         elif role == CHAMPION:
             before = before or ("nothing", {})
-            said = f"{where} was {_told(before, model)}, is {now}, and the state has no such model: let it run as a "
-            said += "challenger first, restore the stream file, or give the stream a new name to start afresh"
-            found.append(Change(where, REFUSED, said))
+            remark = f"{where} was {_model_text(before, model)}, is {now}, and the state has no such model: let it run "
+            remark += "as a challenger first, restore the stream file, or give the stream a new name to start afresh"
+            found.append(Change(where, REFUSED, remark))
         elif before is None:
             found.append(Change(where, RESTARTED, f"{where} ({now}) is new and starts afresh"))
         else:
-            said = f"{where} was {_told(before, model)}, is {now}: it starts afresh"
-            found.append(Change(where, RESTARTED, said))
+            remark = f"{where} was {_model_text(before, model)}, is {now}: it starts afresh"
+            found.append(Change(where, RESTARTED, remark))
     for role, model in was.items():
         if role not in takes.values() and takes.get(role, role) is not None:
-            said = f"what {place_of(role)} ({_told(model)}) has learned is dropped"
-            found.append(Change(place_of(role), DROPPED, said))
+            remark = f"what {place_of(role)} ({_model_text(model)}) has learned is dropped"
+            found.append(Change(place_of(role), DROPPED, remark))
     return found, takes
 
 
@@ -450,9 +450,9 @@ def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
             ):
                 if place.startswith("drift.") and DETECTORS not in was:
                     continue
-                fate, said = _going_on(place, old, new)
-                said = f"{place} was {_value(place, old)}, is {_value(place, new)}{said}"
-                found.append(Change(place, fate, said))
+                fate, remark = _going_on(place, old, new)
+                remark = f"{place} was {_value(place, old)}, is {_value(place, new)}{remark}"
+                found.append(Change(place, fate, remark))
     return found
 
 
@@ -503,8 +503,8 @@ def _value(place: str, value: Any) -> str:
     if place == "drift.features":
         return ", ".join(value) or "none"
     if place == DISTRIBUTIONS:
-        said = {**value, "features": f"of {', '.join(value['features']) or 'no feature'}"}
-        return ", ".join(f"{key} {what}" for key, what in said.items()).replace("features of", "of")
+        remark = {**value, "features": f"of {', '.join(value['features']) or 'no feature'}"}
+        return ", ".join(f"{key} {what}" for key, what in remark.items()).replace("features of", "of")
     if place.endswith(".idle"):
         return format_duration(value)
     if isinstance(value, dict) and place.startswith("features."):

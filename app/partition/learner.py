@@ -377,7 +377,7 @@ class PartitionLearner(RestorableState):
             lineups=self.promotion.lineups,
             events=self.promotion.tell(offsets, next_offsets[LABELS], known, self.tells),
             decided=self.promotion.predictions(named) if named else {},
-            said=self.intervals.said(joined.predicted, self.lineup.steering.paused),
+            regions=self.intervals.said(joined.predicted, self.lineup.steering.paused),
             reasons=self._reasons(len(features.ids)),
             joint=[] if joint is None else [joint],
             made=features.x[:, self.past.columns] if self.past.columns else None,

@@ -90,8 +90,8 @@ class Outcome(NamedTuple):
     ignored : why records were left out that are no instances, and no mistakes either
     lineups : which models made the predictions
     events : what became of commands, each before a prediction of this outcome
-    said : what was said besides the champion's prediction: (n, 2) lower and upper end of an interval, or (n, k) whether
-        each class is in a set, 1 or 0. NaN, or 0 everywhere, where nothing was said; None where nothing is asked for
+    regions : of the champion's prediction: (n, 2) lower and upper end of an interval, or (n, k) whether
+        each class is in a set, 1 or 0. NaN, or 0 everywhere, where there is none; None where nothing is asked for
     reasons : (n, most, 2), as `app.partition.predictions.reasons.Reasons` has them; None where they are not asked for
     decided : role of a model -> (n, 1) codes of the classes that its predictions name; NaN where it knew nothing. Empty
         where that is the likeliest
@@ -116,7 +116,7 @@ class Outcome(NamedTuple):
     ignored: Sequence[str] = ()
     lineups: Sequence[ModelNames] = ()
     events: Sequence[EventRecord] = ()
-    said: Floats | None = None
+    regions: Floats | None = None
     reasons: Floats | None = None
     joint: Sequence[Joint] = ()
     decided: Mapping[str, Floats] = {}
@@ -183,7 +183,7 @@ def together(outcomes: list[Outcome]) -> Outcome:
     lineups = [
         one._replace(start=start + one.start) for start, o in zip(starts, outcomes, strict=False) for one in o.lineups
     ]
-    said = [o.said for o in outcomes if o.said is not None]
+    regions = [o.regions for o in outcomes if o.regions is not None]
     reasons = [o.reasons for o in outcomes if o.reasons is not None]
 
     def of_roles(field: str, nothing: float) -> dict[str, Floats]:
@@ -217,7 +217,7 @@ def together(outcomes: list[Outcome]) -> Outcome:
         ignored=[reason for o in outcomes for reason in o.ignored],
         lineups=[one for i, one in enumerate(lineups) if i == 0 or one[1:] != lineups[i - 1][1:]],
         events=[event for o in outcomes for event in o.events],
-        said=stacked(said) if said else None,
+        regions=stacked(regions) if regions else None,
         reasons=stacked(reasons, np.nan) if reasons else None,
         joint=[one for o in outcomes for one in o.joint],
         decided=of_roles("decided", np.nan),

@@ -19,7 +19,7 @@ from riparian.app.errors import RegistryError, StateError
 from riparian.app.partition.records.partition_group import NOTHING, Piece, Release
 from riparian.app.registry.client import Registry
 from riparian.app.registry.questions import Questions
-from riparian.app.registry.telling import tell
+from riparian.app.registry.stream_schemas import look_up
 from riparian.topics.names import INPUTS
 from riparian.topics.records import Unknown
 from riparian.topics.schemas import Key
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SAY_SECONDS = 30.0  # between two lines of the log about the same
+LOG_SECONDS = 30.0  # between two lines of the log about the same
 
 
 Missing = dict[str, dict[Key, list[int]]]
@@ -66,7 +66,7 @@ class Asking:
         self._questions = Questions(spec.registry.max_wait)
         self._task: asyncio.Task[set[Key]] | None = None
         self._asked = 0.0
-        self._said, self._said_refused = -SAY_SECONDS, -SAY_SECONDS
+        self._logged_at, self._refusals_logged_at = -LOG_SECONDS, -LOG_SECONDS
         self._refusals: dict[str, Counter[Key]] = {}  # kind of record -> rejected records by schema, not yet said
         self.n_unknown = 0  # schemas that the last release waits for
         self.error: RegistryError | None = None  # of the last question
@@ -110,7 +110,7 @@ class Asking:
         self.n_unknown = len(keys)
         if self._task is None and (asked := self._questions.next(keys, now)):
             self._asked = now
-            self._task = asyncio.create_task(tell(self._registry, self._spec, asked))
+            self._task = asyncio.create_task(look_up(self._registry, self._spec, asked))
         return ready, rest
 
     def stepped(self) -> None:
@@ -130,8 +130,8 @@ class Asking:
             self._task.cancel()
             self._task = None
         self._spec.schemas.hold(self, ())
-        self._said_refused = -SAY_SECONDS
-        self._say()
+        self._refusals_logged_at = -LOG_SECONDS
+        self._log_refusals()
 
     def _missing(self, release: Release, named: Mapping[str, set[Key]]) -> Missing:
         """Where records are whose schemas are not known. named : the schemas of each kind."""
@@ -154,8 +154,8 @@ class Asking:
         if error is None and not task.cancelled():
             return self._questions.answered(task.result(), self._asked, now)
         self._questions.failed(now)
-        if now - self._said >= SAY_SECONDS:
-            self._said = now
+        if now - self._logged_at >= LOG_SECONDS:
+            self._logged_at = now
             log.warning("partition %d waits for a schema: %s", self._partition, error)
         return set()
 
@@ -166,13 +166,13 @@ class Asking:
                 self._check(kind, key, release.pieces[kind], keys[key])
                 self._refusals.setdefault(kind, Counter())[key] += len(keys[key])
                 _mark(release, kind, keys.pop(key))
-        self._say()
+        self._log_refusals()
 
-    def _say(self) -> None:
+    def _log_refusals(self) -> None:
         """One line for all that were rejected since the last one."""
-        if not self._refusals or time.monotonic() - self._said_refused < SAY_SECONDS:
+        if not self._refusals or time.monotonic() - self._refusals_logged_at < LOG_SECONDS:
             return
-        self._said_refused = time.monotonic()
+        self._refusals_logged_at = time.monotonic()
         for kind, rejected in self._refusals.items():
             which = f"schema {next(iter(rejected))}"
             if len(rejected) > 1:

@@ -219,19 +219,19 @@ class Registry:
         return f"the registry {self} cannot be reached ({_reason(error)}): start it, or correct registry.url"
 
     def _refused(self, status: int, found: Any) -> str:
-        said = ""
+        detail = ""
         if isinstance(found, dict) and "message" in found:
             message = str(found["message"])
             for secret in filter(None, self._sent):
                 message = message.replace(secret, "***")
-            said = f": {_printed(message, 200)}"
+            detail = f": {_printed(message, 200)}"
         cures = {
             401: "give registry.username and registry.password, or registry.token, that it knows",
             403: "let this user read the schemas (and for --register, write them)",
             409: "make its compatibility rule allow the schema, or name another subject",
         }
         cure = cures.get(status, "see whether registry.url is the address of a registry's API")
-        return f"the registry {self} refuses with status {status}{said}; {cure}"
+        return f"the registry {self} refuses with status {status}{detail}; {cure}"
 
     def _id(self, found: dict[str, Any]) -> int:
         number = found.get("id")
@@ -285,9 +285,9 @@ def _body(schema: RegisteredSchema) -> dict[str, Any]:
     return {"schema": schema.text, **({} if schema.kind == AVRO else {"schemaType": schema.kind})}
 
 
-def _printed(said: Any, most: int) -> str:
+def _printed(detail: Any, most: int) -> str:
     """What a registry says, as it may stand in a sentence: no commands for a terminal, and no page of it."""
-    return "".join(one if one.isprintable() else "?" for one in str(said)[:most])
+    return "".join(one if one.isprintable() else "?" for one in str(detail)[:most])
 
 
 def _reason(error: BaseException) -> str:

@@ -172,13 +172,13 @@ async def _keep_configs(admin: Any, topic: str) -> None:
         return
     own = {name: entry["config_value"] for name, entry in found.items() if entry.get("config_source") == OF_TOPIC}
     altered = ConfigResource(ConfigResourceType.TOPIC, topic, own | CHANGELOG)
-    code, said, *_ = (await admin.alter_configs([altered]))[0].resources[0]
+    code, detail, *_ = (await admin.alter_configs([altered]))[0].resources[0]
     grave = wrong.keys() & DELETES
     if code and grave:
         settings = ",".join(f"{name}={CHANGELOG[name]}" for name in sorted(grave))
         raise TopicError(
             f"Expected {settings} of the topic {topic}, which holds the state, and Kafka refuses to set it "
-            f"({said or for_code(code).__name__}): set it yourself (kafka-configs.sh --alter --entity-type topics "
+            f"({detail or for_code(code).__name__}): set it yourself (kafka-configs.sh --alter --entity-type topics "
             f"--entity-name {topic} --add-config {settings}), or grant the ACL AlterConfigs on the topic"
         )
 

@@ -106,9 +106,9 @@ async def check_kind(spec: Spec, connection: Connection) -> None:
     if topic is None or await n_partitions(connection, topic) or not await n_partitions(connection, changelog):
         return
     for partition, (_, changes) in (await prospects(spec, connection)).items():
-        said = [change.sentence for change in changes.found if change.what == LEARNING]
-        if said:
-            raise StateError(f"the state of partition {partition} does not fit the stream {spec.name}: {said[0]}")
+        sentences = [change.sentence for change in changes.found if change.what == LEARNING]
+        if sentences:
+            raise StateError(f"the state of partition {partition} does not fit the stream {spec.name}: {sentences[0]}")
 
 
 async def prospects(spec: Spec, connection: Connection) -> dict[int, tuple[int, Changes]]:

@@ -75,7 +75,7 @@ def unfit(spec: Any, was: Mapping[str, str], now: Mapping[str, str]) -> str | No
 
 def check_pasts(spec: Any, given: Mapping[str, FeatureSpec]) -> None:
     """ValueError where features over a key's past are others than a stream has, while it runs."""
-    was, now = ({n: one.said() for n, one in of.items() if one.past is not None} for of in (spec.present, given))
+    was, now = ({n: one.written() for n, one in of.items() if one.past is not None} for of in (spec.present, given))
     other = next((name for name in (*was, *now) if was.get(name) != now.get(name)), None)
     if other is not None:
         raise ValueError(

@@ -108,9 +108,9 @@ def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
 RUNS = "runs"  # of a state: what it goes on by
 
 
-def digest(said: Any) -> str:
+def digest(content: Any) -> str:
     """Of plain values."""
-    return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def place_of(role: str) -> str:

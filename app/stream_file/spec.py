@@ -23,7 +23,7 @@ from riparian.app.stream_file.sections.drift import DriftSpec, check_drift
 from riparian.app.stream_file.sections.join import JoinSpec
 from riparian.app.stream_file.sections.kafka import PROVIDER
 from riparian.app.stream_file.sections.keys import check_keys
-from riparian.app.stream_file.sections.learning import SHARED, said_learning, usual_learning
+from riparian.app.stream_file.sections.learning import SHARED, learning_of, usual_learning
 from riparian.app.stream_file.sections.models import AUTO, ModelSpec
 from riparian.app.stream_file.sections.outputs import MetricsSpec
 from riparian.app.stream_file.sections.promotion import PromotionSpec
@@ -89,7 +89,7 @@ class Spec(Fields):
         if not isinstance(given, dict):
             return data
         roles = (*INPUTS, *OUTPUTS, *(STEERING if data.get("control") is True else ()))
-        roles = (*roles, *((LEARNED,) if said_learning(data) == SHARED else ()))
+        roles = (*roles, *((LEARNED,) if learning_of(data) == SHARED else ()))
         defaults: dict[str, str | None] = dict.fromkeys((*STEERING, LEARNED))
         defaults |= {role: topic_name(data["name"], role) for role in roles}
         return {"learning": usual_learning(data), **data, "topics": {**defaults, **given}}

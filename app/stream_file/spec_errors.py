@@ -60,8 +60,8 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     if kind == "missing":
         return f"{where}: expected {_wanted(model, parts)}, found nothing; add the field"
     if kind == "value_error":
-        said = str(context["error"])
-        return f"{where}: {said}" if where else said
+        text = str(context["error"])
+        return f"{where}: {text}" if where else text
     if first["loc"] and first["loc"][-1] == "[key]":
         where = ".".join(str(part) or '""' for part in parts[:-1])
         return f"{where}: expected a name, found {found(first['input'])}; put it in quotes"

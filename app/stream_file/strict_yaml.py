@@ -93,8 +93,8 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
         problem = error.problem or error.context or "it cannot be read"
         raise SpecError(f"{where}: {line}expected YAML, found a mistake: {problem}; correct that line") from None
     except yaml.YAMLError as error:
-        said = str(error).splitlines()[0]
-        raise SpecError(f"{where}: expected YAML, found a mistake: {said}; correct it") from None
+        reason = str(error).splitlines()[0]
+        raise SpecError(f"{where}: expected YAML, found a mistake: {reason}; correct it") from None
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:  # `!!bool abc` is a KeyError
         raise SpecError(
             f"{where}: expected YAML, found what cannot be read ({type(error).__name__}); correct it"

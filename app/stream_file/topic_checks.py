@@ -27,9 +27,9 @@ def check_topics(spec: Any) -> None:
     roles: dict[str, str] = {}
     for role in STEERING:
         if (getattr(spec.topics, role) is not None) != spec.control:
-            said = "a topic" if spec.control else "no topic"
+            expected = "a topic" if spec.control else "no topic"
             raise ValueError(
-                f"topics.{role}: expected {said}, since control is {str(spec.control).lower()}, found "
+                f"topics.{role}: expected {expected}, since control is {str(spec.control).lower()}, found "
                 f"{'none' if spec.control else getattr(spec.topics, role)}; change one of them"
             )
     if spec.promotion is not None and not spec.control:

@@ -138,7 +138,7 @@ class Comparison:
     >>> comparison, n = Comparison("classification"), 500
     >>> program = Program(np.ones(n, np.int8), np.zeros(n, np.int32), np.zeros(n), np.ones(n))
     >>> comparison.score(program, np.array([[0.2, 0.8]]), np.array([[0.6, 0.4]]))
-    >>> found = comparison.telling(0.05)
+    >>> found = comparison.advantage(0.05)
     >>> found.n, found.difference, found.low > 0.8
     (500, 1.0, True)
     """
@@ -188,7 +188,7 @@ class Comparison:
                 begun=int(row[BEGUN]),
             )
 
-    def telling(self, error: float) -> Advantage | None:
+    def advantage(self, error: float) -> Advantage | None:
         """The shortest span by which one model is better, or else the one with the narrowest interval; None before the
         first label."""
         found = list(self.advantages(error))

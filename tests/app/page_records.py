@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from riparian.app.page import telling
+from riparian.app.page import summary
 from riparian.app.page.view import HOUR_MS, StreamView
 from riparian.app.stream_file.spec import loads
 from riparian.topics import reports
@@ -76,7 +76,7 @@ def letter(headers=None, time=NOW, partition=0, offset=0):
 
 
 def told(view, now=NOW + 1000):
-    found = telling.verdict(view, now, "taps.yaml")
+    found = summary.verdict(view, now, "taps.yaml")
     return found, "".join(piece.get("text", "#") for piece in found.said)
 
 

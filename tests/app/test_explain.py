@@ -6,7 +6,7 @@ import pytest
 
 from riparian.app import inspection
 from riparian.app.cli.operate.explain import lines
-from riparian.app.page.predictions import _said, branch_of, path_of, roots_of
+from riparian.app.page.predictions import _models, branch_of, path_of, roots_of
 from riparian.app.state.audit import finding
 from riparian.app.state.audit.finding import FoundPrediction
 from riparian.app.stream_file import spec as stream_file
@@ -95,7 +95,7 @@ def test_a_class_that_is_no_text_is_right_where_its_label_says_the_same(tmp_path
     path = tmp_path / "s.yaml"
     path.write_text("name: s\ntask: classification\nfeatures: {a: numeric}\nchampion: last-label\n")
     sent = {"y": said, "model": "last-label", "challengers": {"nb": {"y": None}}}
-    rows = _said(stream_file.load(path), FoundPrediction(0, 0, 0, (0, 0), sent, 1), {"y": label})
+    rows = _models(stream_file.load(path), FoundPrediction(0, 0, 0, (0, 0), sent, 1), {"y": label})
     assert [row.get("right") for row in rows] == [right, None]
     found = {
         "id": "1", "topic": "t", "partition": 0, "position": 3, "time": 0, "offset": 3, "label_offset": 1, "said": rows,

@@ -12,7 +12,7 @@ from riparian.app import comparisons
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.ports import listen
-from riparian.app.page import models, telling
+from riparian.app.page import models, summary
 from riparian.app.page.actions import Actions
 from riparian.app.page.server import STATIC, Page, follow
 from riparian.app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, OTHER, OTHERS, StreamView, as_json
@@ -46,11 +46,11 @@ def test_of_a_model_for_all_partitions_each_has_its_own_accuracy_and_the_model_i
     view.take_report(reports.write(MetricsRecord("taps", 1, NOW, "champion", "last-label", 9, 9, 0, {}, estimated=own)))
     view.take_drift(drift(), NOW - 90_000)
     for partition in (None, 0, 1):
-        (row,) = [row for row in telling.models(view, partition) if row["role"] == "champion"]
+        (row,) = [row for row in summary.models(view, partition) if row["role"] == "champion"]
         assert (row["score"], row["n"], row["nodes"]) == (0.86, 5000, 3)
         assert view.recent("champion", partition) == 0.86
         assert "score:champion" in view.history(NOW - 60_000, NOW + 60_000, 10, partition)
-    rows = telling.partitions(view, NOW)
+    rows = summary.partitions(view, NOW)
     assert [row["score"] for row in rows] == [0.8, 0.6]
     assert [row["last_drift"] for row in rows] == [NOW - 90_000] * 2
     assert view.expected()[0] == pytest.approx(0.8)
@@ -64,7 +64,7 @@ def test_coverage_of_a_class_is_of_all_its_labels_over_partitions():
         view.take_report(
             reports.write(MetricsRecord("taps", partition, NOW, "champion", "last-label", 9, 9, 40, {}, **fields))
         )
-    rows = {partition: telling.models(view, partition)[0]["coverage"] for partition in (None, 1)}
+    rows = {partition: summary.models(view, partition)[0]["coverage"] for partition in (None, 1)}
     assert rows == {None: {"rare": pytest.approx(0.3)}, 1: {"rare": 0.6}}
 
 
@@ -82,17 +82,17 @@ def test_without_a_worker_the_lag_is_what_the_topics_hold_and_figures_carry_thei
     later = NOW + 60_000
     view.take_report(part(0, later, lag={"features": 5}, latency_p99=0.1))
     view.take_ends({("features", 1): (0, 17_000), ("labels", 1): (800, 1000), ("features", 0): (0, 9999)}, later)
-    found = telling.status(view, later, "x")
+    found = summary.status(view, later, "x")
     assert [row["lag"] for row in found["partitions"]] == [5, 16_100 + 200]  # labels that Kafka has deleted do not wait
     assert (found["tiles"]["lag"], found["tiles"]["lag_of"]) == (16_305, 1)
     assert (found["tiles"]["p99"], found["tiles"]["since"], found["works"]) == (0.1, None, True)
     assert view.history(NOW, later + 2000, 50)["lag"].mean[-1] == 16_305
     much = later + 600_000
-    found = telling.status(view, much, "x")["tiles"]
+    found = summary.status(view, much, "x")["tiles"]
     assert [found[name] for name in ("rate", "p50", "p99", "workers", "since")] == [None, None, None, 0, later]
-    assert not telling.status(view, much, "x")["works"]
-    assert telling.status(view, much, "x", 1)["tiles"]["since"] == NOW
-    gone = telling.status(view, much, "x", away=later + 1000)
+    assert not summary.status(view, much, "x")["works"]
+    assert summary.status(view, much, "x", 1)["tiles"]["since"] == NOW
+    gone = summary.status(view, much, "x", away=later + 1000)
     assert (gone["verdict"]["kind"], gone["tiles"]["lag"], gone["tiles"]["since"]) == ("away", None, later + 1000)
     assert [row["state"] for row in gone["partitions"]] == ["up to date", "nobody"]
 
@@ -102,7 +102,7 @@ def test_partitions_that_nobody_reads_are_told():
     found, said = told(view)
     assert (found.kind, found.level) == ("unread", "bad")
     assert said.startswith("Partitions 2 and 3 of taps.features are not read: they were added since the stream began")
-    assert telling.status(view, NOW, "x")["unread"] == {"taps.features": [2, 3]}
+    assert summary.status(view, NOW, "x")["unread"] == {"taps.features": [2, 3]}
 
 
 def test_a_page_follows_its_stream_file(tmp_path):
@@ -111,11 +111,11 @@ def test_a_page_follows_its_stream_file(tmp_path):
     view = living(StreamView(loads(text)))
     follow(view, path, read)
     view.take_report(model("third", accuracy=0.5))
-    assert "third" not in {row["role"] for row in telling.models(view)}
+    assert "third" not in {row["role"] for row in summary.models(view)}
     path.write_text(text.replace("second:", "third: "))
     follow(view, path, read)
     view.take_report(model("third", accuracy=0.5))
-    assert "third" in {row["role"] for row in telling.models(view)}
+    assert "third" in {row["role"] for row in summary.models(view)}
     for other, why in (
         (text.replace("partitions: 2", "partitions: 3"), "another number of partitions"),
         (text.replace("champion", "champ"), "champ"),
@@ -123,7 +123,7 @@ def test_a_page_follows_its_stream_file(tmp_path):
     ):
         path.unlink() if other is None else path.write_text(other)
         follow(view, path, read)
-        assert why in telling.status(view, NOW, "x")["file_said"]
+        assert why in summary.status(view, NOW, "x")["file_said"]
         assert view.spec.partitions == 2
         path.write_text(text)
         follow(view, path, read)
@@ -217,7 +217,7 @@ def test_without_labels_what_is_expected_is_told():
             model(partition=partition, time=later, accuracy=0.86, estimated={"accuracy": 0.7, "error": 0.01})
         )
     assert told(view, later + 1000)[1].endswith("70.0 % of the predictions lately are expected to be right.")
-    found = telling.tiles(view, later, telling.partitions(view, later))
+    found = summary.tiles(view, later, summary.partitions(view, later))
     assert (found["expected"], found["expected_error"]) == (pytest.approx(0.7), pytest.approx(0.01))
     series = view.history(later - HOUR_MS, later + 1, 50)
     assert np.nanmax(series["estimated:champion"].mean) == pytest.approx(0.7)
@@ -246,12 +246,12 @@ def test_challengers_are_compared_as_the_command_does():
         "taps", 1, 0, "proposed", "promote", 3, 3, 0, "better", model="second", by="promotion"
     )
     view.take_command(commands.write(proposed), NOW + 1)
-    said = telling.comparison(view)
+    said = summary.comparison(view)
     assert said["proposed"] == [{"challenger": "second", "partition": 1, "time": NOW + 1}]
     assert said["rule"] is None
     done = commands.EventRecord("taps", 1, 1, "applied", "promote", 4, 4, 0, "done", model="second", by="me")
     view.take_command(commands.write(done), NOW + 2)
-    assert telling.comparison(view)["proposed"] == []
+    assert summary.comparison(view)["proposed"] == []
     view.take_report(model("second", time=NOW + 3, comparison=compared() | {"total_labels": 0.0}))  # anybody's
     assert [row.partition for row in view.compared()] == [1]
 
@@ -299,12 +299,12 @@ def test_a_shift_without_labels_is_told_with_its_shares():
     assert "The predictions of the champion are distributed otherwise" in told(view)[1]
     distance = [Distance("a", 0.1, 0.2, 0.0, outside=0.3), Distance("prediction", 0.4, 0.9, 0.0, "champion")]
     view.take_report(part(1, NOW + 1, distances=distance))
-    rows = telling.distances(view)
+    rows = summary.distances(view)
     assert [(row["partition"], row["signal"], row["hellinger"]) for row in rows] == [
         (1, "prediction", 0.4),
         (1, "a", 0.1),
     ]
-    assert telling.distances(view, 0) == []
+    assert summary.distances(view, 0) == []
 
 
 HUGE = "1" + "0" * 400
@@ -329,9 +329,9 @@ def test_a_record_that_no_worker_writes_is_counted_and_changes_nothing(name):
     value = whole.replace(there.encode(), instead.encode("latin-1"), 1)
     assert value != whole
     view = living(view_of())
-    before = telling.status(view, NOW, "x")
+    before = summary.status(view, NOW, "x")
     view.take_report(value)
-    assert telling.status(view, NOW, "x") == before | {
+    assert summary.status(view, NOW, "x") == before | {
         "left_out": [{"topic": "taps.metrics", "why": "unreadable", "n": 1}]
     }
 
@@ -417,7 +417,7 @@ def test_a_command_is_told_and_models_that_are_gone_are_left_out():
     for time in (NOW + 1000, NOW + 2000):
         for role in ("champion", "last-label"):
             view.take_report(model(role, time=time, accuracy=0.7))
-    rows = telling.models(view, 0)
+    rows = summary.models(view, 0)
     assert [(row["role"], row["learner"]) for row in rows] == [("champion", "last-label"), ("last-label", "last-label")]
 
 

@@ -534,7 +534,7 @@ def test_a_share_is_of_a_class_by_its_text(classes, share, there):
     kind = {"task": "classification", "classes": classes, "features": {"risk": {"share": share, "by": "card"}}}
     if there:
         Past(spec_of(kind))
-        assert spec_of(kind).features["risk"].said()["share"] == share
+        assert spec_of(kind).features["risk"].written()["share"] == share
     else:
         with pytest.raises(SpecError, match=r"features.risk.share: expected one of classes"):
             spec_of(kind)

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.cli.state.state import _summary, tell
+from riparian.app.cli.state.state import _summary, print_state
 from riparian.app.errors import DataError, SpecError, StateError, TopicError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.lag import PartitionLag
@@ -119,7 +119,7 @@ def test_verify_counts_orphans_in_one_line(
     items: dict[bytes, bytes], n: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = examine(items, "golden", PARTITION)._replace(orphaned=[f"{i:032x}" for i in range(n)])
-    tell("golden", PARTITION, Changelog(items, 1, 1, 1), found)
+    print_state("golden", PARTITION, Changelog(items, 1, 1, 1), found)
     first, *rest = capsys.readouterr().out.splitlines()
     assert first.endswith("sound")
     assert [line[: len(said)] for line in rest] == [said] * (n > 0)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from riparian.app.cli import broker_option
 from riparian.app.cli.run.worker import command
-from riparian.app.cli.terminal.saying import JsonFormatter
+from riparian.app.cli.terminal.messages import JsonFormatter
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.local_broker import ports
 from riparian.app.worker import host as worker

@@ -255,5 +255,7 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
     for kind in ("256", "512"):
         for name in ("worker", LIMITED):
             options += ["--add-scram", f'SCRAM-SHA-{kind}=[name={name},password="{PASSWORD}"]']
-    with LocalBroker(folder / "broker", say=print, properties=properties + PROPERTIES, format_options=options) as local:
+    with LocalBroker(
+        folder / "broker", report=print, properties=properties + PROPERTIES, format_options=options
+    ) as local:
         yield Secured(local.bootstrap, *addresses.values(), folder / "certificates", local)

@@ -23,7 +23,7 @@ from riparian.app.errors import RegistryError
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.registry.client import Registry
-from riparian.app.registry.telling import begin, tell
+from riparian.app.registry.stream_schemas import begin, look_up
 from riparian.app.state.audit.proof import differing_parts
 from riparian.app.stream_file.spec import build
 from riparian.topics.formats.protobuf.types import MessageTypes, class_of, head_of
@@ -380,7 +380,7 @@ def test_what_a_schema_refers_to_is_read_from_the_registry(codec, registry, tmp_
     register(registry, spec.subject("labels"), wire.label, wire.kind)
     client = Registry.of(spec)
     assert asyncio.run(begin(client, spec, register=True)) == []
-    assert asyncio.run(tell(client, spec, [number, 10**6])) == {10**6}
+    assert asyncio.run(look_up(client, spec, [number, 10**6])) == {10**6}
     assert spec.schemas.known[number].references[0][0] == name
     rows = ['{"id": "i1", "x": {"a": 0.5, "b": 2.0, "c": "u"}}', '{"id": "i2", "x": {"a": 1.5, "b": 3.0, "c": "v"}}']
     plain = encoded([Sent(row.encode(), 0, b"k") for row in rows], number, wire, wire.first)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.page import telling
+from riparian.app.page import summary
 from riparian.app.page.history import TIERS
 from riparian.app.page.server import as_columns
 from riparian.app.page.store import Store
@@ -211,11 +211,11 @@ def _look(view: StreamView) -> None:
     assert len(view.letters) <= LETTERS
     assert view.newest <= NOW + 600_000
     for partition in (None, *range(_PARTITIONS)):
-        told = msgspec.json.encode(telling.status(view, NOW, "fuzz.yaml", partition))
+        told = msgspec.json.encode(summary.status(view, NOW, "fuzz.yaml", partition))
         assert len(told) < _MOST_LENGTH
         json.loads(told)
-        msgspec.json.encode(telling.comparison(view, partition))
-        msgspec.json.encode(telling.distances(view, partition))
+        msgspec.json.encode(summary.comparison(view, partition))
+        msgspec.json.encode(summary.distances(view, partition))
         for tier in TIERS:
             found = view.history(NOW - tier.n * tier.width, NOW, 100, partition)
             columns = [as_columns(name, one) for name, one in found.items()]

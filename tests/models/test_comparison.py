@@ -83,7 +83,7 @@ def test_only_labels_that_count_are_compared():
     )
     comparison.score(program, np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]]))
     assert comparison.state().n[0] == 1
-    assert comparison.telling(0.05).difference == 1.0
+    assert comparison.advantage(0.05).difference == 1.0
 
 
 def test_the_shares_of_the_error_probability_add_up():

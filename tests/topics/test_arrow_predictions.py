@@ -56,9 +56,9 @@ def test_predictions_are_joined_and_split(task, challengers):
     if challengers:
         named["reasons"] = [{"b": 2.5, "ü": -1.0}, None, {"a": 0.5}]
         named["features"] = [{"n": 1.0, "ü": 0.25}, {}, {"n": 2.0}]
-        named["said"] = np.array([[1.0, 0.0, 1.0], [0, 0, 0], [1, 1, 1]])
+        named["regions"] = np.array([[1.0, 0.0, 1.0], [0, 0, 0], [1, 1, 1]])
         if classes is None:
-            named["said"] = np.array([[0.5, 2.5], [np.nan, np.nan], [-1.0, 1.0]])
+            named["regions"] = np.array([[0.5, 2.5], [np.nan, np.nan], [-1.0, 1.0]])
     columns = PredictionColumns(
         ["a", "b", "ü"], p, classes, "m", [1, 1, 2], [0, 0, 3], further={"index": [0, 1, 0], "label_index": [2, 3, 0]},
         **named,

@@ -121,4 +121,4 @@ def test_wholes_of_any_length() -> None:
 def test_what_challengers_and_intervals_say_is_the_encoders() -> None:
     p = np.random.default_rng(1).random((4, 2))
     assert isinstance(both(4, 2, challengers={"other": p}), list)
-    assert isinstance(both(4, 2, said=np.ones((4, 2))), list)
+    assert isinstance(both(4, 2, regions=np.ones((4, 2))), list)

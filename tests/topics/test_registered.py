@@ -30,9 +30,9 @@ from riparian.topics.schemas import (
     AVRO,
     JSON,
     PROTOBUF,
-    NotToldError,
     RegisteredSchema,
     Schemas,
+    UnknownSchemaError,
     UnusableError,
     Written,
 )
@@ -263,7 +263,7 @@ def test_a_schema_that_nobody_asked_for_is_a_mistake_of_the_program(name: str, k
     assert codec.unknown("labels", batch([other, good, other, b"\1" + bytes(20)])) == {
         9: [0, 2], "00000000-0000-0000-0000-000000000000": [3],
     }  # fmt: skip
-    with pytest.raises(NotToldError, match="schema 9"):
+    with pytest.raises(UnknownSchemaError, match="schema 9"):
         codec.decode_features(batch([other]), spec.vocabularies(), spec.class_vocabulary())
 
 
@@ -351,7 +351,7 @@ def test_predictions_are_those_of_json(name: str, kit: Kit, task: str, asked: bo
     challengers = {"nb": rng.random((50, 8)), "none": np.zeros((50, 8))} if asked else None
     decided = {"champion": np.where(np.arange(50) % 3 > 0, np.arange(50) % 6.0, np.nan), "nb": np.full(50, 2.0)}
     args = [f"i{i}é" for i in range(50)], p, classes, "tree", np.arange(50) * 1000, np.arange(50)
-    options: dict[str, Any] = {"probabilities": asked, "challengers": challengers, "said": said if more else None}
+    options: dict[str, Any] = {"probabilities": asked, "challengers": challengers, "regions": said if more else None}
     options |= {"decided": decided if classes is not None and not given else None}
     options |= {"reasons": [WHY[i % 3] for i in range(50)] if why else None}
     _, told = both(name, kit, spec, PredictionColumns(*args, **options), 2 if why else int(more))
@@ -393,7 +393,7 @@ def test_features_over_the_past_are_those_of_json_by_a_schema_of_their_own(name:
     p = np.random.default_rng(0).random((9, 1))
     args = [f"i{i}" for i in range(9)], p, None, "mean", np.arange(9) * 1000, np.arange(9)
     made = [{"n": i + 1.0, **({"since": i / 3} if i else {})} for i in range(9)]
-    for more in ({}, {"said": np.tile([0.5, 1.5], (9, 1))}, {"challengers": {"nb": p}}):
+    for more in ({}, {"regions": np.tile([0.5, 1.5], (9, 1))}, {"challengers": {"nb": p}}):
         values, found = both(name, kit, spec, PredictionColumns(*args, features=made, **more), 4)
         assert [one["features"] for one in found] == made
         today = written(name, spec_of(), 78)  # of a stream that writes by another schema
@@ -413,7 +413,7 @@ def test_predictions_of_shared_learning_say_how_much_was_learned(name: str, kit:
         p = rng.random((n, width))
         args = [f"i{i}" for i in range(n)], p, classes, "tree", np.arange(n) * 1000, np.arange(n)
         options: dict[str, Any] = {"further": {"learned_offset": ats}, "challengers": {"nb": p}}
-        options |= {"said": np.tile([1.0, 0.0, 0.0][:width], (n, 1))} if more == 1 else {}
+        options |= {"regions": np.tile([1.0, 0.0, 0.0][:width], (n, 1))} if more == 1 else {}
         options |= {"reasons": [WHY[i % 3] for i in range(n)]} if more == 2 else {}
         values, found = both(name, kit, spec, PredictionColumns(*args, **options), more, SHARED)
         for value, told, at in zip(values, found, ats.tolist(), strict=True):
@@ -457,7 +457,7 @@ def test_a_prediction_without_a_class_and_a_huge_one(name: str) -> None:
         assert len(value) < 5000
     codec = written(name, spec_of(predictions={"coverage": 0.9, "probabilities": False}))
     (value,) = codec.encode_predictions(
-        PredictionColumns(["1"], p[:1], large, "m", [1], [2], probabilities=False, said=np.ones((1, 1000)))
+        PredictionColumns(["1"], p[:1], large, "m", [1], [2], probabilities=False, regions=np.ones((1, 1000)))
     )
     assert len(value) < 5000
     assert codec.read_prediction(value).get("set") is None
@@ -466,7 +466,7 @@ def test_a_prediction_without_a_class_and_a_huge_one(name: str) -> None:
 def test_predictions_need_the_id_of_their_schema(name: str, kit: Kit) -> None:
     codec = CODECS[name](spec_of().mapping(), Schemas())
     assert codec.prediction == kit.prediction
-    with pytest.raises(NotToldError, match="schema of predictions"):
+    with pytest.raises(UnknownSchemaError, match="schema of predictions"):
         codec.encode_predictions(
             PredictionColumns(["1"], np.zeros((1, 0)), spec_of().class_vocabulary(), "m", [1], [2])
         )

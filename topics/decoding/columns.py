@@ -329,8 +329,8 @@ class _Fields(NamedTuple):
         if not set(y) <= {0, 1, None}:
             for i, value in enumerate(y):
                 if value not in (0, 1, None):
-                    said = f"{dotted(path)}: expected 1 of an anomaly, or 0, found {value:g}"
-                    self.bad.setdefault(i, (r.WRONG_LABEL, said))
+                    sentence = f"{dotted(path)}: expected 1 of an anomaly, or 0, found {value:g}"
+                    self.bad.setdefault(i, (r.WRONG_LABEL, sentence))
 
     def feature(self, instances: list[Any], path: Path) -> Any:
         """Of the nominal feature at `path`."""

@@ -87,8 +87,8 @@ def command(
         recorded = spec.topics.predictions not in missing
         found = []
         for k in wanted:
-            with progress(f"{spec.name}, partition {k}") as told:
-                found.append(await backtest(spec, chosen, connection, k, told, recorded, limit))
+            with progress(f"{spec.name}, partition {k}") as advance:
+                found.append(await backtest(spec, chosen, connection, k, advance, recorded, limit))
         return found
 
     found = with_rights(spec, connection, "backtest", run)
@@ -153,7 +153,7 @@ def _show(models: list[tuple[str, dict[str, Any]]], labels: list[str], found: li
     Console(width=max(Console().width, 100)).print(table)
     for one in found:
         lost = [f"{role} begin at offset {first:,}" for role, first in one.first.items() if first]
-        said = f"{one.figures.n_instances:,} instances, in the order of {one.n_recorded:,} predictions"
+        summary = f"{one.figures.n_instances:,} instances, in the order of {one.n_recorded:,} predictions"
         rejected = f"; records that could not be read: {one.n_rejected:,}" if one.n_rejected else ""
         more = f"; older records are gone: {' and '.join(lost)}" if lost else ""
-        click.echo(f"partition {one.partition}: {said}{rejected}{more}")
+        click.echo(f"partition {one.partition}: {summary}{rejected}{more}")

@@ -218,8 +218,8 @@ def command(**given: Any) -> None:
         for remark in whole.remarks:
             click.echo(f"riparian: {remark}", err=True)
         file = given["predictions"]
-        with progress(f"{whole.spec.name} on {whole.name}", whole.total) as told:
-            found = whole.run(told, None if file is None else file.write)
+        with progress(f"{whole.spec.name} on {whole.name}", whole.total) as advance:
+            found = whole.run(advance, None if file is None else file.write)
         if given["state"] is not None:
             from riparian.app.state import portable
             from riparian.app.state.transfer import write_file
@@ -242,8 +242,8 @@ def command(**given: Any) -> None:
         raise click.UsageError(
             "--front is of AUROC, which needs labels: name their column by --target, or leave it out"
         )
-    with progress(title(experiment, chosen), experiment.total) as told:
-        results = experiment.run(told, told.elsewhere)
+    with progress(title(experiment, chosen), experiment.total) as advance:
+        results = experiment.run(advance, advance.elsewhere)
     sort, by = given["sort"], quality(experiment.about["task"]) if experiment.labelled else "alert_rate"
     summary = summarise(chosen, results, sort)
     runs = {one.label: results[i * setup.repeats :][: setup.repeats] for i, one in enumerate(chosen)}

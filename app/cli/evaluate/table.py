@@ -116,19 +116,19 @@ def show_whole(found: dict[str, Any]) -> None:
     last = "of the\nlast labels" if whole else f"{measure.text} of\nthe last labels"
     table = _table(["model", "learner"], [*([measure.text] * whole), last, *(["expected\nbefore labels"] * estimated)])
 
-    def told(value: float | None) -> str:
+    def formatted(value: float | None) -> str:
         return "" if value is None else measure.form.format(value)
 
     for role, one in found["models"].items():
-        expected = [told(one["estimated"].get("accuracy"))] * estimated
-        overall = [told(from_first({**one["overall"], **one}).get(by))] * whole
-        table.add_row(role, one["learner"], *overall, told(one["recent"].get(by)), *expected)
+        expected = [formatted(one["estimated"].get("accuracy"))] * estimated
+        overall = [formatted(from_first({**one["overall"], **one}).get(by))] * whole
+        table.add_row(role, one["learner"], *overall, formatted(one["recent"].get(by)), *expected)
     console.print(f"{found['rows']:,} rows of {found['data']}, {_predicted(found)}{_delay(found)}")
     console.print(table)
     areas = {role: one["recent"]["auroc"] for role, one in found["models"].items() if "auroc" in one["recent"]}
     if areas and by != "auroc":
-        said = ", ".join(f"{role} {MEASURES['auroc'].form.format(area)}" for role, area in areas.items())
-        console.print(f"AUROC of the last labels: {said}", soft_wrap=True)
+        texts = ", ".join(f"{role} {MEASURES['auroc'].form.format(area)}" for role, area in areas.items())
+        console.print(f"AUROC of the last labels: {texts}", soft_wrap=True)
     left_out = [one[FROM_FIRST] for one in found["models"].values() if FROM_FIRST in one]
     _show_left_out(console, min(left_out, key=lambda one: one["left_out"], default={}), "")
     _show_drifts(console, found)
@@ -137,8 +137,8 @@ def show_whole(found: dict[str, Any]) -> None:
 def _show_alerts(console: Console, found: dict[str, Any]) -> None:
     """A stream file as it is, over rows without labels."""
     speed = found["instances_per_second"]
-    told = "" if speed is None else f", {MEASURES['instances_per_second'].form.format(speed)} instances/s"
-    console.print(f"{found['rows']:,} rows of {found['data']}, {_delay(found)}{told}")
+    formatted = "" if speed is None else f", {MEASURES['instances_per_second'].form.format(speed)} instances/s"
+    console.print(f"{found['rows']:,} rows of {found['data']}, {_delay(found)}{formatted}")
     table = _table(["model", "learner"], ["predictions", "alerts", "alert rate", "threshold", "bytes"])
     for role, one in found["models"].items():
         rate, threshold = one["overall"].get("alert_rate"), one["recent"].get("threshold")
@@ -173,7 +173,7 @@ def _show_drifts(console: Console, found: dict[str, Any]) -> None:
     for one in drifts[:MOST_CHANGES]:
         of = f"predictions of {one['model']}" if one["signal"] == "prediction" else one["signal"]
         of = f"errors of {one['model']}" if one["signal"] == "error" else of
-        console.print(f"row {one['row']:,}: {one['detector']}: {of}, {told_change(one)}")
+        console.print(f"row {one['row']:,}: {one['detector']}: {of}, {change_text(one)}")
     if len(drifts) > MOST_CHANGES:
         console.print(f"{len(drifts) - MOST_CHANGES:,} more drifts: --json lists them", style="dim")
     if not found["promotions"] and not drifts:
@@ -199,7 +199,7 @@ def _show_rejections(console: Console, found: dict[str, Any]) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
 
-def told_change(one: dict[str, Any]) -> str:
+def change_text(one: dict[str, Any]) -> str:
     """Of a record of drift, the means before and after."""
     before, after = ("?" if one.get(name) is None else f"{one[name]:.4g}" for name in ("before", "after"))
     return f"{before} before, {after} after"
@@ -233,15 +233,15 @@ def past_predictions(n: int) -> str:
 def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled: bool) -> None:
     """summary : of `app.evaluation.figures.summary.summarise`. result : of any run, for what all have in common."""
     console, repeats = _console(), summary[0]["repeats"]
-    said = [
+    texts = [
         f"[bold]{result['data']}[/bold]",
         _predicted(result) + (f"{result['folds']} folds" if "folds" in result else _delay(result)),
     ]
     if repeats > 1:
-        said.append(f"mean ± standard error of {repeats} repeats")
+        texts.append(f"mean ± standard error of {repeats} repeats")
     if shuffled:
-        said.append("rows shuffled")
-    console.print(", ".join(said))
+        texts.append("rows shuffled")
+    console.print(", ".join(texts))
     table = _table(["", "model"], [])
     parameters = list(dict.fromkeys(name for entry in summary for name in entry["parameters"]))
     for name in parameters:

@@ -73,7 +73,7 @@ def _show(stream: str, rows: "list[ChallengerComparison]", unit: str | None) -> 
         )
     console = Console()
     console.print(table)
-    said = f"The intervals hold together at all times with a confidence of {100 * rows[0].confidence:g} %."
+    sentence = f"The intervals hold together at all times with a confidence of {100 * rows[0].confidence:g} %."
     if unit:
-        said += f" An error counts as {max(row.reach for row in rows):.4g} at most."
-    console.print(said)
+        sentence += f" An error counts as {max(row.reach for row in rows):.4g} at most."
+    console.print(sentence)

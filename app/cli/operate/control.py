@@ -205,9 +205,9 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
         from riparian.app.stream_file.sections.models import AUTO
 
         found = asyncio.run(prospects(spec, connection))
-        said = [one for _, changes in found.values() for one in unsteerable(changes)]
-        if said:
-            raise SpecError(f"{stream}: {said[0]}")
+        refusals = [one for _, changes in found.values() for one in unsteerable(changes)]
+        if refusals:
+            raise SpecError(f"{stream}: {refusals[0]}")
         models, own = spec.models(), spec.own_on_drift()
         plain = {
             role: {"model": name, **parameters} | ({} if own[role] is None else {"on_drift": own[role]})

@@ -132,8 +132,8 @@ def _show(letter: "DeadLetterRecord", topic: str, retried: bool, whole: bool) ->
     which = "" if letter.source_index is None else f", instance {letter.source_index:,}"
     click.echo(f"  record  {source}{which}")
     click.echo(f"  reason  {safe(letter.reason)}: {safe(letter.detail)}")
-    for name, told in letter.headers:
-        click.echo(f"  header  {safe(name)}: {'none' if told is None else safe(told)}")
+    for name, value in letter.headers:
+        click.echo(f"  header  {safe(name)}: {'none' if value is None else safe(value)}")
     for what, data, size in zip(("value", "key"), (letter.value, letter.key), letter.sizes, strict=False):
         text = "none" if data is None else safe(data)
         more = "" if size is None else f" (cut off: it had {size:,} bytes)"
@@ -192,12 +192,12 @@ def retry(
     from riparian.app import retries
     from riparian.app.cli.terminal.progress import progress
 
-    with progress(f"dead letters of {spec.name}") as told:
+    with progress(f"dead letters of {spec.name}") as advance:
         report = with_rights(
             spec,
             connection,
             "retry",
-            lambda: retries.retry(spec, connection, wanted, dry_run=dry_run, told=told),
+            lambda: retries.retry(spec, connection, wanted, dry_run=dry_run, on_progress=advance),
         )
     if as_json:
         found = {

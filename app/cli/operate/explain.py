@@ -40,9 +40,9 @@ def command(stream: Path, id_: str, last: str | None, as_json: bool, connection:
     from riparian.app.page.predictions import explained
 
     async def run() -> dict[str, Any]:
-        with progress(f"stream {spec.name}") as told:
+        with progress(f"stream {spec.name}") as advance:
             return await explained(
-                spec, connection, id_, since=since, on_progress=lambda what, done, total: told(done, total)
+                spec, connection, id_, since=since, on_progress=lambda what, done, total: advance(done, total)
             )
 
     found = with_rights(spec, connection, "explain", run)
@@ -53,7 +53,7 @@ def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000.0).astimezone().isoformat(sep=" ", timespec="milliseconds")
 
 
-def _told(y: Any) -> str:
+def _value_text(y: Any) -> str:
     """What a prediction says, as JSON has it."""
     from riparian.topics.vocabulary import canonical
 
@@ -70,7 +70,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     """What was found, for people."""
     champion = found["said"][0]
     shown = [
-        f"{found['id']}: {_told(champion['y'])} by {champion['learner']} at {_time(found['time'])}",
+        f"{found['id']}: {_value_text(champion['y'])} by {champion['learner']} at {_time(found['time'])}",
         f"  {found['topic']}[{found['partition']}] at {found['position']:,}; features {found['offset']:,}, next label "
         f"{found['label_offset']:,}",
     ]
@@ -84,7 +84,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         if "error" in row:
             judged = f"off by {row['error']:,.6g}"
         alert = {True: "an alert", False: "no alert"}.get(row.get("alert"), "")
-        parts = (row["role"], _told(row["y"]), alert, judged, _shares(row["p"]))
+        parts = (row["role"], _value_text(row["y"]), alert, judged, _shares(row["p"]))
         shown.append("  " + ": ".join(part for part in parts if part))
     if found["why"] is None:
         return [*shown, f"  why: {found['why_not']}"]

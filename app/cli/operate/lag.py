@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from riparian.app.cli import broker_option, load, streams_argument, with_rights
-from riparian.app.cli.terminal.saying import for_each
+from riparian.app.cli.terminal.messages import for_each
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ def command(streams: tuple[Path, ...], as_json: bool, connections: list[Connecti
     processed: the next record that a worker takes, as its last predictions and metrics tell. checkpoint: the record
     from which it would go on after a crash. lag: records from processed to the end.
     """
-    for_each(streams, lambda place: _tell(streams[place], connections[place], as_json))
+    for_each(streams, lambda place: _print_lag(streams[place], connections[place], as_json))
 
 
-def _tell(stream: Path, connection: Connection, as_json: bool) -> None:
+def _print_lag(stream: Path, connection: Connection, as_json: bool) -> None:
     from riparian.app.kafka.topics.lag import lag
 
     declared = load(stream)

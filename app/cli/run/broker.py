@@ -46,18 +46,18 @@ def start(port: int | None, data_dir: Path, foreground: bool, as_json: bool) -> 
     """
     from riparian.app.kafka.local_broker import broker
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         click.echo(line, err=True)
 
     if foreground:
-        local = broker.LocalBroker(data_dir, port or broker.DEFAULT_PORT, say)
+        local = broker.LocalBroker(data_dir, port or broker.DEFAULT_PORT, report)
         with interruptible(), contextlib.suppress(KeyboardInterrupt), local:
             _show(broker.status(data_dir), data_dir, as_json)
             code = local.wait()
             raise click.ClickException(f"Kafka ended by itself (exit code {code}): see {data_dir / 'logs'}.")
         return
     before = broker.status(data_dir)
-    running = broker.start(data_dir, port=port, say=say)
+    running = broker.start(data_dir, port=port, report=report)
     if before is not None and before.pid == running.pid and not as_json:
         click.echo("It was running already.", err=True)
     _show(running, data_dir, as_json)

@@ -96,8 +96,8 @@ def command(
     from riparian.app.cli.terminal.progress import progress
 
     started = time.perf_counter()
-    with progress(f"{name} to {out.name}", file.count()) as told:
-        n_bytes = write_csv(file, out, told)
+    with progress(f"{name} to {out.name}", file.count()) as advance:
+        n_bytes = write_csv(file, out, advance)
     seconds = time.perf_counter() - started
     if as_json:
         found = {"stream": file.recipe.plain(), "file": str(out), "bytes": n_bytes, "seconds": round(seconds, 3)}

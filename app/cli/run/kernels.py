@@ -11,17 +11,19 @@ if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
 
 
-def make_ready(spec: "Spec", told: Callable[[int, int], None] | None = None) -> None:
-    """Load what a worker of this stream needs; what is not in the cache is compiled, by processes on all cores. told :
-    called meanwhile with how many kernels are compiled, and of how many."""
+def make_ready(spec: "Spec", on_progress: Callable[[int, int], None] | None = None) -> None:
+    """Load what a worker of this stream needs; what is not in the cache is compiled, by processes on all cores.
+
+    on_progress : called meanwhile with how many kernels are compiled, and of how many.
+    """
     with progress(f"stream {spec.name}", only_compiling=True) as work:
 
-        def tell(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             work.kernels(done, total)
-            if told is not None:
-                told(done, total)
+            if on_progress is not None:
+                on_progress(done, total)
 
-        compiling.call(partial(warm_up, spec), tell)
+        compiling.call(partial(warm_up, spec), report)
 
 
 def warm_up(spec: "Spec") -> None:

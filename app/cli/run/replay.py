@@ -146,7 +146,7 @@ def command(
     from riparian.app.dataset.rows import rows_of_bags, rows_of_file
     from riparian.app.replay import BATCH_ROWS, publish
 
-    with progress(f"{file.path.name} to {spec.topics.features}", rows) as told:
+    with progress(f"{file.path.name} to {spec.topics.features}", rows) as advance:
         done = asyncio.run(
             publish(
                 spec,
@@ -159,7 +159,7 @@ def command(
                 n=rows,
                 times=times,
                 batch_rows=batch_rows or BATCH_ROWS,
-                on_progress=told,
+                on_progress=advance,
             )
         )
     if as_json:

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from riparian.app.cli import broker_option, streams_argument
-from riparian.app.cli.terminal.saying import configure, log_format_option, say
+from riparian.app.cli.terminal.messages import configure, log_format_option, show
 from riparian.app.errors import AccessError, BrokerError, SpecError
 from riparian.app.kafka.connection import Connection
 
@@ -113,9 +113,9 @@ def command(
         paths = {spec.name: str(path) for path, spec in specs}
         allowed = Actions(connection) if actions else None
         page = Page(watch, paths, ModelPages(connection), loopback=is_loopback(host), actions=allowed)
-        say(f"{', '.join(names)} on {connection}: {address} (Ctrl-C ends it)")
+        show(f"{', '.join(names)} on {connection}: {address} (Ctrl-C ends it)")
         if allowed is not None:
-            say(f"the token for commands: {allowed.token}")
+            show(f"the token for commands: {allowed.token}")
         if browse:
             click.launch(address)
 

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from riparian.app.cli import broker_option, streams_argument
 from riparian.app.cli.run import starting
-from riparian.app.cli.terminal.saying import about, configure, log_format_option, say
+from riparian.app.cli.terminal.messages import about, configure, log_format_option, show
 from riparian.app.errors import AccessError, BrokerError, SpecError, UnreachableError
 from riparian.app.kafka.connection import Connection
 
@@ -110,7 +110,7 @@ def command(
 
     configs = [one.config for one in connections if one.config is not None]
     if (strange := environment.unknown(os.environ, (*streams, *configs))) is not None:
-        say(f"warning: {strange}")
+        show(f"warning: {strange}")
     specs = [stream_file.load(file) for file in streams]
     check_apart(specs, streams)
     try:
@@ -126,14 +126,14 @@ def command(
     connections = [one.with_instance(own) for one, own in zip(connections, instances, strict=True)]
     several = len(specs) > 1
     for file, spec, connection in zip(streams, specs, connections, strict=True):
-        with about(file if several else None) as tell:
+        with about(file if several else None) as note:
             for remark in remarks(spec):
-                tell(remark)
+                note(remark)
             check_key(spec)
-            for warning in asyncio.run(prepare(spec, connection, wait, tell)):
-                tell(f"warning: {warning}")
-            for warning in asyncio.run(ask_registry(spec, wait, tell)):
-                tell(warning)
+            for warning in asyncio.run(prepare(spec, connection, wait, note)):
+                note(f"warning: {warning}")
+            for warning in asyncio.run(ask_registry(spec, wait, note)):
+                note(warning)
 
     from riparian.app import compiling
     from riparian.app.cli.run.kernels import make_ready
@@ -146,9 +146,9 @@ def command(
     compiling.watch(lambda _: gc.enable())  # which leaves more behind than there is room for
     chosen = context.get_parameter_source("web_port") is not ParameterSource.DEFAULT
     web = listen(web_host, web_port, or_next=not chosen) if web_port else None
-    with Compiling(web, [spec.name for spec in specs]) as told:
+    with Compiling(web, [spec.name for spec in specs]) as compiled:
         for spec in specs:
-            make_ready(spec, told)
+            make_ready(spec, compiled)
     port = None if web is None else web.getsockname()[1]
     hosted: list[tuple[Any, Engine, Metrics]] = []
     for spec, connection in zip(specs, connections, strict=True):
@@ -166,10 +166,10 @@ def command(
     expose(hosted)
     for spec, connection, instance in zip(specs, connections, instances, strict=True):
         named = "" if instance is None else f", instance id {instance}"
-        say(f"worker of stream {spec.name} on {connection}{named}")
+        show(f"worker of stream {spec.name} on {connection}{named}")
     if port is not None:
         taken = "" if port == web_port else f" (port {web_port} is taken, perhaps by another worker)"
-        say(f"metrics at http://{web_host}:{port}/metrics{taken}")
+        show(f"metrics at http://{web_host}:{port}/metrics{taken}")
     run(
         [Hosted(file, app, engine) for file, (app, engine, _) in zip(streams, hosted, strict=True)],
         loglevel=log_level,
@@ -219,7 +219,7 @@ async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]
     if spec.registry is None:
         return []
     from riparian.app.registry.client import Registry
-    from riparian.app.registry.telling import begin
+    from riparian.app.registry.stream_schemas import begin
 
     registry, until, said = Registry.of(spec), time.monotonic() + wait, ""
     while registry is not None:

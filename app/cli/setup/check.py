@@ -14,8 +14,8 @@ from riparian.app.cli import broker_option, streams_argument
 from riparian.app.cli.operate.deadletters import safe
 from riparian.app.cli.run.worker import check_apart
 from riparian.app.cli.setup import reasons_price
+from riparian.app.cli.terminal.messages import for_each
 from riparian.app.cli.terminal.parsing import WITH_RIGHTS
-from riparian.app.cli.terminal.saying import for_each
 from riparian.app.errors import AccessError, RiparianError, SpecError, StateError, TopicError
 from riparian.app.kafka.connection import Connection
 
@@ -85,7 +85,7 @@ def command(
 
     def one(place: int) -> None:
         file = streams[place]
-        said: dict[str, Any] = {"file": str(file)} if several else {}
+        summed: dict[str, Any] = {"file": str(file)} if several else {}
         try:
             spec = load(file)
             check_apart([*known.values(), spec], [*known, file])
@@ -96,17 +96,17 @@ def command(
                 make_ready(spec)
             found = asyncio.run(_look(spec, connections[place], user, asked=asked, register=register))
             if as_json:
-                said |= found.summary(spec, register)
+                summed |= found.summary(spec, register)
             else:
                 found.show(spec, file if several else None)
             found.judge(spec, connections[place], user)
         except RiparianError as error:
             if several:
-                said["error"] = str(error)
+                summed["error"] = str(error)
             raise
         finally:
-            if as_json and said:
-                click.echo(json.dumps(said, ensure_ascii=False))
+            if as_json and summed:
+                click.echo(json.dumps(summed, ensure_ascii=False))
 
     for_each(streams, one)
 
@@ -123,26 +123,26 @@ class BrokerAnswers(NamedTuple):
     denied: Sequence[str] = ()
 
     def summary(self, spec: "Spec", register: bool) -> dict[str, Any]:
-        said = _declared(spec)
+        found = _declared(spec)
         if self.report is not None:
-            said["partitions_present"], said["missing"] = self.report.partitions, list(self.report.missing)
+            found["partitions_present"], found["missing"] = self.report.partitions, list(self.report.missing)
         if self.ids is not None:
-            said["ids"] = {"both": self.ids.both, "apart": self.ids.apart}
+            found["ids"] = {"both": self.ids.both, "apart": self.ids.apart}
         if self.states is not None:
-            said["state"] = [
+            found["state"] = [
                 {"partition": k, "checkpoint": sequence, "changes": [change._asdict() for change in changes.found]}
                 for k, (sequence, changes) in self.states.items()
             ]
         if self.log is not None:
-            said["learned"] = self.log._asdict()
+            found["learned"] = self.log._asdict()
         if self.report or register:
-            said["warnings"] = list(self.warnings)
+            found["warnings"] = list(self.warnings)
         if self.lacking:
-            said["acls"] = [
+            found["acls"] = [
                 {"kind": right.kind, "name": right.name, "operation": right.operation, "needed": not right.dispensable}
                 for right in self.lacking
             ]
-        return said
+        return found
 
     def show(self, spec: "Spec", file: Path | None) -> None:
         """file : where there are several, whose sentences are told apart by it."""
@@ -207,7 +207,7 @@ async def _lacking(spec: "Spec", connection: Connection, user: str) -> "list[Rig
 async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
     """What of the registry's schemas may not fit."""
     from riparian.app.registry.client import Registry
-    from riparian.app.registry.telling import begin
+    from riparian.app.registry.stream_schemas import begin
     from riparian.topics.codecs import REGISTERED
 
     registry = Registry.of(spec)
@@ -334,9 +334,9 @@ def _keys(spec: "Spec") -> dict[str, dict[str, Any]]:
 
 
 def _of_keys(spec: "Spec") -> list[str]:
-    from riparian.app.stream_file.sections.keys import said_bytes
+    from riparian.app.stream_file.sections.keys import memory_sentence
 
-    lines, mapping = [f"keys: {said_bytes(spec, name)}" for name in spec.keys], spec.mapping()
+    lines, mapping = [f"keys: {memory_sentence(spec, name)}" for name in spec.keys], spec.mapping()
     for name, at in zip(spec.keys, mapping.keys, strict=True):
         if at is not None and at < mapping.n_columns:
             lines.append(
@@ -385,10 +385,10 @@ def _of_auto(spec: "Spec") -> list[str]:
     values = values_of(spec)
     names, parts = list(spec.features), resolved.parameters.get("members", {}).values()
     bounds = {**values.bounds, **{f: values.reckoned[f] for f in values.many}}
-    limits = [said["max_values"] for said in parts if "max_values" in said]
+    limits = [summed["max_values"] for summed in parts if "max_values" in summed]
     seen = {f: min([bound, *(limit[f] or bound for limit in limits)]) for f, bound in bounds.items()}  # fewest by any
     for f in values.many:
-        means = ", and the mean target of each" if any(f in said.get("target_means", ()) for said in parts) else ""
+        means = ", and the mean target of each" if any(f in summed.get("target_means", ()) for summed in parts) else ""
         if seen[f] < bounds[f] or means:
             lines.append(f"  {names[f]}: trees see the first {seen[f]} of up to {bounds[f]:,} values{means}")
     fewer = [f for f, bound in values.bounds.items() if seen[f] < bound]
@@ -413,8 +413,8 @@ def _of_costs(spec: "Spec") -> list[str]:
         )
         lines.append(f"decision: the class of least expected cost: {', '.join(costs)}, other mistakes 1")
     if spec.class_weights:
-        said = ", ".join(f"{text} {weight:g}" for text, weight in spec.class_weights.items())
-        lines.append(f"class weights in learning: {said}; probabilities of these classes are not those of the stream")
+        summed = ", ".join(f"{text} {weight:g}" for text, weight in spec.class_weights.items())
+        lines.append(f"class weights in learning: {summed}; probabilities of these classes are not those of the stream")
     return lines
 
 
@@ -491,7 +491,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
         row(features, feature.name, feature.type, dotted(feature.path), values)
     for name, one in spec.features.items():
         if one.past is not None:
-            row(features, name, one.type, "", ", ".join(f"{field} {value}" for field, value in one.said().items()))
+            row(features, name, one.type, "", ", ".join(f"{field} {value}" for field, value in one.written().items()))
     for name, at in zip(spec.keys, mapping.keys, strict=True):
         row(features, name, "key", "@key" if at is None else dotted(mapping.features[at].path), "")
 
@@ -499,8 +499,8 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     for role, (name, parameters) in spec.models().items():
         own = {key: value for key, value in parameters.items() if key != "members"}
         row(models, role, name, ", ".join(f"{key}={value}" for key, value in own.items()))
-        for member, said in (parameters.get("members") or {}).items():
-            plain = {"model": said} if isinstance(said, str) else said
+        for member, summed in (parameters.get("members") or {}).items():
+            plain = {"model": summed} if isinstance(summed, str) else summed
             rest = ", ".join(f"{key}={value}" for key, value in plain.items() if key != "model")
             row(models, f"· {member}", str(plain.get("model")), rest)
 

@@ -65,8 +65,8 @@ def command(
             )
         reports = []
         for k in wanted:
-            with progress(f"{spec.name}, partition {k}") as told:
-                found = await audit(spec, connection, k, start=start, until=until, on_progress=told)
+            with progress(f"{spec.name}, partition {k}") as advance:
+                found = await audit(spec, connection, k, start=start, until=until, on_progress=advance)
             if found is not None:
                 reports.append(found)
         return reports
@@ -108,8 +108,8 @@ def _show(stream: str, topics: "TopicsSpec", report: "AuditReport") -> None:
             click.echo(f"    {_place(topic, report.partition, one.plain())}")
     answers = report.answers
     if answers is not None:
-        said = "equal" if answers.holds else "not as recorded"
-        click.echo(f"  {answers.n_compared:,} answer{'' if answers.n_compared == 1 else 's'} to commands: {said}")
+        verdict = "equal" if answers.holds else "not as recorded"
+        click.echo(f"  {answers.n_compared:,} answer{'' if answers.n_compared == 1 else 's'} to commands: {verdict}")
         for one in answers.listed[:SHOWN]:
             click.echo(f"  answer: {_place(str(topics.events), report.partition, one.plain())}")
     for one in drift.listed[:SHOWN]:

@@ -45,8 +45,8 @@ def command(
             lambda: import_models(spec, connection, exported, str(file), partition=partition, replace=replace),
         )
         if as_json:
-            said = [{"partition": p, "offsets": found} for p, found in offsets.items()]
-            click.echo(json.dumps({"stream": spec.name, "partitions": said, "anew": anew}))
+            begun = [{"partition": p, "offsets": found} for p, found in offsets.items()]
+            click.echo(json.dumps({"stream": spec.name, "partitions": begun, "anew": anew}))
             return
         of = "all partitions begin" if len(offsets) == spec.partitions else f"partition {partition} begins"
         click.echo(f"{spec.name}: {of} with the models of {file}" + (f"; new are {', '.join(anew)}" if anew else ""))

@@ -59,7 +59,7 @@ def verify(stream: Path, partition: int | None, as_json: bool, connection: Conne
         )
     else:
         for k, (log, findings) in found.items():
-            tell(spec.name, k, log, findings)
+            print_state(spec.name, k, log, findings)
     damaged = [k for k, (_, findings) in found.items() if not findings.sound]
     if damaged:
         named = ", ".join(map(str, damaged))
@@ -150,8 +150,8 @@ def _show(stream: str, entry: dict[str, Any]) -> None:
     console = Console(highlight=False)
     changelog = entry["changelog"]
     if entry["sequence"] is None:
-        said = "no state yet" if entry["sound"] else "no manifest that can be read: see riparian state verify"
-        console.print(f"{stream}, partition {entry['partition']}: {said}")
+        remark = "no state yet" if entry["sound"] else "no manifest that can be read: see riparian state verify"
+        console.print(f"{stream}, partition {entry['partition']}: {remark}")
         return
     live = entry["live"]
     created = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry["created"] / 1000.0))
@@ -192,7 +192,7 @@ def _show(stream: str, entry: dict[str, Any]) -> None:
         console.print("The state is damaged: see riparian state verify.")
 
 
-def tell(stream: str, partition: int, log: "Changelog", findings: "Findings") -> None:
+def print_state(stream: str, partition: int, log: "Changelog", findings: "Findings") -> None:
     """Print what was found in a partition."""
     where = f"{stream}, partition {partition}"
     if not log.items:

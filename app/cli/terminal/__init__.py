@@ -1,1 +1,1 @@
-"""What commands share: `parsing` of options, `progress` while they work, `saying` for messages on standard error."""
+"""What commands share: `parsing` of options, `progress` while they work, `messages` for messages on standard error."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from riparian.app.cli.terminal.saying import say
+from riparian.app.cli.terminal.messages import show
 from riparian.app.compiling import sentence, watch
 
 SLOW_SECONDS = 2.0  # of compiling, or of work without a known end, until it is said
@@ -72,10 +72,10 @@ class Work:
                     bars.start()
             elif slow and not line:
                 line, next_line = sentence(), now + AGAIN_SECONDS
-                say(f"{line} …")
+                show(f"{line} …")
             elif slow and now > next_line and self._kernels[1] and line != self.compiling():
                 line, next_line = self.compiling(), now + AGAIN_SECONDS
-                say(line)
+                show(line)
             was_slow = slow
 
 

@@ -75,8 +75,8 @@ class ArrowFile(DataFile):
         self.dictionaries = [name for name, kind in kinds if pa.types.is_dictionary(kind)]
 
     def _damaged(self, error: Exception) -> DataError:
-        said = " ".join(str(error).split())[:200]
-        return DataError(f"{self.path} cannot be read ({said}): get a complete copy")
+        reason = " ".join(str(error).split())[:200]
+        return DataError(f"{self.path} cannot be read ({reason}): get a complete copy")
 
     @property
     def _is_parquet(self) -> bool:

@@ -465,7 +465,9 @@ class DataFile:
 
     def spelling_remarks(self, names: Sequence[str]) -> tuple[str, ...]:
         """Sentences on columns whose numbers may mean two things."""
-        return tuple(said for name in names if name in self._spellings and (said := self._spellings[name].remark(name)))
+        return tuple(
+            remark for name in names if name in self._spellings and (remark := self._spellings[name].remark(name))
+        )
 
     def _too_many(self, names: Sequence[str], column: Column, max_values: int) -> DataError:
         """column : the first of `names`."""

@@ -115,8 +115,8 @@ def _fitting(feature: DraftFeature, mapped: Any, spec: Spec, batch: RawBatch, kn
     still = [one for one in _rejected(nominal, spec, batch, values) if one.position not in known]
     if feature.type != NOMINAL and not still and len(values) <= FEW:
         return feature._replace(type=NOMINAL, remark="texts stand for its values", max_values=most_values(len(values)))
-    said = f"left out: {len(wrong):,} of {len(batch):,} records would be rejected by it: {wrong[0].detail}"
-    return feature._replace(dropped=True, remark=said)
+    remark = f"left out: {len(wrong):,} of {len(batch):,} records would be rejected by it: {wrong[0].detail}"
+    return feature._replace(dropped=True, remark=remark)
 
 
 def _check_labels(draft: Draft, wrong: Sequence[Rejected], n: int, topic: str) -> None:

@@ -252,10 +252,10 @@ def _ids(
     labels: TopicSample | None,
     found: Mapping[Path, FieldSample],
     of_labels: Mapping[Path, FieldSample],
-    said: str | None,
+    given: str | None,
 ) -> tuple[Path | str, Path | str]:
     """Where the id stands in both records."""
-    ours = _candidates(features, found, said)
+    ours = _candidates(features, found, given)
     if labels is None:
         return next(iter(ours)), next(iter(ours))
     theirs = _candidates(labels, of_labels, None)
@@ -269,16 +269,16 @@ def _ids(
     return best[0], best[1]
 
 
-def _candidates(topic: TopicSample, found: Mapping[Path, FieldSample], said: str | None) -> dict[Path | str, set[str]]:
+def _candidates(topic: TopicSample, found: Mapping[Path, FieldSample], given: str | None) -> dict[Path | str, set[str]]:
     """Paths that may hold the id, the likeliest first, and the ids there."""
     keys = [message.key for message in topic.messages if message.key]
-    if said == KEY:
+    if given == KEY:
         return {KEY: set(keys)}
     n = len(topic.messages)
-    if said is not None:
-        named: dict[Path | str, set[str]] = {path: found[path].ids for path in found if dotted(path) == said}
+    if given is not None:
+        named: dict[Path | str, set[str]] = {path: found[path].ids for path in found if dotted(path) == given}
         if not named:
-            raise DataError(f"no record of {topic.topic} has a field {said!r}: its fields are {_listing(found)}")
+            raise DataError(f"no record of {topic.topic} has a field {given!r}: its fields are {_listing(found)}")
         return named
     likely: list[Path] = [
         path
@@ -308,10 +308,10 @@ def _is_called_label(path: Path) -> bool:
     return any(map(is_called_label, path))
 
 
-def _label(found: Mapping[Path, FieldSample], said: str | None, taken: set[Any], topic: str) -> Path:
+def _label(found: Mapping[Path, FieldSample], given: str | None, taken: set[Any], topic: str) -> Path:
     names = [path for path in found if path not in taken]
-    if said is not None:
-        chosen = [path for path in found if dotted(path) == said]
+    if given is not None:
+        chosen = [path for path in found if dotted(path) == given]
     else:
         chosen = [path for path in names if _is_called_label(path)] if len(names) > 1 else names
     if len(chosen) != 1:

@@ -50,23 +50,23 @@ async def start(client: Any, connection: Connection) -> None:
     try:
         await client.start()
     except (KafkaError, OSError) as error:
-        said = await refusal(connection)
-        if said is not None:
-            raise AccessError(said) from error
+        reason = await refusal(connection)
+        if reason is not None:
+            raise AccessError(reason) from error
         raise
     if not client._client.cluster.brokers():  # what answers was no broker that lets us in
-        said = await refusal(connection)
-        if said is not None:
-            raise AccessError(said)
+        reason = await refusal(connection)
+        if reason is not None:
+            raise AccessError(reason)
 
 
 async def refusal(connection: Connection) -> str | None:
     """One sentence of the first bootstrap server that answers and refuses; None where none does."""
     for host, port in connection.addresses:
         with contextlib.suppress(OSError, KafkaError, asyncio.IncompleteReadError):
-            said = await _refusal(connection, host, port) or await _elsewhere(connection, host, port)
-            if said is not None:
-                return f"Kafka at {host}:{port} {said}"
+            reason = await _refusal(connection, host, port) or await _elsewhere(connection, host, port)
+            if reason is not None:
+                return f"Kafka at {host}:{port} {reason}"
     return None
 
 
@@ -112,13 +112,13 @@ async def _refusal(connection: Connection, host: str, port: int) -> str | None:
     name = f"security.protocol={settings.protocol}"
     context = settings.context()
     if context is not None:
-        said = await _tls(host, port, context, settings)
-        if said is not None:
-            return said
-        if not await _speaks_tls(host, port) and await _speaks_plain(connection, host, port):
+        reason = await _tls(host, port, context, settings)
+        if reason is not None:
+            return reason
+        if not await _answers_tls(host, port) and await _answers_plain(connection, host, port):
             plain = "sasl_plaintext" if settings.sasl else "plaintext"
             return f"speaks no TLS on this port, and {name} does: name its port for TLS, or set {plain}."
-    elif await _speaks_tls(host, port):
+    elif await _answers_tls(host, port):
         secure = "sasl_ssl" if settings.sasl else "ssl or sasl_ssl"
         return f"speaks TLS on this port, and {name} does not: set it to {secure}, or name the port without TLS."
     return await _kafka(connection, host, port, settings)
@@ -163,7 +163,7 @@ async def _handshake(host: str, port: int, context: ssl.SSLContext) -> None:
         writer.close()
 
 
-async def _speaks_tls(host: str, port: int) -> bool:
+async def _answers_tls(host: str, port: int) -> bool:
     """Whether a port speaks TLS at all, with whomever."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -178,7 +178,7 @@ async def _speaks_tls(host: str, port: int) -> bool:
     return True
 
 
-async def _speaks_plain(connection: Connection, host: str, port: int) -> bool:
+async def _answers_plain(connection: Connection, host: str, port: int) -> bool:
     """Whether a port answers Kafka's requests without TLS."""
     try:
         opened = await connection.open(host, port, secured=False, seconds=SECONDS)
@@ -208,9 +208,9 @@ async def _oauth(connection: Connection, host: str, port: int, settings: Setting
         if answer.error_code == 0 and not answer.sasl_auth_bytes:
             return None
         status = re.search(rb'"status"\s*:\s*"([\w-]+)"', answer.sasl_auth_bytes or b"")
-        said = f" ({status[1].decode()})" if status else ""
+        why = f" ({status[1].decode()})" if status else ""
         return (
-            f"refuses the token{said}: see its issuer, audience, scope and lifetime, and what the broker expects of it."
+            f"refuses the token{why}: see its issuer, audience, scope and lifetime, and what the broker expects of it."
         )
     finally:
         opened.close()

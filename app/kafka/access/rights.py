@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _OPERATIONS = {READ: 3, WRITE: 4, CREATE: 5, DELETE: 6, DESCRIBE: 8, CONFIGS: 10}
 _KINDS = {TOPIC: 2, GROUP: 3, TRANSACTIONAL_ID: 5}
 _LITERAL, _PREFIXED, _ALLOW = 3, 4, 3
-_NOT_TOLD = -(2**31)
+_UNKNOWN = -(2**31)
 
 DENIED = (
     TopicAuthorizationFailedError,
@@ -149,7 +149,7 @@ async def _topics(client: Any, topics: list[str]) -> tuple[dict[str, set[str] | 
         answer = (await client._send_request(_Metadata(topics))).to_object()
     except (NotImplementedError, IncompatibleBrokerVersion):
         return {}, set()
-    everywhere = _told(answer["operations"]) or set()
+    everywhere = _operations_of(answer["operations"]) or set()
     allowed: dict[str, set[str] | None] = {}
     absent = set()
     for topic in answer["topics"]:
@@ -157,15 +157,15 @@ async def _topics(client: Any, topics: list[str]) -> tuple[dict[str, set[str] | 
         if error is TopicAuthorizationFailedError:
             allowed[topic["topic"]] = set()
             continue
-        told = _told(topic["operations"])
-        allowed[topic["topic"]] = None if told is None else told | (everywhere & {CREATE})
+        known = _operations_of(topic["operations"])
+        allowed[topic["topic"]] = None if known is None else known | (everywhere & {CREATE})
         if error is UnknownTopicOrPartitionError:
             absent.add(topic["topic"])
     return allowed, absent
 
 
-def _told(bits: int) -> set[str] | None:
-    return None if bits == _NOT_TOLD else {name for name, number in _OPERATIONS.items() if bits >> number & 1}
+def _operations_of(bits: int) -> set[str] | None:
+    return None if bits == _UNKNOWN else {name for name, number in _OPERATIONS.items() if bits >> number & 1}
 
 
 async def _has(client: Any, right: Right) -> bool:
@@ -235,9 +235,10 @@ async def grant(connection: Connection, rights: Iterable[Right], principal: str)
             answer = await client._send_request(
                 CreateAclsRequest(_KINDS[right.kind], right.name, pattern, principal, "*", operation, _ALLOW)
             )
-            code, said = answer.creation_responses[0]
+            code, detail = answer.creation_responses[0]
             if code:
                 raise AccessError(
-                    f"Kafka at {connection} does not create ACLs for this client ({said or for_code(code).__name__}): "
-                    "connect as a user that may alter the cluster's ACLs, such as one of super.users"
+                    f"Kafka at {connection} does not create ACLs for this client "
+                    f"({detail or for_code(code).__name__}): connect as a user that may alter the "
+                    "cluster's ACLs, such as one of super.users"
                 )

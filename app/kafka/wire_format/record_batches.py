@@ -29,9 +29,9 @@ _NOTHING, _LOW = np.uint64(0), np.uint64(0xFFFF_FFFF)
 
 
 class Body(NamedTuple):
-    """The records of a batch. said : of them, at least one. data : decompressed."""
+    """The records of a batch. header : of them, at least one. data : decompressed."""
 
-    said: BatchHeader
+    header: BatchHeader
     data: Any
 
 
@@ -64,7 +64,7 @@ class Parser:
         self._bytes.flags.writeable = False  # one type for the kernel
         ends = np.cumsum(lengths)
         self._table = np.array(
-            [(end - n, end, *one.said) for end, n, one in zip(ends, lengths, bodies, strict=True)], np.int64
+            [(end - n, end, *one.header) for end, n, one in zip(ends, lengths, bodies, strict=True)], np.int64
         )
         self._first, self._header_bytes = first, header_bytes
         self._at = np.array([0, 0, 0, -1, 0], np.int64)

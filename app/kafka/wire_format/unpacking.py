@@ -88,8 +88,8 @@ def _older(batch: Any) -> Iterator[Row]:
             yield last, -1, None, Unread.batch(last if at < 0 else at + 1, last, str(error) or repr(error)), []
 
 
-def _unread(said: BatchHeader, error: UnreadableBatchError) -> Rows:
-    return said.last + 1, iter((said.unread(said.base, str(error)),))
+def _unread(header: BatchHeader, error: UnreadableBatchError) -> Rows:
+    return header.last + 1, iter((header.unread(header.base, str(error)),))
 
 
 class FetchedBatches:
@@ -235,18 +235,18 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         return batch.is_transactional and batch.producer_id in self._aborted_producers
 
     @staticmethod
-    def _rows(batch: Any, raw: memoryview, said: BatchHeader | None) -> Rows:
+    def _rows(batch: Any, raw: memoryview, header: BatchHeader | None) -> Rows:
         """The records of a batch one by one."""
-        if said is None:
+        if header is None:
             return batch.next_offset, _older(batch)
         try:
-            return said.last + 1, batches.rows(said, batches.body(raw))
+            return header.last + 1, batches.rows(header, batches.body(raw))
         except UnreadableBatchError as error:
-            return _unread(said, error)
+            return _unread(header, error)
 
     def _pieces(self) -> Iterator[RawBatch]:
         for group in self._groups():
-            if sum(said.n_records for _, _, said in group if said is not None) < LEAST:
+            if sum(header.n_records for _, _, header in group if header is not None) < LEAST:
                 yield from self._listed(self._rows(*one) for one in group)
             else:
                 yield from self._sliced(group)
@@ -277,10 +277,10 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         try:
             for batch, raw, visible in self._batches():
                 if visible:
-                    said = batches.head(raw)
-                    group.append((batch, raw, said))
+                    header = batches.head(raw)
+                    group.append((batch, raw, header))
                     n_bytes += len(raw)
-                    n_records += 0 if said is None else said.n_records
+                    n_records += 0 if header is None else header.n_records
                 if group and (not visible or n_bytes >= PIECE_BYTES or n_records >= PIECE_RECORDS):
                     yield group
                     group, n_bytes, n_records = [], 0, 0
@@ -296,15 +296,15 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
     def _sliced(self, group: Iterable[Fetched]) -> Iterator[RawBatch]:
         """The records of batches as slices of what was fetched, in pieces; one by one, where something is unusual."""
         ready: list[Body] = []
-        for batch, raw, said in group:
+        for batch, raw, header in group:
             body = None
-            if said is None or said.n_records <= 0:
-                rows = self._rows(batch, raw, said)
+            if header is None or header.n_records <= 0:
+                rows = self._rows(batch, raw, header)
             else:
                 try:
-                    body = self._asked.kernel.Body(said, batches.body(raw))
+                    body = self._asked.kernel.Body(header, batches.body(raw))
                 except UnreadableBatchError as error:
-                    rows = _unread(said, error)
+                    rows = _unread(header, error)
             if ready and (body is None or sum(len(one.data) for one in ready) + len(body.data) > SHARED_BYTES):
                 yield from self._parsed(ready)
                 ready = []
@@ -321,14 +321,14 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         while parser.state != self._asked.kernel.ENDED:
             piece, at = parser.piece(PIECE_RECORDS, PIECE_BYTES, RECORD_BYTES), parser.batch
             if len(piece):
-                done = ready[at - 1].said.last + 1 if at and parser.begins_batch else 0
+                done = ready[at - 1].header.last + 1 if at and parser.begins_batch else 0
                 self._at = max(int(piece.offsets[-1]) + 1, done)
                 yield piece
             if parser.state == self._asked.kernel.DAMAGED:
-                said, data = ready[at]
-                yield from self._listed([(said.last + 1, batches.rows(said, data))])
+                header, data = ready[at]
+                yield from self._listed([(header.last + 1, batches.rows(header, data))])
                 parser.skip()
-        self._pass(ready[-1].said.last + 1)
+        self._pass(ready[-1].header.last + 1)
 
 
 def install() -> None:

@@ -138,14 +138,14 @@ class Signal:
             return []
         told: list[Detection] = []
         fired = self._fired(values)
-        start = self._tell(values, fired, told) if fired else 0
+        start = self._note(values, fired, told) if fired else 0
         if len(self.recent) < RECENT:  # room for more, in front, from where values move on
             more = min(len(values), RECENT - len(self.recent))
             self.recent = np.concatenate((np.zeros(more), self.recent))
         _follow(values, start, self.totals, self.recent)
         return told
 
-    def _tell(self, values: Floats, fired: list[tuple[int, int, str, int]], told: list[Detection]) -> int:
+    def _note(self, values: Floats, fired: list[tuple[int, int, str, int]], told: list[Detection]) -> int:
         """The figures of events in order; a drift begins a new period. Sums run from the period's start, one by one.
         Returns up to which of the values the totals know them."""
         known = np.concatenate((self.recent, values))

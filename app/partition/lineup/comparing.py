@@ -175,9 +175,9 @@ class Comparing:
         """
         found = {}
         for role, comparison in self._of.items():
-            best, whole = comparison.telling(self.error), comparison.whole(self.error)
+            best, whole = comparison.advantage(self.error), comparison.whole(self.error)
             if best is not None and whole is not None:
-                found[role.name] = _told(best) | {
+                found[role.name] = _summary(best) | {
                     "confidence": self.confidence,
                     "error": self.error,
                     "total_labels": whole.n,
@@ -227,7 +227,7 @@ def _may_lead(role: ModelSlot) -> bool:
     return True
 
 
-def _told(one: Advantage) -> dict[str, float]:
+def _summary(one: Advantage) -> dict[str, float]:
     return {
         "labels": one.n,
         "since": one.since,

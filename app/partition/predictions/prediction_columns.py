@@ -40,7 +40,7 @@ def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[Pr
             probabilities=learner.spec.predictions.probabilities,
             challengers={role: outcome.p[role][at] for role in roles} or None,
             further={name: column[part] for name, column in further.items()} or None,
-            said=None if outcome.said is None else outcome.said[at],
+            regions=None if outcome.regions is None else outcome.regions[at],
             reasons=None if outcome.reasons is None else named(outcome.reasons[at], list(learner.spec.features)),
             decided={role: outcome.decided[role][at, 0] for role in told if role in outcome.decided},
             features=None if made is None else made[at],

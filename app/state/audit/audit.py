@@ -23,7 +23,7 @@ from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.registry.asking import Asking, readied
 from riparian.app.registry.client import Registry
-from riparian.app.registry.telling import predictions
+from riparian.app.registry.stream_schemas import predictions
 from riparian.app.state.audit.drift_proof import DriftProof
 from riparian.app.state.audit.proof import Difference, Proof, SentRecords, differing_parts
 from riparian.app.state.changelog import ATTEMPTS, PAUSE_SECONDS, check_partition
@@ -100,10 +100,10 @@ class AuditReport(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        return not any(self.counts.values()) and all(one.equal for one in self.checkpoints) and self._told
+        return not any(self.counts.values()) and all(one.equal for one in self.checkpoints) and self._drift_holds
 
     @property
-    def _told(self) -> bool:
+    def _drift_holds(self) -> bool:
         return self.drift.holds and (self.answers is None or self.answers.holds)
 
     def plain(self) -> dict[str, Any]:
@@ -285,7 +285,7 @@ async def audit(
     kept = await checkpoints(spec, connection, partition)
     topics = spec.topics
     async with (
-        reading(connection, topics.drift, partition) as told,
+        reading(connection, topics.drift, partition) as events,
         nullcontext() if topics.events is None else reading(connection, topics.events, partition) as answered,
         reading(connection, topics.predictions, partition) as sent,
         reading_logs(connection, spec.logs(partition)) as inputs,
@@ -305,7 +305,7 @@ async def audit(
         else:
             learner = await asyncio.to_thread(restore, spec, begin)
             sent.seek(begin.manifest.outputs.get(PREDICTIONS, 0))
-            told.seek(max(told.first, begin.manifest.outputs.get(DRIFT, 0)))
+            events.seek(max(events.first, begin.manifest.outputs.get(DRIFT, 0)))
             if answered is not None:
                 answered.seek(max(answered.first, begin.manifest.outputs.get(EVENTS, 0)))
         # A rollback can have left others behind.
@@ -319,7 +319,7 @@ async def audit(
             whole = reader.first == 0 or begin is not None
             return DriftProof(await _all(reader), first, whole=whole, bits=learner.bits[FEATURES], **how)
 
-        drift = await proof_of(told, learner.drift.n_events)
+        drift = await proof_of(events, learner.drift.n_events)
         answers = None
         if answered is not None:
             of_answers = {"read": read_event, "of": attrgetter("events")}

@@ -15,7 +15,7 @@ from riparian.app.kafka.reading import PartitionReader, reading
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.registry.client import Registry
-from riparian.app.registry.telling import predictions, tell
+from riparian.app.registry.stream_schemas import look_up, predictions
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import LABELS
 from riparian.topics.places import offset_of
@@ -156,7 +156,7 @@ async def label_of(
             batch = learner.codec.unpack(LABELS, RawBatch.of(records))
             unknown = learner.codec.unknown(LABELS, batch)
             if unknown and registry is not None:
-                for key in await tell(registry, spec, unknown):
+                for key in await look_up(registry, spec, unknown):
                     for i in unknown[key]:
                         batch.values[i] = Unknown(b"")
             decoded = learner.codec.decode_labels(batch, learner.classes)

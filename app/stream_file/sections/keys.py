@@ -213,7 +213,7 @@ def key_bytes(spec: Any, name: str) -> int:
     return int(spec.keys[name].max * (n * KEY_BYTES + width) + n * FOLD_BYTES)
 
 
-def said_bytes(spec: Any, name: str) -> str:
+def memory_sentence(spec: Any, name: str) -> str:
     """The same in words."""
     n = sum(one.past is not None and one.key == name for one in spec.features.values())
     return (

@@ -49,7 +49,7 @@ def usual_learning(data: Mapping[str, Any]) -> str:
     return SHARED if several and data.get("task") in SINGLE else PARTITION
 
 
-def said_learning(data: Mapping[str, Any]) -> Any:
+def learning_of(data: Mapping[str, Any]) -> Any:
     """The kind that a stream file, as it was read, asks for; anything, where it is wrong."""
     value = data.get("learning", usual_learning(data))
     if isinstance(value, LearningSpec):
@@ -61,9 +61,9 @@ def check_learning(spec: Any) -> None:
     """What one model of all partitions cannot be, or not yet."""
     kind, bound = spec.learning.kind, spec.learning.max_behind
     if (spec.topics.learned is not None) != spec.shares:
-        said = "a topic" if spec.shares else "no topic"
+        expected = "a topic" if spec.shares else "no topic"
         raise ValueError(
-            f"topics.learned: expected {said}, since learning is {kind}, found "
+            f"topics.learned: expected {expected}, since learning is {kind}, found "
             f"{'none' if spec.shares else spec.topics.learned}; change one of them"
         )
     if spec.shares and spec.task not in SINGLE:

@@ -254,7 +254,7 @@ class FeatureSpec(ShortForm):
         """As a stream file has it."""
         return None if seconds is None else format_duration(seconds)
 
-    def said(self) -> dict[str, Any]:
+    def written(self) -> dict[str, Any]:
         """What one over a past is, as plain values; nothing of what records have."""
         fields = (*PASTS, "by", "to", "half_life", "smooth")
         found = {

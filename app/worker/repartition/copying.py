@@ -36,7 +36,7 @@ from riparian.app.partition.records import inputs
 from riparian.app.partition.records.partition_group import concatenate
 from riparian.app.registry.client import Registry
 from riparian.app.registry.questions import Questions
-from riparian.app.registry.telling import tell
+from riparian.app.registry.stream_schemas import look_up
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client import membership
 from riparian.app.worker.faust_client.backpressure import POLL_PIECES, Backpressure
@@ -389,7 +389,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             keys = questions.next([key for key in missing if key not in late], asked)
             try:
                 if keys:
-                    late |= questions.answered(await tell(self._registry, self.spec, keys), asked, time.monotonic())
+                    late |= questions.answered(await look_up(self._registry, self.spec, keys), asked, time.monotonic())
             except RegistryError as error:
                 questions.failed(time.monotonic())
                 if asked - said >= SAY_SECONDS:

@@ -140,11 +140,11 @@ class _ArrowReader:
         """What a record holds. Whatever its bytes, nothing raises."""
         try:
             batch, key = sound_batch(value, self._schemas)
-            said, steps = self._fit(key, batch.schema)
+            refusal, steps = self._fit(key, batch.schema)
         except ValueError as error:
             return ArrowRows(value, first, 1, None, (r.MALFORMED, f"no Arrow stream that can be read: {error}"))
-        if said is not None:
-            return ArrowRows(value, first, 1, None, (r.UNUSABLE_SCHEMA, said))
+        if refusal is not None:
+            return ArrowRows(value, first, 1, None, (r.UNUSABLE_SCHEMA, refusal))
         if batch.num_rows == 0:
             return ArrowRows(value, first, 1, None, Ignored(r.NO_ROW, "a batch without rows"))
         return ArrowRows(value, first, batch.num_rows, batch, steps=steps)

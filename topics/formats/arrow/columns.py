@@ -97,17 +97,17 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     s.FLAG: pa.types.is_boolean,
     s.OBJECT: pa.types.is_struct,
 }
-_SAID = {s.SCALAR: "a text, a number or a boolean", s.OBJECT: "a struct", s.TIME: "a time, a number or a text"}
+_EXPECTED = {s.SCALAR: "a text, a number or a boolean", s.OBJECT: "a struct", s.TIME: "a time, a number or a text"}
 
 
 class Fit(NamedTuple):
     """How a schema fits what a stream maps.
 
-    said : a sentence where it does not
+    expected : a sentence where it does not
     steps : path of a slot -> the way to its column; without those that records can do without, and that are not there
     """
 
-    said: str | None
+    expected: str | None
     steps: dict[Path, Steps]
 
 
@@ -122,8 +122,8 @@ def fit(schema: Any, slots: Sequence[Slot]) -> Fit:
             cure = hint(slot.path[-1], schema.names) or f"the batch has {_listed(schema.names)}"
             return Fit(f'{slot.owner}: expected the column "{path}", found none; {cure}', {})
         if not pa.types.is_null(kind) and not _FITS[slot.kind](kind):
-            said = _SAID.get(slot.kind, slot.kind.strip())
-            return Fit(f'{slot.owner}: expected {said} in the column "{path}", found {str(kind)[:80]}', {})
+            expected = _EXPECTED.get(slot.kind, slot.kind.strip())
+            return Fit(f'{slot.owner}: expected {expected} in the column "{path}", found {str(kind)[:80]}', {})
         ways[slot.path] = steps
     return Fit(None, ways)
 

@@ -74,7 +74,7 @@ class Predictions:
         """Records of predictions without their texts in between: what `join` makes of `encode`. None where a row might
         be so large that it has to be looked at by itself."""
         ids, p, classes, challengers = given.ids, given.p, given.classes, given.challengers
-        said, reasons, told = given.said, given.reasons, given.decided or {}
+        regions, reasons, decided = given.regions, given.reasons, given.decided or {}
         texts = [] if classes is None else classes.texts
         width = sum(map(len, texts)) * 4 + 24 * len(texts) + 200
         width += max((sum(map(len, one)) * 4 + 24 * len(one) for one in reasons or () if one), default=0)
@@ -86,27 +86,27 @@ class Predictions:
         opinion = partial(_opinion, texts=None if classes is None else texts, probabilities=given.probabilities)
         columns = {
             "id": _strings(ids),
-            **opinion(p, told.get(CHAMPION)),
+            **opinion(p, decided.get(CHAMPION)),
             "model": pa.repeat(pa.scalar(given.model), len(ids)),
         }
         places = {"offset": given.offsets, "label_offset": given.label_offsets, **(given.further or {})}
         columns |= {name: pa.array(found, pa.int64()) for name, found in places.items()}
-        if said is not None and classes is None:
-            ends = zip(("lower", "upper"), said.T, strict=True)
+        if regions is not None and classes is None:
+            ends = zip(("lower", "upper"), regions.T, strict=True)
             columns |= {name: pa.array(end, mask=np.isnan(end)) for name, end in ends}
-        elif said is not None:
-            columns["set"] = pa.array([held or None for held in members(said, texts)], _SET)
+        elif regions is not None:
+            columns["set"] = pa.array([held or None for held in members(regions, texts)], _SET)
         if reasons is not None:
             columns["reasons"] = _maps(reasons)
-        if classes is None and CHAMPION in told:
-            columns["alert"] = pa.array(alerts(p, told[CHAMPION]), pa.bool_())
+        if classes is None and CHAMPION in decided:
+            columns["alert"] = pa.array(alerts(p, decided[CHAMPION]), pa.bool_())
         if given.features is not None:
             columns["features"] = _maps(given.features)
         if challengers:
-            parts = {role: opinion(output, told.get(role)) for role, output in challengers.items()}
-            if classes is None and CHAMPION in told:
+            parts = {role: opinion(output, decided.get(role)) for role, output in challengers.items()}
+            if classes is None and CHAMPION in decided:
                 for role, part in parts.items():
-                    part["alert"] = pa.array(alerts(challengers[role], told.get(role)), pa.bool_())
+                    part["alert"] = pa.array(alerts(challengers[role], decided.get(role)), pa.bool_())
             structs = [pa.StructArray.from_arrays(list(part.values()), list(part)) for part in parts.values()]
             columns["challengers"] = pa.StructArray.from_arrays(structs, list(parts))
         batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))

@@ -64,10 +64,10 @@ def _array(path: Path, column: list[Any], kinds: dict[Path, Any]) -> Any:
         places = [(*path, Index(f"[{i}]")) for i in range(n)]
         parts_ = [_array(place, [value[i] for value in column], kinds) for i, place in enumerate(places)]
         # A column of nulls alone takes any type, and says none.
-        said = [
+        arrays = [
             part for place, part in zip(places, parts_, strict=True) if part.null_count < len(column) or place in kinds
         ]
-        types = list(dict.fromkeys(part.type for part in said)) or [pa.string()]
+        types = list(dict.fromkeys(part.type for part in arrays)) or [pa.string()]
         if len(types) > 1:
             raise ValueError(
                 f'expected values of one type in the list "{dotted(path)}", as Arrow has them, found '

@@ -45,7 +45,7 @@ _PREDICTION: dict[str, Any] = {
         {"name": "challengers", "type": ["null", {"type": "map", "values": _OPINION}], "default": None},
     ],
 }
-_SAID = [
+_REGION = [
     {"name": "lower", "type": ["null", "double"], "default": None, "doc": "The interval begins here."},
     {"name": "upper", "type": ["null", "double"], "default": None, "doc": "The interval ends here."},
     {"name": "set", "type": ["null", {"type": "array", "items": _Y}], "default": None, "doc": "Classes in the set."},
@@ -85,8 +85,8 @@ def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     fields = [offset, label_offset, *more, *rest]
     others = {**_OPINION, "fields": [*_OPINION["fields"], _ALERT]}
     challengers = {**fields[-1], "type": ["null", {"type": "map", "values": others}]}
-    alerts = [*fields[:-1], challengers, *_SAID, _WHY, _ALERT]
-    every = (fields, [*fields, *_SAID], [*fields, *_SAID, _WHY], alerts, [*alerts, _FEATURES])
+    alerts = [*fields[:-1], challengers, *_REGION, _WHY, _ALERT]
+    every = (fields, [*fields, *_REGION], [*fields, *_REGION, _WHY], alerts, [*alerts, _FEATURES])
     return tuple(RegisteredSchema(AVRO, json.dumps({**_PREDICTION, "fields": some})) for some in every)
 
 
@@ -140,7 +140,7 @@ class AvroPredictionWriter(BinaryWriter):
         return shares_between(before, _NULL)
 
     def challengers(self, names: Sequence[str], opinions: Sequence[bytes]) -> bytes:
-        return _listed([text(name) + said for name, said in zip(names, opinions, strict=True)])
+        return _listed([text(name) + opinion for name, opinion in zip(names, opinions, strict=True)])
 
 
 class AvroPredictionReader:

@@ -220,7 +220,7 @@ class _SlotReader:
     def _refuse(self, schema: Type, slots: list[int], out: list[Any]) -> None:
         """The value is not what these slots want."""
         slot = self._shape.slots[min(slots)]
-        detail = f"{dotted(slot.path)}: expected {slot.kind.strip()}, found {schema.said}"
+        detail = f"{dotted(slot.path)}: expected {slot.kind.strip()}, found {schema.spelled}"
         out[-1] = out[-1] or (slot.reason, detail[:200])
 
     # -- what does not fit -------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class _SlotReader:
             for i in fitting:
                 fits[i].add("")
             for i in others:
-                fits[i].add(one.said)
+                fits[i].add(one.spelled)
         return fits, bag
 
 

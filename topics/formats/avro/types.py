@@ -34,7 +34,7 @@ _float, _double = Struct("<f").unpack_from, Struct("<d").unpack_from
 MAX_SCALE = 1000  # of a decimal
 MAX_FIXED = 2**31 - 1  # bytes of a fixed: no record of Kafka is larger
 MOST_LEVELS = 200  # of types in types, those included that are named
-_MOST_SAID = 40  # characters of a logical type, in a sentence
+_MOST_SHOWN = 40  # characters of a logical type, in a sentence
 
 Value = Callable[[bytes, int], tuple[Any, int]]  # the value at a place, and where it ends
 
@@ -106,10 +106,10 @@ class Type:
         self.whole: Type = self
 
     @property
-    def said(self) -> str:
+    def spelled(self) -> str:
         """What a sentence calls it."""
         if self.kind == UNION:
-            return "a union of " + " and ".join(branch.said for branch in self.branches)
+            return "a union of " + " and ".join(branch.spelled for branch in self.branches)
         article = "an" if self.kind[0] in "aei" else "a"
         return f"{article} {self.kind}" + (f" ({self.logical})" if self.logical else "")
 
@@ -278,7 +278,7 @@ def _scale(schema: Any) -> int:
 
 def _logical(schema: Any) -> str | None:
     logical = schema.get("logicalType")
-    return logical[:_MOST_SAID] if isinstance(logical, str) else None
+    return logical[:_MOST_SHOWN] if isinstance(logical, str) else None
 
 
 class _Builder:
@@ -336,5 +336,5 @@ class _Builder:
             made.unit = UNITS.get(name) if isinstance(name, str) else None
             made.unit = STAMPED.get(logical) if made.unit is None else made.unit
             made.no_moment = made.unit is None and (is_no_moment(name) or logical in TIMES_OF_DAY)
-            made.logical = logical or (name.rpartition(".")[2][:_MOST_SAID] if made.no_moment and name else None)
+            made.logical = logical or (name.rpartition(".")[2][:_MOST_SHOWN] if made.no_moment and name else None)
         return made

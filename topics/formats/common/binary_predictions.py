@@ -90,12 +90,12 @@ class BinaryWriter:
             columns.append(repeat(self.nothing))
         columns += (map(encode[name], found) for name, found in _besides(given, has_alerts).items())
         made = list(map(b"".join, zip(*columns, strict=False)))
-        long = given.probabilities or (given.said is not None and given.said.any())
+        long = given.probabilities or (given.regions is not None and given.regions.any())
         if long and given.classes is not None and max(map(len, made), default=0) > MAX_BYTES:
             large = [i for i, value in enumerate(made) if len(value) > MAX_BYTES]
             few = given.take(large)
-            silent = None if few.said is None else np.zeros_like(few.said)
-            for i, value in zip(large, self.write(few._replace(probabilities=False, said=silent)), strict=True):
+            silent = None if few.regions is None else np.zeros_like(few.regions)
+            for i, value in zip(large, self.write(few._replace(probabilities=False, regions=silent)), strict=True):
                 made[i] = value
         return made
 
@@ -118,10 +118,10 @@ class BinaryWriter:
 def _besides(given: PredictionColumns, has_alerts: bool) -> dict[str, Iterable[Any]]:
     """What is said besides, by field: all that stands before the last field that is asked for, as in the schemas."""
     found: dict[str, Iterable[Any]] = {}
-    if given.said is not None and given.classes is None:
-        found = dict(zip(("lower", "upper"), given.said.T.tolist(), strict=True))
-    elif given.said is not None and given.classes is not None:
-        found = {"set": members(given.said, given.classes.values)}
+    if given.regions is not None and given.classes is None:
+        found = dict(zip(("lower", "upper"), given.regions.T.tolist(), strict=True))
+    elif given.regions is not None and given.classes is not None:
+        found = {"set": members(given.regions, given.classes.values)}
     if given.reasons is not None:
         found["reasons"] = given.reasons
     if has_alerts:

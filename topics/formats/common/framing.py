@@ -67,11 +67,11 @@ def inline(values: list[bytes | None], headers: Sequence[Any] | None) -> list[by
 
 
 def _inlined(value: bytes, about: Sequence[tuple[str, bytes | None]]) -> bytes:
-    for name, told in about:
-        if name == HEADER and told is not None:
-            found = head_of(told)
-            if found is not None and found.start == len(told):
-                return told + value
+    for name, content in about:
+        if name == HEADER and content is not None:
+            found = head_of(content)
+            if found is not None and found.start == len(content):
+                return content + value
     return value
 
 

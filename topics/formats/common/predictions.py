@@ -68,7 +68,7 @@ def alerts(out: Floats, decided: Floats | None) -> list[bool | None]:
     return [bool(one) if there else None for one, there in zip(decided == 1.0, known, strict=True)]
 
 
-def members(said: Floats, values: Sequence[Any]) -> list[list[Any]]:
-    """The classes in the set of each row, in their form; none where nothing was said. said : (n, m), 1 for a class that
-    is in it. values : of the k classes that are known."""
-    return [list(compress(values, row)) for row in said[:, : len(values)].tolist()]
+def members(regions: Floats, values: Sequence[Any]) -> list[list[Any]]:
+    """The classes in the set of each row, in their form; none where there is no set. regions : (n, m), 1 for a class
+    that is in it. values : of the k classes that are known."""
+    return [list(compress(values, row)) for row in regions[:, : len(values)].tolist()]

@@ -10,7 +10,7 @@ from riparian.topics.formats.common.json_rows import Renderer
 from riparian.topics.formats.common.slots import SchemaMismatch
 from riparian.topics.names import FEATURES, LABELS, LEARNED, place_field
 from riparian.topics.records import Mapping, RawBatch, Rows
-from riparian.topics.schemas import Key, NotToldError, RegisteredSchema, Schemas, UnusableError
+from riparian.topics.schemas import Key, RegisteredSchema, Schemas, UnknownSchemaError, UnusableError
 
 Encode = Callable[[bytes], bytes]
 
@@ -26,7 +26,7 @@ def written_by(schemas: Schemas, kind: str) -> tuple[bytes, RegisteredSchema]:
     """The bytes before records of a kind, and the schema by which these are written."""
     written = schemas.written.get(kind)
     if written is None:
-        raise NotToldError(f"nobody has asked the registry for the schema of {kind}")
+        raise UnknownSchemaError(f"nobody has asked the registry for the schema of {kind}")
     return head(written.id), written.schema
 
 
@@ -54,9 +54,9 @@ class RegisteredCodec(ColumnDecoder):
         self.headers = HeaderSelection(True, True)  # the schema may be named there
         self._schemas = schemas
         self._readers = {FEATURES: cast(SchemaReader, features), LABELS: cast(SchemaReader, labels)}
-        said = mapping.says_more, mapping.says_why, mapping.says_alerts, mapping.says_features
+        wider = mapping.has_intervals, mapping.has_reasons, mapping.has_alerts, mapping.has_key_features
         self.prediction: RegisteredSchema | None = predictions[
-            max((i for i, one in enumerate(said, 1) if one), default=0)
+            max((i for i, one in enumerate(wider, 1) if one), default=0)
         ]
 
     def warm_up(self) -> None:

@@ -146,7 +146,7 @@ def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence
     cure = "map another field"
     if slot.kind in (NUMBER, FLAG):
         cure = "declare the feature of another type, or map another field by from"
-    said = (
+    sentence = (
         f'{slot.owner}: expected {slot.kind.strip()} at "{path}" of {name}, found {" and ".join(wrong)}{some}; {cure}'
     )
-    return [SchemaMismatch(slot, False, "" in found, said)]
+    return [SchemaMismatch(slot, False, "" in found, sentence)]

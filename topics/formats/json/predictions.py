@@ -85,47 +85,47 @@ class JsonPredictionWriter:
         """One record an id, as in `Codec`. given.offsets, label_offsets, and the values of further : n ints (or arrays
         of them)."""
         ids, p, classes, model, probabilities = given.ids, given.p, given.classes, given.model, given.probabilities
-        challengers, said, reasons = given.challengers, given.said, given.reasons
+        challengers, regions, reasons = given.challengers, given.regions, given.reasons
         features = given.features
         at = {"offset": given.offsets, "label_offset": given.label_offsets, **(given.further or {})}
-        told = given.decided or {}
-        if len(ids) >= self.few and not challengers and said is None and reasons is None and features is None:
-            mine = told.get(CHAMPION)
+        decided = given.decided or {}
+        if len(ids) >= self.few and not challengers and regions is None and reasons is None and features is None:
+            mine = decided.get(CHAMPION)
             at_once: Sequence[bytes] | None = self._at_once(ids, p, classes, model, probabilities, at, mine)
             if at_once is not None:
                 return at_once
-        y, shares = self._outputs(p, classes, probabilities, told.get(CHAMPION))
+        y, shares = self._outputs(p, classes, probabilities, decided.get(CHAMPION))
         columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), *map(_ints, at.values())]
         names = tuple(given.further or ())
-        if said is not None and classes is None:
-            columns += said.T.tolist()
+        if regions is not None and classes is None:
+            columns += regions.T.tolist()
             names += ("lower", "upper")
-        elif said is not None and classes is not None:
-            columns.append([held or None for held in members(said, classes.values)])
+        elif regions is not None and classes is not None:
+            columns.append([held or None for held in members(regions, classes.values)])
             names += ("set",)
         if reasons is not None:
             columns.append(reasons)
             names += ("reasons",)
-        if classes is None and CHAMPION in told:
-            columns.append(alerts(p, told[CHAMPION]))
+        if classes is None and CHAMPION in decided:
+            columns.append(alerts(p, decided[CHAMPION]))
             names += ("alert",)
         if features is not None:
             columns.append(features)
             names += ("features",)
         if challengers:
-            scores = classes is None and CHAMPION in told
+            scores = classes is None and CHAMPION in decided
             parts = [
                 map(
                     _Challenger,
-                    *self._outputs(output, classes, probabilities, told.get(role)),
-                    alerts(output, told.get(role)) if scores else repeat(msgspec.UNSET),
+                    *self._outputs(output, classes, probabilities, decided.get(role)),
+                    alerts(output, decided.get(role)) if scores else repeat(msgspec.UNSET),
                 )
                 for role, output in challengers.items()
             ]
             columns.append(map(self._struct("challengers", tuple(challengers)), *parts))
         written = list(map(self._encode, map(_prediction_type(names), *columns)))
         if (
-            (probabilities or said is not None)
+            (probabilities or regions is not None)
             and classes is not None
             and max(map(len, written), default=0) > MAX_BYTES
         ):

@@ -83,7 +83,7 @@ def written(
 
 
 @kernel(inline=True)
-def _said(words, at, text, ends, i):  # type: ignore[no-untyped-def]
+def _copied(words, at, text, ends, i):  # type: ignore[no-untyped-def]
     """Write text i at a place; the place behind it."""
     start = np.uint64(ends[i - 1]) if i > 0 else _ZERO
     return copied(words, at, text, start, np.uint64(ends[i]) - start)
@@ -106,7 +106,7 @@ def write(ids, starts, stops, p, bits, k, shares, decided, text, ends, places, o
     at = _ZERO
     classes = max(k, 0)
     for i in range(len(starts)):
-        at = _said(words, at, text, ends, 0)
+        at = _copied(words, at, text, ends, 0)
         start, stop, odd = np.uint64(starts[i]), np.uint64(stops[i]), _ZERO
         while start < stop:
             eight = ids[start]
@@ -121,7 +121,7 @@ def write(ids, starts, stops, p, bits, k, shares, decided, text, ends, places, o
             start += _EIGHT
         if odd != _ZERO:
             return False
-        at = _said(words, at, text, ends, 1)
+        at = _copied(words, at, text, ends, 1)
         behind = 3 + classes  # of the texts
         if k < 0:
             at = real(out, words, at, bits[i, 0])
@@ -134,18 +134,18 @@ def write(ids, starts, stops, p, bits, k, shares, decided, text, ends, places, o
                     best = j
             if best >= 0 and len(decided) > 0 and 0.0 <= decided[i] < k:
                 best = int(decided[i])
-            at = _said(words, at, text, ends, 3 + best if best >= 0 else 2)
+            at = _copied(words, at, text, ends, 3 + best if best >= 0 else 2)
             if shares and best >= 0:
-                at = _said(words, at, text, ends, behind)
+                at = _copied(words, at, text, ends, behind)
                 for j in range(k):
-                    at = _said(words, at, text, ends, behind + 1 + j)
+                    at = _copied(words, at, text, ends, behind + 1 + j)
                     at = real(out, words, at, bits[i, j])
-                at = _said(words, at, text, ends, behind + 1 + k)
+                at = _copied(words, at, text, ends, behind + 1 + k)
             elif shares:
-                at = _said(words, at, text, ends, behind + 2 + k)
+                at = _copied(words, at, text, ends, behind + 2 + k)
         behind += 3 + classes
         for j in range(len(places)):
-            at = _said(words, at, text, ends, behind + j)
+            at = _copied(words, at, text, ends, behind + j)
             number = places[j, i]
             if number < 0:
                 return False
@@ -153,6 +153,6 @@ def write(ids, starts, stops, p, bits, k, shares, decided, text, ends, places, o
         end = behind + len(places)
         if k < 0 and len(decided) > 0:
             end += 1 if np.isnan(p[i, 0]) or np.isnan(decided[i]) else 3 if decided[i] == 1.0 else 2
-        at = _said(words, at, text, ends, end)
+        at = _copied(words, at, text, ends, end)
         found[i] = np.int64(at)
     return True

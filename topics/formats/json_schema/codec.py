@@ -20,7 +20,7 @@ from riparian.topics.formats.json.codec import JsonCodec
 from riparian.topics.formats.json_schema.types import JsonSchema
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Mapping, Path, Place, RawBatch
-from riparian.topics.schemas import JSON, Key, NotToldError, RegisteredSchema, Schemas
+from riparian.topics.schemas import JSON, Key, RegisteredSchema, Schemas, UnknownSchemaError
 
 _Y = {"type": ["string", "integer", "number", "boolean", "null"]}
 _P = {"type": ["object", "null"], "additionalProperties": {"type": ["number", "null"]}}
@@ -34,7 +34,7 @@ _PROPERTIES = {
     "label_offset": {"type": "integer", "description": "Of the next label when it was made."},
     "challengers": {"type": "object", "additionalProperties": _OPINION},
 }
-_SAID = {
+_REGION = {
     "lower": {"type": ["number", "null"], "description": "The interval begins here."},
     "upper": {"type": ["number", "null"], "description": "The interval ends here."},
     "set": {"type": ["array", "null"], "items": _Y, "description": "Classes in the set."},
@@ -53,10 +53,10 @@ _FEATURES = {**_WHY, "description": "Features over the past of keys."}
 def schemas_of(further: tuple[str, ...] = ()) -> Predictions:
     """Of predictions. further : `Mapping.further`."""
     plain = _PROPERTIES | {name: {"type": "integer", "description": FURTHER[name]} for name in further}
-    why = {**plain, **_SAID, "reasons": _WHY}
+    why = {**plain, **_REGION, "reasons": _WHY}
     others = {**_OPINION, "properties": {**_OPINION["properties"], "alert": _ALERT}}
     alerts = {**why, "challengers": {"type": "object", "additionalProperties": others}, "alert": _ALERT}
-    return tuple(map(_schema, (plain, {**plain, **_SAID}, why, alerts, {**alerts, "features": _FEATURES})))
+    return tuple(map(_schema, (plain, {**plain, **_REGION}, why, alerts, {**alerts, "features": _FEATURES})))
 
 
 def _schema(properties: dict[str, Any]) -> RegisteredSchema:
@@ -108,7 +108,7 @@ class _JsonSchemaReader:
         """Why no record of a schema is read; None where they are. NotToldError where it is not known."""
         schema = self._schemas.known.get(key)
         if schema is None:
-            raise NotToldError(f"nobody has asked the registry for schema {key}")
+            raise UnknownSchemaError(f"nobody has asked the registry for schema {key}")
         flaw = schema.flaw or ("" if schema.kind == JSON else f"it is a schema of {schema.kind}, not of JSON")
         return f"schema {key} cannot be used: {flaw}" if flaw else None
 
@@ -120,9 +120,9 @@ class _JsonSchemaReader:
         if found is None:
             refused[i] = r.NO_SCHEMA_ID, no_head(value)
             return None
-        said = self._refused(found.key)
-        if said is not None:
-            refused[i] = r.UNUSABLE_SCHEMA, said
+        reason = self._refused(found.key)
+        if reason is not None:
+            refused[i] = r.UNUSABLE_SCHEMA, reason
             return None
         if len(value) == found.start:
             refused[i] = r.NOT_JSON, "no bytes behind the id of the schema"

@@ -24,8 +24,8 @@ MOST_COPIED = 1_000_000  # parts of ways, in all
 
 ANYTHING = "anything"
 _EVERY = frozenset(("null", "boolean", "integer", "number", "string", "object", "array"))
-_SAID = {"boolean": "a boolean", "integer": "an integer", "number": "a number", "string": "a string"}
-_SAID |= {"object": "an object", "array": "an array"}
+_NAMES = {"boolean": "a boolean", "integer": "an integer", "number": "a number", "string": "a string"}
+_NAMES |= {"object": "an object", "array": "an array"}
 _FITTING = {
     s.ID: {"string", "integer"},
     s.TIME: {"string", "integer", "number"},
@@ -89,7 +89,7 @@ class JsonSchema:
                 fits = {""}
             if "number" in fits:
                 fits.discard("integer")
-            found += problem(slot, {_said(kind) for kind in fits}, name, lambda: self._names(tops))
+            found += problem(slot, {_name_of(kind) for kind in fits}, name, lambda: self._names(tops))
             if slot.kind == s.BAG and instances is not None and "" in fits:
                 found += self._problems(self._below(ways, Index("[0]")), instances, None, name)
         return found
@@ -283,9 +283,9 @@ def _types(ways: list[_Way]) -> set[str]:
 
 def _own_types(content: dict[str, Any]) -> set[str]:
     """The types that one schema allows by `type`, `enum` and `const`."""
-    kinds, said = set(_EVERY), content.get("type")
-    if isinstance(said, str | list):
-        kinds &= {kind for kind in ([said] if isinstance(said, str) else said) if isinstance(kind, str)}
+    kinds, declared = set(_EVERY), content.get("type")
+    if isinstance(declared, str | list):
+        kinds &= {kind for kind in ([declared] if isinstance(declared, str) else declared) if isinstance(kind, str)}
         kinds |= {"integer"} if "number" in kinds else set()
     values = content.get("enum") if isinstance(content.get("enum"), list) else None
     if "const" in content:
@@ -311,6 +311,6 @@ def _is_fit(slot: Slot, kind: str) -> bool:
     return plain in _FITTING[slot.kind]
 
 
-def _said(kind: str) -> str:
+def _name_of(kind: str) -> str:
     plain, _, form = kind.partition(" ")
-    return (_SAID.get(plain, plain) + (f" {form}" if form else "")) if kind else ""
+    return (_NAMES.get(plain, plain) + (f" {form}" if form else "")) if kind else ""

@@ -163,7 +163,7 @@ class ProtobufPredictionWriter(BinaryWriter):
 
     def challengers(self, names: Sequence[str], opinions: Sequence[bytes]) -> bytes:
         parts = zip(names, opinions, strict=True)
-        return b"".join(_field(10, _name(name) + _field(2, said)) for name, said in parts)
+        return b"".join(_field(10, _name(name) + _field(2, opinion)) for name, opinion in parts)
 
 
 class ProtobufPredictionReader:
@@ -187,7 +187,7 @@ class ProtobufPredictionReader:
             read["challengers"] = {name: _challenger(one) for name, one in found.challengers.items()}
         read |= {name: getattr(found, name) for name in ("lower", "upper", "alert") if found.HasField(name)}
         if found.set:
-            read["set"] = [_said(one) for one in found.set]
+            read["set"] = [_scalar(one) for one in found.set]
         if found.features:
             read["features"] = dict(found.features)
         if found.reasons:
@@ -209,13 +209,13 @@ class ProtobufPredictionReader:
 
 
 def _opinion(message: Any) -> dict[str, Any]:
-    return {"y": _said(message), "p": dict(message.p) or None}
+    return {"y": _scalar(message), "p": dict(message.p) or None}
 
 
 def _challenger(message: Any) -> dict[str, Any]:
     return _opinion(message) | ({"alert": message.alert} if message.HasField("alert") else {})
 
 
-def _said(message: Any) -> Any:
+def _scalar(message: Any) -> Any:
     member = message.WhichOneof("y")
     return None if member is None else getattr(message, member)

@@ -154,14 +154,14 @@ class _Parser:
                 raise self._wrong("a message, an enum, or another part of a .proto file")
         return made
 
-    def _version(self, word: str, said: str) -> None:
+    def _version(self, word: str, version: str) -> None:
         if word == "syntax":
-            if said not in ("proto2", "proto3"):
+            if version not in ("proto2", "proto3"):
                 raise self._wrong("proto2 or proto3")
-            self._made.syntax = said
+            self._made.syntax = version
         else:
             try:
-                self._made.syntax, self._made.edition = "editions", d.Edition.Value(f"EDITION_{int(said)}")
+                self._made.syntax, self._made.edition = "editions", d.Edition.Value(f"EDITION_{int(version)}")
             except ValueError:
                 raise self._wrong("an edition that is known") from None
 

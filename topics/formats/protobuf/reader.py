@@ -125,7 +125,7 @@ class _Maker:
         for name, inside in below.items():
             field = message.fields_by_name.get(name)
             if isinstance(name, Index):
-                takes.append(self._refused(inside, _said(message)))
+                takes.append(self._refused(inside, _type_name(message)))
             elif field is not None:
                 rest, i = inside[0]
                 if not rest and self._is_plain(field, i):
@@ -204,10 +204,10 @@ class _Maker:
         if not rest and message.full_name == TIMESTAMP and self.shape.slots[i].kind == s.TIME:
             self.fits[i].add("")
             return _converted(self._places[i], _milliseconds)
-        objects, inside = self._objects(slots, _said(message)), [(rest, i) for rest, i in slots if rest]
+        objects, inside = self._objects(slots, _type_name(message)), [(rest, i) for rest, i in slots if rest]
         return _all([objects, *self._inside(message, inside)])
 
-    def _objects(self, slots: _Rest, said: str) -> Take:
+    def _objects(self, slots: _Rest, sentence: str) -> Take:
         """Of the slots of an object, those that are the object itself: it is there, or it is not what they want."""
         itself = [(rest, i) for rest, i in slots if not rest]
         wanted = [i for _, i in itself if self.shape.slots[i].kind == s.OBJECT]
@@ -215,7 +215,7 @@ class _Maker:
             self.fits[i].add("")
         puts = [_converted(self._places[i], lambda _: True) for i in wanted]
         others = [(rest, i) for rest, i in itself if i not in wanted]
-        return _all([*puts, *([self._refused(others, said)] if others else [])])
+        return _all([*puts, *([self._refused(others, sentence)] if others else [])])
 
     def _scalar(self, field: Any, i: int, inside: Callable[[Any], Any] | None) -> Take:
         slot, kind = self.shape.slots[i], _kind(field)
@@ -234,12 +234,12 @@ class _Maker:
             return _converted(self._places[i], inside if convert is None else lambda value: convert(inside(value)))
         return _converted(self._places[i], convert)
 
-    def _refused(self, slots: _Rest, said: str) -> Take:
+    def _refused(self, slots: _Rest, sentence: str) -> Take:
         """The value is not what these slots want."""
         for _, i in slots:
-            self.fits[i].add(said)
+            self.fits[i].add(sentence)
         slot = self.shape.slots[slots[0][1]]
-        detail = f"{dotted(slot.path)}: expected {slot.kind.strip()}, found {said}"
+        detail = f"{dotted(slot.path)}: expected {slot.kind.strip()}, found {sentence}"
 
         def refuse(value: Any, out: Out) -> None:
             raise RejectedRecordError(slot.reason, detail[:200])
@@ -266,14 +266,14 @@ def why(error: Exception) -> tuple[str, str]:
     """Reason and detail of a record that a reader has refused by an error."""
     if isinstance(error, IndexError):
         return r.MALFORMED, "the bytes end before the message"
-    said = str(error)
+    sentence = str(error)
     if isinstance(error, DecodeError):
-        said = said.partition("': ")[2] or said
-        if "UTF-8" in said:
+        sentence = sentence.partition("': ")[2] or sentence
+        if "UTF-8" in sentence:
             return r.NOT_UTF8, "bytes that are not text"
-        if "MaxDepth" in said:
+        if "MaxDepth" in sentence:
             return r.TOO_DEEP, "messages that are nested more than 100 levels"
-    return r.MALFORMED, f"the schema does not fit the bytes: {said}"[:200]
+    return r.MALFORMED, f"the schema does not fit the bytes: {sentence}"[:200]
 
 
 def _all(takes: list[Take]) -> Take:
@@ -361,7 +361,7 @@ def _milliseconds(value: Any) -> float:
 
 def _kind(field: Any) -> str:
     if field.message_type is not None:
-        return _said(field.message_type)
+        return _type_name(field.message_type)
     kinds = {
         field.TYPE_BOOL: _BOOL, field.TYPE_STRING: _TEXT, field.TYPE_BYTES: _BYTES, field.TYPE_ENUM: _ENUM,
         field.TYPE_DOUBLE: _REAL, field.TYPE_FLOAT: _REAL,
@@ -369,7 +369,7 @@ def _kind(field: Any) -> str:
     return kinds.get(field.type, _WHOLE)
 
 
-def _said(message: Descriptor) -> str:
+def _type_name(message: Descriptor) -> str:
     return f"a message ({message.full_name})"
 
 

@@ -77,8 +77,8 @@ class MessageTypes:
         except UnusableError:
             raise
         except (TypeError, KeyError, ValueError) as error:  # of the pool, or of a text that is none
-            said = str(error).removeprefix("Couldn't build proto file into descriptor pool: ")
-            raise UnusableError(f"it is no schema of Protobuf ({said[:200]})") from None
+            reason = str(error).removeprefix("Couldn't build proto file into descriptor pool: ")
+            raise UnusableError(f"it is no schema of Protobuf ({reason[:200]})") from None
 
     def _add_well_known(self, name: str) -> None:
         if name in _WELL_KNOWN and name not in self._there:

@@ -59,7 +59,7 @@ def configure(log_format: str, level: str) -> None:
     sys.excepthook = _end
 
 
-def say(message: str, level: int = logging.INFO) -> None:
+def show(message: str, level: int = logging.INFO) -> None:
     """A line from the command itself, whatever the log's level is."""
     if not _as_json:
         click.echo(f"riparian: {message}", err=True)
@@ -69,8 +69,8 @@ def say(message: str, level: int = logging.INFO) -> None:
 
 
 def _end(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
-    told = "".join(traceback.format_exception_only(kind, error)).strip()
-    record = logging.LogRecord("riparian", logging.CRITICAL, __file__, 0, "%s", (told,), (kind, error, where))
+    text = "".join(traceback.format_exception_only(kind, error)).strip()
+    record = logging.LogRecord("riparian", logging.CRITICAL, __file__, 0, "%s", (text,), (kind, error, where))
     click.echo(JsonFormatter().format(record), err=True)
 
 
@@ -78,7 +78,7 @@ def _end(kind: type[BaseException], error: BaseException, where: TracebackType |
 def about(file: Path | None) -> Iterator[Callable[[str], None]]:
     """What says lines, and sentences of errors, of one of several streams by the name of its file."""
     try:
-        yield say if file is None else lambda line: say(f"{file}: {line}")
+        yield show if file is None else lambda line: show(f"{file}: {line}")
     except RiparianError as error:
         if file is not None:
             error.within(str(file))
@@ -96,6 +96,6 @@ def for_each(files: Sequence[Path], act: Callable[[int], None]) -> None:
         except RiparianError as error:
             failed.append(error)
     for earlier in failed[:-1]:
-        say(str(earlier), logging.ERROR)
+        show(str(earlier), logging.ERROR)
     if failed:
         raise failed[-1]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
 
 
-async def tell(registry: Registry, spec: "Spec", keys: Collection[Key]) -> set[Key]:
+async def look_up(registry: Registry, spec: "Spec", keys: Collection[Key]) -> set[Key]:
     """Have the codecs know these schemas, or the first of them where they are large; those that the registry says it
     does not have.
 

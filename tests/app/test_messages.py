@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from riparian.app.cli.terminal.saying import JsonFormatter
+from riparian.app.cli.terminal.messages import JsonFormatter
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,8 +31,8 @@ def test_a_line_has_time_level_logger_and_message() -> None:
 
 def test_own_lines_those_of_libraries_and_the_last_traceback_are_objects() -> None:
     lines = run(
-        "import logging\nfrom riparian.app.cli.terminal.saying import configure, say\n"
-        "configure('json', 'warning')\nsay('begins')\n"
+        "import logging\nfrom riparian.app.cli.terminal.messages import configure, show\n"
+        "configure('json', 'warning')\nshow('begins')\n"
         "logging.getLogger('aiokafka.x').info('not this')\nlogging.getLogger('aiokafka.x').error('that')\n"
         "raise ValueError('no room')"
     )
