@@ -46,6 +46,7 @@ class Column:
         self._by_value: dict[str, int] | None = None  # of what is known so far
         self._no_numbers = Counter[str]()  # in the place of numbers, as long as all others are numbers
         self._many_numbers = False
+        self._n_again = 0  # values that came again within the cells of one call
         # The last number, and how often one was greater than the one before, as long as none was less.
         self._last, self._n_rises = -math.inf, 0
 
@@ -74,6 +75,14 @@ class Column:
     def grows(self) -> bool:
         """Whether it holds numbers that never fall and mostly rise from row to row."""
         return self.numeric and self.n >= ENOUGH_ROWS and self._n_rises > MOSTLY_RISING * self.n
+
+    @property
+    def repeats(self) -> bool:
+        """Whether its values come again: twice each on average, or, where they are too many to keep, now and then in
+        rows that stand near each other."""
+        if self._known is None:
+            return 50 * self._n_again >= self.n
+        return 2 * len(self) <= self.n
 
     @property
     def is_time(self) -> bool:
@@ -142,6 +151,7 @@ class Column:
                 numbers = dict(zip(known, found, strict=True))
                 self._follow([numbers[text] for text in map(str.strip, cells) if text in numbers])
         self.n += known.total()
+        self._n_again += known.total() - len(known)
         self.first = self.first or next(iter(known))
         self.time &= not self.numeric and all(iso_time(text) or text.lower() in NO_NUMBER for text in known)
         if self._known is not None:

@@ -18,7 +18,7 @@ from riparian.app.stream_file.spec import Spec, loads
 from riparian.models.auto.auto import TooSmallError
 from riparian.topics.decoding.paths import Index, dotted, parse
 from riparian.topics.names import FEATURES, LABELS, topic_name
-from riparian.topics.records import ANOMALY, MULTI_INSTANCE, Path
+from riparian.topics.records import ANOMALY, MULTI_INSTANCE, NUMERIC, Path
 
 MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
 MOST_CLASSES: int = Spec.model_fields["max_classes"].default
@@ -28,6 +28,7 @@ MOST_VALUES: int = FeatureSpec.model_fields["max_values"].default
 DAY = 86_400.0  # seconds
 ALERTS = 0.01  # a share of the predictions
 NO_LABELS = "no labels: name a topic if some come, 1 of an anomaly, else 0"
+MOST_KEYS = 1_000_000  # that are proposed
 RARE = 0.05  # a share of the labels, below which a decision is proposed
 WIDTH = 34  # column of the comments
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
@@ -42,6 +43,7 @@ class DraftFeature(NamedTuple):
     remark : what was seen
     dropped : whether it is written as a comment only
     max_values : of a nominal feature, where the file names it
+    n_keys : of a column that is a key, how many values were seen
     """
 
     name: str
@@ -50,6 +52,7 @@ class DraftFeature(NamedTuple):
     dropped: bool = False
     path: Path | None = None
     max_values: int | None = None
+    n_keys: int | None = None
 
 
 class Draft(NamedTuple):
@@ -240,7 +243,49 @@ def _features(draft: Draft) -> list[str]:
         if more:
             value = f"{{{', '.join([f'type: {feature.type}', *more])}}}"
         lines.append(_line(f"  {'# ' if feature.dropped else ''}{scalar(feature.name)}: {value}", feature.remark))
-    return lines
+    return [*lines, *_keys(draft)]
+
+
+def _keys(draft: Draft) -> list[str]:
+    """Keys, and features over their past, as comments. Of a stream of several partitions those that labels change: all
+    records of a key come to one where the topics are copied by it."""
+    found = [one for one in draft.features if one.n_keys is not None and "/" not in one.name]
+    alone, labelled = draft.partitions == 1, draft.label is not None and draft.task != ANOMALY
+    if not found or draft.task == MULTI_INSTANCE or not (alone or (labelled and draft.task in SINGLE)):
+        return []
+    taken, lines = {one.name for one in draft.features}, list[str]()
+    number = next((one.name for one in draft.features if one.type == NUMERIC and not one.dropped), None)
+
+    def add(key: str, what: str, said: str, remark: str) -> None:
+        name = f"{key}_{what}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        lines.append(_line(f"  # {scalar(name)}: {{{said}}}", remark))
+
+    for one in found:
+        key = scalar(one.name)
+        if alone:
+            add(one.name, "count", f"count: {key}, half_life: 7d", "its records, each worth half after 7 days")
+            if number is not None:
+                add(one.name, "mean", f"mean: {scalar(number)}, by: {key}, half_life: 7d", "")
+        if labelled and draft.classes:
+            rare = draft.classes[0] if draft.rarest is None else draft.rarest[0]
+            add(one.name, "share", f"share: {scalar(rare)}, by: {key}, half_life: 30d", "of its labels that have come")
+        elif labelled:
+            add(one.name, "label", f"mean: label, by: {key}, half_life: 30d", "of its labels that have come")
+    wanted = []
+    for one in found:
+        path = "" if one.path is None else f"from: {_path(one.path)}, "
+        wanted.append(f"{scalar(one.name)}: {{{path}max: {min(round_figure(4 * (one.n_keys or 1)), MOST_KEYS)}}}")
+    hints = [
+        "Without their #, the last features and the next line give each record what is known of its key's past",
+        "(docs/keys.md). What that brings, above all the labels, is not known before it is tried: evaluate the file",
+        f"with and without, by --stream and --time.{' A share needs the line classes below.' if draft.classes else ''}",
+    ]
+    if not alone:
+        hints.append("A key's counts and means need its records in one partition (docs/keys.md#partitions).")
+    return [*lines, *(f"# {hint}" for hint in hints), f"# keys: {{{', '.join(wanted)}}}"]
 
 
 def _is_rare(share: float, n_classes: int) -> bool:

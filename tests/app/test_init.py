@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -561,3 +562,59 @@ def test_a_file_of_many_columns_has_a_draft_that_takes_its_rows(tmp_path: Path) 
     assert len(spec.features) > 2500
     found = run("evaluate", path, "--stream", out, "--model", "mean", "--json")
     assert "rejections" not in json.loads(found.stdout)["runs"][0]
+
+
+def uncommented(text: str) -> str:
+    """With the keys that are proposed, the features over their past, and the classes."""
+    lines = text.splitlines()
+    return "\n".join(
+        line.replace("# ", "", 1) if re.match(r"  # \w+: \{(count|mean|share)|# (keys|classes): ", line) else line
+        for line in lines
+    )
+
+
+def test_keys_are_proposed_where_a_column_says_whose_record_it_is(tmp_path: Path) -> None:
+    rows = [
+        f"{i % 97 / 7!r},{i * 7919 % 5003},T{i * 31 % 61},{i * 13 % 1000003},{('no', 'yes')[i % 61 == 0]}"
+        for i in range(12_000)
+    ]
+    content = "\n".join(["amount,customer_id,terminal,order_id,fraud", *rows])
+    text, spec = drafted(tmp_path / "payments.csv", content)
+    assert list(spec.features) == ["amount"]
+    (customer,) = [line for line in text.splitlines() if line.startswith("  # customer_id: ")]
+    assert "it says whose record a row is, which is a key and no feature" in customer
+    assert "looks like an id, which teaches a model nothing" in next(
+        line for line in text.splitlines() if line.startswith("  # order_id: ")
+    )
+    assert "# keys: {customer_id: {max: 1000000}, terminal: {max: 500}}" in text
+    assert "is not known before it is tried" in text
+    more = loads(uncommented(text), "s")
+    assert {name: one.said() for name, one in more.features.items() if one.past is not None} == {
+        "customer_id_count": {"count": "customer_id", "half_life": "7d"},
+        "customer_id_mean": {"mean": "amount", "by": "customer_id", "half_life": "7d"},
+        "customer_id_share": {"share": "yes", "by": "customer_id", "half_life": "30d"},
+        "terminal_count": {"count": "terminal", "half_life": "7d"},
+        "terminal_mean": {"mean": "amount", "by": "terminal", "half_life": "7d"},
+        "terminal_share": {"share": "yes", "by": "terminal", "half_life": "30d"},
+    }
+    text, spec = drafted(tmp_path / "payments.csv", content, nominal=["terminal"], ignore=["customer_id"])
+    assert "terminal" in spec.features
+    assert "keys:" not in text
+    numbers = content.replace(",no", ",0.25").replace(",yes", ",3.5")
+    assert "  # terminal_label: {mean: label, by: terminal, half_life: 30d}" in drafted(tmp_path / "p.csv", numbers)[0]
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_keys_of_a_topic_of_several_partitions_are_those_that_labels_change(partitions: int) -> None:
+    rows = [
+        {"id": i, "x": {"amount": i % 90 / 7}, "card": {"id": f"c{i % 40}"}, "fraud": ("no", "yes")[i % 40 == 0]}
+        for i in range(400)
+    ]
+    text, spec = write(of_records(TopicSample("payments", messages(rows, keys=False), partitions, 1), name="s"))
+    assert list(spec.features) == ["amount"]
+    more = loads(uncommented(text), "s")
+    made = [name for name, one in more.features.items() if one.past is not None]
+    assert made == (["card_id_count", "card_id_mean", "card_id_share"] if partitions == 1 else ["card_id_share"])
+    assert more.keys["card_id"].from_ == ("card", "id")
+    assert more.shares == (partitions > 1)
+    assert ("counts and means need its records in one partition" in text) == (partitions > 1)

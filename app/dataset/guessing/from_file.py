@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Any
 
-from riparian.app.dataset.column import MOST_TEXTS, Column
+from riparian.app.dataset.column import MOST_TEXTS, MOST_VALUES, Column
 from riparian.app.dataset.files.data import LIKE_A_DATE, MOST_NOMINAL, NUMBERS_ALONE, DataFile
 from riparian.app.dataset.files.data import task_of as task_of_column
 from riparian.app.errors import DataError
@@ -25,6 +25,11 @@ LABELS = frozenset(
     | {"click", "clicked", "converted", "conversion", "purchased", "bought", "survived", "anomaly"}
 )
 IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
+# Whose records these may be, by a word of a column's name: features may be over a past of theirs.
+KEYS = frozenset(
+    {"card", "customer", "client", "user", "account", "terminal", "merchant", "device", "member", "session", "seller"}
+    | {"buyer", "store", "vehicle", "sensor", "station", "machine", "player", "patient", "iban", "id", "uuid"}
+)
 MOST_REASONS = 10  # of columns that were left out, in a sentence
 FEW = 20  # whole numbers of so few values may be codes
 OFTEN = 10  # rows of each text, on average: a feature may be made of a column that is left out
@@ -59,6 +64,13 @@ def is_id(name: str, column: Column) -> bool:
     return called and not column.fractional and (not column.values or len(column) * 2 > column.n)
 
 
+def is_key(name: str, column: Column) -> bool:
+    """Whether a column says whose record a row is, such as a card: by its name, and by its many values that come
+    again."""
+    called = bool(set(words(name)) & KEYS)
+    return called and column.repeats and len(column) > FEW and not (column.fractional or column.grows)
+
+
 def is_time(name: str, column: Column) -> bool:
     """Whether a column holds times: as texts, or as numbers since 1970 under a name that means a time."""
     return column.is_time or (
@@ -66,8 +78,8 @@ def is_time(name: str, column: Column) -> bool:
     )
 
 
-def judge(name: str, column: Column, path: Path | None = None) -> DraftFeature:
-    """One feature, or why the column is not one."""
+def judge(name: str, column: Column, path: Path | None = None, may_be_key: bool = True) -> DraftFeature:
+    """One feature, or why the column is not one. may_be_key : whether it may be a key, too."""
 
     def left_out(kind: str, remark: str, most: int | None = None) -> DraftFeature:
         return DraftFeature(name, kind, f"left out: {remark}", True, path, most)
@@ -83,6 +95,10 @@ def judge(name: str, column: Column, path: Path | None = None) -> DraftFeature:
         return left_out(kind, f"it is {quoted(column.values[0][:40])} everywhere")
     if not column.numeric and max(map(len, column.values), default=0) > MAX_TEXT:
         return left_out(kind, f"it has texts of more than {MAX_TEXT:,} characters, which no record may have")
+    if may_be_key and is_key(name, column) and not is_time(name, column):
+        values = len(column) if len(column) < MOST_VALUES else MOST_VALUES
+        remark = "it says whose record a row is, which is a key and no feature: see below"
+        return left_out(kind, remark, most_values(len(column)))._replace(n_keys=values)
     if is_id(name, column):
         return left_out(kind, "it looks like an id, which teaches a model nothing")
     if is_time(name, column):
@@ -144,7 +160,9 @@ def of_file(
     where = str(file.path)
     label = settle(label or likely_label(list(columns)), list(columns), where, task)
     goal = None if label is None else columns.pop(label)
-    features = [judge(one, column) for one, column in columns.items()]
+    features = [
+        judge(one, column, may_be_key=bag is None and one not in (*nominal, *ignore)) for one, column in columns.items()
+    ]
     for at, feature in enumerate(features):
         column = columns[feature.name]
         if is_time(feature.name, column) and (column.is_time or float(column.first) < EPOCH_MILLISECONDS):

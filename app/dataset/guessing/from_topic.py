@@ -12,6 +12,7 @@ from riparian.app.dataset.guessing.from_file import (
     TIMES,
     check_left,
     is_called_label,
+    is_key,
     is_time,
     judge,
     rarest,
@@ -345,6 +346,8 @@ def _feature(
         )
     if name in nominal:
         return DraftFeature(name, NOMINAL, path=path, max_values=most_values(len(column)))
+    if is_key(path[-1], column):
+        return judge(path[-1], column, path)._replace(name=name)
     if "text" in leaf.kinds and column.numeric and len(column) > FEW:
         return DraftFeature(name, NUMERIC, "left out: it holds numbers written as texts", True, path)
     if leaf.kinds == {"boolean"} and len(column) == 2:
