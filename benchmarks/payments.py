@@ -1,6 +1,6 @@
 """Fraud among payments: what features over a key's past bring, beside boosting on windows and River's own loop.
 
-    python -m benchmarks.payments [--seeds 1,2,3] [--n 690000] [--only ours,alone,boosting,river]
+    python -m benchmarks.payments [--seeds 1,2,3] [--n 690000] [--only ours,alone,worker,boosting,river]
 
 The payments are `riparian generate payments`, their labels (of both classes) come 7 days late, and the second half is
 scored: AUROC, average precision, and the recall where 1 % of the payments are alerts. All costs are CPU time a payment,
@@ -8,6 +8,8 @@ with whatever makes its features.
 
 - `ours`: `examples/payments/payments.yaml` as it is, through the code of `riparian evaluate --stream`.
 - `alone`: the same file without `keys` and what is made of them.
+- `worker`: the same file by a worker, from topics that `riparian replay` filled. Its probabilities have to be those of
+  `ours`, to the last digit. Its cost is that of the process, with its start. Of the first seed alone.
 - `boosting`: scikit-learn's histogram boosting on columns that pandas makes as the Handbook does: count and mean of a
   card, count and share of fraud of a terminal (as far as labels have come) in windows of 1, 7 and 30 days. Refitted
   each week (--refit DAYS) on all labels that have come so far. `BOOSTING` was the best in average precision of five
@@ -21,20 +23,28 @@ scikit-learn and River come with `pip install '.[batch,river]'`, pandas by itsel
 """
 
 import argparse
+import asyncio
 import json
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import yaml
+from aiokafka.structs import TopicPartition
 
+from benchmarks.processes import Child, MeasureError, Worker, cpu_seconds
 from benchmarks.record import RESULTS, ROOT, write
 from riparian.app.dataset.files.synthetic import Recipe
 from riparian.app.evaluation.setup import Setup
 from riparian.app.evaluation.whole import Whole
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.local_broker.broker import LocalBroker
+from riparian.app.kafka.reading import read_to_end
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.contract import Floats
 from riparian.models.streams import Stream
@@ -44,6 +54,8 @@ N = 690_000
 DELAY = 7 * 86_400.0
 DAYS = (1, 7, 30)
 ALERTS = 0.01
+MAX_SECONDS = 3600.0
+ONCE = ("worker", "river")  # of the first seed alone
 BOOSTING = {"early_stopping": False, "learning_rate": 0.05, "max_leaf_nodes": 8, "min_samples_leaf": 100}
 MEASURES = ("auroc", "average_precision", "recall", "microseconds")
 HEAD = "| what | seed | AUROC | average precision | recall at 1 % | µs a payment |\n|---|---|---|---|---|---|"
@@ -101,6 +113,32 @@ def run_ours(recipe: Recipe, with_keys: bool) -> Found:
     start = time.process_time()
     whole.run(lambda _: None, keep)
     return Found(scores, time.process_time() - start)
+
+
+def run_worker(recipe: Recipe) -> Found:
+    scores, decode = np.full(recipe.n, np.nan), msgspec.json.Decoder(_Probability).decode
+    made = ("--generate", "payments", "-n", str(recipe.n), "--seed", str(recipe.seed))
+    timed = ("--time", "time", "--label-delay", f"{DELAY:.0f}s")
+
+    def keep(_: TopicPartition, records: list[Any]) -> None:
+        for record in records:
+            one = decode(record.value)
+            scores[int(one.id)] = (one.p or {}).get("fraud", 0.0)
+
+    with tempfile.TemporaryDirectory(prefix="payments-") as name:
+        folder = Path(name)
+        with LocalBroker(folder / "broker") as local:
+            to = ("--broker", local.bootstrap)
+            with Child("riparian.app.cli", "replay", str(EXAMPLE), *made, *timed, *to, folder=folder) as replay:
+                if replay.process.wait():
+                    replay.check()
+            with Worker(EXAMPLE, local.bootstrap, folder) as worker:
+                worker.wait_for_instances(recipe.n, MAX_SECONDS)
+                seconds = cpu_seconds(worker.pid)
+                worker.stop()
+            topic = TopicPartition(stream_file(True).topics.predictions, 0)
+            asyncio.run(read_to_end(Connection(local.bootstrap), {topic: 0}, keep))
+    return Found(scores, seconds or np.nan)
 
 
 def windows(stream: Stream) -> Floats:
@@ -181,6 +219,7 @@ def run_river(stream: Stream) -> Found:
 RUNS: dict[str, Callable[[Recipe, Stream, int], Found]] = {
     "ours": lambda recipe, stream, refit: run_ours(recipe, True),
     "alone": lambda recipe, stream, refit: run_ours(recipe, False),
+    "worker": lambda recipe, stream, refit: run_worker(recipe),
     "boosting": lambda recipe, stream, refit: run_boosting(stream, refit),
     "river": lambda recipe, stream, refit: run_river(stream),
 }
@@ -198,10 +237,14 @@ def main() -> None:
     found: dict[str, list[dict[str, Any]]] = json.loads(path.read_text())["figures"]["runs"] if path.exists() else {}
     print(HEAD)
     for seed in seeds:
+        scores: dict[str, Floats] = {}
         recipe = Recipe("payments", options.n, seed)
         stream = recipe.open().take(options.n)
-        for name in wanted if seed == seeds[0] else [name for name in wanted if name != "river"]:
-            one = figures(RUNS[name](recipe, stream, options.refit), stream.y)
+        for name in wanted if seed == seeds[0] else [name for name in wanted if name not in ONCE]:
+            run = RUNS[name](recipe, stream, options.refit)
+            scores[name], one = run.scores, figures(run, stream.y)
+            if name == "worker" and (n := int((run.scores != scores.get("ours", run.scores)).sum())):
+                raise MeasureError(f"{n} probabilities of the worker are not those of the evaluation")
             others = [run for run in found.get(name, []) if run["seed"] != seed]
             found[name] = sorted([*others, {"seed": seed, "payments": options.n, **one}], key=lambda run: run["seed"])
             print(row(name, seed, one), flush=True)

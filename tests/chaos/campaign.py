@@ -36,6 +36,22 @@ from tests.chaos.unguarded import GUARDS
 CATCH_UP_SECONDS = 120.0
 # Streams of a campaign; the seed chooses.
 STREAMS: tuple[dict[str, Any], ...] = ({"partitions": 2}, {"partitions": 3, "challengers": {}})
+# Features over the past of cards, of which a partition keeps fewer than it has.
+KEYS: dict[str, Any] = {
+    "learning": "partition",
+    "classes": ["no", "yes"],
+    "keys": {"card": {"from": "card", "max": 30, "idle": "20s"}},
+    "features": {
+        "a": "numeric",
+        "b": "numeric",
+        "c": "nominal",
+        "n": {"count": "card", "half_life": "10s"},
+        "mean": {"mean": "b", "by": "card", "half_life": "2s"},
+        "times": {"ratio": "a", "to": "mean"},
+        "since": {"since": "card"},
+        "yes": {"share": "yes", "by": "card", "half_life": "10s", "smooth": 2},
+    },
+}
 # What files say besides, one after another, where workers are restarted with changed ones.
 FILES: tuple[dict[str, Any], ...] = (
     {"decision": {"costs": {"yes": {"no": 5}}}},
@@ -86,7 +102,9 @@ class Subject:
     """
 
     def __init__(self, folder: Path, name: str, fields: Mapping[str, Any], rekey: bool) -> None:
-        fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **(rekeyed.fields(name) if rekey else {})}
+        by = next(iter(fields.get("keys", ())), None)
+        copied = rekeyed.fields(name, by) if rekey else {}
+        fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **copied}
         self.file, self.spec = stream_file(folder, name, **fields)
         self._rekey, self._folder, self._fields, self._n_files = rekey, folder, fields, 0
         self.one_file = True  # by which a fold in memory comes to the same
@@ -135,7 +153,7 @@ class Subject:
         said: list[str] = []
         if self.sources is not None:
             self.read_copies()
-            said += rekeyed.differences(self.sources, self._made)
+            said += rekeyed.differences(self.spec, self.sources, self._made)
         verdicts = [
             check_partition(self._broker, self.spec, p, one, self.asked, self.one_file)
             for p, one in enumerate(self._made)
@@ -292,6 +310,9 @@ def main() -> int:
     parser.add_argument(
         "--rekey", action="store_true", help="features on 6 partitions and labels on 4, which the workers copy"
     )
+    parser.add_argument(
+        "--keys", action="store_true", help="as --rekey, by card: features over the past of cards, of which many go"
+    )
     parser.add_argument("--control", action="store_true", help="send commands meanwhile (promote, add, reset, ...)")
     parser.add_argument(
         "--rolling", action="store_true", help="restart workers one by one with changed stream files between faults"
@@ -317,7 +338,7 @@ def main() -> int:
 
         without = f", without the {options.without}" if options.without else ""
         champion = f", champion {options.model[0]}" if options.model else ""
-        champion += ", topics as they are" if options.rekey else ""
+        champion += ", topics as they are" if options.rekey else ", keys" if options.keys else ""
         champion += ", under commands" if options.control else ""
         champion += ", changed files" if options.rolling else ""
         champion += ", models of each partition" if options.own else ""
@@ -328,6 +349,7 @@ def main() -> int:
                 **STREAMS[of % len(STREAMS)],
                 **(steered.fields(of) if options.control else {}),
                 **({"learning": "partition"} if options.own else {}),
+                **(KEYS if options.keys else {}),
                 **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),
             }
             for of in range(seed, seed + options.streams)
@@ -339,7 +361,7 @@ def main() -> int:
             seed=seed,
             rate=options.rate,
             session=options.session,
-            rekey=options.rekey,
+            rekey=options.rekey or options.keys,
             rolling=options.rolling,
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
@@ -348,7 +370,8 @@ def main() -> int:
             **streams[0],
         )
         say(summary(report))
-        write(f"campaign-chaos{'-unguarded' if options.without else ''}", figures(report), seed=seed)
+        of = "-unguarded" if options.without else "-keys" if options.keys else ""
+        write(f"campaign-chaos{of}", figures(report), seed=seed)
         if options.without:
             say(f"FAILED  nothing was found{without}" if report.passed else "it failed, as it must")
     return int(report.passed == bool(options.without))

@@ -24,6 +24,7 @@ FEATURES, LABELS = "features", "labels"
 POISON = {FEATURES: [b"{oops", b'{"x": {"a": 1}}', b'{"id": "1", "x": {"a": "high"}}'], LABELS: [b"{oops", b'{"y": 1}']}
 
 POISON_SHARE = 0.003
+CARDS = 400  # of which some come often
 
 # Share of the labels, and milliseconds after (or before) their features.
 DELAYS = ((0.55, (1, 60)), (0.30, (200, 3000)), (0.10, (5000, 20_000)), (0.04, (-300, -1)))
@@ -78,7 +79,7 @@ class Generator:
         id_ = f"{self._partition}-{self._made:07d}"
         self._made += 1
         a, b, c = rng.random(), rng.random(), rng.choice("xyz")
-        features = {"id": id_, "x": {"a": round(a, 4), "b": round(b, 4), "c": c}}
+        features = {"id": id_, "x": {"a": round(a, 4), "b": round(b, 4), "c": c}, "card": f"v{int(b * b * CARDS)}"}
         self._push(at, FEATURES, features, id_)
         draw = rng.random()
         for share, (least, most) in DELAYS:

@@ -5,6 +5,7 @@ each record once.
 """
 
 import asyncio
+import json
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -23,9 +24,9 @@ from tests.chaos.load import FEATURES, LABELS, POISON
 N_SOURCES = {FEATURES: 6, LABELS: 4}
 
 
-def fields(name: str) -> dict[str, Any]:
+def fields(name: str, by: str | None) -> dict[str, Any]:
     """Of the stream file."""
-    return {"partitions": 4, "rekey": {FEATURES: f"{name}.given-features", LABELS: f"{name}.given-labels"}}
+    return {"partitions": 4, "rekey": {FEATURES: f"{name}.given-features", LABELS: f"{name}.given-labels", "by": by}}
 
 
 def create_sources(spec: Spec, broker: str) -> None:
@@ -75,11 +76,16 @@ class Copies:
         self.poison = {
             role: {r.offset for r in found if r.value in POISON[role]} for role, found in self.records.items()
         }
-        self.n_labelled = sum(r.value not in POISON[LABELS] for r in self.records[LABELS])
+        of = {role: [json.loads(r.value)["id"] for r in self._readable(role)] for role in POISON}
+        came = set(of[FEATURES])  # a label may have been copied to partitions that do not know its instance
+        self.n_labelled = sum(one in came for one in of[LABELS])
+
+    def _readable(self, role: str) -> list[Any]:
+        return [r for r in self.records[role] if r.offset not in self.poison[role]]
 
     def good(self, role: str) -> list[int]:
         """Offsets of the records that can be read."""
-        return [r.offset for r in self.records[role] if r.offset not in self.poison[role]]
+        return [r.offset for r in self._readable(role)]
 
     def end(self, role: str) -> int:
         return max((r.offset + 1 for r in self.records[role]), default=0)
@@ -98,11 +104,19 @@ def read_copies(broker: str, spec: Spec) -> list[Copies]:
     return [Copies(records) for records in found]
 
 
-def differences(sources: Sources, copies: Sequence[Copies]) -> list[str]:
-    """Sentences where a record was not copied once, unchanged."""
+def differences(spec: Spec, sources: Sources, copies: Sequence[Copies]) -> list[str]:
+    """Sentences where a record was not copied once, unchanged; by a key, where a label that has an id was not copied to
+    each partition."""
     found = Counter[tuple[str, int, int]]()
-    said = []
+    n_labels = len(copies) if spec.rekey is not None and spec.rekey.by else 1
+    wanted = {
+        (*tp, i): n_labels if spec.sources[tp[0]] == LABELS and record.value not in POISON[LABELS] else 1
+        for tp, sent in sources.sent.items()
+        for i, record in enumerate(sent)
+    }
+    said, repeated = list[str](), list[tuple[str, int, int]]()
     for k, partition in enumerate(copies):
+        in_this = Counter[tuple[str, int, int]]()
         for role, records in partition.records.items():
             for r in records:
                 place = source_of(r.headers)
@@ -110,11 +124,13 @@ def differences(sources: Sources, copies: Sequence[Copies]) -> list[str]:
                     said.append(f"{role}[{k}] at {r.offset}: a copy of nothing that was sent, {place}")
                     continue
                 found[place] += 1
+                in_this[place] += 1
                 original = sources.sent[place[:2]][place[2]]
                 if (r.key, r.value, r.timestamp) != (original.key, original.value, original.time):
                     said.append(f"{role}[{k}] at {r.offset}: not what was sent at {place}")
-    lost = [(*tp, i) for tp, sent in sources.sent.items() for i in range(len(sent)) if (*tp, i) not in found]
-    repeated = [place for place, n in found.items() if n > 1]
+        repeated += [place for place, n in in_this.items() if n > 1]
+    lost = [place for place, n in wanted.items() if found[place] < n]
+    repeated += [place for place, n in found.items() if n > wanted[place]]
     if lost:
         said.append(f"copies: {len(lost)} lost, first of {lost[0]}")
     if repeated:
