@@ -237,19 +237,19 @@ def oldest(index):
 
 
 @kernel
-def read_ahead(index, batch):
-    """Read what finding these ids will need. Nothing here waits for anything read before, so the memory's answers
+def read_ahead(index, tags):
+    """Read what finding ids of these tags needs. Nothing here waits for anything read before, so the memory's answers
     overlap: at a million that wait in random order, joining takes 0.7 instead of 0.9 µs. Returns nonsense."""
     slots = index.slots
     mask = len(slots) - 1
     seen = 0
-    for tag in batch.tags:
+    for tag in tags:
         seen += slots[tag & mask]
-    for tag in batch.tags:
+    for tag in tags:
         slot = slots[tag & mask]
         if slot >> ROW_BITS == tag:
             seen += index.entries[(slot & ROW_MASK) - 1, START]
-    for tag in batch.tags:
+    for tag in tags:
         slot = slots[tag & mask]
         if slot >> ROW_BITS == tag:
             row = (slot & ROW_MASK) - 1
@@ -518,7 +518,7 @@ def join(
     deadline = _deadline(instances, labels, limits.horizon, now, clock, gaps)
     forget_at = _forget_old(joined, limits.horizon, now)
     if instances.at[N] > LARGE:
-        instances.at[READ] = read_ahead(instances, late) + read_ahead(instances, features)
+        instances.at[READ] = read_ahead(instances, late.tags) + read_ahead(instances, features.tags)
     k = n_learned = j = 0
     for i in range(n + 1):
         until = before[i] if i < n else m

@@ -22,6 +22,8 @@ from riparian.app.partition.join.joining import (
     N_LEFT,
     NEXT_SERIAL,
     PLACE,
+    ROW_BITS,
+    ROW_MASK,
     SERIAL,
     START,
     TAIL,
@@ -46,6 +48,7 @@ KIND, SOURCE, HALF_LIFE, AT, OUT, SMOOTH, OF_AGGREGATE = 0, 1, 2, 3, 4, 5, 6
 SEEN, TOUCHED, BEGIN = 0, 1, 2  # columns of a row: times, ms; the first of the aggregates
 COLUMNS = {COUNT: 2, MEAN: 3, LAST: 1, SINCE: 0, SHARE: 3, LABEL_MEAN: 3, LABEL_LAST: 1}  # of an aggregate in a row
 LARGEST = 1e100  # value that is added
+AHEAD = 256  # events for which memory is read ahead: what they need stays in the nearest cache until it is used
 
 
 class Events(NamedTuple):
@@ -85,6 +88,17 @@ def _touch(index, row, now):
         index.left[at[N_LEFT]] = entries[row, HOME]
         at[N_LEFT] += 1
         entries[row, HOME] = -1
+
+
+@kernel
+def _read_ahead(index, rows, tags):
+    """As `read_ahead`, with the rows that are found. Returns nonsense."""
+    slots, seen = index.slots, read_ahead(index, tags)
+    for tag in tags:
+        slot = slots[tag & (len(slots) - 1)]
+        if slot >> ROW_BITS == tag:
+            seen += np.int64(rows[(slot & ROW_MASK) - 1, SEEN] > 0.0)
+    return seen
 
 
 @kernel
@@ -167,9 +181,9 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
     most : keys. idle : ms, after which a key is new.
     """
     nothing = blank.reshape(1, -1)
-    if index.at[N_ROWS] > LARGE:
-        index.at[READ_AHEAD] = read_ahead(index, batch)
     for i in range(len(events.kind)):
+        if i % AHEAD == 0 and index.at[N_ROWS] > LARGE:
+            index.at[READ_AHEAD] = _read_ahead(index, rows, batch.tags[i : i + AHEAD])
         now, time, kind = events.now[i], events.time[i], events.kind[i]
         while index.at[N_ROWS] > 0 and (index.at[N_ROWS] > most or now - index.entries[oldest(index), ARRIVED] > idle):
             take_out(index, oldest(index))
