@@ -589,7 +589,7 @@ def test_keys_are_proposed_where_a_column_says_whose_record_it_is(tmp_path: Path
     assert "# keys: {customer_id: {max: 1000000}, terminal: {max: 500}}" in text
     assert "is not known before it is tried" in text
     more = loads(uncommented(text), "s")
-    assert {name: one.said() for name, one in more.features.items() if one.past is not None} == {
+    assert {name: one.written() for name, one in more.features.items() if one.past is not None} == {
         "customer_id_count": {"count": "customer_id", "half_life": "7d"},
         "customer_id_mean": {"mean": "amount", "by": "customer_id", "half_life": "7d"},
         "customer_id_share": {"share": "yes", "by": "customer_id", "half_life": "30d"},
