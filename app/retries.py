@@ -4,7 +4,7 @@ A retry writes the record of a letter to the end of the partition that it came f
 transaction, a *mark* into the partition of the dead letters: a record with an empty key and no value, whose header says
 which letters were retried. So whatever is killed when, a letter is retried once or not yet, and the marks tell which;
 they are kept as long as the letters before them. Two retries at once use the same transactional id: Kafka refuses what
-the first one sends from then on, and only then does the second read the marks, as a worker does (`app.kafka.outputs`).
+the first one sends from then on, and only then does the second read the marks, as a worker does (`app.kafka.sending`).
 
 Where a stream file still rejects a record, that letter is left alone, for a stream file to come.
 """
@@ -21,11 +21,10 @@ from aiokafka.errors import KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import BrokerError, TopicError
-from riparian.app.kafka.admin import check_topics
+from riparian.app.kafka.admin import check_topics, largest_batches
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.outputs import ask_in_vain, close
 from riparian.app.kafka.reading import EVERYTHING, Bounds, bounds_of, read_to_end, reading
-from riparian.app.kafka.topics.limits import largest_batches
+from riparian.app.kafka.sending import ask_in_vain, close
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import names
 from riparian.topics.places import offset_of

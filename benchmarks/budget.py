@@ -21,7 +21,7 @@ from aiokafka.structs import TopicPartition
 
 from benchmarks.floors import FETCH_BYTES
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.outputs import Outputs, fenced_producer
+from riparian.app.kafka.sending import Outputs, fenced_producer
 from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup

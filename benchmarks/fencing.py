@@ -3,7 +3,7 @@
     python -m benchmarks.fencing [--small] [--json FILE]
 
 - *plain*: an idempotent producer, which fences nobody;
-- *fenced*: as the worker sends (app/kafka/outputs.py): an abort marker with the next epoch once, then plain sends;
+- *fenced*: as the worker sends (app/kafka/sending.py): an abort marker with the next epoch once, then plain sends;
 - *transactions*: one transaction a batch, by the same kind of producer.
 
 In every round each way sends the same batches one after the other, awaiting each, and once more with several on their
@@ -38,7 +38,7 @@ from benchmarks.record import write
 from benchmarks.throughput import spread
 from benchmarks.workload import create, delete
 from riparian.app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
-from riparian.app.kafka.outputs import MAX_OUTSTANDING, fenced_producer
+from riparian.app.kafka.sending import MAX_OUTSTANDING, fenced_producer
 
 WAYS = ("plain", "fenced", "transactions")
 RECORD_BYTES = 120  # a prediction

@@ -16,13 +16,13 @@ class PredictionColumns(NamedTuple):
     offsets, label_offsets : n next offsets.
     probabilities : whether records have p.
     further : the names in `Mapping.further` -> n next offsets.
-    regions : where `Mapping.says_more`, (n, 2) lower and upper end of an interval, NaN where there is none, or (n, k) 1
-        for each class in a set, else 0.
-    reasons : where `Mapping.says_why`, of each prediction features to numbers, the largest first, or None.
+    regions : where `Mapping.has_intervals`, (n, 2) lower and upper end of an interval, NaN for none, or (n, k)
+        1 for each class in a set, else 0.
+    reasons : where `Mapping.has_reasons`, of each prediction features to numbers, the largest first, or None.
     decided : role of a model ("champion" for p) -> (n,) codes of the classes that y names, NaN for the likeliest one.
-        Where `Mapping.says_alerts`, 1 for an alert, else 0, NaN where that was not decided; of the champion alone.
-    features : where `Mapping.says_features`, of each prediction features over the past of keys to numbers, those that
-        are there.
+        Where `Mapping.has_alerts`, 1 for an alert, else 0, NaN where that was not decided; of the champion alone.
+    features : where `Mapping.has_key_features`, of each prediction features over the past of keys to numbers, as far
+        as they are there.
     """
 
     ids: Sequence[str]

@@ -41,11 +41,12 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 BROKER_SECONDS = 30.0  # how long a command waits for an absent broker
-FIRST_PAUSE_SECONDS = 0.2
-LONGEST_PAUSE_SECONDS = 5.0
-REQUEST_SECONDS = 10.0
-LEADER_SECONDS = 15.0
-COORDINATOR_SECONDS = 15.0
+FIRST_PAUSE_SECONDS = 0.2  # pause between the first two tries; it doubles
+LONGEST_PAUSE_SECONDS = 5.0  # longest pause between two tries
+REQUEST_SECONDS = 10.0  # longest wait for an answer
+LEADER_SECONDS = 15.0  # longest wait until each partition of a created topic has a leader
+COORDINATOR_SECONDS = 15.0  # longest wait for a group's coordinator
+BATCH_BYTES = 1_048_588  # largest batch that Kafka takes in a topic, by default
 
 
 class TopicsReport(NamedTuple):
@@ -250,6 +251,23 @@ async def configs_of(client: Any, topics: Sequence[str]) -> dict[str, dict[str, 
         for answer in answers
         for _, _, _, topic, entries in answer.resources
     }
+
+
+async def largest_batches(connection: Connection, topics: Sequence[str]) -> dict[str, int]:
+    """max.message.bytes of each topic; Kafka's own default where that is not ours to read.
+
+    Raises
+    ------
+    KafkaError
+        The broker does not answer.
+    """
+    client = connection.admin()
+    try:
+        await client.start()
+        found = await configs_of(client, topics)
+    finally:
+        await client.close()
+    return {topic: int(found.get(topic, {}).get("max.message.bytes") or BATCH_BYTES) for topic in topics}
 
 
 async def led_partitions(client: Any, names: Collection[str]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Small produce requests of several producers go to a broker together.
 
-Each partition has a producer of its own, which can be fenced (app/kafka/outputs.py), and sends a request for each small
+Each partition has a producer of its own, which can be fenced (app/kafka/sending.py), and sends a request for each small
 batch. But an idempotent batch names its producer, its epoch and its number by itself, so one request may hold batches
 of many producers, and the broker accepts or refuses each. Order stays as it is: a producer has no second batch of a
 partition on its way before the first is answered.

@@ -25,8 +25,8 @@ from riparian.app.kafka.admin import (
     stream_topics,
 )
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.outputs import Outputs, fenced_producer
 from riparian.app.kafka.reading import EVERYTHING, bounds_of, read_to_end
+from riparian.app.kafka.sending import Outputs, fenced_producer
 from riparian.app.kafka.topics.creating import CHANGELOG, not_ours
 from riparian.app.state import checkpoint
 from riparian.app.state.integrity import Findings, examine

@@ -24,10 +24,10 @@ from faust.types import TP
 
 from riparian.app.errors import RiparianError, TopicError
 from riparian.app.kafka.access import rights
+from riparian.app.kafka.admin import largest_batches
 from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.outputs import Outputs, close, fenced_producer
-from riparian.app.kafka.topics.limits import largest_batches
+from riparian.app.kafka.sending import Outputs, close, fenced_producer
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.partition.shared.replica import LedLearner

@@ -5,9 +5,9 @@ restored from it, and one for which the worker is a standby is tailed all the ti
 when the worker takes it over. What is appended to it are checkpoints (task/checkpoints.py), not each change.
 
 Faust assigns the changelog and its standbys with the partitions, and knows when an assignment is complete. Its own
-recovery waits for a changelog's last *record*, so a transaction marker at its end (outputs.py) would keep it waiting
-for ever; it applies 8,000 records/s, in the event loop; it polls for an event that can be missed for 5 s; and its
-memory store forgets standbys when they are promoted.
+recovery waits for a changelog's last *record*, so a transaction marker at its end (app/kafka/sending.py) would keep it
+waiting for ever; it applies 8,000 records/s, in the event loop; it polls for an event that can be missed for 5 s; and
+its memory store forgets standbys when they are promoted.
 """
 
 import asyncio

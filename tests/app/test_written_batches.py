@@ -8,7 +8,7 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from riparian.app.kafka.outputs import COMPRESSION, Outputs
+from riparian.app.kafka.sending import COMPRESSION, Outputs
 from riparian.app.kafka.wire_format.written_batches import WrittenBatch, written
 from riparian.topics.slices import Slices
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 
-import riparian.app.kafka.outputs
+import riparian.app.kafka.sending
 import riparian.app.state.log
 import riparian.app.worker.engine
 import riparian.app.worker.task.checkpoints
 from riparian.app.cli import main
-from riparian.app.kafka.outputs import Outputs
+from riparian.app.kafka.sending import Outputs
 from riparian.app.state import checkpoint
 from riparian.app.worker.states import States
 from riparian.app.worker.task.checkpoints import Checkpoints
@@ -122,8 +122,8 @@ CLEANING = (
 )
 CUTTING = (*CLEANING, (riparian.app.worker.task.checkpoints, "TRUNCATE_BYTES", 1))
 SMALL = (
-    (riparian.app.kafka.outputs, "MAX_BATCH_BYTES", 8_000),
-    (riparian.app.kafka.outputs, "LEAST_BATCH_BYTES", 8_000),
+    (riparian.app.kafka.sending, "MAX_BATCH_BYTES", 8_000),
+    (riparian.app.kafka.sending, "LEAST_BATCH_BYTES", 8_000),
 )
 
 POINTS = {

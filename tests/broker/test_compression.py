@@ -7,7 +7,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.outputs import COMPRESSION, Outputs, fenced_producer
+from riparian.app.kafka.sending import COMPRESSION, Outputs, fenced_producer
 from tests.broker.harness import create_topics, read, stream_file
 
 pytestmark = pytest.mark.broker

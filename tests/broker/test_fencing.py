@@ -9,7 +9,7 @@ import pytest
 from aiokafka.errors import ProducerFenced
 from aiokafka.structs import TopicPartition
 
-from riparian.app.kafka.outputs import Outputs, fenced_producer
+from riparian.app.kafka.sending import Outputs, fenced_producer
 from riparian.app.state.changelog import ensure_changelog
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import Stream, administer, instances, read

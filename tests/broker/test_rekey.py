@@ -14,9 +14,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from riparian.app.kafka.outputs import ask_in_vain
-from riparian.app.kafka.outputs import close as close_producer
 from riparian.app.kafka.reading import read_to_end
+from riparian.app.kafka.sending import ask_in_vain
+from riparian.app.kafka.sending import close as close_producer
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.replay import publish

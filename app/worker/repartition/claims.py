@@ -21,8 +21,8 @@ from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka.admin import coordinator, group_offsets
 from riparian.app.kafka.connection import MAX_BATCH_BYTES, Connection
-from riparian.app.kafka.outputs import close
 from riparian.app.kafka.reading import COMMITTED, EVERYTHING, read_to_end
+from riparian.app.kafka.sending import close
 from riparian.app.kafka.topics.creating import COPY_BYTES
 from riparian.topics.names import rekey_id, source_of
 

@@ -27,9 +27,9 @@ from faust.types import TP
 from riparian.app.errors import RegistryError
 from riparian.app.kafka.access.rights import denied
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.outputs import ask_in_vain, broker_error
-from riparian.app.kafka.outputs import close as close_producer
 from riparian.app.kafka.reading import COMMITTED, close
+from riparian.app.kafka.sending import ask_in_vain, broker_error
+from riparian.app.kafka.sending import close as close_producer
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.kafka.wire_format.unpacking import Unpacking, size_of
 from riparian.app.partition.records import inputs

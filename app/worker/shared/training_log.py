@@ -16,8 +16,8 @@ from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.outputs import Outputs
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Joint
 from riparian.app.partition.records.inputs import Mark, check_log, mark

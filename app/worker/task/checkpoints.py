@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from riparian.app.kafka.outputs import Outputs
+from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.state import checkpoint

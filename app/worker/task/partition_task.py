@@ -23,7 +23,7 @@ from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.outputs import Outputs
+from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.partition.records import inputs

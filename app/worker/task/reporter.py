@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from operator import lt
 from typing import Any, Protocol
 
-from riparian.app.kafka.outputs import Outputs
+from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.stream_file.spec import Spec

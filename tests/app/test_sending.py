@@ -7,9 +7,9 @@ import pytest
 from aiokafka import errors
 
 from riparian.app.errors import AccessError, BrokerError
-from riparian.app.kafka import outputs
+from riparian.app.kafka import sending
 from riparian.app.kafka.client import error_codes
-from riparian.app.kafka.outputs import Outputs, broker_error, close
+from riparian.app.kafka.sending import Outputs, broker_error, close
 from riparian.app.kafka.topics.topic_warnings import compacted
 
 
@@ -85,7 +85,7 @@ class Producer:
 
 
 def test_closing_ends_without_a_broker(monkeypatch):
-    monkeypatch.setattr(outputs, "CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr(sending, "CLOSE_SECONDS", 0.01)
     for patient, closed in ((True, ["producer", "sender", "client"]), (False, ["producer"])):
         producer = Producer(patient)
         asyncio.run(close(producer))
