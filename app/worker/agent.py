@@ -7,40 +7,18 @@ turn that has to (a schema, the broker, a step in a thread) is left to itself, i
 done, and takes its next turn then. An error ends its own partition alone.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-import faust
-from faust.types import TP
-from mode.utils.queues import ThrowableQueue
-
+from riparian.app.worker.faust_client.fetches import Fetch, Fetches
 from riparian.app.worker.task.partition_task import PartitionTask
 
 if TYPE_CHECKING:
     from riparian.app.worker.engine import Engine
-    from riparian.app.worker.faust_client.transport import Fetched
-
-Fetch = Sequence[tuple[TP, "Fetched"]]  # what a fetch brought, by partition; nothing, where a partition has to do
 
 
-class Fetches(faust.Channel):  # type: ignore[misc]
-    """A channel with one queue, which a rebalance leaves alone: partitions that stay go on."""
-
-    @property
-    def queue(self) -> ThrowableQueue:
-        root = self._root or self
-        if root._queue is None:
-            root._queue = ThrowableQueue(flow_control=self.app.flow_control)  # which is not asked to clear it
-        return root._queue
-
-    def bring(self, fetch: Fetch = ()) -> None:
-        """Hand over what a fetch brought; nothing, to begin a round."""
-        self.queue.put_nowait(fetch)
-
-
-def install(app: Any, tasks: "Engine") -> Fetches:
-    """The one agent of a stream; returns its channel."""
-    fetches = Fetches(app)
+def install(app: Any, fetches: Fetches, tasks: "Engine") -> None:
+    """The one agent of a stream. fetches : its channel."""
 
     @app.agent(fetches, name="learn")  # type: ignore[untyped-decorator]
     async def learn(events: AsyncIterator[Fetch]) -> None:
@@ -50,8 +28,6 @@ def install(app: Any, tasks: "Engine") -> Fetches:
                 tasks.add(tp, fetched)
             if fetches.queue.empty():
                 tasks.round(turn)
-
-    return fetches
 
 
 async def turn(task: PartitionTask) -> bool:

@@ -15,6 +15,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker import agent
+from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.engine import Engine
 from riparian.app.worker.exposition import connection_limits
 from riparian.app.worker.faust_client import transport
@@ -96,18 +97,18 @@ def create_app(
     )
     if web is not None:
         connection_limits.serve(app, web)
-    engine = Engine(app, spec, connection, observer)
+    worker = WorkerContext(app, spec, connection)
+    engine = Engine(worker, observer)
     access = Access(connection)
-    fetches = agent.install(app, engine)
-    engine.attach(fetches.bring)
+    agent.install(app, worker.fetches, engine)
     source_topics = [log.topic for log in spec.inputs]
     way = transport.Way(
         spec.name,
         Unpacking([*source_topics, *spec.sources], [*spec.header_topics(), *spec.sources]),
         engine.assign,
-        fetches.bring,
-        engine.denied,
-        engine.inputs.backpressure,
+        worker.fetches,
+        worker.fail,
+        worker.inputs.backpressure,
         connection.rack,
         # Of what is copied, it is the copied topics whose ends count.
         () if spec.copied else tuple(log.topic for log in spec.inputs if log.rule != AS_IT_COMES),
@@ -128,7 +129,7 @@ def create_app(
         await engine.stop()
 
     if spec.copied:
-        engine.copier = copier = Copier(spec, connection, engine.in_thread, engine.crash, session_timeout)
+        engine.copier = copier = Copier(spec, connection, worker.in_thread, worker.crash, session_timeout)
 
         @app.task  # type: ignore[untyped-decorator]
         async def copy() -> None:
@@ -137,6 +138,6 @@ def create_app(
     @app.timer(LOOK_SECONDS)  # type: ignore[untyped-decorator]
     async def look() -> None:
         await engine.look()
-        await access.look(engine.inputs.thread._consumer)
+        await access.look(worker.inputs.thread._consumer)
 
     return app, engine

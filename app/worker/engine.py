@@ -14,8 +14,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import IllegalStateError, KafkaError, ProducerFenced
@@ -26,27 +25,19 @@ from riparian.app.errors import RiparianError, TopicError
 from riparian.app.kafka.access import rights
 from riparian.app.kafka.admin import largest_batches
 from riparian.app.kafka.bundles import Bundles
-from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.sending import Outputs, close, fenced_producer
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.records.inputs import Lost
-from riparian.app.partition.shared.replica import LedLearner
-from riparian.app.registry.client import Registry
 from riparian.app.state.loading import Loaded
-from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.faust_client.input_logs import InputLogs
-from riparian.app.worker.faust_client.topic_watch import TopicWatch
-from riparian.app.worker.faust_client.transport import Fetched
-from riparian.app.worker.naming import STREAM
-from riparian.app.worker.repartition.copied import CopiedLogs
+from riparian.app.worker.context import WorkerContext
+from riparian.app.worker.faust_client.fetches import Fetched
 from riparian.app.worker.repartition.copying import Copier
 from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
-from riparian.app.worker.states import States
 from riparian.app.worker.task.continuity import check_inputs, check_topics
 from riparian.app.worker.task.join_watchdog import JoinWatchdog
-from riparian.app.worker.task.partition_task import Observer, PartitionTask, Turn
+from riparian.app.worker.task.partition_task import Observer, PartitionTask
+from riparian.app.worker.task.turns import Turn
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs, read_tails
-from riparian.models.kernels.threads import n_cores
 from riparian.topics.names import FEATURES
 
 if TYPE_CHECKING:
@@ -72,10 +63,7 @@ class Engine:
 
     Parameters
     ----------
-    app : faust.App
-        Whose consumer feeds it.
-    spec : Spec
-    connection : Connection
+    worker : WorkerContext
     observer : Observer
 
     Attributes
@@ -84,29 +72,19 @@ class Engine:
         Of the same worker, of whose copying is told beside its partitions.
     """
 
-    def __init__(self, app: Any, spec: Spec, connection: Connection, observer: Observer) -> None:
-        self.spec = spec
-        self.connection = connection
-        self.observer = observer
-        self.states = States(app, spec, connection)
+    def __init__(self, worker: WorkerContext, observer: Observer) -> None:
+        self.worker, self.observer = worker, observer
+        self.spec, self.connection = spec, connection = worker.spec, worker.connection
+        self.states, self.inputs = worker.states, worker.inputs
+        worker.ended = self.ended
         # Topics that are written, and in which partition where that is not each runner's own.
         self._homes = {} if spec.topics.learned is None else {spec.topics.learned: 0}
         self.runners: dict[int, PartitionTask] = {}
-        self.failure: BaseException | None = None
-        self.give_up: Callable[[], None] | None = None  # ends the worker as a signal does
         self.settled: Callable[[], None] = _nothing  # told once, before the first records come
         self._settled = False
-        self.inputs = (CopiedLogs if spec.copied else InputLogs)(app, spec, connection)
-        self.registry = Registry.of(spec)
         self.silence = JoinWatchdog(spec, connection)
-        self.topics = TopicWatch(spec)
         self.copier: Copier | None = None
-        self._app = app
-        self._wake = _nothing
-        self._woken = False  # a round was asked for
-        self._timer: asyncio.TimerHandle | None = None  # of the next round, where nothing comes
         self._bundles = Bundles()
-        self.limits: Mapping[str, int] = {}  # output topic or changelog -> how large a batch it takes
         self.n_fenced = self.n_loaded = 0
         self._generation = 0  # of the assignment: what was begun under an older one is dropped
         self._tasks: set[asyncio.Task[None]] = set()
@@ -114,13 +92,6 @@ class Engine:
         self._between = False  # two assignments: nobody knows what is ours
         self._dropping = asyncio.Lock()
         self.replicas = list[ReplicaOfWorker]()
-        # Begun when they are wanted. Two at least: a checkpoint is compressed while a step learns.
-        n = max(2, n_cores())
-        self._pool = ThreadPoolExecutor(n, "learner", initializer=STREAM.set, initargs=(spec.name,))
-
-    def attach(self, wake: Callable[[], None]) -> None:
-        """wake : begins a round."""
-        self._wake = wake
 
     @property
     def recovering(self) -> bool:
@@ -129,47 +100,12 @@ class Engine:
         return not self._loaded or bool(self._tasks)
 
     @property
-    def n_partitions(self) -> int:
-        """That run in the worker."""
-        return len(self.runners)
-
-    @property
     def consumer(self) -> Any:
-        return self._app.consumer
-
-    async def crash(self, error: BaseException) -> None:
-        """Stop the worker because of `error`. What a person can mend leaves no traceback in the log."""
-        if rights.denied(error):
-            error = await rights.explained(self.spec, self.connection, "worker", error)
-        self.failure = self.failure or error
-        if isinstance(error, RiparianError) and self.give_up is not None:
-            log.error("%s", error)
-            self.give_up()
-        else:
-            await self._app.crash(error)
-
-    @property
-    def replica(self) -> ReplicaOfWorker | None:
-        """The one that all partitions come to follow, where they learn one model."""
-        return self.replicas[0] if self.replicas else None
-
-    async def leave(self, replica: ReplicaOfWorker, learner: LedLearner) -> None:
-        """A partition follows a replica no more. One that nobody follows ends."""
-        replica.leave(learner)
-        if not replica.used and replica in self.replicas:
-            self.replicas.remove(replica)
-            await replica.stop()
-
-    def _new_replica(self) -> ReplicaOfWorker:
-        told = self._learned_more, self._cannot_learn
-        return ReplicaOfWorker(self.spec, self.connection, self.in_thread, *told)
+        return self.worker.app.consumer
 
     def _learned_more(self) -> None:
         for runner in self.runners.values():
             runner.learned_more()
-
-    def _cannot_learn(self, error: Exception) -> None:
-        self._begin_crash(error)
 
     async def look(self) -> None:
         """Every now and then: whether what the stream lives on is as it was."""
@@ -177,33 +113,9 @@ class Engine:
         if self.inputs.client is None:
             return
         try:
-            await self.topics.look(self.inputs.client._client)
+            await self.worker.topics.look(self.inputs.client._client)
         except TopicError as error:
-            self._begin_crash(error)
-
-    @property
-    def unread(self) -> Mapping[str, list[int]]:
-        """Input topic -> partitions that no worker of the stream reads."""
-        return self.topics.unread
-
-    def denied(self, error: BaseException) -> None:
-        """Stop the worker, which may not fetch any more."""
-        self._begin_crash(error)
-
-    def _begin_crash(self, error: BaseException) -> None:
-        if self.failure is None:
-            task = asyncio.create_task(self.crash(error), name="crash")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def in_thread(self, function: Any, *args: Any) -> Any:
-        """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
-        future = asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            await asyncio.wait([future])
-            raise
+            self.worker.fail(error)
 
     def add(self, tp: TP, fetched: Fetched) -> None:
         """Hand a fetched batch to its partition's runner, which an error ends."""
@@ -217,35 +129,17 @@ class Engine:
         if n:  # where a record holds several instances, each has a place in memory besides
             self.inputs.add(tp, int(fetched.raw.offsets[-1]) + 1, n * RECORD_BYTES)
 
-    def wake(self, runner: PartitionTask) -> None:
-        """A runner has something to do: it takes its turn in a round that begins soon."""
-        runner.awake = True
-        if not self._woken and not runner.busy:
-            self._woken = True
-            self._wake()
-
-    def wake_at(self, when: float) -> None:
-        """Something is due then (monotonic)."""
-        if self._timer is None or when < self._timer.when():
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_at(when, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        self._wake()
-
     def round(self, turn: Turn) -> None:
         """Have each partition that has something to do take its turn."""
         now, due = time.monotonic(), math.inf
-        self._woken = False
+        self.worker.fetches.begins()
         for runner in self.runners.values():
             if not (runner.awake or runner.due <= now):
                 due = min(due, runner.due)
             elif runner.running and not runner.busy:
                 runner.begin(turn)
         if due < math.inf:
-            self.wake_at(due)
+            self.worker.fetches.ask_at(due)
 
     # -- assignment --------------------------------------------------------------------------------------------
 
@@ -274,10 +168,10 @@ class Engine:
         except SupersededError:
             return set()
         except RiparianError as error:
-            await self.crash(error)
+            await self.worker.crash(error)
             return set()
         except Exception as error:
-            await self.crash(error)
+            await self.worker.crash(error)
             raise
 
     def _goes_on(self, runner: PartitionTask) -> bool:
@@ -320,7 +214,7 @@ class Engine:
         if not partitions:
             return {}
         written = (self.states.topic, *self.spec.outputs.values(), *self._homes)
-        self.limits = await largest_batches(self.connection, written)
+        self.worker.limits = await largest_batches(self.connection, written)
         producers: list[Producer] = []
         try:
             for made in await asyncio.gather(*map(self._fence, partitions), return_exceptions=True):
@@ -329,20 +223,21 @@ class Engine:
                 producers.append(made)
             self._check(generation)
             await self.states.catch_up(partitions)
-            loaded, replicas = await self.in_thread(self.states.restore, partitions, self._new_replica)
+            loaded, replicas = await self.worker.in_thread(self.states.restore, partitions)
+            given = self.replicas, self._learned_more
+            behind = {one: ReplicaOfWorker(self.worker, one, *given) for one in dict.fromkeys(replicas.values())}
             tails = await read_tails(self.spec, self.connection, loaded)
             lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)
             each = zip(loaded, tails, lost, producers, strict=True)
-            runners = [self._runner(*one, replicas.get(one[0].learner.partition)) for one in each]
+            runners = [self._runner(*one, behind.get(replicas.get(one[0].learner.partition))) for one in each]
         except BaseException:
             await asyncio.gather(*map(close, producers))
             raise
         # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
         for runner in runners:
             self.runners[runner.partition], self.states[runner.partition] = runner, runner.learner
-        for replica in dict.fromkeys(replicas.values()):
-            self.replicas.append(replica)
+        for replica in behind.values():
             replica.start()
         offsets = {tp: runner.buffers[role].fetch_offset for runner in runners for role, tp in runner.tps.items()}
         try:
@@ -360,8 +255,8 @@ class Engine:
         return offsets
 
     async def _fence(self, partition: int) -> "Producer":
-        tps = [TopicPartition(topic, self._homes.get(topic, partition)) for topic in self.limits]
-        producer = await fenced_producer(self.connection, self.spec.name, tps, self.limits.values())
+        tps = [TopicPartition(topic, self._homes.get(topic, partition)) for topic in self.worker.limits]
+        producer = await fenced_producer(self.connection, self.spec.name, tps, self.worker.limits.values())
         self._bundles.join(producer)
         return producer
 
@@ -387,7 +282,8 @@ class Engine:
         self.silence.begin(learner)
         ends = {**dict.fromkeys((self.states.topic, *self._homes), 0), **tail.ends}
         outputs = Outputs(producer, partition, ends, self.spec.compression, self._homes)
-        return PartitionTask(self, learner, self.states.logs[partition], encoder, outputs, tail, lost, replica)
+        state = self.states.logs[partition]
+        return PartitionTask(self.worker, self.observer, learner, state, encoder, outputs, tail, lost, replica)
 
     async def ended(self, runner: PartitionTask, error: BaseException) -> None:
         """A runner could not go on: begin again where its state stands, or end the worker."""
@@ -403,7 +299,7 @@ class Engine:
         else:
             if not isinstance(error, RiparianError | KafkaError):
                 log.error("partition %d stops: %s", runner.partition, error, exc_info=error)
-            await self.crash(error)
+            await self.worker.crash(error)
 
     def _restart(self, runner: PartitionTask, why: str) -> None:
         """Load a partition once more, if it is ours still."""
@@ -425,7 +321,7 @@ class Engine:
         except SupersededError:
             return
         except Exception as error:
-            await self.crash(error)
+            await self.worker.crash(error)
 
     async def _drop(self, runners: Collection[PartitionTask]) -> None:
         """Stop runners: each writes its last checkpoint, if it may. Waits for those that another task is stopping."""
@@ -451,5 +347,4 @@ class Engine:
         self._loaded, self._between = False, True
         await self._drop(list(self.runners.values()))
         await asyncio.gather(*(replica.stop() for replica in self.replicas))
-        await self.inputs.stop()
-        self._pool.shutdown(wait=True)
+        await self.worker.stop()

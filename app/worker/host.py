@@ -143,12 +143,12 @@ def run(streams: Sequence[Hosted], *, loglevel: str, own_lines: bool = False) ->
         override_logging=not own_lines,
     )
     for stream in streams:
-        stream.engine.give_up = lambda: signal.raise_signal(signal.SIGTERM)
+        stream.engine.worker.give_up = lambda: signal.raise_signal(signal.SIGTERM)
         stream.engine.settled = _freeze
     try:
         host.execute_from_commandline()
     except SystemExit:
-        failed = [stream for stream in streams if stream.engine.failure is not None]
+        failed = [stream for stream in streams if stream.engine.worker.failure is not None]
         if failed:
             raise _failure(failed[0], len(streams)) from None
         raise
@@ -157,6 +157,6 @@ def run(streams: Sequence[Hosted], *, loglevel: str, own_lines: bool = False) ->
 
 def _failure(stream: Hosted, n_streams: int) -> BaseException:
     """Why a stream has ended the worker; by the name of its file, where there are others."""
-    error = stream.engine.failure
+    error = stream.engine.worker.failure
     assert error is not None
     return error.within(str(stream.file)) if n_streams > 1 and isinstance(error, RiparianError) else error

@@ -12,7 +12,7 @@ its memory store forgets standbys when they are promoted.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import faust
@@ -27,13 +27,12 @@ from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, FETCH_BYTES, close, read_to_end
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.shared.replica import LED, LedLearner, gathered
+from riparian.app.partition.shared.replica import LED, LedLearner, Replica, gathered
 from riparian.app.partition.shared.shared_lineup import STATE
 from riparian.app.state import checkpoint
 from riparian.app.state.loading import Loaded
 from riparian.app.state.log import RECREATED, StateLog
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.topics.names import LEARNED, changelog_topic, state_field
 
 if TYPE_CHECKING:
@@ -205,23 +204,21 @@ class States(faust.Table):  # type: ignore[misc]
 
     # -- restoring ---------------------------------------------------------------------------------------------
 
-    def restore(
-        self, partitions: Collection[int], new_replica: Callable[[], ReplicaOfWorker]
-    ) -> tuple[list[Loaded], dict[int, ReplicaOfWorker]]:
+    def restore(self, partitions: Collection[int]) -> tuple[list[Loaded], dict[int, Replica]]:
         """Off the event loop, learners from the changelog as it was read, all in one go: between two of them the steps
         of all partitions that run would have their turn. And the replica that each recovers behind, if they learn one
         model, the one that has come furthest first: each gives up its models for it before the next is restored."""
-        replicas = dict[int, ReplicaOfWorker]()
+        replicas = dict[int, Replica]()
         if not self.spec.shares:
             return [self._restore(p) for p in partitions], replicas
         loaded = dict[int, Loaded]()
         for group in gathered({p: _reached(self.logs[p].manifest) for p in partitions}):
-            leads = new_replica()
+            leads = Replica(self.spec)
             for p in group:
                 loaded[p], replicas[p] = self._restore(p, leads), leads
         return [loaded[p] for p in partitions], replicas
 
-    def _restore(self, partition: int, leads: ReplicaOfWorker | None = None) -> Loaded:
+    def _restore(self, partition: int, leads: Replica | None = None) -> Loaded:
         """A learner and what writes its checkpoints, as the last manifest has them."""
         spec, state = self.spec, self.logs[partition]
         manifest = state.manifest
@@ -230,7 +227,7 @@ class States(faust.Table):  # type: ignore[misc]
         features = [(name, feature.type) for name, feature in spec.features.items()]
         if manifest is None:
             if leads is not None and isinstance(learner, LedLearner):
-                leads.lead(learner)
+                learner.wait_for(leads)
             return Loaded(learner, checkpoint.Encoder(spec.name, partition, features, topics.values()), None, [])
         if manifest.stream != spec.name or manifest.partition != partition:
             raise StateError(
@@ -240,7 +237,7 @@ class States(faust.Table):  # type: ignore[misc]
         snapshot = checkpoint.decode(manifest, state.chunks)
         notes, arrays = learner.restore(snapshot, topics), snapshot.arrays
         if leads is not None and isinstance(learner, LedLearner):
-            leads.lead(learner)
+            learner.wait_for(leads)
             arrays = {name: array for name, array in arrays.items() if not name.startswith(LED)}
         encoder = checkpoint.Encoder(spec.name, partition, features, topics.values(), manifest, arrays)
         return Loaded(learner, encoder, manifest, notes)

@@ -10,8 +10,10 @@ from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from riparian.app.worker import agent
+from riparian.app.worker.faust_client.fetches import Fetches
 from riparian.app.worker.task.eager import eagerly
-from riparian.app.worker.task.partition_task import IDLE_SECONDS, Life, PartitionTask
+from riparian.app.worker.task.partition_task import IDLE_SECONDS, PartitionTask
+from riparian.app.worker.task.turns import Life
 from tests.broker.harness import engine_of, stream_file
 
 
@@ -32,9 +34,10 @@ class Rounds:
         _, spec = stream_file(tmp_path, "rounds")
         self.engine = engine_of(spec, tmp_path)
         self.wakes, self.ended = 0, []
-        self.engine.attach(self.wake)
-        self.engine.ended = self.end
-        self.runners = [runner(self.engine, p) for p in range(2)]
+        self.fetches = self.engine.worker.fetches
+        self.fetches.bring = self.wake
+        self.engine.worker.ended = self.end
+        self.runners = [runner(self.engine.worker, p) for p in range(2)]
         self.engine.runners.update(enumerate(self.runners))
 
     def wake(self):
@@ -58,8 +61,8 @@ def test_a_partition_takes_its_turn_when_it_has_something_to_do_or_something_is_
             return False
 
         first, second = rounds.runners
-        rounds.engine.wake(first)
-        rounds.engine.wake(first)
+        first.wake()
+        first.wake()
         assert rounds.wakes == 1  # one round does for both
         rounds.engine.round(turn)
         await settle()
@@ -69,7 +72,7 @@ def test_a_partition_takes_its_turn_when_it_has_something_to_do_or_something_is_
         rounds.engine.round(turn)
         await settle()
         assert taken == [0, 1]
-        rounds.engine.wake_at(time.monotonic() + 0.01)
+        rounds.fetches.ask_at(time.monotonic() + 0.01)
         await asyncio.sleep(0.2)
         assert rounds.wakes == 2
 
@@ -87,12 +90,12 @@ def test_a_partition_that_waits_is_passed_over_and_misses_nothing_that_came_mean
             return False
 
         first, second = rounds.runners
-        rounds.engine.wake(first)
+        first.wake()
         rounds.engine.round(turn)
         await settle()
         assert first.busy
-        rounds.engine.wake(second)
-        rounds.engine.wake(first)
+        second.wake()
+        first.wake()
         rounds.engine.round(turn)
         await settle()
         assert taken == [0, 1]
@@ -118,14 +121,14 @@ def test_an_error_ends_its_own_partition_alone(tmp_path, sound):
 
         first, second = rounds.runners
         for one in rounds.runners:
-            rounds.engine.wake(one)
+            one.wake()
         if sound:
             first.cannot(error)
         rounds.engine.round(turn)
         await settle()
         assert rounds.ended == [(0, error)]
         assert [first.life, second.life] == [Life.STOPPED if sound else Life.LOST, Life.RUNNING]
-        rounds.engine.wake(first)
+        first.wake()
         rounds.engine.round(turn)
         await settle()
         assert len(rounds.ended) == 1
@@ -142,7 +145,7 @@ def test_a_turn_that_waits_for_nothing_is_taken_within_its_round_without_a_task(
             return False
 
         for one in rounds.runners:
-            rounds.engine.wake(one)
+            one.wake()
         rounds.engine.round(turn)
         assert taken == [(0, asyncio.current_task()), (1, asyncio.current_task())]
         assert not any(one.busy for one in rounds.runners)
@@ -222,7 +225,8 @@ def test_what_was_fetched_and_not_added_yet_outlives_a_rebalance():
 
     async def run():
         added = []
-        fetches = agent.install(app, types.SimpleNamespace(add=lambda *one: added.append(one), round=added.append))
+        fetches = Fetches(app)
+        agent.install(app, fetches, types.SimpleNamespace(add=lambda *one: added.append(one), round=added.append))
         events = fetches.clone(is_iterator=True)
         fetch = [(TP("s.features", 0), "fetched")]
         fetches.bring(fetch)

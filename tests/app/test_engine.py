@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.worker import engine as engine_module
+from riparian.app.worker import context
 from riparian.app.worker.engine import SupersededError
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import engine_of, stream_file
@@ -23,7 +23,7 @@ class Slow:
     async def stop(self):
         self.told.set()
         await self.stepped.wait()
-        await self.engine.in_thread(int)  # metrics, the last checkpoint
+        await self.engine.worker.in_thread(int)  # metrics, the last checkpoint
 
 
 def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
@@ -70,7 +70,7 @@ def test_a_partition_that_is_loaded_while_the_worker_stops_ends_it_in_good_order
         async def load(partitions, generation):
             begun.set()
             await stopped.wait()
-            await engine.in_thread(int)  # restores the state, in threads that have ended
+            await engine.worker.in_thread(int)  # restores the state, in threads that have ended
 
         monkeypatch.setattr(engine, "_load", load)
         loading = asyncio.create_task(engine._insist([0], engine._generation))
@@ -87,7 +87,7 @@ def test_a_partition_that_is_loaded_while_the_worker_stops_ends_it_in_good_order
 def test_as_many_steps_run_at_once_as_there_are_cores(tmp_path, monkeypatch, cores, at_once):
     """And a checkpoint beside a step, where there is one."""
     _, spec = stream_file(tmp_path, "cores")
-    monkeypatch.setattr(engine_module, "n_cores", lambda: cores)
+    monkeypatch.setattr(context, "n_cores", lambda: cores)
     running, most, all_there = 0, 0, threading.Barrier(at_once, timeout=30)
     lock = threading.Lock()
 
@@ -102,7 +102,7 @@ def test_as_many_steps_run_at_once_as_there_are_cores(tmp_path, monkeypatch, cor
 
     async def run():
         engine = engine_of(spec, tmp_path)
-        await asyncio.gather(*(engine.in_thread(step) for _ in range(3 * at_once)))
+        await asyncio.gather(*(engine.worker.in_thread(step) for _ in range(3 * at_once)))
         await engine.stop()
 
     asyncio.run(run())

@@ -79,7 +79,7 @@ class PartitionTask:
         self.tps = {role: TP(topic, partition) for role, topic in topics.items() if topic is not None}
         inputs = SimpleNamespace(end_offset=lambda tp: (ends or {}).get(tp), buffered_bytes=lambda tp: 0)
         inputs.taken = lambda tp, after: after
-        self.host = SimpleNamespace(inputs=inputs, unread={})
+        self.host = SimpleNamespace(inputs=inputs, topics=SimpleNamespace(unread={}))
 
     def work(self, rows: list[tuple[str, float, str | None]], labels: list[tuple[str, str]] = []) -> Outcome:  # noqa: B006
         """Apply feature records (id, a, inline label), then label records (id, y)."""
@@ -430,7 +430,8 @@ def test_a_new_assignment_counts_its_work_from_zero() -> None:
 def test_health_names_partitions_and_failure() -> None:
     spec = stream()
     runner = PartitionTask(spec)
-    engine = SimpleNamespace(spec=spec, runners={0: runner}, failure=None, copier=None, recovering=True)
+    worker = SimpleNamespace(failure=None)
+    engine = SimpleNamespace(spec=spec, worker=worker, runners={0: runner}, copier=None, recovering=True)
     runner.work([("a", 1, None)])
     assert (health(engine)[0], health(engine)[1]["status"]) == (200, "recovering")  # not dead, and not ready
     assert ready([engine]) == (503, {"status": "recovering"})
@@ -439,22 +440,18 @@ def test_health_names_partitions_and_failure() -> None:
     status, body = health(engine)
     assert (status, body["status"], body["stream"]) == (200, "ok", "taps")
     assert body["partitions"]["0"] == {"offset": 1, "label_offset": 0, "instances": 1, "labels": 0, "waiting": 1}
-    engine.failure = ValueError("the disk is full")
+    worker.failure = ValueError("the disk is full")
     status, body = health(engine)
     assert (status, body["status"], body["failure"]) == (503, "failed", "the disk is full")
     assert ready([engine])[0] == 503
 
 
 def test_of_several_streams_health_has_an_entry_each_and_the_worst_counts() -> None:
-    def engine(name: str, **fields: Any) -> Any:
-        known = {
-            "spec": SimpleNamespace(name=name),
-            "runners": {},
-            "failure": None,
-            "copier": None,
-            "recovering": False,
-        }
-        return SimpleNamespace(**known | fields)
+    def engine(name: str, failure: Exception | None = None, *, recovering: bool = False) -> Any:
+        worker = SimpleNamespace(failure=failure)
+        return SimpleNamespace(
+            spec=SimpleNamespace(name=name), worker=worker, runners={}, copier=None, recovering=recovering
+        )
 
     status, body = health_of([engine("a"), engine("b")])
     assert (status, body["status"], {name: one["status"] for name, one in body["streams"].items()}) == (

@@ -43,13 +43,14 @@ def runner_of(
     spec, sent: UncommittedOutputs | None = None, lost: dict[str, Lost] | None = None, **positions: int
 ) -> PartitionTask:
     inputs = types.SimpleNamespace(spec=spec, copying=0.0)
-    host = types.SimpleNamespace(spec=spec, registry=None, replica=None, inputs=inputs, wake=lambda _: None)
+    fetches = types.SimpleNamespace(ask=lambda: None)
+    host = types.SimpleNamespace(spec=spec, registry=None, inputs=inputs, states={}, fetches=fetches)
     inputs.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
     async def make() -> PartitionTask:
         encoder = checkpoint.Encoder("s", 0)
-        return PartitionTask(host, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT, lost)
+        return PartitionTask(host, None, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT, lost)
 
     runner = asyncio.run(make())
     runner.epochs, runner.life = {FEATURES: 2, LABELS: 2}, Life.RUNNING
@@ -300,7 +301,7 @@ def stepping(spec, sent: UncommittedOutputs | None = None):
     """A runner, and a step of it: whether there are predictions, drift events, and how many of these are settled."""
     runner = runner_of(spec, sent)
     runner.outputs = runner.telling._outputs = outputs = Sending()
-    runner.host.observer = types.SimpleNamespace(stepped=lambda *_: None)
+    runner.observer = types.SimpleNamespace(stepped=lambda *_: None)
     runner.host.inputs.learned = lambda _: None
 
     def step(predicted: bool, drifts: list[DriftRecord], n_settled: int) -> list[object]:
@@ -357,7 +358,7 @@ def test_a_manifest_s_events_are_sent_by_whoever_comes_next(spec):
     host = runner_of(spec).host
 
     async def make() -> PartitionTask:
-        return PartitionTask(host, learner, state, checkpoint.Encoder("s", 0), Sending(), sent)
+        return PartitionTask(host, None, learner, state, checkpoint.Encoder("s", 0), Sending(), sent)
 
     runner = asyncio.run(make())
     asyncio.run(runner.telling.tell())
@@ -380,14 +381,16 @@ def test_the_partitions_of_a_worker_share_what_checkpoints_may_take(spec, n_part
     def ignore(*_) -> None:
         pass
 
-    host = types.SimpleNamespace(spec=spec, in_thread=in_thread, n_partitions=n_partitions)
+    inputs = types.SimpleNamespace(tps=lambda _: {}, commit=ignore)
+    host = types.SimpleNamespace(spec=spec, in_thread=in_thread, states=range(n_partitions), inputs=inputs)
+    reporter = types.SimpleNamespace(hear=ignore, is_durable=ignore)
     outputs = types.SimpleNamespace(flush=flush, write=write)
     state, encoder = StateLog(0), checkpoint.Encoder("s", 0)
     # The changelog's offsets do not matter here.
     state.append = ignore
 
     async def due_after() -> float:
-        one = Checkpoints(host, PartitionLearner(spec), state, encoder, outputs, ignore, ignore, ignore)
+        one = Checkpoints(host, PartitionLearner(spec), state, encoder, outputs, reporter, ignore)
         take, encode = one._take, one._encode
         one._take = lambda: (0.5, take()[1])
         one._encode = lambda beside: (encode(beside)[0], 0.5)

@@ -59,7 +59,13 @@ class World:
         self.ends_seen = list[int]()  # of the logs, by one broker after the other, once to go by and once to read to
         self.said: list[Exception] = []
         self.merge = PartitionGroup({role: RecordQueue() for role in INPUTS}, limit=draw.choice([3, 20, 8192]))
-        self.releases = Releases(self.merge, TPS, self, lambda: None, self.said.append, lambda: self.now)
+        self.releases = Releases(self.merge, TPS, self, self, lambda: self.now)
+
+    def wake(self) -> None:
+        pass
+
+    def cannot(self, error: Exception) -> None:
+        self.said.append(error)
 
     async def ends(self, partition: int) -> Found | None:
         self.asked, self.ends_seen = asyncio.get_running_loop().create_future(), []

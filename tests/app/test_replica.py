@@ -488,30 +488,27 @@ def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None
 def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_behind_the_other(
     tmp_path: Path,
 ) -> None:
-    async def in_thread(function: Any, *args: Any) -> Any:
-        return function(*args)
-
     async def moved() -> None:
         spec = stream(2)
         engine = engine_of(spec, tmp_path)
-        ones = [ReplicaOfWorker(spec, engine.connection, in_thread, lambda: None, pytest.fail) for _ in range(2)]
+        ones = [ReplicaOfWorker(engine.worker, Replica(spec), engine.replicas, lambda: None) for _ in range(2)]
         learners = [LedLearner(spec, p) for p in range(2)]
         for one, learner in zip(ones, learners, strict=True):
-            one.lead(learner)
+            learner.wait_for(one._replica)
             assert await one.join(learner)
             one.hold_back(learner, None)
         engine.replicas += ones
-        assert engine.replica is ones[0]
+        assert ones[1].first is ones[0]
         assert await ones[1].move(learners[1], ones[0]) == []
-        await engine.leave(ones[1], learners[1])
+        await ones[1].leave(learners[1])
         assert engine.replicas == ones[:1]
-        assert ones[0].used
-        assert not ones[1].used
+        assert ones[0]._replica.used
+        assert not ones[1]._replica.used
         with learners[1].still() as drifts:
             assert drifts == []
         for learner in learners:
-            await engine.leave(ones[0], learner)
-        assert engine.replica is None
+            await ones[0].leave(learner)
+        assert not engine.replicas
         await engine.stop()
 
     asyncio.run(moved())

@@ -154,7 +154,7 @@ class Metrics:
             unmet=None if self._engine is None else self._engine.silence.unmet,
             alarms=[role for role, on in learner.drift.alarms().items() if on and (learner.tells or not role)],
             distances=sorted(figures.distances, key=lambda one: -one.hellinger)[:MOST_TOLD],
-            unread={topic: added[:MOST_TOLD] for topic, added in runner.host.unread.items()},
+            unread={topic: added[:MOST_TOLD] for topic, added in runner.host.topics.unread.items()},
         )
 
     def dropped(self, partition: int) -> None:
@@ -221,7 +221,7 @@ class Metrics:
         )
         for topic in (self.spec.topics.features, self.spec.topics.labels):
             if topic is not None:
-                n = 0 if engine is None else len(engine.unread.get(topic, ()))
+                n = 0 if engine is None else len(engine.worker.topics.unread.get(topic, ()))
                 unread.add_metric((self.spec.name, topic), n)
         yield unread
         unmet = GaugeMetricFamily(

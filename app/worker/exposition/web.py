@@ -88,7 +88,7 @@ def health(engine: Engine) -> tuple[int, dict[str, Any]]:
     `status` is "recovering" while the worker waits for partitions or their state, "ok" when it has them all (none,
     where there are more workers than partitions), "failed" once it ends because of an error.
     """
-    failure = engine.failure
+    failure = engine.worker.failure
     body: dict[str, Any] = {
         "status": "failed" if failure is not None else "recovering" if engine.recovering else "ok",
         "stream": engine.spec.name,

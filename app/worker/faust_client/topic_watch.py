@@ -9,7 +9,6 @@ from typing import Any
 from riparian.app.errors import TopicError
 from riparian.app.kafka.admin import listing, stream_topics
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.task.continuity import deleted
 from riparian.topics.names import CONTROL, INPUTS, changelog_topic
 
 log = logging.getLogger(__name__)
@@ -87,6 +86,18 @@ class TopicWatch:
             "to its number of partitions. The next start will be refused: give the stream a new name, which starts "
             f"afresh, or create the topic again with {wanted}"
         )
+
+
+def deleted(spec: Spec, topic: str) -> TopicError:
+    """What to say of a topic of the stream that was deleted while its worker ran."""
+    cure = "bring its records back, or give the stream a new name to start afresh"
+    if topic == changelog_topic(spec.name):
+        cure = "start the worker again to make the state anew from the records that the topics still hold"
+    elif topic in spec.outputs.values() or topic == spec.topics.control:
+        cure = "start the worker again, which creates it"
+        if spec.create_topics == "never":
+            cure = "create it again, and start the worker"
+    return TopicError(f"the topic {topic} was deleted while the worker ran: {cure}")
 
 
 async def counts(client: Any, topics: list[str]) -> Counts | None:

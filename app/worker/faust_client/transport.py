@@ -34,7 +34,7 @@ they are still there with the same signatures.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import faust
@@ -50,10 +50,10 @@ from riparian.app.partition.records.partition_group import concatenate
 from riparian.app.worker.faust_client import membership
 from riparian.app.worker.faust_client.access import out_of_group
 from riparian.app.worker.faust_client.backpressure import Backpressure
-from riparian.app.worker.faust_client.end_offsets import EndOffsets, Seen
+from riparian.app.worker.faust_client.end_offsets import EndOffsets
+from riparian.app.worker.faust_client.fetches import Fetched, Fetches
 from riparian.app.worker.naming import STREAM
 from riparian.topics.names import CHECKPOINT
-from riparian.topics.records import RawBatch
 
 log = logging.getLogger(__name__)
 
@@ -62,21 +62,6 @@ FETCH_BYTES = 16 * 1024 * 1024  # of an answer, compressed; the client asks a br
 START_PAUSE_SECONDS = 0.5
 
 Seeks = Callable[[set[TP]], Awaitable[Collection[TP]]]
-Deliver = Callable[[Sequence[tuple[TP, "Fetched"]]], None]
-
-
-class Fetched(NamedTuple):
-    """The records of one partition that arrived together.
-
-    epoch : number of the seek that they follow. jump : the offset that was asked for and the one where the client went
-    on, where these differ: the records between were deleted, or (backwards) the topic is not what it was. seen : the
-    answer that brought them, where it may tell the ends of others.
-    """
-
-    raw: RawBatch
-    epoch: int
-    jump: tuple[int, int] | None = None
-    seen: Seen | None = None
 
 
 class Way(NamedTuple):
@@ -87,11 +72,11 @@ class Way(NamedTuple):
     stream : str
         Its name.
     unpacking : Unpacking
-        Of the source topics, whose records are handed to `deliver`.
+        Of the source topics, whose records go to `fetches`.
     seeks : callable
         Told all that is assigned; returns what of it may be fetched, once that is sought.
-    deliver : callable
-        Given what a fetch brought, by partition.
+    fetches : Fetches
+        Takes what a fetch brought.
     refused : callable
         Told why the client may not go on.
     backpressure : Backpressure
@@ -105,7 +90,7 @@ class Way(NamedTuple):
     stream: str
     unpacking: Unpacking
     seeks: Seeks
-    deliver: Deliver
+    fetches: Fetches
     refused: Callable[[BaseException], None]
     backpressure: Backpressure
     rack: str | None
@@ -293,7 +278,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 else:
                     others[tp] = items
             if fetch:
-                way.deliver(fetch)
+                way.fetches.bring(fetch)
             if others or not active_partitions or self.app.should_stop or time.monotonic() >= deadline:
                 return others
             await asyncio.sleep(0)  # heartbeats go on while a large batch comes piece by piece

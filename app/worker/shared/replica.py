@@ -8,11 +8,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
-from riparian.app.kafka.connection import Connection
 from riparian.app.partition.shared.replica import LedLearner, Replica
-from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.training_log import Feed
 from riparian.app.worker.task.inline_limit import Brief
 from riparian.topics.names import LEARNED
@@ -30,30 +28,27 @@ class ReplicaOfWorker:
 
     Parameters
     ----------
-    spec : Spec
-    connection : Connection
-    in_thread : callable
-        Calls a function off the event loop.
+    worker : WorkerContext
+    replica : Replica
+    group : list of ReplicaOfWorker
+        Those of the worker, in which this one is once it has started.
     learned : callable
         Called when the models have learned more.
-    failed : callable
-        Told why they cannot.
     """
 
     def __init__(
         self,
-        spec: Spec,
-        connection: Connection,
-        in_thread: Callable[..., Any],
+        worker: WorkerContext,
+        replica: Replica,
+        group: "list[ReplicaOfWorker]",
         learned: Callable[[], None],
-        failed: Callable[[Exception], None],
     ) -> None:
-        assert spec.topics.learned is not None
-        self._topic: str = spec.topics.learned
-        self._replica = Replica(spec)
-        self._in_thread, self._learned, self._failed = in_thread, learned, failed
+        assert worker.spec.topics.learned is not None
+        self._topic: str = worker.spec.topics.learned
+        self._replica = replica
+        self._worker, self._group, self._learned = worker, group, learned
         self._came, self._brief = asyncio.Event(), Brief()
-        self._feed = Feed(connection, self._topic, self._replica, self._came.set, failed)
+        self._feed = Feed(worker.connection, self._topic, self._replica, self._came.set, worker.fail)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -62,16 +57,13 @@ class ReplicaOfWorker:
         return self._replica.place
 
     @property
-    def used(self) -> bool:
-        """As of the replica."""
-        return self._replica.used
-
-    def lead(self, learner: LedLearner) -> None:
-        """Off the event loop, right after a partition was restored: it is to join. The first has learned least."""
-        learner.wait_for(self._replica)
+    def first(self) -> "ReplicaOfWorker":
+        """The one that all partitions of the worker come to follow."""
+        return self._group[0]
 
     def start(self) -> None:
         """Learn, from where the replica stands."""
+        self._group.append(self)
         if self._task is None and self._replica.lineup is not None:
             self._feed.start()
             self._task = asyncio.create_task(self._run(), name="replica")
@@ -79,7 +71,7 @@ class ReplicaOfWorker:
     async def join(self, learner: LedLearner) -> bool:
         """Let a partition follow from its place on, if the replica has come there. AloneError where it has learned
         otherwise."""
-        if learner.places[LEARNED] != self.place or not await self._in_thread(learner.join):
+        if learner.places[LEARNED] != self.place or not await self._worker.in_thread(learner.join):
             if learner.apart:
                 raise AloneError("it has learned otherwise than the partitions beside it")
             return False
@@ -95,10 +87,13 @@ class ReplicaOfWorker:
         """As of the replica."""
         return self._replica.waits_for(learner)
 
-    def leave(self, learner: LedLearner) -> None:
-        """Nothing more comes for a partition: others need not wait for it."""
+    async def leave(self, learner: LedLearner) -> None:
+        """Nothing more comes for a partition: others need not wait for it. A replica that nobody follows ends."""
         self._replica.leave(learner)
         self._came.set()
+        if not self._replica.used and self in self._group:
+            self._group.remove(self)
+            await self.stop()
 
     def _tell(self, learner: LedLearner) -> None:
         said = "partition %d: the worker's replica learns for it from offset %d of %s on"
@@ -108,7 +103,7 @@ class ReplicaOfWorker:
         """As of the learner. None where it stays."""
         if self._replica.apart is to._replica:
             return None
-        drifts: list[DriftRecord] | None = await self._in_thread(learner.move, to._replica)
+        drifts: list[DriftRecord] | None = await self._worker.in_thread(learner.move, to._replica)
         if drifts is not None:
             to._tell(learner)
         elif self._replica.apart is to._replica:
@@ -129,7 +124,7 @@ class ReplicaOfWorker:
             finally:
                 lock.release()
         else:
-            seconds = await self._in_thread(self._timed)
+            seconds = await self._worker.in_thread(self._timed)
         self._brief.judge(n, seconds)
 
     def _timed(self) -> float:
@@ -152,7 +147,7 @@ class ReplicaOfWorker:
             try:
                 await self._advance()
             except Exception as error:
-                self._failed(error)
+                self._worker.fail(error)
                 return
             if self.place != before:
                 self._learned()

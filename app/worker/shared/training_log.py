@@ -22,8 +22,10 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Joint
 from riparian.app.partition.records.inputs import Mark, check_log, mark
 from riparian.app.partition.shared.sharing import records, together
+from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.app.worker.task.inline_limit import FEW
+from riparian.app.worker.task.turns import Turns
 from riparian.topics.commands import MAX_COMMAND_BYTES
 from riparian.topics.names import LEARNED
 from riparian.topics.records import RawBatch
@@ -232,30 +234,18 @@ class CommandFeed(Feed):
         self._buffer.begin((await consumer.beginning_offsets([self._tp]))[self._tp], self._tp.topic)
 
 
-class LogHost(Protocol):
-    """What is asked of the worker."""
-
-    spec: "Spec"
-    connection: Connection
-
-    @property
-    def n_partitions(self) -> int: ...
-
-    async def in_thread(self, function: Any, *args: Any) -> Any: ...
-
-
 class SharedLog:
     """What a runner appends to the log.
 
     Parameters
     ----------
-    host : LogHost
+    host : WorkerContext
     learner : PartitionLearner
     outputs : Outputs
     appended : int
         Instances that owners before have appended.
-    wake, failed : callable
-        As in `Feed`.
+    turns : Turns
+        Of the partition.
 
     Attributes
     ----------
@@ -264,12 +254,11 @@ class SharedLog:
 
     def __init__(
         self,
-        host: LogHost,
+        host: WorkerContext,
         learner: PartitionLearner,
         outputs: Outputs,
         appended: int,
-        wake: Callable[[], None],
-        failed: Callable[[Exception], None],
+        turns: Turns,
     ) -> None:
         topics, sharing = host.spec.topics, learner.sharing
         assert topics.learned is not None
@@ -282,7 +271,7 @@ class SharedLog:
         self._commands = Commands(sharing.lineup.next_command)
         self._feed: CommandFeed | None = None
         if topics.control is not None and learner.partition in host.spec.commanded:
-            self._feed = CommandFeed(host.connection, topics.control, self._commands, wake, failed)
+            self._feed = CommandFeed(host.connection, topics.control, self._commands, turns.wake, turns.cannot)
 
     def start(self) -> None:
         if self._feed is not None:
@@ -304,7 +293,7 @@ class SharedLog:
         self.behind.has_joined()
         if not self._joined:
             self._due = time.monotonic() + min(
-                max(SHARE_SECONDS, self._host.n_partitions * PARTITION_SECONDS), MOST_SECONDS
+                max(SHARE_SECONDS, len(self._host.states) * PARTITION_SECONDS), MOST_SECONDS
             )
         self._joined += joined
         if 2 * sum(len(one.y) for one in self._joined) >= limit:

@@ -7,41 +7,20 @@ the front of the changelog. A failed write shows at the next `check`.
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
-from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.states import States
-from riparian.topics.names import changelog_topic
+from riparian.app.worker.context import WorkerContext
+from riparian.app.worker.task.reporter import Reporter, first_due
+from riparian.topics.names import changelog_topic, state_field
 from riparian.topics.records import DriftRecord
 
 AGAIN_SECONDS = 0.2  # until a checkpoint is tried again that could not be made
-GOLDEN_RATIO = 0.6180339887498949  # whose multiples lie far apart modulo 1, however many there are
 TRUNCATE_BYTES = 1024 * 1024  # garbage at the front of the changelog that is worth a request
-
-
-def first_due(every: float, partition: int) -> float:
-    """When a partition does for the first time what it does every so many seconds (monotonic). Partitions that begin
-    together do it one after the other: all at once would hold up their predictions."""
-    return time.monotonic() + every * (1.0 - partition * GOLDEN_RATIO % 1.0)
-
-
-class CheckpointHost(Protocol):
-    """What checkpoints ask of the worker that they are made in."""
-
-    spec: Spec
-    states: States
-
-    @property
-    def n_partitions(self) -> int:
-        """That run in the worker."""
-
-    async def in_thread(self, function: Any, *args: Any) -> Any:
-        """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
 
 
 class Beside(NamedTuple):
@@ -61,7 +40,7 @@ class Checkpoints:
 
     Parameters
     ----------
-    host : CheckpointHost
+    host : WorkerContext
     learner : PartitionLearner
     state : StateLog
         What the changelog holds.
@@ -69,24 +48,21 @@ class Checkpoints:
         Writes the learner's checkpoints.
     outputs : Outputs
         Of the partition: flushed before a manifest.
-    durable : callable
-        Told the manifest's meta and its events as soon as the manifest is with the broker.
+    reporter : Reporter
+        Sends drift events, which have to be durable first.
     done : callable
         Told how many seconds a checkpoint took and how many bytes were written.
-    heard : callable
-        Told the drift events that were found on the way to the place of a checkpoint.
     """
 
     def __init__(
         self,
-        host: CheckpointHost,
+        host: WorkerContext,
         learner: PartitionLearner,
         state: StateLog,
         encoder: checkpoint.Encoder,
         outputs: Outputs,
-        durable: Callable[[Mapping[str, Any], Sequence[DriftRecord]], None],
+        reporter: Reporter,
         done: Callable[[float, int], None],
-        heard: Callable[[Sequence[DriftRecord]], None],
     ) -> None:
         self.dirty = False  # something is known that no checkpoint has, nor will have once written
         self.due = first_due(host.spec.checkpoint.every, learner.partition)
@@ -99,7 +75,7 @@ class Checkpoints:
         self._changelog = changelog_topic(host.spec.name)
         self._encoder = encoder
         self._outputs = outputs
-        self._durable, self._done, self._heard = durable, done, heard
+        self._reporter, self._done = reporter, done
         self._sequence = state.manifest.sequence if state.manifest is not None else 0
         self._task: asyncio.Task[None] | None = None
 
@@ -125,7 +101,7 @@ class Checkpoints:
         if drifts is None:
             self.dirty, self.due = True, now + AGAIN_SECONDS
             return
-        self._heard(drifts)
+        self._reporter.hear(drifts)
         self._task = asyncio.create_task(self._write(beside(), now, seconds))
 
     async def settle(self) -> None:
@@ -169,13 +145,15 @@ class Checkpoints:
         await self._append({checkpoint.manifest_key(self._partition): encoded.data})
         self._sequence += 1
         self.state.settle()
-        self._durable(encoded.manifest.meta, beside.events)
+        self._reporter.is_durable(beside.events)
+        meta, tps = encoded.manifest.meta, self._host.inputs.tps(self._partition)
+        self._host.inputs.commit({tp: meta[state_field(role, "offset")] for role, tp in tps.items()})
         n_bytes = len(encoded.data) + sum(map(len, encoded.new.values()))
         n_bytes += await self._clean(n_bytes)
         # What it costs is the processor; waiting for the broker, in an outage say, must not put off the next one. The
         # worker's partitions share what checkpoints may take: that others cost as much is likely.
         settings = self._host.spec.checkpoint
-        cost = max(1, self._host.n_partitions) * (seconds + more)
+        cost = max(1, len(self._host.states)) * (seconds + more)
         self.due = started + max(settings.every, cost / settings.share)
         self._done(time.monotonic() - started, n_bytes)
 

@@ -12,6 +12,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import read_to_end
 from riparian.app.partition.records import inputs
 from riparian.app.partition.records.inputs import Lost, Mark, Position
+from riparian.app.worker.faust_client.topic_watch import deleted
 from riparian.topics.names import changelog_topic
 from riparian.topics.places import begun, offset_of
 
@@ -41,18 +42,6 @@ def check_topics(
                 f"the consumer group does not give out all partitions of {topic}: it was deleted and created again "
                 "while the worker ran; start the worker again"
             )
-
-
-def deleted(spec: "Spec", topic: str) -> TopicError:
-    """What to say of a topic of the stream that was deleted while its worker ran."""
-    cure = "bring its records back, or give the stream a new name to start afresh"
-    if topic == changelog_topic(spec.name):
-        cure = "start the worker again to make the state anew from the records that the topics still hold"
-    elif topic in spec.outputs.values() or topic == spec.topics.control:
-        cure = "start the worker again, which creates it"
-        if spec.create_topics == "never":
-            cure = "create it again, and start the worker"
-    return TopicError(f"the topic {topic} was deleted while the worker ran: {cure}")
 
 
 async def check_inputs(

@@ -14,15 +14,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from enum import Enum, auto
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
-from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures, Outcome
@@ -34,21 +32,21 @@ from riparian.app.registry.asking import Asking
 from riparian.app.registry.client import Registry
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
-from riparian.app.worker.faust_client.input_logs import InputLogs
-from riparian.app.worker.faust_client.transport import Fetched
+from riparian.app.worker.context import WorkerContext
+from riparian.app.worker.faust_client.fetches import Fetched
 from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.shared.training_log import SharedLog
-from riparian.app.worker.task.checkpoints import Beside, CheckpointHost, Checkpoints
+from riparian.app.worker.task.checkpoints import Beside, Checkpoints
 from riparian.app.worker.task.dead_letters import Sendable, letters, sendable
-from riparian.app.worker.task.eager import eagerly
 from riparian.app.worker.task.inline_limit import Brief
 from riparian.app.worker.task.release_gate import Releases
 from riparian.app.worker.task.reporter import Reporter
+from riparian.app.worker.task.turns import Life, Turns
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.decoding.headers import trace
-from riparian.topics.names import CONTROL, FEATURES, LEARNED, state_field
+from riparian.topics.names import CONTROL, FEATURES, LEARNED
 from riparian.topics.places import place_of
-from riparian.topics.records import UNKNOWN_SCHEMA, DriftRecord, PartitionRecord
+from riparian.topics.records import UNKNOWN_SCHEMA, PartitionRecord
 
 log = logging.getLogger(__name__)
 
@@ -69,54 +67,6 @@ class Observer(Protocol):
     def dropped(self, partition: int) -> None: ...
 
 
-class Host(CheckpointHost, Protocol):
-    """What a runner asks of the worker that it lives in: the engine, or a test's."""
-
-    observer: Observer
-    connection: Connection
-    limits: Mapping[str, int]  # output topic -> bytes of the largest batch that it takes
-    registry: Registry | None
-    inputs: InputLogs
-
-    @property
-    def replica(self) -> ReplicaOfWorker | None:
-        """The one that all partitions come to follow, where they learn one model."""
-
-    async def leave(self, replica: ReplicaOfWorker, learner: LedLearner) -> None:
-        """A partition follows a replica no more."""
-
-    @property
-    def unread(self) -> Mapping[str, list[int]]:
-        """Input topic -> partitions that no worker of the stream reads."""
-
-    def wake(self, runner: "PartitionTask") -> None:
-        """The runner has something to do: it takes its turn in a round that begins soon."""
-
-    def wake_at(self, when: float) -> None:
-        """Something is due then (monotonic)."""
-
-    async def ended(self, runner: "PartitionTask", error: BaseException) -> None:
-        """The runner could not go on."""
-
-
-class Life(Enum):
-    """Of a runner::
-
-    CREATED ── start ──> RUNNING ── stop ──> CLOSED    with a last checkpoint, if the broker lets it
-                            │  └── STOPPED ──┘         what was fetched shows that it cannot go on
-                            └───── LOST                an error: the last manifest stands
-    """
-
-    CREATED = auto()  # restored; its topics are being sought
-    RUNNING = auto()
-    STOPPED = auto()
-    LOST = auto()
-    CLOSED = auto()
-
-
-Turn = Callable[["PartitionTask"], Awaitable[bool]]  # whether there is more
-
-
 class Step(NamedTuple):
     """What a step gives: its outcome, batches of predictions and of dead letters, why each of these is one, and when it
     began."""
@@ -128,12 +78,13 @@ class Step(NamedTuple):
     started: float
 
 
-class PartitionTask:
+class PartitionTask(Turns):
     """One partition in this worker, until it goes to another one.
 
     Parameters
     ----------
-    host : Host
+    worker : WorkerContext
+    observer : Observer
     learner : PartitionLearner
         As the manifest left it.
     state : StateLog
@@ -148,19 +99,12 @@ class PartitionTask:
         Role of an input topic -> what it has lost, and from where on to take records.
     replica : ReplicaOfWorker, optional
         Behind which the partition recovers, where all learn one model.
-
-    Attributes
-    ----------
-    life : Life
-    awake : bool
-        Whether there is something to do.
-    due : float
-        When to look although nothing came (monotonic).
     """
 
     def __init__(
         self,
-        host: Host,
+        worker: WorkerContext,
+        observer: Observer,
         learner: PartitionLearner,
         state: StateLog,
         encoder: checkpoint.Encoder,
@@ -169,12 +113,13 @@ class PartitionTask:
         lost: Mapping[str, Lost] | None = None,
         replica: ReplicaOfWorker | None = None,
     ) -> None:
-        self.host = host
+        super().__init__(worker)
+        self.observer = observer
         self.learner = learner
         self.replica = replica
         self.partition = learner.partition
         self.outputs = outputs
-        self.tps = {role: TP(topic, self.partition) for role, topic, _ in host.spec.inputs}
+        self.tps = {role: TP(topic, self.partition) for role, topic, _ in worker.spec.inputs}
         self._roles = {tp: role for role, tp in self.tps.items()}
         self.epochs: Mapping[TP, int] = {}
         self._early: list[tuple[TP, Fetched]] = []  # came before we were told our epochs
@@ -184,38 +129,31 @@ class PartitionTask:
             buffer = self.buffers[role]
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
         self.merge = PartitionGroup(self.buffers, tail.script)
-        self._releases = Releases(self.merge, self.tps, host.inputs, self.wake, self.cannot)
+        self._releases = Releases(self.merge, self.tps, worker.inputs, self)
         self.shared: SharedLog | None = None
         self._replays = replica is not None  # what was sent before us, and the replica waits for us
         self._stood, self._moved = (-1, -1), 0.0  # in the features and the shared log, and since when
         if learner.sharing is not None:
-            self.shared = SharedLog(host, learner, outputs, tail.joined, self.wake, self.cannot)
+            self.shared = SharedLog(worker, learner, outputs, tail.joined, self)
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
-        self.life = Life.CREATED
-        self.awake, self.due = False, 0.0
         self.n_skipped = 0
         self.started = time.time()
         self._tail = tail
         events = [] if state.manifest is None else state.manifest.events
         self.telling = Reporter(
-            host,
+            worker,
             learner,
             outputs,
             tail,
             events,
             self.sent_offset,
-            lambda: host.observer.of_partition(self),
-            self._want_checkpoint,
+            lambda: observer.of_partition(self),
         )
-        told = self._is_durable, self._has_checkpoint, self.telling.hear
-        self.checkpoints = Checkpoints(host, learner, state, encoder, outputs, *told)
+        self.checkpoints = Checkpoints(worker, learner, state, encoder, outputs, self.telling, self._has_checkpoint)
         self._brief = Brief()
         self._rest: Release | None = None  # of a release: what waits for schemas
-        self._asking = None if host.registry is None else self._ask(host.registry, tail)
-        self._turns: asyncio.Task[None] | None = None
-        self._written = asyncio.Event()  # a checkpoint, or none will be
-        self._end: Exception | None = None  # what was fetched shows that we cannot go on; what was learned is sound
+        self._asking = None if worker.registry is None else self._ask(worker.registry, tail)
 
     def _ask(self, registry: Registry, tail: UncommittedOutputs) -> Asking:
         refused = {role: tail.unknown.get(tp.topic, ()) for role, tp in self.tps.items()}
@@ -250,16 +188,6 @@ class PartitionTask:
         """Schemas that records wait for: the registry does not answer, or does not have them."""
         return 0 if self._asking is None else self._asking.n_unknown
 
-    @property
-    def running(self) -> bool:
-        """Whether it has begun, and nothing has ended it."""
-        return self.life is Life.RUNNING
-
-    @property
-    def busy(self) -> bool:
-        """Whether a turn is being taken."""
-        return self._turns is not None and not self._turns.done()
-
     def add(self, tp: TP, fetched: Fetched) -> int:
         """Take a fetched batch; one from before this assignment is dropped. How many instances it has beyond its
         records."""
@@ -281,15 +209,6 @@ class PartitionTask:
             self.due = min(self.due, self._releases.due)
         return len(buffer) - before + skipped - len(fetched.raw)
 
-    def wake(self) -> None:
-        """There may be something to do."""
-        self.host.wake(self)
-
-    def cannot(self, error: Exception) -> None:
-        """It cannot go on; what was learned is sound."""
-        self._end = error
-        self.wake()
-
     def _jump(self, tp: TP, start: int, stop: int) -> bool:
         """The topic does not hold `start`, and the client went on at `stop`. Whether to do so, too."""
         if stop > start and self.host.spec.lost == inputs.SKIP:
@@ -307,48 +226,22 @@ class PartitionTask:
 
     # -- turns -------------------------------------------------------------------------------------------------
 
-    def begin(self, turn: "Turn") -> None:
-        """Take turns until there is nothing to do, or until one of them has to wait: then that goes on by itself."""
-        self._turns = eagerly(self._take(turn))
-
-    async def _take(self, turn: "Turn") -> None:
-        try:
-            while self.life is Life.RUNNING:
-                if self._end is not None:
-                    raise self._end
-                self.awake = False
-                more = await turn(self)
-                self.due = self._next_due()
-                if not (more or self.awake):
-                    return self.host.wake_at(self.due)
-                await asyncio.sleep(0)  # others have their turns
-        except asyncio.CancelledError as error:
-            if asyncio.current_task().cancelling():  # type: ignore[union-attr]
-                raise
-            await self._fail(error)  # the client has cancelled what we waited for
-        except Exception as error:
-            await self._fail(error)
-
-    async def _fail(self, error: BaseException) -> None:
-        self.life = Life.STOPPED if error is self._end else Life.LOST
-        self._written.set()
-        await self.host.ended(self, error)
-
     async def follows(self) -> bool:
         """Leave it to a replica to learn the shared log: to the one behind which we recover, and then to that of the
         worker, once both stand at one place. Returns whether steps may be taken."""
-        learner, replica, last = self.learner, self.replica, self.host.replica
-        if replica is None or last is None or not isinstance(learner, LedLearner):
+        learner, replica = self.learner, self.replica
+        if replica is None or not isinstance(learner, LedLearner):
             return True
+        first = replica.first
         if learner.joins and not await replica.join(learner):
             return False
         if self._replays:
             self._replay(learner, replica)
-        elif replica is not last and (drifts := await replica.move(learner, last)) is not None:
-            self.replica = last
+        elif replica is not first and (drifts := await replica.move(learner, first)) is not None:
+            self.replica = first
             self.telling.hear(drifts)
             self.checkpoints.dirty = True
-            await self.host.leave(replica, learner)
+            await replica.leave(learner)
         return True
 
     def _replay(self, learner: LedLearner, replica: ReplicaOfWorker) -> None:
@@ -371,7 +264,8 @@ class PartitionTask:
     def learned_more(self) -> None:
         """A replica of the worker has."""
         self.checkpoints.dirty = True
-        if self._replays or self.replica is not self.host.replica or (self.shared and self.shared.behind.held):
+        moves = self.replica is not None and self.replica is not self.replica.first
+        if self._replays or moves or (self.shared and self.shared.behind.held):
             self.wake()
 
     def has_more(self, release: Release) -> bool:
@@ -452,7 +346,7 @@ class PartitionTask:
     async def send_dead_letters(self, step: Step) -> None:
         await self.outputs.send(self.host.spec.topics.deadletters, step.letters)
         for reason in step.reasons:
-            self.host.observer.rejected(self, reason)
+            self.observer.rejected(self, reason)
 
     async def append_joined(self, step: Step) -> None:
         """To the log that all partitions learn, where they learn one model."""
@@ -461,8 +355,9 @@ class PartitionTask:
 
     async def report(self, step: Step) -> None:
         """Drift events, answers to commands, and what the step was."""
-        await self.telling.stepped(step.outcome)
-        self.host.observer.stepped(self, step.outcome, time.monotonic() - step.started)
+        if await self.telling.stepped(step.outcome):
+            self.checkpoints.due = 0.0
+        self.observer.stepped(self, step.outcome, time.monotonic() - step.started)
         if self._asking is not None:
             self._asking.stepped()
         if self._rest is None:
@@ -533,16 +428,8 @@ class PartitionTask:
         lost = self.gaps.behind(self.learner.offsets)
         return Beside(self._output_positions(), lost, self.telling.untold)
 
-    def _want_checkpoint(self) -> None:
-        self.checkpoints.due = 0.0
-
-    def _is_durable(self, meta: Mapping[str, Any], events: Sequence[DriftRecord]) -> None:
-        """A manifest is with the broker."""
-        self.telling.is_durable(events)
-        self.host.inputs.commit({tp: meta[state_field(role, "offset")] for role, tp in self.tps.items()})
-
     def _has_checkpoint(self, seconds: float, n_bytes: int) -> None:
-        self.host.observer.checkpointed(self, seconds, n_bytes)
+        self.observer.checkpointed(self, seconds, n_bytes)
         self._written.set()
         self.wake()  # the next one may be due already
 
@@ -594,5 +481,5 @@ class PartitionTask:
                 await self.shared.stop()
             await self.checkpoints.cancel()
             if self.replica is not None and isinstance(self.learner, LedLearner):
-                await self.host.leave(self.replica, self.learner)
+                await self.replica.leave(self.learner)
             await self.outputs.stop()

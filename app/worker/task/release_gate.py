@@ -19,6 +19,7 @@ from faust.types import TP
 from riparian.app.partition.records.partition_group import NOTHING, Ends, PartitionGroup, Release
 from riparian.app.worker.faust_client.end_offsets import Seen
 from riparian.app.worker.faust_client.input_logs import Found, InputLogs
+from riparian.app.worker.task.turns import Turns
 from riparian.topics.names import AS_IT_COMES, FEATURES, LABELS
 from riparian.topics.places import place_of
 
@@ -35,10 +36,8 @@ class Releases:
     tps : mapping of str to TP
         Role of each input topic -> its partition.
     inputs : InputLogs
-    wake : callable
-        Called when the broker has answered.
-    failed : callable
-        Told why the partition cannot go on.
+    turns : Turns
+        Of the partition.
     clock : callable
         Seconds that never go back.
 
@@ -57,8 +56,7 @@ class Releases:
         merge: PartitionGroup,
         tps: Mapping[str, TP],
         inputs: InputLogs,
-        wake: Callable[[], None],
-        failed: Callable[[Exception], None],
+        turns: Turns,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.n_forced, self.due, self.more = 0, math.inf, False
@@ -66,7 +64,7 @@ class Releases:
         # From behind: of the latest records with one time, those of the log that comes last.
         timed = [(role, buffer) for role, buffer in merge.buffers.items() if buffer.rule != AS_IT_COMES]
         self._timed = dict(reversed(timed))
-        self._wake, self._failed, self._clock = wake, failed, clock
+        self._turns, self._clock = turns, clock
         self._ends: Found | None = None  # when we last learned that
         self._question: asyncio.Task[None] | None = None
         self._seen: dict[str, Seen | None] = {}  # role -> the answer that brought its last records
@@ -223,11 +221,11 @@ class Releases:
             if ends is None:
                 return
             if any(end < read[role] for role, end in ends.below.items()):
-                self._failed(KafkaError(f"the topics end before what was read of partition {partition}"))
+                self._turns.cannot(KafkaError(f"the topics end before what was read of partition {partition}"))
             elif self._ends is None:
                 self._ends, self._asked = ends, self._clock()
         except Exception as error:
-            self._failed(error)
+            self._turns.cannot(error)
         finally:
             self._question = None
-            self._wake()
+            self._turns.wake()

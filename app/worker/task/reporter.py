@@ -7,13 +7,11 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from operator import lt
-from typing import Any, Protocol
 
 from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures, Outcome
-from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.task.checkpoints import first_due
+from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics import commands, reports
 from riparian.topics.commands import EventRecord
@@ -24,14 +22,13 @@ from riparian.topics.reports import STILL_SECONDS
 
 log = logging.getLogger(__name__)
 
+GOLDEN_RATIO = 0.6180339887498949  # whose multiples lie far apart modulo 1, however many there are
 
-class TellingHost(Protocol):
-    """What telling asks of the worker that it lives in."""
 
-    spec: Spec
-
-    async def in_thread(self, function: Any, *args: Any) -> Any:
-        """As of `CheckpointHost`."""
+def first_due(every: float, partition: int) -> float:
+    """When a partition does for the first time what it does every so many seconds (monotonic). Partitions that begin
+    together do it one after the other: all at once would hold up their predictions."""
+    return time.monotonic() + every * (1.0 - partition * GOLDEN_RATIO % 1.0)
 
 
 class Reporter:
@@ -39,7 +36,7 @@ class Reporter:
 
     Parameters
     ----------
-    host : TellingHost
+    host : WorkerContext
     learner : PartitionLearner
     outputs : Outputs
         Of the partition.
@@ -51,25 +48,22 @@ class Reporter:
         Place, exclusive, up to which predictions were sent before this runner began.
     state : callable
         How the partition is.
-    wanted : callable
-        Called where a command asks for a checkpoint.
     """
 
     def __init__(
         self,
-        host: TellingHost,
+        host: WorkerContext,
         learner: PartitionLearner,
         outputs: Outputs,
         tail: UncommittedOutputs,
         events: Sequence[DriftRecord],
         sent_offset: int,
         state: Callable[[], PartitionRecord],
-        wanted: Callable[[], None],
     ) -> None:
         self.figures = learner.told()
         self.due = first_due(host.spec.metrics.every, learner.partition)  # of the next metrics
         self._host, self._learner, self._outputs, self._tail = host, learner, outputs, tail
-        self._sent_offset, self._state, self._wanted = sent_offset, state, wanted
+        self._sent_offset, self._state = sent_offset, state
         self._ignored = self.figures.counts["ignored_leaps"]  # that the log tells of
         self._metrics_sent = dict(tail.metrics)
         self._told_place, self._told_at = (-1, -1), 0.0  # of the last record of the partition
@@ -89,14 +83,13 @@ class Reporter:
         bits, sent = self._learner.bits[FEATURES], self._sent_offset
         self._untold += [d for d in drifts if d.number >= self._tail.drift or place_of(d.offset, d.index, bits) >= sent]
 
-    async def stepped(self, outcome: Outcome) -> None:
-        """Predictions of a step are on their way to the broker."""
+    async def stepped(self, outcome: Outcome) -> bool:
+        """Predictions of a step are on their way to the broker. Whether a command asks for a checkpoint."""
         self.hear(outcome.drifts)
         if outcome.ids and self._untold:
             self._told = self._learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
             await self.tell()
-        if outcome.events:
-            await self._answer(outcome.events)
+        return bool(outcome.events) and await self._answer(outcome.events)
 
     def is_durable(self, events: Sequence[DriftRecord]) -> None:
         """They are in a manifest that is with the broker."""
@@ -118,19 +111,18 @@ class Reporter:
         for record in due:
             await self._outputs.send_one(self._host.spec.topics.drift, None, reports.write(record))
 
-    async def _answer(self, events: Sequence[EventRecord]) -> None:
+    async def _answer(self, events: Sequence[EventRecord]) -> bool:
         """Send what became of commands, once predictions that record their places are with the broker."""
         topic = self._host.spec.outputs.get(EVENTS)
         due = [event for event in events if event.number >= self._tail.events]
         if topic is None:  # a rule has steered a stream that takes no commands
-            return
+            return False
         if due:
             await self._outputs.flush()
         for event in due:
             log.info("partition %d: %s %s: %s", self._learner.partition, event.command, event.event, event.sentence)
             await self._outputs.send_one(topic, None, commands.write(event))
-            if event.event == commands.APPLIED and event.command == commands.CHECKPOINT:
-                self._wanted()
+        return any(one.event == commands.APPLIED and one.command == commands.CHECKPOINT for one in due)
 
     def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
         """Off the event loop: figures, and drift events that were found on the way to them."""

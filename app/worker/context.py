@@ -1,0 +1,96 @@
+"""What the partitions of a stream have in common in a worker: clients, tables, threads, and one end."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from riparian.app.errors import RiparianError
+from riparian.app.kafka.access import rights
+from riparian.app.kafka.connection import Connection
+from riparian.app.registry.client import Registry
+from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.faust_client.fetches import Fetches
+from riparian.app.worker.faust_client.input_logs import InputLogs
+from riparian.app.worker.faust_client.topic_watch import TopicWatch
+from riparian.app.worker.naming import STREAM
+from riparian.app.worker.repartition.copied import CopiedLogs
+from riparian.app.worker.states import States
+from riparian.models.kernels.threads import n_cores
+
+log = logging.getLogger(__name__)
+
+
+class WorkerContext:
+    """What a partition's task asks of the worker that it lives in.
+
+    Parameters
+    ----------
+    app : faust.App
+    spec : Spec
+    connection : Connection
+
+    Attributes
+    ----------
+    fetches : Fetches
+        The agent's channel, which begins rounds.
+    inputs : InputLogs
+    states : States
+    registry : Registry, optional
+    topics : TopicWatch
+    limits : mapping of str to int
+        Output topic or changelog -> bytes of the largest batch that it takes.
+    failure : BaseException, optional
+        Why the worker ends.
+    give_up : callable, optional
+        Ends the worker as a signal does.
+    ended : callable
+        Called with a task that could not go on, and why.
+    """
+
+    ended: Callable[[Any, BaseException], Awaitable[None]]
+
+    def __init__(self, app: Any, spec: Spec, connection: Connection) -> None:
+        self.app, self.spec, self.connection = app, spec, connection
+        self.fetches = Fetches(app)
+        self.inputs = (CopiedLogs if spec.copied else InputLogs)(app, spec, connection)
+        self.states = States(app, spec, connection)
+        self.registry = Registry.of(spec)
+        self.topics = TopicWatch(spec)
+        self.limits: Mapping[str, int] = {}
+        self.failure: BaseException | None = None
+        self.give_up: Callable[[], None] | None = None
+        self._crashing: asyncio.Task[None] | None = None
+        # Begun when they are wanted. Two at least: a checkpoint is compressed while a step learns.
+        n = max(2, n_cores())
+        self._pool = ThreadPoolExecutor(n, "learner", initializer=STREAM.set, initargs=(spec.name,))
+
+    async def in_thread(self, function: Any, *args: Any) -> Any:
+        """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
+        future = asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            await asyncio.wait([future])
+            raise
+
+    async def crash(self, error: BaseException) -> None:
+        """Stop the worker because of `error`. What a person can mend leaves no traceback in the log."""
+        if rights.denied(error):
+            error = await rights.explained(self.spec, self.connection, "worker", error)
+        self.failure = self.failure or error
+        if isinstance(error, RiparianError) and self.give_up is not None:
+            log.error("%s", error)
+            self.give_up()
+        else:
+            await self.app.crash(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Begin to stop the worker, if it does not yet."""
+        if self.failure is None:
+            self._crashing = asyncio.create_task(self.crash(error), name="crash")
+
+    async def stop(self) -> None:
+        await self.inputs.stop()
+        self._pool.shutdown(wait=True)

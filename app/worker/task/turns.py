@@ -1,0 +1,104 @@
+"""The turns of a partition's task, and its life."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import Enum, auto
+from typing import Any
+
+from riparian.app.worker.context import WorkerContext
+from riparian.app.worker.task.eager import eagerly
+
+
+class Life(Enum):
+    """Of a task::
+
+    CREATED ── start ──> RUNNING ── stop ──> CLOSED    with a last checkpoint, if the broker lets it
+                            │  └── STOPPED ──┘         what was fetched shows that it cannot go on
+                            └───── LOST                an error: the last manifest stands
+    """
+
+    CREATED = auto()  # restored; its topics are being sought
+    RUNNING = auto()
+    STOPPED = auto()
+    LOST = auto()
+    CLOSED = auto()
+
+
+Turn = Callable[[Any], Awaitable[bool]]  # of a task; whether there is more
+
+
+class Turns:
+    """Takes turns, one at a time, whenever there is something to do.
+
+    Parameters
+    ----------
+    worker : WorkerContext
+
+    Attributes
+    ----------
+    life : Life
+    awake : bool
+        Whether there is something to do.
+    due : float
+        When to look although nothing came (monotonic).
+    """
+
+    def __init__(self, worker: WorkerContext) -> None:
+        self.host = worker
+        self.life = Life.CREATED
+        self.awake, self.due = False, 0.0
+        self._turns: asyncio.Task[None] | None = None
+        self._written = asyncio.Event()  # a checkpoint, or none will be
+        self._end: Exception | None = None  # what was fetched shows that we cannot go on; what was learned is sound
+
+    @property
+    def running(self) -> bool:
+        """Whether it has begun, and nothing has ended it."""
+        return self.life is Life.RUNNING
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is being taken."""
+        return self._turns is not None and not self._turns.done()
+
+    def wake(self) -> None:
+        """There is something to do: a turn is taken in a round that begins soon."""
+        self.awake = True
+        if not self.busy:
+            self.host.fetches.ask()
+
+    def cannot(self, error: Exception) -> None:
+        """It cannot go on; what was learned is sound."""
+        self._end = error
+        self.wake()
+
+    def begin(self, turn: Turn) -> None:
+        """Take turns until there is nothing to do, or until one of them has to wait: then that goes on by itself."""
+        self._turns = eagerly(self._take(turn))
+
+    async def _take(self, turn: Turn) -> None:
+        try:
+            while self.life is Life.RUNNING:
+                if self._end is not None:
+                    raise self._end
+                self.awake = False
+                more = await turn(self)
+                self.due = self._next_due()
+                if not (more or self.awake):
+                    return self.host.fetches.ask_at(self.due)
+                await asyncio.sleep(0)  # others have their turns
+        except asyncio.CancelledError as error:
+            if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+            await self._fail(error)  # the client has cancelled what we waited for
+        except Exception as error:
+            await self._fail(error)
+
+    async def _fail(self, error: BaseException) -> None:
+        self.life = Life.STOPPED if error is self._end else Life.LOST
+        self._written.set()
+        await self.host.ended(self, error)
+
+    def _next_due(self) -> float:
+        """When there is something to do although nothing comes."""
+        raise NotImplementedError
