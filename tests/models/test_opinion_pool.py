@@ -188,8 +188,9 @@ def test_members_without_weight_rest_as_the_definition_says(task, rule, kept, mo
             check_prediction(out[row], twin.predict(row, x[row]), task)
         elif not np.isnan(y):
             twin.learn(row, x[row], y, w)
-            rested.append({root["member"] for root in pool.describe() if root.get("resting")})
-            assert rested[-1] == set(twin.asleep)
+            rested.append(set(twin.asleep))
+            if len(rested) % 5 == 0:  # at each place within a round, after so many
+                assert {root["member"] for root in pool.describe() if root.get("resting")} == rested[-1]
     assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
     assert not any(rested[:47])
     n_rested = {name: sum(name in one for one in rested) for name in some}
@@ -232,8 +233,8 @@ def test_who_rests_goes_on_resting_from_a_state_and_among_other_members(monkeypa
     ("task", "rule", "n_stay", "late", "wider"),
     [
         *((*one, (4, 1)[i % 2], 40, False) for i, one in enumerate(RULES)),
-        ("classification", "logarithmic", 2, 2000, False),
-        ("regression", "linear", 2, 2000, False),
+        ("classification", "logarithmic", 2, 600, False),
+        ("regression", "linear", 2, 600, False),
         ("classification", "logarithmic", 2, 40, True),
         ("classification", "linear", 2, 40, True),
     ],
