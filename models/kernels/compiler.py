@@ -119,14 +119,15 @@ def _call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
 
 
 def _after_pass(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-    """What numba does after a pass, but for the variables that a block begins with."""
+    """What numba does after a pass, but for the variables that a block begins with; and their ends are written only
+    where references are counted, which is all that they are for."""
     code = self.func_ir
     if code.is_generator:
         _process(self, emit_dels, extend_lifetimes)
         return
     code.blocks = canonicalize_cfg(code.blocks)
     code.variable_lifetime, code.generator_info = VariableLifetime(code.blocks), None
-    if emit_dels:
+    if emit_dels and ConfigStack.top_or_none().nrt:
         self._insert_var_dels(extend_lifetimes=extend_lifetimes)
 
 
