@@ -23,7 +23,7 @@ from riparian.app.worker.task.turns import Turns
 from riparian.topics.names import AS_IT_COMES, FEATURES, LABELS
 from riparian.topics.places import place_of
 
-PATIENT_SECONDS = 0.06  # that labels wait for the next fetch before the broker is asked
+PATIENT_SECONDS = 0.25  # that labels wait for features of their partition, before the broker is asked about them
 POLL_SECONDS = 0.02  # between two looks whether a topic was read to its end: markers of transactions wake nobody
 
 
