@@ -447,7 +447,9 @@ class PartitionLearner(RestorableState):
         for role in self.rules:
             place, piece = self.places[role], release.piece(role)
             if role in release.before and len(piece.offsets):
-                found[role] = np.concatenate(((place,), piece.after())).take(release.before[role])
+                places = np.empty(len(piece.offsets) + 1, np.int64)
+                places[0], places[1:] = place, piece.after()
+                found[role] = places.take(release.before[role])
             elif role != FEATURES:
                 found[role] = np.full(len(release.pieces[FEATURES].offsets), place)
         return found

@@ -269,7 +269,7 @@ class ColumnDecoder:
         }
         if classes is not None:
             y = _codes([_CodedColumn(-1, name, classes, y)], bad)[0]
-            missing = _missing(np.array(y, np.float64))
+            missing = _missing(np.array(y, np.float64)) if missing or bad else []
         elif missing and not isinstance(y, np.ndarray):
             y = [float("nan") if v is None else v for v in y]
         for i in missing:

@@ -6,6 +6,7 @@ dictionaries, with a key that each process draws: nobody can choose ids that all
 
 import secrets
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ def packed(ids: Sequence[str]) -> tuple[Bytes, Ints]:
         data, lengths = b"".join(encoded), map(len, encoded)
     # A copy: a buffer of bytes is read-only, and kernels are compiled for arrays that are not.
     text = np.frombuffer(bytearray(data + _BEHIND), np.uint8)
-    return text, np.fromiter(lengths, dtype=np.int64, count=len(ids)).cumsum()
+    return text, np.fromiter(accumulate(lengths), dtype=np.int64, count=len(ids))
 
 
 def gathered(text: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:

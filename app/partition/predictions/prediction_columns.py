@@ -1,5 +1,7 @@
 """What the prediction records of an outcome say, as columns for a codec."""
 
+from typing import Any
+
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.predictions.reasons import named
 from riparian.app.partition.state import PartitionState
@@ -10,13 +12,12 @@ from riparian.topics.prediction_columns import PredictionColumns
 
 def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[PredictionColumns]:
     """The columns of the predictions, for each lineup of models."""
-    places = {FEATURES: outcome.offsets[start:]} | {r: found[start:] for r, found in outcome.next_offsets.items()}
-    offsets = {role: offset_of(found, learner.bits[role]) for role, found in places.items()}
-    further = {
-        place_field(role, "index"): index_of(places[role], learner.bits[role])
-        for role in INPUTS
-        if any(learner.bits.values())
-    }
+    places: dict[str, Any] = {role: found[start:] for role, found in outcome.next_offsets.items()}
+    places[FEATURES] = outcome.offsets[start:]
+    bits = learner.bits
+    indexed = INPUTS if any(bits.values()) else ()  # else places are offsets
+    offsets = {role: offset_of(found, bits[role]) for role, found in places.items()} if indexed else places
+    further = {place_field(role, "index"): index_of(places[role], bits[role]) for role in indexed}
     further |= {place_field(role): found for role, found in offsets.items() if role not in INPUTS}
     made = None
     if learner.spec.predictions.features and outcome.made is not None:

@@ -436,12 +436,12 @@ class PartitionGroup:
     def _by_time(self, ends: Ends | None) -> tuple[dict[str, int], dict[str, Ints]]:
         times = {role: self.buffers[role].times() for role in self._timed}
 
-        def earlier(role: str, than: str, time: int) -> int:
-            """How many records of a log come before one of another log with this time."""
-            if not len(times[role]):
+        def earlier(role: str, than: str, time: int, most: int) -> int:
+            """How many of the first `most` records of a log come before one of another log with this time."""
+            if not most:
                 return 0
             first = self._timed.index(role) < self._timed.index(than)
-            return int(times[role].searchsorted(time, side="right" if first else "left"))
+            return min(most, int(times[role].searchsorted(time, side="right" if first else "left")))
 
         # Times that are not certain count where no record is known of that could still change them: then the records of
         # the log go by them, and those of the others before these.
@@ -451,8 +451,11 @@ class PartitionGroup:
         last |= {role: max(last[role], int(times[role][-1])) for role in settled if len(times[role])}
         counts = {role: min(len(buffer), self.limit) for role, buffer in self.buffers.items()}
         for role in self._timed:
-            n = min([most[role], *(earlier(role, other, last[other]) for other in self._timed if other != role)])
-            if ends is not None:
+            n = most[role]
+            for other in self._timed:
+                if other != role:
+                    n = earlier(role, other, last[other], n)
+            if ends is not None and n < most[role]:
                 offsets = self.buffers[role].offsets()
                 below = most[role] if ends.below is None else int(offsets.searchsorted(ends.below.get(role, 0)))
                 n = max(n, min(most[role], below))
@@ -463,7 +466,7 @@ class PartitionGroup:
                 counts[role] = self.limit
                 for other in self._timed:
                     if other != role:
-                        counts[other] = min(counts[other], earlier(other, role, times[role][self.limit]))
+                        counts[other] = earlier(other, role, times[role][self.limit], counts[other])
         f_times = times[FEATURES][: counts[FEATURES]]
         before = {
             role: times[role][: counts[role]].searchsorted(f_times).astype(np.int64)

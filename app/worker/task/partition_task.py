@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
@@ -375,7 +374,7 @@ class PartitionTask(Turns):
         # What the last worker sent already is in the topics: do not send it again.
         topics, limits, sent = self.host.spec.topics, self.host.limits, self._tail.rejected
         lettered = min(self.sent_offset, sent.get(topics.features, 0))
-        start, first = np.searchsorted(outcome.offsets, [lettered, self.sent_offset])
+        start, first = (int(outcome.offsets.searchsorted(place)) for place in (lettered, self.sent_offset))
         room = limits[topics.predictions]
         join = self.learner.codec.join_predictions
         packed = None if join is None else self.learner.pack(outcome, first, room)

@@ -95,5 +95,5 @@ def _text(data: bytes) -> str | None:
 
 def view(data: Bytes, kind: str) -> NDArray[Any]:
     """The numbers that begin at each byte: a view of unaligned numbers, which a kernel may read."""
-    size = np.dtype(kind).itemsize
-    return np.ndarray((max(0, data.size - size + 1),), kind, data.data, strides=(1,))
+    number = np.dtype(kind)
+    return np.ndarray((max(0, data.size - number.itemsize + 1),), number, data.data, strides=(1,))
