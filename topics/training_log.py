@@ -46,7 +46,7 @@ class Terms(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LearnedKeys(msgspec.Struct, array_like=True, frozen=True):
-    """What labels of a record's instances are to tell of keys (`keys` of the stream file).
+    """Times and hashes of keys of a record's instances, for aggregates of their labels (`keys` of the stream file).
 
     Parameters
     ----------

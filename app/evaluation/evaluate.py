@@ -129,7 +129,7 @@ def problem_for(file: DataFile, **options: Any) -> FileStream:
         fields = stream.model_dump(exclude={"champion", "challengers"}, exclude_unset=True)
         fields = {key: getattr(stream, key) for key in fields}
         if stream.shares:  # one fold learns all labels as it is
-            fields["learning"] = "partition"
+            fields |= {"learning": "partition", "partitions": 1}
             fields["topics"] = stream.topics.model_copy(update={"learned": None})
         if goal is None:  # so that no instance waits
             fields["topics"] = fields.get("topics", stream.topics).model_copy(update={"labels": None})

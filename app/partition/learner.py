@@ -312,8 +312,8 @@ class PartitionLearner(RestorableState):
             labels_before,
             features.sizes,
         )
-        told = None if self.sharing is None else self.sharing.lineup.keys
-        features = self.past.observe(features, joined, self.pending, times, stamps, told)
+        of_labels = None if self.sharing is None else self.sharing.lineup.keys
+        features = self.past.observe(features, joined, self.pending, times, stamps, of_labels)
         started = time.perf_counter()
         program, findings = joined.program, list[Finding]()
         learns = len(joined.waited) > 0
@@ -494,8 +494,8 @@ class PartitionLearner(RestorableState):
     def n_bytes(self) -> dict[str, int]:
         """Bytes of state by part: each model, the pending store, and what watches for drift, with models on trial."""
         parts = {name: role.model.n_bytes for name, role in self.roles.items()}
-        told = 0 if self.sharing is None else self.sharing.lineup.keys.n_bytes
-        keys = {"keys": self.past.n_bytes + told} if self.spec.keys else {}
+        in_common = 0 if self.sharing is None else self.sharing.lineup.keys.n_bytes
+        keys = {"keys": self.past.n_bytes + in_common} if self.spec.keys else {}
         return {**parts, "pending": self.pending.n_bytes, "drift": self.drift.n_bytes, **keys}
 
     def figures(self) -> Figures:

@@ -55,7 +55,7 @@ class Joint(NamedTuple):
     values, classes : what these numbers stand for
     out : name of what was predicted or kept -> (n, k) float64
     terms : by which they are learned
-    keys : (n, 1 + 2 k) int64, what they are to tell of keys (`topics.training_log.LearnedKeys`); None of no key
+    keys : (n, 1 + 2 k) int64, times and hashes of keys (`topics.training_log.LearnedKeys`); None of no key
     bounds : of these keys
     """
 

@@ -206,8 +206,7 @@ class RestorableState(PartitionState):
         whole = SHARED not in meta
         if not whole and self.sharing is None and labelled_keys(self.spec):
             raise StateError(
-                "what labels tell of keys stands apart in it, as where all partitions learn one model: write learning: "
-                "shared"
+                "aggregates of labels stand apart in it, as where partitions learn one model: write learning: shared"
             )
         self.past.begin_with(self.spec, under(arrays, "keys/"), whole)
         if self.sharing is not None:

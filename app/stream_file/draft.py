@@ -256,12 +256,12 @@ def _keys(draft: Draft) -> list[str]:
     taken, lines = {one.name for one in draft.features}, list[str]()
     number = next((one.name for one in draft.features if one.type == NUMERIC and not one.dropped), None)
 
-    def add(key: str, what: str, said: str, remark: str) -> None:
+    def add(key: str, what: str, aggregate: str, remark: str) -> None:
         name = f"{key}_{what}"
         while name in taken:
             name += "_"
         taken.add(name)
-        lines.append(_line(f"  # {scalar(name)}: {{{said}}}", remark))
+        lines.append(_line(f"  # {scalar(name)}: {{{aggregate}}}", remark))
 
     for one in found:
         key = scalar(one.name)

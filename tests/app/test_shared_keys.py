@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import SpecError, StateError
+from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.partition.keys.past import hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.clock import Clock
@@ -129,13 +131,15 @@ def expected(world: Led, given: list[tuple[dict[str, Any], Any]]) -> list[list[d
     of_amount = {x["a"]: y for x, y in given}
     of_records = {one.key for one in spec.features.values() if one.key and not one.of_labels}
     of_labels = {one.key for one in spec.features.values() if one.key and one.of_labels}
-    log, known, place = [read(value) for value in world.log], dict[int, int](), 0
+    log = [read(value) if value else None for value in world.log]
+    known, place = dict[int, int](), 0
     sent = [[json.loads(one) for one in found] for found in world.sent]
     order = sorted((one["learned_offset"], p, i) for p, found in enumerate(sent) for i, one in enumerate(found))
     made: list[list[dict[str, float]]] = [[] for _ in sent]
     for learned, p, i in order:
         for record in log[place:learned]:
-            assert isinstance(record, LearnedRecord)
+            if not isinstance(record, LearnedRecord):
+                continue  # a command
             new = max(0, known.get(record.partition, 0) - record.first)
             known[record.partition] = max(known.get(record.partition, 0), record.first + record.n)
             for amount in record.columns()[0][new:, 0].tolist():
@@ -384,3 +388,28 @@ def test_a_backtest_of_a_partition_has_its_own_features_alone():
     assert not of_models(spec, [("naive-bayes", {})]).shares
     with pytest.raises(SpecError, match=r"keys.terminal: expected a key whose records all come to one partition"):
         of_models(keyed(), [("naive-bayes", {})])
+
+
+def test_commands_and_applied_files_leave_features_as_they_are():
+    spec, given = keyed(idle="20s", control=True), payments("classification", 12, 720)
+    world = lived(spec, n=720, seed=12, made=given, kind=Payments)
+    assert len(world.events(0)) > 10
+    wanted = expected(world, given)
+    for p, learner in enumerate(world.learners):
+        assert [json.loads(one)["features"] for one in world.sent[p]] == wanted[p]
+        alone, sent = replayed(world, p, [], set())
+        assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
+        assert alone.digest() == learner.digest()
+
+
+def test_an_evaluation_counts_labels_of_all_records_whatever_their_partitions(tmp_path):
+    path, spec = tmp_path / "payments.csv", keyed()
+    given = payments("classification", 13, 200)
+    lines = [f"{x['a']},{x['card']},{x.get('terminal', '')},{i},{y}" for i, (x, y) in enumerate(given)]
+    path.write_text("\n".join(["a,card,terminal,at,y", *lines]))
+    data, made = DataFile(path), []
+    one, goal, n = spec_for(data, "naive-bayes", {}, stream=spec, clock="at")
+    assert (one.partitions, one.learning.kind) == (1, "partition")
+    evaluate(data, one, goal, n, clock="at", label_delay=5.0, on_outcome=lambda outcome: made.extend(outcome.made))
+    assert len(made) == 200
+    assert not np.isnan(made[-1]).all()

@@ -112,7 +112,7 @@ class KeyTables:
 
 
 class LabelPast(KeyTables):
-    """What labels tell of keys, of whichever partition, in the order of the log that all partitions learn.
+    """Aggregates of labels by key, of whichever partition, in the order of the log that all partitions learn.
 
     A key is touched by its labels, and not by records.
     """
@@ -142,7 +142,7 @@ class LabelPast(KeyTables):
         self._now = int(now[-1])
 
     def read(self, times: Ints, hashes: Mapping[str, Hashes], before: Floats, after: Floats) -> None:
-        """What labels have told of the keys of records, which changes nothing. times : (n,) ms, of the records. hashes
+        """Read the aggregates of the keys of records, which changes nothing. times : (n,) ms, of the records. hashes
         : of each key, (n, 2). before, after : as of `app.partition.keys.fold.fold`."""
         for name, known in self._known.items():
             known.read(times, hashes[name], before, after)
@@ -200,8 +200,8 @@ class Past(KeyTables):
     ) -> Features:
         """Go through a program that was just made, write the features to the slab, and return them.
 
-        times, stamps : (n,) int64 ms, of the records: stream time and their own. labels : what all partitions' labels
-        have told, where these share what they learn.
+        times, stamps : (n,) int64 ms, of the records: stream time and their own. labels : aggregates of all
+        partitions' labels, where these share what they learn.
         """
         program, n = joined.program, len(features.ids)
         if not self or not len(program.op):
@@ -219,10 +219,10 @@ class Past(KeyTables):
         before, after = np.full(shape, np.nan), np.full(shape, np.nan)
         now = np.concatenate(([self._now], known + self.origin))
         for name, rows in self._known.items():
-            told = None if self._shared else beside.get(name)
-            events = self._events(program, joined.repeated, own, now, None if told is None else pending.past)
-            column = hashes[name] if told is None else _hashes(pending.past[program.row], told)
-            rows.fold(events, np.ascontiguousarray(column), x, before, after)
+            column = None if self._shared else beside.get(name)
+            events = self._events(program, joined.repeated, own, now, None if column is None else pending.past)
+            found = hashes[name] if column is None else _hashes(pending.past[program.row], column)
+            rows.fold(events, np.ascontiguousarray(found), x, before, after)
         if labels is not None and n:
             labels.read(own, hashes, before, after)
         self._now = int(now[-1])

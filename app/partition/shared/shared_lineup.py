@@ -111,7 +111,7 @@ class SharedLineup(Lineup):
     n_commands, next_command : int
         Commands that they have obeyed, and the offset of the next one in the control topic.
     keys : LabelPast
-        What labels have told of keys.
+        Aggregates of labels by key.
     news : list
         What has happened, in order, until somebody takes it.
     """
@@ -170,8 +170,8 @@ class SharedLineup(Lineup):
         self.comparing.begin_by(self.stakes)
 
     def _forget(self, key: str, hashed: str) -> bool:
-        """Drop what labels have told of a key, and have all partitions drop what they know of it. That may be nothing,
-        which is not known here."""
+        """Drop the aggregates of labels of a key, and have all partitions drop what they know of it, which may be
+        nothing."""
         self.keys.drop(key, words_of_hash(hashed))
         self.news.append(Forgotten(key, hashed))
         return True
@@ -319,13 +319,13 @@ class SharedLineup(Lineup):
         return Program(np.full(len(y), LEARN, np.int8), np.arange(len(y), dtype=np.int32), y, w)
 
     def _learn_keys(self, found: Sequence[LearnedRecord], y: Floats, w: Floats) -> None:
-        """Have the labels of records, of `_lengths` instances at their ends, tell of keys. y, w : codes of classes, or
-        targets, and 0 of a label that counts nothing."""
+        """Add the labels of records, of `_lengths` instances at their ends, to the aggregates of their keys. y, w :
+        codes of classes, or targets, and 0 of a label that counts nothing."""
         at = 0
         for record, n in zip(found, self._lengths, strict=True):
             if n and record.keys is not None:
-                rows, told = record.keys.columns()[-n:].copy(), w[at : at + n] > 0.0
-                rows[~told, 1:] = 0
+                rows, counts = record.keys.columns()[-n:].copy(), w[at : at + n] > 0.0
+                rows[~counts, 1:] = 0
                 self.keys.fold(record.keys.bounds, rows, np.full(n, record.time), y[at : at + n])
             at += n
 

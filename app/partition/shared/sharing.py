@@ -128,9 +128,9 @@ class Sharing:
             for name in (one.name, *one.kept_names, decided_name(one.name)):
                 if name in self._pending.out:
                     out[renamed(name, keys)] = self._pending.out[name][rows]
-        told = self._pending.past[rows] if self._bounds else None
+        keyed = self._pending.past[rows] if self._bounds else None
         first = self._pending.counts["joined"] - n
-        return Joint(first, x, y, at, values, listed, out, self._terms, told, self._bounds)
+        return Joint(first, x, y, at, values, listed, out, self._terms, keyed, self._bounds)
 
     # -- how far the models have come --------------------------------------------------------------------------
 

@@ -91,13 +91,13 @@ def check_keys(spec: Any) -> None:
         for name in spec.keys:
             of_records = next((n for n, one in made.items() if one.key == name and not one.of_labels), None)
             if spec.shares and of_records is None:
-                continue  # what labels tell comes to all partitions
+                continue  # labels come to all partitions
             if name in spread:
                 cure = (
-                    f"remove features.{of_records} and others over its records, since what labels tell of it is known "
+                    f"remove features.{of_records} and others over its records, since aggregates of labels are known "
                     "everywhere (share)"
                     if spec.shares
-                    else "or of what labels tell of it alone (share), write learning: shared"
+                    else "or, of aggregates of labels alone (share), write learning: shared"
                 )
                 raise ValueError(
                     f"keys.{name}: expected partitions: 1, since the records of one {name} would be spread over "
@@ -205,7 +205,7 @@ def past_width(spec: Any) -> int:
 
 
 def key_bytes(spec: Any, name: str) -> int:
-    """Bytes that a key's past takes at most, per partition. What labels tell is known apart where all partitions share
+    """Bytes that a key's past takes at most, per partition. Aggregates of labels stand apart where all partitions share
     it, once a worker."""
     found = [one for one in spec.features.values() if one.past is not None and one.key == name]
     width = COLUMN_BYTES * sum(WIDTHS[str(one.past)] for one in found)
