@@ -12,19 +12,20 @@ from faust.types import TP
 from riparian.app.worker import agent
 from riparian.app.worker.faust_client.fetches import Fetches
 from riparian.app.worker.task.eager import eagerly
-from riparian.app.worker.task.partition_task import IDLE_SECONDS, PartitionTask
-from riparian.app.worker.task.turns import Life
+from riparian.app.worker.task.partition_task import IDLE_SECONDS
+from riparian.app.worker.task.turns import Life, Turns
 from tests.broker.harness import engine_of, stream_file
 
 
-def runner(host, partition):
-    """A runner that has nothing but turns to take."""
-    one = PartitionTask.__new__(PartitionTask)
-    one.host, one.partition, one.life = host, partition, Life.RUNNING
-    one.awake, one.due, one._turns, one._end = False, float("inf"), None, None
-    one._written = asyncio.Event()
-    one._next_due = lambda: time.monotonic() + IDLE_SECONDS
-    return one
+class Task(Turns):
+    """It has nothing but turns to take."""
+
+    def __init__(self, worker, partition):
+        super().__init__(worker)
+        self.partition, self.life, self.due = partition, Life.RUNNING, float("inf")
+
+    def _next_due(self):
+        return time.monotonic() + IDLE_SECONDS
 
 
 class Rounds:
@@ -37,7 +38,7 @@ class Rounds:
         self.fetches = self.engine.worker.fetches
         self.fetches.bring = self.wake
         self.engine.worker.ended = self.end
-        self.runners = [runner(self.engine.worker, p) for p in range(2)]
+        self.runners = [Task(self.engine.worker, p) for p in range(2)]
         self.engine.runners.update(enumerate(self.runners))
 
     def wake(self):
@@ -132,6 +133,75 @@ def test_an_error_ends_its_own_partition_alone(tmp_path, sound):
         rounds.engine.round(turn)
         await settle()
         assert len(rounds.ended) == 1
+
+    asyncio.run(run())
+
+
+def test_a_request_that_the_client_cancels_within_a_turn_ends_its_partition_and_a_cancelled_turn_none(
+    tmp_path,
+):
+    async def run():
+        rounds = Rounds(tmp_path)
+        requests = [asyncio.get_running_loop().create_future() for _ in rounds.runners]
+
+        async def turn(task):
+            await requests[task.partition]
+
+        first, second = rounds.runners
+        for one in rounds.runners:
+            one.wake()
+        rounds.engine.round(turn)
+        await settle()
+        requests[0].cancel()
+        second._turns.cancel()
+        await settle()
+        assert [(partition, type(error)) for partition, error in rounds.ended] == [(0, asyncio.CancelledError)]
+        assert [first.life, second.life] == [Life.LOST, Life.RUNNING]
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_cannot_be_added_ends_its_partition_and_leaves_the_agent_to_the_others(tmp_path):
+    """An error in its body would leave it to Faust's supervisor."""
+
+    async def run():
+        rounds, taken, error = Rounds(tmp_path), [], ValueError("no batch")
+
+        def add(tp, fetched):
+            raise error
+
+        async def turn(task):
+            taken.append(task.partition)
+            return False
+
+        first, second = rounds.runners
+        first.add = add
+        rounds.engine.add(TP("rounds.features", 0), "fetched")
+        second.wake()
+        rounds.engine.round(turn)
+        await settle()
+        assert taken == [1]
+        assert rounds.ended == [(0, error)]
+        assert first.life is Life.STOPPED
+
+    asyncio.run(run())
+
+
+def test_the_agent_s_channel_is_none_of_faust_s_topics(tmp_path):
+    """A conductor would assert that the partitions of its topics are assigned, and subscribe anew where one stops."""
+
+    async def run():
+        _, spec = stream_file(tmp_path, "rounds")
+        worker = engine_of(spec, tmp_path).worker
+        conductor, (learn,) = worker.app.topics, worker.app.agents.values()
+        assert {topic for one in conductor for topic in one.topics} == {log.topic for log in spec.inputs}
+        conductor._subscription_changed = asyncio.Event()
+        stream = learn.stream()
+        await stream.stop()
+        stream.channel.on_stop_iteration()
+        assert not conductor._subscription_changed.is_set()
+        for moved in ({0}, set(), {1}):
+            conductor._update_tp_index({TP(log.topic, partition) for log in spec.inputs for partition in moved})
 
     asyncio.run(run())
 

@@ -7,7 +7,7 @@ import types
 import msgspec
 import numpy as np
 import pytest
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
 from riparian.app.errors import StateError
@@ -23,8 +23,9 @@ from riparian.app.worker.faust_client.transport import Fetched
 from riparian.app.worker.shared.replica import AloneError
 from riparian.app.worker.task.checkpoints import Beside, Checkpoints
 from riparian.app.worker.task.inline_limit import Brief
-from riparian.app.worker.task.partition_task import STALLED_SECONDS, Life, PartitionTask
+from riparian.app.worker.task.partition_task import STALLED_SECONDS, PartitionTask, Step
 from riparian.app.worker.task.release_gate import PATIENT_SECONDS
+from riparian.app.worker.task.turns import Life
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.names import INPUTS, OUTPUTS
 from riparian.topics.records import DriftRecord, RawBatch
@@ -347,6 +348,38 @@ def test_drift_events_that_were_sent_are_not_sent_again(spec):
     assert step(True, [event(0, 4), event(1, 5), event(2, 6)], 3) == ["predictions", "flush", 2]
     _, step = stepping(spec, sent)  # a changed stream file has fewer events in what was sent
     assert step(True, [event(0, 7)], 1) == ["predictions", "flush", 0]
+
+
+def test_a_step_that_could_not_be_sent_is_in_no_checkpoint(spec):
+    """Another owner has fenced the producer: what was learned of the step goes with the task."""
+    runner, _ = stepping(spec)
+    ended = []
+
+    async def send(topic: str, batches: object) -> None:
+        raise ProducerFenced
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    async def end(_: object, error: BaseException) -> None:
+        ended.append(type(error))
+
+    async def step(task: PartitionTask) -> bool:
+        await task.send_predictions(Step(types.SimpleNamespace(), [], [], [], 0.0))
+        return False
+
+    async def run() -> None:
+        runner.begin(step)
+        while not ended:
+            await asyncio.sleep(0)
+        runner.outputs.stop = nothing
+        await runner.stop()
+
+    runner.outputs.send, runner.host.ended, runner.checkpoints.dirty = send, end, True
+    asyncio.run(run())
+    assert ended == [ProducerFenced]
+    assert runner.life is Life.LOST
+    assert runner.outputs.log == []  # nothing was written
 
 
 def test_a_manifest_s_events_are_sent_by_whoever_comes_next(spec):
