@@ -7,20 +7,24 @@ turn that has to (a schema, the broker, a step in a thread) is left to itself, i
 done, and takes its next turn then. An error ends its own partition alone.
 """
 
+import math
+import time
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
 
-from riparian.app.worker.faust_client.fetches import Fetch, Fetches
+from faust.types import TP
+
+from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
+from riparian.app.worker.context import WorkerContext
+from riparian.app.worker.faust_client.fetches import Fetch, Fetched
 from riparian.app.worker.task.partition_task import PartitionTask
-
-if TYPE_CHECKING:
-    from riparian.app.worker.engine import Engine
+from riparian.app.worker.task.turns import Turn
 
 
-def install(app: Any, fetches: Fetches, tasks: "Engine") -> None:
-    """The one agent of a stream. fetches : its channel."""
+def install(worker: WorkerContext, tasks: "Tasks") -> None:
+    """The one agent of a stream."""
+    fetches = worker.fetches
 
-    @app.agent(fetches, name="learn")  # type: ignore[untyped-decorator]
+    @worker.app.agent(fetches, name="learn")  # type: ignore[untyped-decorator]
     async def learn(events: AsyncIterator[Fetch]) -> None:
         """Predict what features came, learn what labels came, of all partitions of the worker."""
         async for fetch in events:
@@ -47,3 +51,40 @@ async def turn(task: PartitionTask) -> bool:
     elif task.waits_for_schema:
         await task.schemas()
     return task.has_more(release)
+
+
+class Tasks(dict[int, PartitionTask]):
+    """Partition -> its task, of those that run in a worker."""
+
+    def __init__(self, worker: WorkerContext) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def add(self, tp: TP, fetched: Fetched) -> None:
+        """Hand a fetched batch to its partition's task, which an error ends."""
+        task = self.get(tp.partition)
+        if task is None:
+            return
+        try:
+            n = task.add(tp, fetched)
+        except Exception as error:
+            return task.cannot(error)
+        if n:  # where a record holds several instances, each has a place in memory besides
+            self._worker.inputs.add(tp, int(fetched.raw.offsets[-1]) + 1, n * RECORD_BYTES)
+
+    def round(self, turn: Turn) -> None:
+        """Have each partition that has something to do take its turn."""
+        now, due = time.monotonic(), math.inf
+        self._worker.fetches.begins()
+        for task in self.values():
+            if not (task.awake or task.due <= now):
+                due = min(due, task.due)
+            elif task.running and not task.busy:
+                task.begin(turn)
+        if due < math.inf:
+            self._worker.fetches.ask_at(due)
+
+    def learned_more(self) -> None:
+        """A replica of the worker has."""
+        for task in self.values():
+            task.learned_more()

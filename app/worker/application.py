@@ -100,7 +100,7 @@ def create_app(
     worker = WorkerContext(app, spec, connection)
     engine = Engine(worker, observer)
     access = Access(connection)
-    agent.install(app, worker.fetches, engine)
+    agent.install(worker, engine.runners)
     source_topics = [log.topic for log in spec.inputs]
     way = transport.Way(
         spec.name,

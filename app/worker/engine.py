@@ -1,4 +1,4 @@
-"""The engine of a worker: the runners of its assigned partitions.
+"""The engine of a worker: which partitions it has, from their begin to their end.
 
 On assignment a partition that is new here is fenced first: from then on no earlier owner can write anything for it.
 Then its state and the ends of its outputs are read, so nothing can come between: the learner is restored from the last
@@ -12,7 +12,6 @@ the partition. A runner that is refused is dropped, and what it had in memory wi
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
@@ -26,17 +25,15 @@ from riparian.app.kafka.access import rights
 from riparian.app.kafka.admin import largest_batches
 from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.sending import Outputs, close, fenced_producer
-from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.state.loading import Loaded
+from riparian.app.worker.agent import Tasks
 from riparian.app.worker.context import WorkerContext
-from riparian.app.worker.faust_client.fetches import Fetched
 from riparian.app.worker.repartition.copying import Copier
 from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.task.continuity import check_inputs, check_topics
 from riparian.app.worker.task.join_watchdog import JoinWatchdog
 from riparian.app.worker.task.partition_task import Observer, PartitionTask
-from riparian.app.worker.task.turns import Turn
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs, read_tails
 from riparian.topics.names import FEATURES
 
@@ -59,7 +56,7 @@ class SupersededError(Exception):
 
 
 class Engine:
-    """All runners of a worker.
+    """Begins and ends the tasks of the partitions that a worker is assigned.
 
     Parameters
     ----------
@@ -79,7 +76,7 @@ class Engine:
         worker.ended = self.ended
         # Topics that are written, and in which partition where that is not each runner's own.
         self._homes = {} if spec.topics.learned is None else {spec.topics.learned: 0}
-        self.runners: dict[int, PartitionTask] = {}
+        self.runners = Tasks(worker)
         self.settled: Callable[[], None] = _nothing  # told once, before the first records come
         self._settled = False
         self.silence = JoinWatchdog(spec, connection)
@@ -103,10 +100,6 @@ class Engine:
     def consumer(self) -> Any:
         return self.worker.app.consumer
 
-    def _learned_more(self) -> None:
-        for runner in self.runners.values():
-            runner.learned_more()
-
     async def look(self) -> None:
         """Every now and then: whether what the stream lives on is as it was."""
         await self.silence.look(list(self.states.values()))
@@ -116,32 +109,6 @@ class Engine:
             await self.worker.topics.look(self.inputs.client._client)
         except TopicError as error:
             self.worker.fail(error)
-
-    def add(self, tp: TP, fetched: Fetched) -> None:
-        """Hand a fetched batch to its partition's runner, which an error ends."""
-        runner = self.runners.get(tp.partition)
-        if runner is None:
-            return
-        try:
-            n = runner.add(tp, fetched)
-        except Exception as error:
-            return runner.cannot(error)
-        if n:  # where a record holds several instances, each has a place in memory besides
-            self.inputs.add(tp, int(fetched.raw.offsets[-1]) + 1, n * RECORD_BYTES)
-
-    def round(self, turn: Turn) -> None:
-        """Have each partition that has something to do take its turn."""
-        now, due = time.monotonic(), math.inf
-        self.worker.fetches.begins()
-        for runner in self.runners.values():
-            if not (runner.awake or runner.due <= now):
-                due = min(due, runner.due)
-            elif runner.running and not runner.busy:
-                runner.begin(turn)
-        if due < math.inf:
-            self.worker.fetches.ask_at(due)
-
-    # -- assignment --------------------------------------------------------------------------------------------
 
     async def assign(self, tps: set[TP]) -> set[TP]:
         """Load the learners of the assigned partitions that do not run here, and seek their topics; what was sought.
@@ -224,7 +191,7 @@ class Engine:
             self._check(generation)
             await self.states.catch_up(partitions)
             loaded, replicas = await self.worker.in_thread(self.states.restore, partitions)
-            given = self.replicas, self._learned_more
+            given = self.replicas, self.runners.learned_more
             behind = {one: ReplicaOfWorker(self.worker, one, *given) for one in dict.fromkeys(replicas.values())}
             tails = await read_tails(self.spec, self.connection, loaded)
             lost = await check_inputs(self.spec, self.connection, loaded, tails)

@@ -65,12 +65,12 @@ def test_a_partition_takes_its_turn_when_it_has_something_to_do_or_something_is_
         first.wake()
         first.wake()
         assert rounds.wakes == 1  # one round does for both
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         await settle()
         second.due = time.monotonic()
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         await settle()
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         await settle()
         assert taken == [0, 1]
         rounds.fetches.ask_at(time.monotonic() + 0.01)
@@ -92,12 +92,12 @@ def test_a_partition_that_waits_is_passed_over_and_misses_nothing_that_came_mean
 
         first, second = rounds.runners
         first.wake()
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         await settle()
         assert first.busy
         second.wake()
         first.wake()
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         await settle()
         assert taken == [0, 1]
         answered.set()
@@ -125,12 +125,12 @@ def test_an_error_ends_its_own_partition_alone(tmp_path, sound):
             one.wake()
         if sound:
             first.cannot(error)
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         await settle()
         assert rounds.ended == [(0, error)]
         assert [first.life, second.life] == [Life.STOPPED if sound else Life.LOST, Life.RUNNING]
         first.wake()
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         await settle()
         assert len(rounds.ended) == 1
 
@@ -150,7 +150,7 @@ def test_a_request_that_the_client_cancels_within_a_turn_ends_its_partition_and_
         first, second = rounds.runners
         for one in rounds.runners:
             one.wake()
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         await settle()
         requests[0].cancel()
         second._turns.cancel()
@@ -176,9 +176,9 @@ def test_a_batch_that_cannot_be_added_ends_its_partition_and_leaves_the_agent_to
 
         first, second = rounds.runners
         first.add = add
-        rounds.engine.add(TP("rounds.features", 0), "fetched")
+        rounds.engine.runners.add(TP("rounds.features", 0), "fetched")
         second.wake()
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         await settle()
         assert taken == [1]
         assert rounds.ended == [(0, error)]
@@ -216,7 +216,7 @@ def test_a_turn_that_waits_for_nothing_is_taken_within_its_round_without_a_task(
 
         for one in rounds.runners:
             one.wake()
-        rounds.engine.round(turn)
+        rounds.engine.runners.round(turn)
         assert taken == [(0, asyncio.current_task()), (1, asyncio.current_task())]
         assert not any(one.busy for one in rounds.runners)
 
@@ -296,7 +296,8 @@ def test_what_was_fetched_and_not_added_yet_outlives_a_rebalance():
     async def run():
         added = []
         fetches = Fetches(app)
-        agent.install(app, fetches, types.SimpleNamespace(add=lambda *one: added.append(one), round=added.append))
+        tasks = types.SimpleNamespace(add=lambda *one: added.append(one), round=added.append)
+        agent.install(types.SimpleNamespace(app=app, fetches=fetches), tasks)
         events = fetches.clone(is_iterator=True)
         fetch = [(TP("s.features", 0), "fetched")]
         fetches.bring(fetch)
