@@ -124,6 +124,11 @@ def problem_for(file: DataFile, **options: Any) -> FileStream:
                 f"keys of the stream file: expected the time of each row of {file.path}, since features over a key's "
                 "past go by it, found none; name its column by --time"
             )
+        if stream.join.unlabelled is not None and clock is None:
+            raise SpecError(
+                f"join.unlabelled of the stream file: expected the time of each row of {file.path}, since labels wait "
+                "by it, found none; name its column by --time"
+            )
         if n == 0:
             raise DataError(f"{file.path} has a header and no rows: expected at least one")
         fields = stream.model_dump(exclude={"champion", "challengers"}, exclude_unset=True)

@@ -34,6 +34,7 @@ LEARNING = "learning"
 ARITHMETIC = "arithmetic"  # 1: of C's library; 2: of models/kernels/elementary.py
 LATEST_ARITHMETIC = 2
 DECISION, CLASS_WEIGHTS = "decision", "class_weights"
+UNLABELLED, ON_REPEAT = "join.unlabelled", "label.on_repeat"
 
 LATER = (
     "predictions.coverage",
@@ -42,6 +43,8 @@ LATER = (
     "predictions.features",
     DECISION,
     CLASS_WEIGHTS,
+    UNLABELLED,
+    ON_REPEAT,
 )  # noted only where the stream file asks for them
 NEW_FILE = "; a stream file with other models counts from then on"
 OTHER_FILE = "; one in which these are edited counts from then on"
@@ -105,6 +108,9 @@ def settings(spec: Spec) -> dict[str, Any]:
         found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json").items()}
     found[DECISION] = None if spec.decision is None else spec.decision.plain()
     found[CLASS_WEIGHTS] = spec.class_weights
+    found[UNLABELLED] = None if spec.join.unlabelled is None else spec.join.unlabelled.plain()
+    if found[ON_REPEAT] == "ignore":
+        found[ON_REPEAT] = None
     for place in LATER:
         if not found[place]:
             del found[place]

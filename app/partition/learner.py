@@ -316,7 +316,7 @@ class PartitionLearner(RestorableState):
         features = self.past.observe(features, joined, self.pending, times, stamps, of_labels)
         started = time.perf_counter()
         program, findings = joined.program, list[Finding]()
-        learns = len(joined.waited) > 0
+        learns = len(program.op) > len(joined.predicted)
         joint, decisions, served = None, list[PromotionDecision](), list(self.servings.values())
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
         if self.sharing is not None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over
 from riparian.app.partition.drift.events import Drift
-from riparian.app.partition.join.pending import PendingStore
+from riparian.app.partition.join.pending import PendingStore, Unlabelled
 from riparian.app.partition.keys.past import Past
 from riparian.app.partition.lineup.lineup import Lineup
 from riparian.app.partition.lineup.model_slot import ModelSlot
@@ -62,6 +62,15 @@ def present(spec: Spec) -> list[int] | None:
     recorded = spec.recorded
     found = [j for j, name in enumerate(spec.features) if name in recorded]
     return found if len(found) < len(spec.features) else None
+
+
+def unlabelled_of(spec: Spec) -> Unlabelled | None:
+    """When labels are learned, as a stream file says it."""
+    given, classes = spec.join.unlabelled, spec.class_vocabulary()
+    if given is None:
+        return None
+    assumed = np.nan if given.is_ is None or classes is None else float(classes.find(given.is_))
+    return Unlabelled(int(given.after * 1000), assumed)
 
 
 class PartitionState:
@@ -113,6 +122,8 @@ class PartitionState:
             remembers=spec.topics.labels is not None,
             made=self.past.columns,
             past_width=past_width(spec),
+            unlabelled=unlabelled_of(spec),
+            corrects=spec.label.on_repeat == "correct",
         )
         # Values and classes as they came in this partition: those of the models, unless partitions share these.
         self.decoding = values, classes
@@ -172,7 +183,9 @@ class PartitionState:
             if new := len(self.decoding[0]) - self.pending.n_features:
                 self.pending.widen(new)
         self.past.settle(spec)
-        self.pending.bound(spec.join.horizon, spec.most_waiting, spec.join.max_labels, spec.join.max_pending_bytes)
+        join = spec.join
+        bounds = join.horizon, spec.most_waiting, join.max_labels, join.max_pending_bytes
+        self.pending.bound(*bounds, unlabelled_of(spec))
         self.drift.settle(spec)
         self.intervals.settle(spec)
 

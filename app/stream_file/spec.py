@@ -20,7 +20,7 @@ from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.codec import RECORD_NAME, TOPIC_NAME
 from riparian.app.stream_file.sections.decision import check_decision
 from riparian.app.stream_file.sections.drift import DriftSpec, check_drift
-from riparian.app.stream_file.sections.join import JoinSpec
+from riparian.app.stream_file.sections.join import JoinSpec, check_unlabelled
 from riparian.app.stream_file.sections.kafka import PROVIDER
 from riparian.app.stream_file.sections.keys import check_keys
 from riparian.app.stream_file.sections.learning import SHARED, learning_of, usual_learning
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 # Fields of a stream file that `riparian apply` sends besides the models.
 METRICS = ("window", "fading")
-JOIN = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
+JOIN = ("horizon", "max_pending", "max_pending_bytes", "max_labels", "unlabelled")
 
 
 class Spec(Fields):
@@ -105,6 +105,7 @@ class Spec(Fields):
         check_decision(self)
         self._check_classes()
         check_keys(self)
+        check_unlabelled(self)
         if self.predictions.calibrated and self.task in records.VALUES:
             raise ValueError(
                 f"predictions.calibrated: expected false with task {self.task}, which has no probabilities, found "
@@ -197,6 +198,8 @@ class Spec(Fields):
         )
         if "horizon" in join:
             join["horizon"] = f"{self.join.horizon!r}s"
+        if join.get("unlabelled") is None:
+            join.pop("unlabelled", None)
         drift, rule = (
             None if part is None else part.model_dump(mode="json", exclude_defaults=exclude_defaults)
             for part in (self.drift, self.promotion)

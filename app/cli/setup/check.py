@@ -426,6 +426,9 @@ def _of_waiting(spec: "Spec") -> list[str]:
     if spec.most_waiting:
         waits = f"{spec.most_waiting:,} instances a partition, {waiting_bytes(spec) / 1e6:,.0f} MB when full"
         lines = [f"waiting for labels: up to {horizon} and {waits}"]
+    if (given := spec.join.unlabelled) is not None:
+        without = "not learned" if given.is_ is None else f"learned as {given.is_}, until a label corrects it"
+        lines.append(f"labels wait until {format_duration(given.after)}; an instance without one by then is {without}")
     if spec.topics.labels is not None:
         lines.append(
             f"labels that wait for instances: up to {spec.join.max_labels:,} a partition, "

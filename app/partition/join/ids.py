@@ -23,6 +23,7 @@ Hashes = NDArray[np.uint64]
 _BEHIND = bytes(SPARE)
 _PUBLIC_KEY = np.uint64(0x7269706172696131), np.uint64(0x6A6F696E65643131)
 _NO_TEXT, _NO_ENDS = np.zeros(SPARE, np.uint8), np.zeros(0, np.int64)
+_NO_WORDS = np.zeros(0, np.uint64)
 _ONE, _FOUR, _EIGHT = np.uint64(1), np.uint64(4), np.uint64(8)
 
 
@@ -161,6 +162,12 @@ def write_hashes(keys, text, words, ends, written):
         written[i, 0] = _sip_hash(keys[:2], text, words, start, np.uint64(ends[i]))
         written[i, 1] = _sip_hash(keys[2:], text, words, start, np.uint64(ends[i]))
         start = np.uint64(ends[i])
+
+
+@kernel
+def digest_of(text, start, stop):
+    """The same of one id."""
+    return _sip_hash(_PUBLIC_KEY, text, _NO_WORDS, start, stop)
 
 
 @kernel

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riparian.app.partition.join.ids import Bytes, Hashes, Ints, write_digests, write_tags
+from riparian.app.partition.join.ids import Bytes, Hashes, Ints, digest_of, write_digests, write_tags
 from riparian.models.contract import LEARN, PREDICT, Floats
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.words import zeros_above
@@ -27,11 +27,15 @@ N, N_FREE, N_LEFT = 0, 1, 2  # waiting; free rows; homes in `left`
 HEAD, TAIL, SINCE = 3, 4, 5  # of the queue; where its tail was at the last checkpoint
 TEXT_END, TEXT_LIVE = 6, 7  # bytes of text that are used, and that are needed
 NEXT_SERIAL, READ = 8, 9  # number of the next arrival; what reading ahead came to, so that it is not optimised away
-WEIGHED, EXTRA_LIVE, N_AT = 10, 11, 12  # whether rows have bytes beside those that all have; bytes of those that wait
+WEIGHED, EXTRA_LIVE = 10, 11  # whether rows have bytes beside those that all have; bytes of those that wait
+MATURE, N_AT = 12, 13  # of the queue: what is before it has waited for its time
 
 # what happens to records, in PendingStore.counts
 JOINED, EXPIRED, EVICTED, UNMATCHED, REPEATED_IDS, REPEATED_LABELS, CORRECTED, FORGOTTEN = 0, 1, 2, 3, 4, 5, 6, 7
-NULL = 8
+NULL, ASSUMED, CORRECTIONS = 8, 9, 10
+# operations besides PREDICT and LEARN, where labels wait for a time: a label has come that is learned later; it is
+# learned, and counted before; another one is learned, or waits, in the place of one that was counted
+CAME, MATURED, AMENDED, EXCHANGED = 2, 3, 4, 5
 # numbers in JoinedIds.at: the first position that is remembered, the next one, rows of `times` that are used
 FIRST, NEXT, N_TIMES, N_REMEMBERED = 0, 1, 2, 3
 GRAINS = 64  # of a horizon: joined ids are forgotten together with others of the same grain
@@ -79,6 +83,9 @@ class Limits(NamedTuple):
     width : columns that the predictions have.
     bound : ms; stream time that goes on by more at once leaves a gap.
     max_joined : how many joined ids are remembered.
+    after : ms after which a label is learned, or that none came; -1: as soon as it comes.
+    assumed : the label of what has none by then; NaN: none.
+    corrects : whether a label is learned again where another one comes.
     """
 
     horizon: int
@@ -90,6 +97,9 @@ class Limits(NamedTuple):
     width: int
     bound: int
     max_joined: int
+    after: int
+    assumed: float
+    corrects: bool
 
 
 @kernel
@@ -110,10 +120,12 @@ def compact(index, queue, text):
     gaps. O(queue and text)."""
     at, entries = index.at, index.entries
     n = n_text = 0
-    since = -1
+    since = mature = -1
     for i in range(at[HEAD], at[TAIL]):
         if i >= at[SINCE] and since < 0:
             since = n
+        if i >= at[MATURE] and mature < 0:
+            mature = n
         row = index.queue[i]
         if row >= 0:
             queue[n] = row
@@ -127,6 +139,7 @@ def compact(index, queue, text):
     at[HEAD] = 0
     at[TAIL] = n
     at[SINCE] = n if since < 0 else since
+    at[MATURE] = n if mature < 0 else mature
     at[TEXT_END] = n_text
 
 
@@ -282,12 +295,14 @@ def _deadline(instances, labels, horizon, now, clock, gaps):
 
 
 @kernel
-def _expire(instances, labels, counts, horizon, now, clock, gaps):
+def _expire(instances, labels, known, counts, limits, now, clock, gaps):
     """Drop what has waited longer than the horizon; the next deadline."""
+    horizon = limits.horizon
     row = oldest(instances)
     while row >= 0 and _since(instances, row, clock, gaps) < now - horizon:
+        if len(known) == 0 or not _is_learned(instances, known, limits, row):
+            counts[EXPIRED] += 1
         take_out(instances, row)
-        counts[EXPIRED] += 1
         row = oldest(instances)
     row = oldest(labels)
     while row >= 0 and _since(labels, row, clock, gaps) < now - horizon:
@@ -295,6 +310,116 @@ def _expire(instances, labels, counts, horizon, now, clock, gaps):
         counts[UNMATCHED] += 1
         row = oldest(labels)
     return _deadline(instances, labels, horizon, now, clock, gaps)
+
+
+@kernel(inline=True)
+def _is_mature(instances, limits, row):
+    """Whether a row that waits has waited for its time."""
+    return limits.after < 0 or instances.entries[row, PLACE] < instances.at[MATURE]
+
+
+@kernel(inline=True)
+def _is_assumed(instances, known, limits, row):
+    """Whether a row that waits was learned by the label that is assumed."""
+    return np.isnan(known[row]) and not np.isnan(limits.assumed) and _is_mature(instances, limits, row)
+
+
+@kernel(inline=True)
+def _is_learned(instances, known, limits, row):
+    """Whether a row that waits was learned."""
+    return _is_mature(instances, limits, row) and not (np.isnan(known[row]) and np.isnan(limits.assumed))
+
+
+@kernel
+def _stays(instances, known, limits, row, label):
+    """Whether an instance waits on, though a label has met it."""
+    said = not np.isnan(known[row])
+    assumed = _is_assumed(instances, known, limits, row)
+    if np.isnan(label):
+        return said or assumed
+    if said or limits.corrects or not _is_mature(instances, limits, row):
+        return True
+    return assumed and label == limits.assumed
+
+
+@kernel
+def _meet(instances, known, limits, counts, row, label):
+    """What a label does that has met an instance which waits on: an operation, PREDICT for none."""
+    before, mature = known[row], _is_mature(instances, limits, row)
+    assumed = _is_assumed(instances, known, limits, row)
+    if np.isnan(before) and not assumed:  # the first
+        known[row] = label
+        counts[JOINED] += mature
+        return LEARN if mature else CAME
+    if label == (limits.assumed if assumed else before):
+        counts[REPEATED_LABELS] += 1
+        return PREDICT
+    if np.isnan(label) or not (assumed or limits.corrects):
+        counts[CORRECTED] += 1
+        return PREDICT
+    known[row] = label
+    counts[CORRECTIONS] += 1
+    counts[JOINED] += mature
+    return AMENDED if mature else EXCHANGED
+
+
+@kernel
+def next_to_mature(instances):
+    """The place in the queue of the first that has not waited for its time, or where the next will stand. Amortised
+    O(1)."""
+    at = instances.at
+    at[MATURE] = max(at[MATURE], at[HEAD])
+    while at[MATURE] < at[TAIL] and instances.queue[at[MATURE]] < 0:
+        at[MATURE] += 1
+    return at[MATURE]
+
+
+@kernel
+def n_to_mature(instances, until):
+    """How many arrived before `until` and have not waited for their time."""
+    n = 0
+    for i in range(next_to_mature(instances), instances.at[TAIL]):
+        row = instances.queue[i]
+        if row >= 0:
+            if instances.entries[row, ARRIVED] >= until:
+                break
+            n += 1
+    return n
+
+
+@kernel
+def _due(instances, after, now, clock, gaps):
+    """Stream time up to which nothing has waited for its time."""
+    if after < 0:
+        return NEVER
+    i = next_to_mature(instances)
+    return after + (min(now, _since(instances, instances.queue[i], clock, gaps)) if i < instances.at[TAIL] else now)
+
+
+@kernel
+def _mature(instances, joined, known, limits, counts, now, clock, gaps, op, row, y, k):
+    """Learn what has waited for its time: by its label, or by the one that is assumed where none came; where nothing is
+    assumed, it waits on. The next operation."""
+    at = instances.at
+    while next_to_mature(instances) < at[TAIL]:
+        one = instances.queue[at[MATURE]]
+        if _since(instances, one, clock, gaps) >= now - limits.after:
+            break
+        at[MATURE] += 1
+        label, code = known[one], MATURED
+        if np.isnan(label):
+            label, code = limits.assumed, LEARN
+            if np.isnan(label):
+                continue
+            counts[ASSUMED] += 1
+            while label >= clock[WIDTH] and clock[WIDTH] < limits.width:
+                clock[WIDTH] = min(2 * clock[WIDTH], limits.width)
+        op[k], row[k], y[k] = code, one, label
+        k += 1
+        counts[JOINED] += 1
+        if code == MATURED and not limits.corrects:
+            _leave(instances, joined, one, label, limits, now, counts)
+    return k
 
 
 @kernel
@@ -436,6 +561,16 @@ def _remember(joined, digest, mark, y, limits, now, counts):
     return times[0, 0] + _kept_for(limits.horizon)
 
 
+@kernel
+def _leave(instances, joined, row, y, limits, now, counts):
+    """An instance leaves with its label, and is remembered. When to look for what is to be forgotten."""
+    text, entries = instances.text, instances.entries
+    start = np.uint64(entries[row, START])
+    digest = digest_of(text, start, start + np.uint64(entries[row, LENGTH]))
+    take_out(instances, row)
+    return _remember(joined, digest, entries[row, MARK], y, limits, now, counts)
+
+
 @kernel(inline=True)
 def _alike(y, other):
     """Whether two labels are the same, or both null."""
@@ -478,6 +613,7 @@ def join(
     labels,
     joined,
     early_y,
+    known,
     slab,
     limits,
     clock,
@@ -495,16 +631,20 @@ def join(
     y,
     waited,
 ):
-    """Put a batch into the store and write the program; its length. O(records and what expires).
+    """Put a batch into the store and write the program; its length, and how many labels met their instance. O(records
+    and what expires, or has waited for its time).
 
-    instances, labels, joined, early_y (y by row of `labels`), clock, counts : mutated. slab : (rows, d) uint64, bits
-    of x by row, written; (0, d) of bags. gaps : (GAPS, 2) int64 ms, mutated: from where to where time went on.
-    features, late : Batch of n feature and m label records, whose hashes are written. bits, sizes, marks : of the
-    features, as in `mark_all`. rows : (n,) int32, taken for the features. before : (n,) int64, labels before each
-    feature. op, row, y : (2 n + m,) and waited : (n + m,) int64 ms by LEARN: written. marks : (n,) int64, written,
-    REPEATED of features whose id waits, or that were delivered again.
+    instances, labels, joined, early_y (y by row of `labels`), clock, counts : mutated. known : (C,) float64 by row of
+    `instances`, mutated: the label that has come, NaN for none; (0,) where no instance waits on with its label. slab :
+    (rows, d) uint64, bits of x by row, written; (0, d) of bags. gaps : (GAPS, 2) int64 ms, mutated: from where to where
+    time went on. features, late : Batch of n feature and m label records, whose hashes are written. bits, sizes, marks
+    : of the features, as in `mark_all`. rows : (n,) int32, taken for the features. before : (n,) int64, labels before
+    each feature. op, row, y : (2 n + m,) and as many as may have waited for their time, and waited : (n + m,) int64 ms
+    of each label that met its instance: written. marks : (n,) int64, written, REPEATED of features whose id waits, or
+    that were delivered again.
     """
     n, m, width = len(features.ends), len(late.ends), limits.width
+    keeps = len(known) > 0
     for i in range(n if len(slab) > 0 else 0):
         for j in range(slab.shape[1]):
             slab[rows[i], j] = bits[i, j]
@@ -517,41 +657,67 @@ def join(
     now = clock[NOW]
     deadline = _deadline(instances, labels, limits.horizon, now, clock, gaps)
     forget_at = _forget_old(joined, limits.horizon, now)
+    due = _due(instances, limits.after, now, clock, gaps) if keeps else NEVER
     if instances.at[N] > LARGE:
         instances.at[READ] = read_ahead(instances, late.tags) + read_ahead(instances, features.tags)
-    k = n_learned = j = 0
+    k = n_met = j = 0
     for i in range(n + 1):
         until = before[i] if i < n else m
-        while j < until:
-            if late.times[j] - now > limits.bound:
-                _note_gap(clock, gaps, limits.horizon, now, late.times[j])
-            now = max(now, late.times[j])
+        while j <= until:
+            # The next label before this feature, or the feature itself: time goes on to it.
+            if j == until and i == n:
+                break
+            time = late.times[j] if j < until else features.times[i]
+            if time - now > limits.bound:
+                _note_gap(clock, gaps, limits.horizon, now, time)
+                if limits.after >= 0:
+                    due = min(due, now)  # gaps that are forgotten protect nothing any more
+            now = max(now, time)
+            if now > due:
+                k = _mature(instances, joined, known, limits, counts, now, clock, gaps, op, row, y, k)
+                due = _due(instances, limits.after, now, clock, gaps)
+                forget_at = _forget_old(joined, limits.horizon, now)
             if now > deadline:
-                deadline = _expire(instances, labels, counts, limits.horizon, now, clock, gaps)
+                deadline = _expire(instances, labels, known, counts, limits, now, clock, gaps)
             if now > forget_at:
                 forget_at = _forget_old(joined, limits.horizon, now)
+            if j == until:
+                break
             label = late.y[j]
             while label >= clock[WIDTH] and clock[WIDTH] < width:
                 clock[WIDTH] = min(2 * clock[WIDTH], width)
             found = find(instances, late, j)
+            if found >= 0 and keeps and _stays(instances, known, limits, found, label):
+                # It waits on, for its time or for a correction.
+                op[k], row[k], y[k] = _meet(instances, known, limits, counts, found, label), found, label
+                if op[k] == LEARN or op[k] == CAME:
+                    waited[n_met] = now - _since(instances, found, clock, gaps)
+                    n_met += 1
+                k += op[k] != PREDICT
+                j += 1
+                continue
             if found >= 0:
                 if np.isnan(label):  # none will come
                     counts[NULL] += 1
                 else:
-                    op[k], row[k], y[k] = LEARN, found, label
-                    waited[n_learned] = now - _since(instances, found, clock, gaps)
+                    assumed = keeps and _is_assumed(instances, known, limits, found)
+                    op[k], row[k], y[k] = AMENDED if assumed else LEARN, found, label
                     k += 1
-                    n_learned += 1
                     counts[JOINED] += 1
+                    if assumed:
+                        counts[CORRECTIONS] += 1
+                    else:
+                        waited[n_met] = now - _since(instances, found, clock, gaps)
+                        n_met += 1
                 take_out(instances, found)
                 mark = instances.entries[found, MARK]
                 forget_at = min(forget_at, _remember(joined, late.digests[j], mark, label, limits, now, counts))
                 j += 1
                 continue
-            known = recall(joined, late.digests[j])
-            early = find(labels, late, j) if known < 0 else -1
-            if known >= 0:
-                counts[REPEATED_LABELS if _same_label(joined, known, label) else CORRECTED] += 1
+            remembered = recall(joined, late.digests[j])
+            early = find(labels, late, j) if remembered < 0 else -1
+            if remembered >= 0:
+                counts[REPEATED_LABELS if _same_label(joined, remembered, label) else CORRECTED] += 1
             elif early >= 0:
                 counts[REPEATED_LABELS if _alike(early_y[early], label) else CORRECTED] += 1
             else:
@@ -565,13 +731,6 @@ def join(
             j += 1
         if i == n:
             break
-        if features.times[i] - now > limits.bound:
-            _note_gap(clock, gaps, limits.horizon, now, features.times[i])
-        now = max(now, features.times[i])
-        if now > deadline:
-            deadline = _expire(instances, labels, counts, limits.horizon, now, clock, gaps)
-        if now > forget_at:
-            forget_at = _forget_old(joined, limits.horizon, now)
         op[k], row[k], y[k] = PREDICT, rows[i], np.nan
         k += 1
         label = features.y[i] if len(features.y) > 0 else np.nan
@@ -586,14 +745,14 @@ def join(
                 else:
                     counts[REPEATED_LABELS if early_y[early] == label else CORRECTED] += 1
                 take_out(labels, early)
-        if ends:
+        if ends and not (keeps and not np.isnan(label) and (limits.after >= 0 or limits.corrects)):
             if np.isnan(label):
                 counts[NULL] += 1
             else:
                 op[k], row[k], y[k] = LEARN, rows[i], label
-                waited[n_learned] = 0
+                waited[n_met] = 0
                 k += 1
-                n_learned += 1
+                n_met += 1
                 counts[JOINED] += 1
             _free(instances, rows[i])
             forget_at = min(forget_at, _remember(joined, features.digests[i], marks[i], label, limits, now, counts))
@@ -601,14 +760,23 @@ def join(
         if limits.max_pending == 0:  # nothing waits
             _free(instances, rows[i])
             continue
-        known = recall(joined, features.digests[i])
-        if (known >= 0 and _same_features(joined, known, marks[i])) or find(instances, features, i) >= 0:
+        remembered = recall(joined, features.digests[i])
+        again = remembered >= 0 and _same_features(joined, remembered, marks[i])
+        if again or find(instances, features, i) >= 0:
             counts[REPEATED_IDS] += 1
             marks[i] = REPEATED
             _free(instances, rows[i])
         else:
             put(instances, rows[i], features, i, now)
             instances.entries[rows[i], MARK] = marks[i]
+            if keeps:
+                known[rows[i]] = label
+                if not np.isnan(label):
+                    op[k], row[k], y[k] = CAME if limits.after >= 0 else LEARN, rows[i], label
+                    counts[JOINED] += limits.after < 0
+                    waited[n_met] = 0
+                    k += 1
+                    n_met += 1
             each = limits.row_bytes + limits.column_bytes * clock[WIDTH]
             while (
                 instances.at[N] > limits.max_pending
@@ -617,4 +785,4 @@ def join(
                 take_out(instances, oldest(instances))
                 counts[EVICTED] += 1
     clock[NOW] = now
-    return k
+    return k, n_met

@@ -20,6 +20,9 @@ What happens when (each is counted):
   a correction of what was learned. Either is dropped. *repeated_labels*, *corrected_labels*
 - Features come again with the values of the instance of their id that was joined last: they are predicted, and nothing
   waits. Other values are another instance, which waits for a label of its own. *repeated_ids*
+- With `unlabelled`, labels wait beside their instance until it has waited for its time: it matures, and is learned. One
+  without a label is learned by the one that is *assumed*, if any is, and waits on for a correction, by which it is
+  learned once more. With `corrects`, all that was learned waits on for *corrections*.
 - More than `max_pending` joined ids are remembered: the oldest is forgotten. *forgotten_ids*
 
 Stream time is the later one of the two topics' times (clock.py). Where it goes on by more than a minute at once, what
@@ -37,34 +40,44 @@ from riparian.app.errors import StateError
 from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, words_of
 from riparian.app.partition.join.joined_ids import JoinedIds
 from riparian.app.partition.join.joining import (
+    AMENDED,
     ARRIVED,
+    CAME,
     CLOCK,
+    EXCHANGED,
     GAPS,
+    HOME,
     MARK,
+    MATURE,
     N_GAPS,
+    N_LEFT,
     NEVER,
     NEXT_SERIAL,
     NOW,
+    PLACE,
     REPEATED,
     ROW_BITS,
     SERIAL,
+    TAIL,
     WIDTH,
     Batch,
     Limits,
     join,
     mark_all,
+    n_to_mature,
+    next_to_mature,
 )
 from riparian.app.partition.join.ragged import Ragged
 from riparian.app.partition.join.room import ROW_BYTES, most_joined
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
 from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns, grown
 from riparian.app.partition.records.clock import BOUND_MS
-from riparian.models.contract import PREDICT, Bags, Floats, Program
+from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Program
 from riparian.topics.slices import Texts
 
 COUNTERS = (
     "joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels", "corrected_labels", "forgotten_ids",
-    "null_labels",
+    "null_labels", "assumed", "corrections",
 )  # fmt: skip
 N_COUNTERS_BEFORE = 6  # in states of before joined ids were remembered
 N_USUAL = 8  # that a state has where the others are 0
@@ -83,20 +96,33 @@ class Source(NamedTuple):
     moved: bool
 
 
+class Unlabelled(NamedTuple):
+    """When labels are learned that do not come, or come before their time.
+
+    after_ms : how long an instance waits until it is learned. assumed : the label of one that has none by then; NaN:
+    it is not learned.
+    """
+
+    after_ms: int
+    assumed: float = float("nan")
+
+
 class Joined(NamedTuple):
     """A program, and what the caller reports about it.
 
     program : valid until the next batch is joined.
     predicted : (n,) int32, the row of each feature record.
-    waited : (m,) float64, for each LEARN the seconds between features and label in stream time; 0 where the label came
-        first, or inside the feature record.
+    waited : (m,) float64, for each label that met its instance the seconds between features and label in stream time; 0
+        where the label came first, or inside the feature record.
     repeated : (n,) bool, whether the id of each feature record waits already, or the record was delivered again.
+    events : the program with labels where they come, too, and what becomes of them (joining.py).
     """
 
     program: Program
     predicted: NDArray[np.int32]
     waited: Floats
     repeated: NDArray[np.bool_]
+    events: Program
 
 
 def kept_names(role: str, kept: Iterable[object]) -> list[str]:
@@ -133,6 +159,10 @@ class PendingStore:
         Features that records do not have (`fill`).
     past_width : int
         Numbers that are kept of an instance until its label comes (`past`).
+    unlabelled : Unlabelled, optional
+        When labels are learned that do not come, or come before their time.
+    corrects : bool
+        Whether a label is learned again where another one comes.
     """
 
     def __init__(
@@ -148,6 +178,8 @@ class PendingStore:
         remembers: bool = True,
         made: Sequence[int] = (),
         past_width: int = 0,
+        unlabelled: "Unlabelled | None" = None,
+        corrects: bool = False,
     ) -> None:
         self.horizon_ms = int(horizon * 1000)
         self.max_pending = max_pending
@@ -168,6 +200,10 @@ class PendingStore:
         self.counted_width: int | None = None
         self._capacity = 0
         self._early_y = np.zeros(0)  # of the waiting labels, by row of their index
+        self._unlabelled, self._corrects = unlabelled, corrects
+        self._known = np.zeros(0)  # of the waiting instances whose labels came, by row; none where they leave then
+        self._held = False  # whether labels waited when their time was given up
+        self._told: list[Ints] = []  # rows whose label came after they were written
         self._clock = np.zeros(CLOCK, np.int64)
         self._clock[WIDTH] = self._width
         self._gaps = np.zeros((GAPS, 2), np.int64)
@@ -192,7 +228,21 @@ class PendingStore:
     @property
     def n_met(self) -> int:
         """Labels that have met their instance."""
-        return self.counts["joined"] + self.counts["null_labels"]
+        return self.counts["joined"] - self.counts["assumed"] + self.counts["null_labels"] + self.n_held
+
+    @property
+    def keeps(self) -> bool:
+        """Whether instances wait on with their labels."""
+        return self._unlabelled is not None or self._corrects or self._held
+
+    @property
+    def n_held(self) -> int:
+        """Labels that wait for their time. O(waiting)."""
+        if self._limits().after < 0:
+            return 0
+        rows = self._instances.rows()
+        held = ~np.isnan(self._known[rows]) & (self._instances.entries[rows, PLACE] >= self._instances.at[MATURE])
+        return int(np.count_nonzero(held))
 
     @property
     def max_joined(self) -> int:
@@ -282,8 +332,12 @@ class PendingStore:
         for name in names:
             self.out[name][:, 0] = np.nan
 
-    def bound(self, horizon: float, max_pending: int, max_labels: int, max_bytes: int) -> None:
+    def bound(
+        self, horizon: float, max_pending: int, max_labels: int, max_bytes: int, unlabelled: "Unlabelled | None" = None
+    ) -> None:
         """Other bounds, as at the beginning; what is beyond them leaves with the next that has to wait."""
+        self._held |= self._unlabelled is not None and unlabelled is None
+        self._unlabelled = unlabelled
         self.horizon_ms = int(horizon * 1000)
         self.max_pending, self.max_labels, self.max_bytes = max_pending, max_labels, max_bytes
 
@@ -317,6 +371,8 @@ class PendingStore:
             else:
                 self._ragged.reserve(capacity)
             self.out = {name: grown(out, capacity) for name, out in self.out.items()}
+        if self.keeps and capacity > len(self._known):
+            self._known = np.concatenate((self._known, np.full(capacity - len(self._known), np.nan)))
         if len(self._labels.entries) > len(self._early_y):
             self._early_y = grown(self._early_y, len(self._labels.entries))
 
@@ -380,16 +436,21 @@ class PendingStore:
             instances.extra[predicted] = self._ragged.weights(sizes)
         features = _batch(text, ends, times, () if inline is None else inline)
         late = _batch(label_text, label_ends, label_times, label_y)
-        op, row, target = np.empty(2 * n + m, np.int8), np.empty(2 * n + m, np.int32), np.empty(2 * n + m)
+        room, limits = 2 * n + m, self._limits()
+        if limits.after >= 0:
+            latest = max(int(self._clock[NOW]), *np.concatenate((features.times, late.times)).tolist(), 0)
+            room += n + n_to_mature(instances, latest - limits.after)
+        op, row, target = np.empty(room, np.int8), np.empty(room, np.int32), np.empty(room)
         marks = np.zeros(n, np.int64)
         waited, happened = np.empty(n + m, np.int64), np.zeros(len(COUNTERS), np.int64)
-        length = join(
+        length, n_met = join(
             instances,
             labels,
             self._joined,
             self._early_y,
+            self._known,
             self._slab.view(np.uint64),
-            self._limits(),
+            limits,
             self._clock,
             self._gaps,
             happened,
@@ -409,9 +470,26 @@ class PendingStore:
             self.counts[name] += count
         if length > len(self._ones):
             self._ones = np.ones(2 * length)
-        program = Program(op[:length], row[:length], target[:length], self._ones[:length])
+        program = events = Program(op[:length], row[:length], target[:length], self._ones[:length])
+        if len(self._known):
+            self._note_told(events)
+            learned = np.flatnonzero((program.op != CAME) & (program.op != EXCHANGED))
+            of = np.minimum(program.op[learned], LEARN).astype(np.int8)
+            program = Program(of, program.row[learned], program.y[learned], self._ones[: len(learned)])
         self._last_program, self._arrivals = (program, first), None
-        return Joined(program, predicted, waited[: happened[0]] / 1000.0, marks == REPEATED)
+        return Joined(program, predicted, waited[:n_met] / 1000.0, marks == REPEATED, events)
+
+    def _note_told(self, events: Program) -> None:
+        """Rows whose label came, and that wait on, are to be written anew where they were written without it."""
+        at, entries, queue = self._instances.at, self._instances.entries, self._instances.queue
+        told = np.isin(events.op, (LEARN, CAME, AMENDED, EXCHANGED))
+        rows = np.unique(events.row[told]).astype(np.int64)
+        rows = rows[(entries[rows, HOME] >= 0) & ~np.isnan(self._known[rows]) & (queue[entries[rows, PLACE]] == rows)]
+        stop = at[N_LEFT] + len(rows)
+        self._instances.left[at[N_LEFT] : stop] = entries[rows, HOME]
+        at[N_LEFT] = stop
+        entries[rows, HOME] = -1
+        self._told.append(rows)
 
     def _limits(self) -> Limits:
         return Limits(
@@ -424,6 +502,9 @@ class PendingStore:
             self._width,
             BOUND_MS,
             self.max_joined,
+            (0 if self._held else -1) if self._unlabelled is None else self._unlabelled.after_ms,
+            np.nan if self._unlabelled is None else self._unlabelled.assumed,
+            self._corrects,
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -443,6 +524,7 @@ class PendingStore:
             "label_ids": label_ids,
             "label_id_ends": label_id_ends,
             **self._gaps_known(),
+            **self._matured(int(np.count_nonzero(self._instances.entries[rows, PLACE] < self._instances.at[MATURE]))),
             **self._joined.state(),
             **{f"out/{name}": out[rows] for name, out in self.out.items()},
         }
@@ -452,7 +534,10 @@ class PendingStore:
 
         Each counts as written: one that is not makes the next ones useless.
         """
-        instances = self._segments["instances"].checkpoint(self._instances, self._instance_columns)
+        told, self._told = self._told, []
+        instances = self._segments["instances"].checkpoint(
+            self._instances, self._instance_columns, self._instances.not_written(told)
+        )
         labels = self._segments["labels"].checkpoint(self._labels, self._label_columns)
         numbers = [
             *self._clock[[NOW, WIDTH]].tolist(),
@@ -460,7 +545,7 @@ class PendingStore:
             *(segments.next for segments in self._segments.values()),
             *self._counted(),
         ]
-        arrays = {"numbers": np.array(numbers, dtype=np.int64), **self._gaps_known()}
+        arrays = {"numbers": np.array(numbers, dtype=np.int64), **self._gaps_known(), **self._matured(self._next())}
         joined, kept = self._joined.checkpoint(self._blocks_written)
         self._blocks_written = self._joined.n_full_blocks
         return PendingCheckpoint(
@@ -476,15 +561,27 @@ class PendingStore:
         n = int(self._clock[N_GAPS])
         return {"gaps": self._gaps[:n].copy()} if n else {}
 
+    def _matured(self, number: int) -> dict[str, NDArray[Any]]:
+        """What a state has of what has waited for its time. number : how many these are, in order; or the number of the
+        first arrival that is none of them."""
+        return {"matured": np.array([number])} if self.keeps else {}
+
+    def _next(self) -> int:
+        """The number of the first arrival that has not waited for its time."""
+        at, queue = self._instances.at, self._instances.queue
+        first = next_to_mature(self._instances)
+        return int(self._instances.entries[queue[first], SERIAL]) if first < at[TAIL] else self.next_arrival
+
     def _instance_columns(self, rows: Ints) -> Columns:
         outputs = {f"out/{name}": out[rows] for name, out in self.out.items()}
         return {**entry_columns(self._instances, rows), **self._features_of(rows), **outputs}
 
     def _features_of(self, rows: Ints) -> Columns:
+        known = {"known": self._known[rows]} if self.keeps else {}
         if self._ragged is None:
-            return {"x": self._slab[rows], **({"past": self.past[rows]} if self.past.shape[1] else {})}
+            return {"x": self._slab[rows], **({"past": self.past[rows]} if self.past.shape[1] else {}), **known}
         bags = self._ragged.bags.take(rows)
-        return {"x": bags.x, "size": bags.size}
+        return {"x": bags.x, "size": bags.size, **known}
 
     def _label_columns(self, rows: Ints) -> Columns:
         return {**entry_columns(self._labels, rows), "y": self._early_y[rows]}
@@ -503,6 +600,7 @@ class PendingStore:
         ValueError where these are not what a store holds.
         """
         sources = sources or {name: name for name in self.out}
+        self._held = "matured" in arrays and self._unlabelled is None and not self._corrects
         gaps = arrays.get("gaps", self._gaps[:0])
         self._clock[N_GAPS] = len(gaps)
         self._gaps[: len(gaps)] = gaps
@@ -512,7 +610,8 @@ class PendingStore:
             self._restore_cut(arrays, sources)
         self._joined = JoinedIds.restored(self._instances.key, arrays)
         self._blocks_written = 0 if "x" in arrays else self._joined.n_full_blocks
-        early = self._early_y[self._labels.rows()]
+        known = self._known[self._instances.rows()] if self.keeps else self._known
+        early = np.concatenate((self._early_y[self._labels.rows()], known))
         early = early[~np.isnan(early)]
         if not np.isfinite(early).all() or (n_classes is not None and not np.isin(early, np.arange(n_classes)).all()):
             raise ValueError("the labels that wait are damaged")
@@ -527,6 +626,7 @@ class PendingStore:
         self._reserve(0, 0, 0, 0)
         self._early_y[label_rows] = arrays["label_y"]
         self._fill(rows, arrays, slice(None), sources)
+        self._instances.at[MATURE] = int(arrays["matured"][0]) if "matured" in arrays else 0
 
     def _restore_cut(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | Source | None]) -> None:
         now, width, serial, label_serial, segment, label_segment, *counts = arrays["numbers"].tolist()
@@ -548,6 +648,10 @@ class PendingStore:
             self._fill(rows, columns, alive, sources)
         for rows, columns, alive in labels:
             self._early_y[rows] = columns["y"][alive]
+        if "matured" in arrays:
+            waiting = self._instances.rows()
+            numbers = self._instances.entries[waiting, SERIAL]
+            self._instances.at[MATURE] = int(np.searchsorted(numbers, int(arrays["matured"][0])))
 
     def _fill(
         self,
@@ -576,6 +680,8 @@ class PendingStore:
             self._instances.entries[rows, MARK] = marks_of(chosen.x, chosen.size)
             self._ragged.put(rows, chosen.size, chosen.x, lambda: np.arange(self._capacity))
             self._instances.weigh(rows, self._ragged.weights(chosen.size))
+        if self.keeps:
+            self._known[rows] = columns["known"][which] if "known" in columns else np.nan
         for name, out in self.out.items():
             source = sources[name]
             if isinstance(source, Source):

@@ -33,6 +33,7 @@ SMALL = 4_096  # a segment with fewer rows is merged with others of its size
 FANOUT = 16  # how many of them; a power of two
 SLACK = 4_096  # rows
 HEADER_BYTES = 4
+NO_ROWS: Ints = np.zeros(0, np.int64)
 
 Columns = dict[str, NDArray[Any]]
 """Name -> (n, ...) array. `serial`, by which segments are put in order of arrival, is always there."""
@@ -88,8 +89,11 @@ class Segments:
         """Write everything anew at the next checkpoint, and nothing of what has left."""
         self._outdated = True
 
-    def checkpoint(self, index: WaitingIndex, columns: Callable[[Ints], Columns]) -> PendingCheckpoint:
-        """What changed since the last checkpoint, everything at first. columns : rows -> what is written of them."""
+    def checkpoint(
+        self, index: WaitingIndex, columns: Callable[[Ints], Columns], again: Ints = NO_ROWS
+    ) -> PendingCheckpoint:
+        """What changed since the last checkpoint, everything at first. columns : rows -> what is written of them.
+        again : rows that are not new, of which it is something else by now, and which have left their homes."""
         segments, arrays = self._segments, dict[str, NDArray[Any]]()
         changed = self._settle(index.leavers())
         fresh = index.fresh()
@@ -103,7 +107,7 @@ class Segments:
                 segment.holed = True
             elif segment.holed:
                 kept.append(self._bitmap(number))
-        rows = np.concatenate([*anew, np.zeros(0, np.int32)]).astype(np.int64)
+        rows = np.concatenate([*anew, again]).astype(np.int64)
         rows = rows[rows >= 0]
         rows = rows[np.argsort(index.entries[rows, SERIAL])]
         # Apart from what is new: what has waited for long is likely to go on, and makes segments that stay full.

@@ -24,11 +24,13 @@ from riparian.app.partition.join.joining import (
     ENTRY_COLUMNS,
     EXTRA_LIVE,
     HEAD,
+    HOME,
     LENGTH,
     N_AT,
     N_FREE,
     N_LEFT,
     NEVER,
+    PLACE,
     SERIAL,
     SINCE,
     START,
@@ -155,6 +157,17 @@ class WaitingIndex(NamedTuple):
         since = self.queue[self.at[SINCE] : self.at[TAIL]]
         self.at[SINCE] = self.at[TAIL]
         return since[since >= 0].astype(np.int64)
+
+    def not_written(self, rows: list[Ints]) -> Ints:
+        """Of rows that were to be written anew, those that still wait, and are not new themselves."""
+        if not rows:
+            return np.zeros(0, np.int64)
+        found = np.unique(np.concatenate(rows))
+        place = self.entries[found, PLACE]
+        there = place < min(self.at[SINCE], len(self.queue))
+        found, place = found[there], place[there]
+        waiting: Ints = found[(self.queue[place] == found) & (self.entries[found, HOME] < 0)]
+        return waiting
 
     def leavers(self) -> Ints:
         """Homes of those that have left since the last call (`left`), ascending."""

@@ -40,7 +40,7 @@ from riparian.app.partition.keys.powers import place, scaled
 from riparian.models.contract import Floats
 from riparian.models.kernels.kernel import kernel
 
-OBSERVE, READ, LABEL = 0, 1, 2  # what happens
+OBSERVE, READ, LABEL, CORRECTION, NOTHING = 0, 1, 2, 3, 4  # what happens
 COUNT, MEAN, LAST, SINCE, SHARE, LABEL_MEAN, LABEL_LAST = 0, 1, 2, 3, 4, 5, 6  # kinds of aggregates
 # numbers of an aggregate: its kind; the column of x, or the class; the half-life, ms; its first column in the row; the
 # column of what is written; how many labels a share is smoothed by
@@ -54,7 +54,8 @@ AHEAD = 256  # events for which memory is read ahead: what they need stays in th
 class Events(NamedTuple):
     """What happens, in order.
 
-    kind : (n,) int8, OBSERVE a record, READ for one that changes nothing, or LABEL.
+    kind : (n,) int8, OBSERVE a record, READ for one that changes nothing, LABEL, a CORRECTION of one that counted, or
+        NOTHING.
     at : (n,) int64, number of the record among those that are predicted.
     time : (n,) int64 ms, of the record, also of one whose label this is.
     now : (n,) int64 ms, stream time.
@@ -143,6 +144,15 @@ def _add(rows, row, at, epoch, g, value, has_values):
         rows[row, at + 2] += product
 
 
+@kernel
+def _add_hit(rows, row, at, epoch, g):
+    """Count a label for its class that was counted for another one: what there is of all stays, and bounds it."""
+    if not np.isnan(rows[row, at]):
+        _add(rows, row, at, epoch, 0.0, 0.0, True)  # come to the epoch
+        g = scaled(g, np.int64(rows[row, at]) - epoch)
+        rows[row, at + 2] = min(rows[row, at + 2] + g, rows[row, at + 1])
+
+
 @kernel(inline=True)
 def _total(rows, row, at, column, epoch, g):
     """A decayed sum at a time."""
@@ -187,22 +197,27 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
         now, time, kind = events.now[i], events.time[i], events.kind[i]
         while index.at[N_ROWS] > 0 and (index.at[N_ROWS] > most or now - index.entries[oldest(index), ARRIVED] > idle):
             take_out(index, oldest(index))
-        if batch.words[16 * i] == 0 and batch.words[16 * i + 8] == 0:
+        if kind == NOTHING or (batch.words[16 * i] == 0 and batch.words[16 * i + 8] == 0):
             continue
-        if kind == LABEL:
+        if kind in (LABEL, CORRECTION):
             y, row = events.y[i], _row_of(index, rows, blank, batch, i, time, now, most, idle)
             for a in range(len(labels)):
                 at = labels[a, AT]
                 if labels[a, KIND] == SHARE:
                     hit = 1.0 if y == labels[a, SOURCE] else 0.0
                     epoch, g = place(powers, labels[a, HALF_LIFE], time)
+                    if kind == CORRECTION:
+                        if hit > 0.0:
+                            _add_hit(rows, row, at, epoch, g)
+                            shares[a, 1] = min(shares[a, 1] + 1.0, shares[a, 0])
+                        continue
                     _add(rows, row, at, epoch, g, hit, True)
                     shares[a, 0] += 1.0
                     shares[a, 1] += hit
                 elif abs(y) <= LARGEST:
                     if labels[a, KIND] == LABEL_LAST:
                         rows[row, at] = y
-                    else:
+                    elif kind == LABEL:
                         epoch, g = place(powers, labels[a, HALF_LIFE], time)
                         _add(rows, row, at, epoch, g, y, True)
             continue

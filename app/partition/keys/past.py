@@ -17,7 +17,7 @@ from riparian.app.partition.arrays import over, under
 from riparian.app.partition.join.ids import Hashes, Ints, packed, words_of, write_hashes
 from riparian.app.partition.join.pending import Joined, PendingStore
 from riparian.app.partition.join.segments import PendingCheckpoint
-from riparian.app.partition.keys.fold import LABEL, LARGEST, OBSERVE, READ, Events
+from riparian.app.partition.keys.fold import CORRECTION, LABEL, LARGEST, NOTHING, OBSERVE, READ, Events
 from riparian.app.partition.keys.plan import Plan, columns_of, plan, ratios
 from riparian.app.partition.keys.rows import KeyRows
 from riparian.app.partition.records.clock import LATEST_MS
@@ -28,6 +28,7 @@ from riparian.topics.records import Features
 from riparian.topics.slices import Coded, Texts
 from riparian.topics.vocabulary import MISSING
 
+KINDS = np.array([OBSERVE, LABEL, LABEL, NOTHING, CORRECTION, CORRECTION], np.int8)  # by operation (joining.py)
 AHEAD_MS = 86_400_000  # by which a record's own time may be beyond stream time, and count
 
 
@@ -203,7 +204,7 @@ class Past(KeyTables):
         times, stamps : (n,) int64 ms, of the records: stream time and their own. labels : aggregates of all
         partitions' labels, where these share what they learn.
         """
-        program, n = joined.program, len(features.ids)
+        program, n = joined.events, len(features.ids)
         if not self or not len(program.op):
             return features
         stamps = stamps.clip(0, LATEST_MS)
@@ -239,7 +240,7 @@ class Past(KeyTables):
             return Events(kind, np.arange(len(own)), own, now[1:], np.zeros(len(own)))
         predicts = program.op == PREDICT
         at = np.cumsum(predicts) - 1
-        kind = np.where(predicts, OBSERVE, LABEL).astype(np.int8)
+        kind = KINDS[program.op]
         kind[np.flatnonzero(predicts)[repeated]] = READ
         return Events(kind, at, past[program.row, 0], now[at + 1], program.y)
 

@@ -97,6 +97,7 @@ _FieldPath = Annotated[_AnyPath, AfterValidator(_not_empty)]
 KeyPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_empty), WithJsonSchema(_PATH_SCHEMA)]
 Topic = Annotated[str, AfterValidator(_check_topic)]
 _Scalar = Annotated[Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+Label = _Scalar
 _Envelope = Literal["debezium", "connect", "cloudevents"] | None
 Values = Annotated[list[_Scalar], AfterValidator(_check_distinct)]
 
@@ -170,6 +171,12 @@ class LabelSpec(Section):
     id: KeyPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
     y: _FieldPath = Field(default="y", description="Path of the label.")
     time: _FieldPath | None = Field(default=None, description="Path of the event time, as in `record.time`.")
+    on_repeat: Literal["ignore", "correct"] = Field(
+        default="ignore",
+        description="What another label of an instance does that has one: it is dropped and counted (`ignore`), or "
+        "learned, too (`correct`), for which instances wait on, learned, for the whole horizon ([late "
+        "labels](late-labels.md#a-label-that-is-corrected)).",
+    )
 
 
 class FeatureSpec(ShortForm):

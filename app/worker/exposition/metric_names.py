@@ -71,6 +71,8 @@ PENDING = {
     "corrected_labels": "riparian_corrected_labels_total",
     "forgotten_ids": "riparian_forgotten_ids_total",
     "null_labels": "riparian_null_labels_total",
+    "assumed": "riparian_assumed_instances_total",
+    "corrections": "riparian_corrections_total",
 }
 
 INSTANCES = "riparian_instances_total"
@@ -160,6 +162,12 @@ METRICS: dict[str, Metric] = {
         COUNTER, "Learned ids forgotten before join.horizon, by join.max_pending: their labels may come again unseen."
     ),
     PENDING["null_labels"]: Metric(COUNTER, "Instances that left unlearned for a label that is null: none will come."),
+    PENDING["assumed"]: Metric(
+        COUNTER, "Instances learned without a label, as join.unlabelled says; they count as joined, too."
+    ),
+    PENDING["corrections"]: Metric(
+        COUNTER, "Labels that came for an instance which was learned by another one, and were learned, too."
+    ),
     REJECTED: Metric(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
     COMMANDS: Metric(COUNTER, "Commands to the stream, and what became of them.", ("command", "event")),
     IGNORED: Metric(COUNTER, "Deletes, tombstones and other changes that are no instances.", ("reason",)),

@@ -1,0 +1,289 @@
+"""Labels that come late, or never: the pending store against a join in plain Python, written from the page alone."""
+
+import random
+import re
+from collections import Counter
+from math import nan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.errors import SpecError
+from riparian.app.evaluation.evaluate import spec_for
+from riparian.app.partition.join.joining import AMENDED, EXCHANGED, MATURED
+from riparian.app.partition.join.pending import COUNTERS, PendingStore, Unlabelled
+from riparian.app.partition.records.clock import Clock
+from riparian.app.stream_file.spec import build
+from riparian.models.contract import LEARN, PREDICT
+from riparian.topics.training_log import read
+from tests.app.naive_late import NaiveJoin
+from tests.app.shared_world import lived, replayed, stream
+from tests.app.test_past import CLASSES, drawn, folded, spec_of
+from tests.app.test_pending import Checkpoints, everything_small
+
+HORIZON = 400
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm():
+    PendingStore(1, {"m": 2}, horizon=1, max_pending=1, max_labels=1).warm_up()
+
+
+def new(after: int | None, assumed: float, repeats: bool, horizon: int = HORIZON) -> PendingStore:
+    unlabelled = None if after is None else Unlabelled(after, assumed)
+    bounds = {"max_pending": 10_000, "max_labels": 10_000, "horizon": horizon / 1000}
+    return PendingStore(1, {"m": 2}, **bounds, unlabelled=unlabelled, corrects=repeats)
+
+
+Event = tuple[bool, int, int, float]  # a label?, id, time, label
+
+
+def join(store: PendingStore, events: list[Event]) -> tuple[list[tuple[float, float]], list[tuple[float, float, bool]]]:
+    """One batch; what is learned, and what shares count."""
+    features, labels = [e for e in events if not e[0]], [e for e in events if e[0]]
+    before = [sum(one[0] for one in events[:i]) for i, e in enumerate(events) if not e[0]]
+    joined = store.join(
+        [str(e[1]) for e in features],
+        np.array([float(e[1]) for e in features]).reshape(-1, 1),
+        [e[2] for e in features],
+        [e[3] for e in features],
+        [str(e[1]) for e in labels],
+        [e[3] for e in labels],
+        [e[2] for e in labels],
+        np.array(before, np.int64),
+    )
+    x = store.slab[:, 0]
+    op, row, y, _ = joined.program
+    assert set(op.tolist()) <= {PREDICT, LEARN}
+    learned = [(float(x[r]), float(v)) for o, r, v in zip(op, row, y, strict=True) if o == LEARN]
+    op, row, y, _ = joined.events
+    told = [
+        (float(x[r]), float(v), o in (AMENDED, EXCHANGED))
+        for o, r, v in zip(op, row, y, strict=True)
+        if o not in (PREDICT, MATURED)
+    ]
+    assert (joined.waited >= 0.0).all()
+    return learned, told
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from([False, True, True]),
+        st.integers(0, 15),
+        st.sampled_from([0, 0, 1, 7, 40, 150, 70_000]),  # ms that pass
+        st.sampled_from([0, 0, 0, -30, 50]),  # the label's topic, or the record, is late by so much
+        st.sampled_from([0.0, 1.0, 1.0, nan]),
+        st.sampled_from([nan, nan, nan, nan, 1.0]),
+    ),
+    max_size=80,
+)
+
+
+def check(stream, batches, after, assumed, repeats):
+    """Hold both against each other over a stream; the twin."""
+    assumed = nan if after is None else assumed
+    naive, store = NaiveJoin(HORIZON, after, assumed, repeats), new(after, assumed, repeats)
+    events, time = list[Event](), 1000
+    for is_label, id_, passes, late, label, inside in stream:
+        time += passes
+        events.append((is_label, id_, time + late, label if is_label else inside))
+    learned, told, at, written = [], [], 0, Checkpoints()
+    with everything_small():
+        for size, then in batches * (1 + len(events)):
+            window = events[at : at + size]
+            for found, more in zip((learned, told), join(store, window), strict=True):
+                found += more
+            for is_label, id_, when, label in window:
+                if is_label:
+                    naive.label(str(id_), label, when)
+                else:
+                    naive.features(str(id_), float(id_), when, label)
+            at += size
+            if then in ("cut", "crash"):
+                written.take(store.checkpoint())
+            if then in ("crash", "state"):
+                saved, store = store.state() if then == "state" else written.arrays, new(after, assumed, repeats)
+                store.restore(saved)
+            if at >= len(events):
+                break
+    assert learned == naive.learned
+    assert told == naive.told
+    assert {name: n for name, n in store.counts.items() if n and name != "forgotten_ids"} == naive.counts
+    assert store.n_waiting == len(naive.waiting)
+    assert store.n_held == sum(one.label == one.label and not one.learned for one in naive.waiting)
+    return naive
+
+
+@settings(max_examples=300)
+@given(
+    steps,
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["", "cut", "cut", "crash", "state"])), min_size=1),
+    st.sampled_from([None, 0, 60, 100, HORIZON]),
+    st.sampled_from([nan, 0.0, 0.0]),
+    st.booleans(),
+)
+def test_the_store_is_the_one_of_the_page_however_it_is_cut_and_restored(stream, batches, after, assumed, repeats):
+    check(stream, batches, after, assumed, repeats)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_store_is_the_one_of_the_page_over_a_long_stream(seed):
+    rng, total = np.random.default_rng(seed), Counter[str]()
+    for after, assumed, repeats in ((60, 0.0, False), (100, nan, False), (60, 0.0, True), (None, nan, True)):
+        stream = []
+        for i in range(2000):
+            id_ = max(0, i // 3 - int(rng.geometric(0.03))) if rng.random() < 0.7 else i // 3
+            passes = int(rng.choice([0, 1, 3, 9, 70_000], p=[0.4, 0.3, 0.2, 0.098, 0.002]))
+            late = int(rng.choice([0, -20, 15], p=[0.9, 0.05, 0.05]))
+            stream.append((rng.random() < 0.6, id_, passes, late, float(rng.choice([0.0, 1.0, nan])), nan))
+        batches = [(int(rng.integers(1, 100)), str(rng.choice(["", "cut", "crash", "state"]))) for _ in range(99)]
+        total.update(check(stream, batches, after, assumed, repeats).counts)
+    assert all(total[name] > 20 for name in COUNTERS if name not in ("evicted", "forgotten_ids")), total
+
+
+DAY = 86_400_000
+LATE = {"horizon": "36500d", "unlabelled": {"is": "ok", "after": "20h"}}
+
+
+def with_nulls(seed: int, n: int) -> list:
+    """Events whose labels are mostly of fraud, some null, some repeated."""
+    draws, events = random.Random(seed), []
+    for stamp, record, label in drawn(seed, CLASSES, n):
+        if label is None:
+            events.append((stamp, record, None))
+        elif draws.random() < 0.8:
+            y = draws.choice(["fraud", "fraud", "ok", None])
+            events.append((stamp, None, {"id": label["id"], "y": y}))
+            if draws.random() < 0.2:
+                events.append((stamp + DAY * draws.randrange(4), None, {"id": label["id"], "y": "ok"}))
+    return events
+
+
+@pytest.mark.parametrize("repeats", ["ignore", "correct"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_shares_count_labels_when_they_come_and_corrections_for_their_class(seed, repeats):
+    spec, events = spec_of(CLASSES, join=LATE, label={"on_repeat": repeats}), with_nulls(seed, 600)
+    x, learner = folded(spec, events, [])
+    column = list(spec.features).index("ever")
+    twin, clocks = NaiveJoin(36_500 * DAY, 20 * DAY // 24, 0.0, repeats == "correct"), (Clock(), Clock())
+    cards, shares, taken, row = {}, {}, 0, 0
+
+    def take() -> None:
+        nonlocal taken
+        for at, y, correction in twin.told[taken:]:
+            n, ok = shares.get(cards[at], (0, 0))
+            if cards[at] is not None and (n or not correction):
+                n += not correction
+                shares[cards[at]] = n, min(n, ok + (y == 0.0))
+        taken = len(twin.told)
+
+    for i, (stamp, record, label) in enumerate(events):
+        time = int(clocks[label is not None].advance(np.array([stamp]))[0])
+        if label is not None:
+            twin.label(label["id"], {"ok": 0.0, "fraud": 1.0}.get(label["y"], nan), time)
+        elif record["x"]["amount"] != "none":
+            cards[float(i)] = record["x"]["card"]
+            twin.tick(time)
+            take()
+            n, ok = shares.get(record["x"]["card"], (0, 0))
+            np.testing.assert_array_equal(x[row, column], ok / n if n else nan)
+            row += 1
+            twin.features(record["id"], float(i), time)
+        take()
+    counted = {name: n for name, n in learner.pending.counts.items() if n}
+    assert counted == twin.counts
+    assert min(counted[name] for name in ("assumed", "corrections", "null_labels", "joined")) > 9
+
+
+@pytest.mark.parametrize("repeats", ["ignore", "correct"])
+def test_a_learner_comes_to_the_same_however_its_stream_is_cut_and_restarted(repeats):
+    spec, events = spec_of(CLASSES, join=LATE, label={"on_repeat": repeats}), with_nulls(5, 400)
+    x, whole = folded(spec, events, [])
+    draws = random.Random(3)
+    for _ in range(3):
+        cuts, restarts = (draws.sample(range(1, len(events)), 30) for _ in range(2))
+        found, learner = folded(spec, events, cuts, restarts)
+        np.testing.assert_array_equal(found, x)
+        assert learner.digest() == whole.digest()
+
+
+def test_partitions_that_share_a_model_append_what_matured():
+    spec = stream(join={"unlabelled": {"is": "p", "after": "40ms"}}, classes=["p", "q", "r", "s"])
+    world = lived(spec)
+    ys = []
+    for value in world.log:
+        record = read(value)
+        ys += [record.classes[int(y)] for y in record.columns()[1]]
+    joined = sum(learner.pending.counts["joined"] for learner in world.learners)
+    assert len(ys) == joined > 500
+    assert len({learner.digest(("pending", "vocabularies")) for learner in world.learners}) >= 1
+    for p, learner in enumerate(world.learners):
+        again, sent = replayed(world, p, [50, 90], {1})
+        assert sent == world.sent[p]
+        assert again.digest() == learner.digest()
+
+
+def test_a_time_that_is_given_up_lets_what_waits_be_learned():
+    store = new(100, 0.0, False)
+    assert join(store, [(False, 1, 1000, nan), (False, 2, 1001, nan), (True, 1, 1002, 1.0)])[0] == []
+    saved = store.checkpoint()
+    plain = new(None, nan, False)
+    plain.restore(saved.arrays)
+    assert join(plain, [(False, 3, 1003, nan)])[0] == [(1.0, 1.0)]
+    assert join(plain, [(True, 2, 1004, 0.0), (True, 3, 1005, 1.0), (False, 4, 1010, nan)])[0] == [
+        (2.0, 0.0),
+        (3.0, 1.0),
+    ]
+
+
+BASE = {"name": "s", "task": "classification", "classes": ["ok", "fraud"], "features": {"a": "numeric"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"join": {"unlabelled": {"is": "ok", "after": "8d"}}}, "shorten it, or lengthen the horizon"),
+        ({"join": {"unlabelled": {"is": "good", "after": "1d"}}}, 'one of classes (ok, fraud), found "good"'),
+        ({"classes": None, "join": {"unlabelled": {"is": "ok", "after": "1d"}}}, "name the classes"),
+        (
+            {"task": "regression", "classes": None, "join": {"unlabelled": {"is": "ok", "after": "1d"}}},
+            "after alone holds labels until then",
+        ),
+        ({"topics": {"labels": None}, "join": {"unlabelled": {"after": "1d"}}}, "name topics.labels"),
+        ({"join": {"unlabelled": {"is": "ok"}}}, "join.unlabelled.after"),
+        ({"label": {"on_repeat": "twice"}}, "label.on_repeat"),
+        (
+            {
+                "label": {"on_repeat": "correct"},
+                "learning": "shared",
+                "partitions": 2,
+                "keys": {"card": {"max": 10}},
+                "features": {"a": "numeric", "risk": {"share": "fraud", "by": "card"}},
+            },
+            "write learning: partition, or remove the feature",
+        ),
+        (
+            {
+                "join": {"horizon": "60d", "unlabelled": {"is": "ok", "after": "14d"}},
+                "keys": {"card": {"max": 10}},
+                "features": {"a": "numeric", "risk": {"share": "fraud", "by": "card", "half_life": "1d"}},
+            },
+            "a tenth of join.unlabelled.after",
+        ),
+    ],
+)
+def test_a_stream_file_that_cannot_be_meant_is_refused_with_the_cure(fields, sentence):
+    given = {name: one for name, one in {**BASE, **fields}.items() if one is not None}
+    with pytest.raises(SpecError, match=re.escape(sentence)):
+        build(given, "s")
+
+
+def test_an_evaluation_needs_times_to_hold_labels(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("a,y\n1,ok\n2,fraud\n")
+    spec = build({**BASE, "join": {"unlabelled": {"is": "ok", "after": "1d"}}}, "s")
+    with pytest.raises(SpecError, match="name its column by --time"):
+        spec_for(DataFile(file), "majority-class", {}, stream=spec)
