@@ -11,9 +11,8 @@ from faust.types import TP
 
 from riparian.app.worker import agent
 from riparian.app.worker.faust_client.fetches import Fetches
-from riparian.app.worker.task.eager import eagerly
 from riparian.app.worker.task.partition_task import IDLE_SECONDS
-from riparian.app.worker.task.turns import Life, Turns
+from riparian.app.worker.task.turns import Life, Turns, eagerly
 from tests.broker.harness import engine_of, stream_file
 
 

@@ -22,10 +22,9 @@ from riparian.app.worker.faust_client.input_logs import Found
 from riparian.app.worker.faust_client.transport import Fetched
 from riparian.app.worker.shared.replica import AloneError
 from riparian.app.worker.task.checkpoints import Beside, Checkpoints
-from riparian.app.worker.task.inline_limit import Brief
 from riparian.app.worker.task.partition_task import STALLED_SECONDS, PartitionTask, Step
 from riparian.app.worker.task.release_gate import PATIENT_SECONDS
-from riparian.app.worker.task.turns import Life
+from riparian.app.worker.task.turns import Brief, Life
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.names import INPUTS, OUTPUTS
 from riparian.topics.records import DriftRecord, RawBatch

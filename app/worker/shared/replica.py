@@ -12,7 +12,7 @@ from collections.abc import Callable
 from riparian.app.partition.shared.replica import LedLearner, Replica
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.training_log import Feed
-from riparian.app.worker.task.inline_limit import Brief
+from riparian.app.worker.task.turns import Brief
 from riparian.topics.names import LEARNED
 from riparian.topics.records import DriftRecord
 

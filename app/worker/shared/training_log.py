@@ -24,8 +24,7 @@ from riparian.app.partition.records.inputs import Mark, check_log, mark
 from riparian.app.partition.shared.sharing import records, together
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.model_lag import ModelLag
-from riparian.app.worker.task.inline_limit import FEW
-from riparian.app.worker.task.turns import Turns
+from riparian.app.worker.task.turns import FEW, Turns
 from riparian.topics.commands import MAX_COMMAND_BYTES
 from riparian.topics.names import LEARNED
 from riparian.topics.records import RawBatch

@@ -37,10 +37,9 @@ from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.shared.training_log import SharedLog
 from riparian.app.worker.task.checkpoints import Beside, Checkpoints
 from riparian.app.worker.task.dead_letters import Sendable, letters, sendable
-from riparian.app.worker.task.inline_limit import Brief
 from riparian.app.worker.task.release_gate import Releases
 from riparian.app.worker.task.reporter import Reporter
-from riparian.app.worker.task.turns import Life, Turns
+from riparian.app.worker.task.turns import Brief, Life, Turns
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.decoding.headers import trace
 from riparian.topics.names import CONTROL, FEATURES, LEARNED

@@ -1,12 +1,17 @@
-"""The turns of a partition's task, and its life."""
+"""The turns of a partition's task, its life, and what of them runs on the event loop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from enum import Enum, auto
 from typing import Any
 
 from riparian.app.worker.context import WorkerContext
-from riparian.app.worker.task.eager import eagerly
+
+# That work may hold up the event loop. The way to another thread and back takes longer, since both hold the
+# interpreter's lock in turn: with 2 ms here all steps of a pool went that way, and answers took twice as long.
+BRIEF_SECONDS = 0.01
+FEW = 512  # records, at most, that are worked on there
 
 
 class Life(Enum):
@@ -102,3 +107,60 @@ class Turns:
     def _next_due(self) -> float:
         """When there is something to do although nothing comes."""
         raise NotImplementedError
+
+
+class Brief:
+    """How many records one kind of work may have on the event loop.
+
+    Attributes
+    ----------
+    most : int
+        Records whose work is brief, as far as it is known.
+    """
+
+    def __init__(self) -> None:
+        self.most = 0
+
+    def judge(self, n: int, seconds: float) -> None:
+        """Work on n records took so much processor time: the clock would also count what others did meanwhile."""
+        if seconds < BRIEF_SECONDS / 2:
+            self.most = max(self.most, min(2 * n, FEW))
+        elif seconds > BRIEF_SECONDS:
+            self.most = min(self.most, n // 2)
+
+
+def eagerly(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+    """Run a coroutine now, and what is left of it, from where it waits first, in a task; None where nothing is.
+
+    Until then `asyncio.current_task` is that of the caller, who gets what is raised; so a timeout that begins before
+    the first wait would cancel the caller.
+    """
+    try:
+        waits_for = coroutine.send(None)
+    except StopIteration:
+        return None
+    if asyncio.isfuture(waits_for):
+        waits_for._asyncio_future_blocking = False  # the mark of `await`, which the task sets when it begins to wait
+    task = asyncio.create_task(_rest(coroutine, waits_for))
+    task.add_done_callback(lambda _: coroutine.close())  # where it was cancelled before it went on
+    return task
+
+
+async def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
+    await _going_on(coroutine, waits_for)
+
+
+@types.coroutine
+def _going_on(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    if asyncio.isfuture(waits_for):
+        waits_for._asyncio_future_blocking = True
+    while True:
+        result, error = None, None
+        try:
+            result = yield waits_for
+        except BaseException as raised:
+            error = raised
+        try:
+            waits_for = coroutine.send(result) if error is None else coroutine.throw(error)
+        except StopIteration:
+            return
