@@ -440,7 +440,7 @@ class _Retry:
             )
             batch, classes = self._codec.unpack(role, batch), self._spec.class_vocabulary()
             rejected = (
-                self._codec.decode_features(batch, self._spec.vocabularies(), classes).rejected
+                self._codec.decode_features(batch, self._spec.vocabularies(recorded=True), classes).rejected
                 if role == names.FEATURES
                 else self._codec.decode_labels(batch, classes).rejected
             )

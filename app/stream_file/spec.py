@@ -473,10 +473,11 @@ class Spec(Fields):
         }
         return [topic for topic, is_wanted in wanted.items() if is_wanted and topic is not None]
 
-    def vocabularies(self) -> list[Vocabulary | None]:
-        """A new vocabulary for each feature that is not numeric; None for the others."""
+    def vocabularies(self, recorded: bool = False) -> list[Vocabulary | None]:
+        """A new vocabulary for each feature that is not numeric; None for the others. recorded : of those that records
+        have."""
         new: list[Vocabulary | None] = []
-        for feature in self.features.values():
+        for feature in (self.recorded if recorded else self.features).values():
             if feature.type == records.BOOLEAN:
                 new.append(Vocabulary(2, [False, True]))
             elif feature.type == records.NOMINAL:

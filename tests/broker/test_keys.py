@@ -73,8 +73,9 @@ def test_the_cure_is_that_of_the_topic_that_is_not_as_most_clients_write(
 
 def test_ids_times_and_names_that_never_meet_are_warned_of_with_one_partition_too(stream: Any) -> None:
     """Keys as JSON on one side, a feature in another case; then labels eight days later."""
-    fields = {"record": {"id": "@key"}, "label": {"id": "@key"}, "features": {"amount": "numeric", "b": "numeric"}}
-    s = stream(**fields)
+    known = {"n": {"count": "card", "half_life": "7d"}, "amount": "numeric", "b": "nominal"}
+    fields = {"record": {"id": "@key"}, "label": {"id": "@key"}, "features": known}
+    s = stream(**fields, keys={"card": {"from": "card", "max": 9}})
     ids, now = [f"{i}" for i in range(1000, 1100)], int(time.time() * 1000)
     features = [Sent(b'{"x": {"Amount": 1, "b": 2}}', now, one.encode()) for one in ids]
     send(s.broker, s.spec.topics.features, features)

@@ -218,9 +218,10 @@ def _absent(spec: "Spec", seen: "list[_Seen]") -> list[str]:
     found = [one.has for one in seen if one.has is not None]
     if len(found) < ENOUGH:
         return []
-    has, sentences = np.logical_or.reduce(found), []
-    for i, feature in enumerate(spec.mapping().features):
-        if not has[i]:
+    mapping, sentences = spec.mapping(), []
+    columns = mapping.features[: mapping.n_columns]  # others are read for keys alone
+    for feature, has in zip(columns, np.logical_or.reduce(found), strict=True):
+        if not has:
             where = feature.path[:-1] if header_of(feature.path) is None else ()
             there = {name for one in seen if one.value is not None for name in _names(one.value, where)}
             sentences.append(meeting.absent(dotted(feature.path), len(found), there))
@@ -262,7 +263,7 @@ def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
         for i in unknown:
             batch.values[i] = Unknown(batch.values[i] or b"")
     if topic == spec.topics.features:
-        decoded: Any = codec.decode_features(batch, spec.vocabularies(), spec.class_vocabulary())
+        decoded: Any = codec.decode_features(batch, spec.vocabularies(recorded=True), spec.class_vocabulary())
     else:
         decoded = codec.decode_labels(batch, spec.class_vocabulary())
     positions = range(len(batch)) if decoded.position is None else decoded.position
