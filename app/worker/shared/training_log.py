@@ -43,6 +43,7 @@ RETRY_SECONDS = 0.5
 # That what was joined may wait for more to be appended with it: each record costs all partitions. So those of a worker
 # together append about as many records a second, however many they are.
 SHARE_SECONDS, PARTITION_SECONDS, MOST_SECONDS = 0.05, 1 / 160, 0.5
+RIDE_SECONDS = 0.1  # that it waits beyond that for a turn which has something else to do
 
 
 class Reached:
@@ -282,10 +283,15 @@ class SharedLog:
 
     @property
     def due(self) -> float:
-        """When to append what waits (monotonic); never, where nothing does."""
+        """When to append what waits, with a turn that is taken then (monotonic); never, where nothing does."""
         if len(self._commands):
             return 0.0
         return self._due if self._joined else float("inf")
+
+    @property
+    def latest(self) -> float:
+        """When to take a turn for that alone: what a turn before has sent is with the broker by then, mostly."""
+        return self.due if len(self._commands) else self.due + RIDE_SECONDS
 
     async def keep(self, joined: Sequence[Joint], limit: int) -> None:
         """What was joined is appended with what comes next, or now where it is much: half the limit."""

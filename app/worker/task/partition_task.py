@@ -297,7 +297,7 @@ class PartitionTask(Turns):
         """When there is something to do although nothing comes."""
         due: float = min(self.telling.due, self._releases.due, time.monotonic() + IDLE_SECONDS)
         if self.shared is not None:
-            due = min(due, self.shared.due)
+            due = min(due, self.shared.latest)
         if self.checkpoints.wanted:
             due = min(due, self.checkpoints.due)
         return due
