@@ -27,7 +27,7 @@ class RiparianError(Exception):
         return text if text.isprintable() else "".join(map(_shown, text))
 
     def within(self, place: str) -> Self:
-        """The same error, whose sentence begins with the name of a file, as far as it does not yet."""
+        """A copy of an error whose sentence begins with the name of a file, as far as it does not yet."""
         if not str(self).startswith(f"{place}: "):
             self.args = (f"{place}: {super().__str__()}",)
         return self

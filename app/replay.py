@@ -165,7 +165,7 @@ class Timeline:
 
 
 def together(messages: ReplayRecords, join: Join, most: int) -> ReplayRecords:
-    """As records that hold several instances each, up to `most`, with the stamp of the last of them."""
+    """Records that hold several instances each, up to `most`, with the stamp of the last of them."""
     if messages.headers is not None:
         raise SpecError(
             "a replay cannot put fields into headers (@header) where a record holds many rows, which would share them: "

@@ -480,7 +480,7 @@ class _Retry:
 
 
 def _in_pieces(letters: list[DeadLetterRecord]) -> list[list[DeadLetterRecord]]:
-    """As many together as a transaction may have bytes."""
+    """Letters in pieces: as many together as a transaction may have bytes."""
     pieces: list[list[DeadLetterRecord]] = []
     room = 0
     for letter in letters:

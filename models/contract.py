@@ -2,17 +2,17 @@
 
 A learner sees instances as rows of a `slab`, a (capacity, d) float64 array that the caller owns: numeric
 features are values, nominal ones are codes 0, 1, 2, … as floats, NaN is a missing value. Where the task is
-"multi-instance" a row holds a bag of instances, and the slab is a `Bags`. A `Program` says which row to predict and
+"multi-instance" a row holds a bag of instances, and the slab is a `Bags`. A `Program` names which row to predict and
 which to learn, in order; `run` executes it in one kernel call and writes each prediction beside its row, into `out`.
 Invariants that the contract tests hold every learner to:
 
 - `run` of one program equals `run` of any split of it, bit for bit; so do `predict_many` and `learn_many`.
 - PREDICT changes no state. Inputs are never changed.
-- A learner that has learned nothing says so: probabilities are all 0, a value is NaN.
+- A learner that has learned nothing shows it: probabilities are all 0, a value is NaN.
 - Same schema, parameters, seed and programs give the same bits.
 - `restore(state())` into a new learner of the same schema continues as if nothing had happened.
 - `resize` to a larger schema changes no prediction for what was known; new classes have probability 0.
-- Memory is bounded, and the docstring of the learner says what happens at the bound.
+- Memory is bounded, and the docstring of the learner states what happens at the bound.
 """
 
 from abc import ABC, abstractmethod
@@ -162,7 +162,7 @@ class Learner(ABC):
 
     def run_with(self, program: Program, slab: Any, out: Floats, memos: Sequence[Floats]) -> None:
         """Execute `program` as `run` does, with notes of the caller's. memos : n_memos arrays as `out`; PREDICT r
-        writes row r of each, and LEARN r reads it. NaN in column 0 says that nothing stands there, as before r was
+        writes row r of each, and LEARN r reads it. NaN in column 0 means that nothing stands there, as before r was
         predicted."""
         self.run(program, slab, out)
 

@@ -66,7 +66,7 @@ class Entry(NamedTuple):
         valid, or "". Its module imports no numba either.
     parts : of a model that is made of models, the module that knows which: its functions are those of the registry that
         look there. "" of others.
-    slow : not made for a stream, so no champion unless it is told to.
+    slow : not made for a stream, so no champion unless it is named.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """What the arrays of a state are to each other, as whoever has the state declares it: `models.restoring` asks.
 
-A class says it in its attribute `layout`, where kernels follow its numbers into arrays. A length has a name, and every
-array and number that goes by this name has to agree; "features" and "outputs" are those of the schema.
+A class declares it in its attribute `layout`, where kernels follow its numbers into arrays. A length has a name, and
+every array and number that goes by this name has to agree; "features" and "outputs" are those of the schema.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 A family of learners lists its own in `models/<family>/entries.py`. The entries are plain data and the classes are
 imported when a learner is created, so that `riparian models`, `riparian check` and the validation of a stream file do
-not wait for numba. A test compares what an entry says about parameters with the signature of the class: the two cannot
+not wait for numba. A test compares what an entry holds about parameters with the signature of the class: the two cannot
 drift apart.
 """
 

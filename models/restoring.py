@@ -1,7 +1,7 @@
 """A state that is read is looked at before a kernel follows it: one that was torn is a sentence, and no crash.
 
 A state is trusted as far as the topic is that it comes from, or signed. What is looked at is what a fresh state and the
-`layout` of its class say: types, shapes, lengths that belong together, and that what leads into an array ends there.
+`layout` of its class give: types, shapes, lengths that belong together, and that what leads into an array ends there.
 A forged state may pass. `Learner.restore` itself trusts what it is given.
 """
 
@@ -39,7 +39,7 @@ def named(name: str) -> Iterator[None]:
         yield
     except KeyError as error:
         raise DamagedError(f"{name}: the state is none that this program writes, {error.args[0]} is missing") from error
-    except ValueError as error:  # what a learner itself has to say about its state is one
+    except ValueError as error:  # what a learner itself objects to in its state is one
         raise DamagedError(f"{name}: {error}") from error
     except (TypeError, IndexError, RuntimeError) as error:
         raise DamagedError(f"{name}: the state is none that this program writes ({error})") from error
@@ -67,7 +67,7 @@ def check(fresh: Any, state: State) -> None:
 def check_shapes(
     state: State, like: State, rows: Mapping[str, str] | None = None, known: Mapping[str, int] | None = None
 ) -> Lengths:
-    """Of those arrays that are there: types and shapes are as in `like`, or as `rows` (see StateLayout) says.
+    """Of those arrays that are there: types and shapes are as in `like`, or as `rows` (see StateLayout) has it.
 
     known : lengths by name. Returns these and those that were found.
     """

@@ -56,3 +56,20 @@ def test_no_module_function_or_class_is_named_by_a_verb_of_speech():
             }
             found += [f"{path.relative_to(ROOT)}: {name}" for name in words if words[name] & SPEECH]
     assert set(found) <= {f"app/partition/{name}" for name in SPOKEN} | {f"app/worker/{name}" for name in REPORTING}
+
+
+# Where a docstring still sends its reader to another one for its first sentence.
+ELSEWHERE = ("app/partition/learner.py", "app/partition/shared/replica.py", "app/partition/state.py", "app/worker/")
+
+
+def test_a_docstring_begins_with_what_the_thing_does():
+    found = []
+    for package in ("app", "models", "topics"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            place = str(path.relative_to(ROOT))
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                    text = ast.get_docstring(node) or ""
+                    if text.startswith(("As of ", "As in ", "The same")) and not place.startswith(ELSEWHERE):
+                        found.append(f"{place}: {getattr(node, 'name', '')}: {text[:60]}")
+    assert not found

@@ -106,7 +106,7 @@ class Slices(_Cut[bytes | None]):
         return first, max(first, int(self.stops.max(initial=0)))
 
     def compact(self) -> "Slices":
-        """The same in a buffer of which they use at least a half."""
+        """These slices in a buffer of which they use at least a half."""
         first, last = self.span
         if 2 * (last - first + len(PADDING)) >= len(self.data):
             return self

@@ -86,7 +86,8 @@ class DatedFile(DataFile):
             ) from None
 
     def position(self, name: str, role: str) -> int:
-        """As for any file; if the column is a part that was not requested, the DataError says how to request it."""
+        """The index of a column; if the column is a part that was not requested, the DataError says how to request
+        it."""
         column = next((name.removesuffix(end) for end in map("_{}".format, PARTS) if name.endswith(end)), None)
         if name not in self.names and column in self.file.names:
             raise DataError(
@@ -95,7 +96,7 @@ class DatedFile(DataFile):
         return super().position(name, role)
 
     def types(self, **options: Any) -> Types:
-        """As for any file, without the remark that columns of times are not features."""
+        """Types of a file's columns, without the remark that columns of times are not features."""
         found = super().types(**options)
         return found._replace(times=tuple(name for name in found.times if name not in self.columns))
 

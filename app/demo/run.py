@@ -285,7 +285,7 @@ def evaluated(plan: DemoPlan) -> dict[str, Any]:
 
 
 def evaluate_command(plan: DemoPlan) -> str:
-    """The same as a command, to try."""
+    """The command that evaluates the same rows, to try."""
     limit = "" if plan.rows == N_ROWS else f" --limit {plan.rows}"
     model = plan.spec.models()[CHAMPION][0]
     return f"riparian evaluate {DATA} --model {model} --stream {plan.stream}{limit}"

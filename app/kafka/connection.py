@@ -169,7 +169,7 @@ class Connection:
         return None if self.settings is None else self.settings.instance_id
 
     def with_instance(self, instance_id: str | None) -> "Connection":
-        """The same connection for a worker of another instance id."""
+        """A copy of this connection for a worker of another instance id."""
         if instance_id == self.instance_id:
             return self
         from riparian.app.kafka.client.settings import Settings

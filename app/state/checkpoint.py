@@ -187,7 +187,7 @@ def _decompressed(packed: bytes) -> bytes | None:
 
 
 def _inflated(packed: bytes) -> bytes | None:
-    """The same of deflate."""
+    """Bytes that deflate has packed, within the same bound."""
     inflate = zlib.decompressobj()
     try:
         data = inflate.decompress(packed, MAX_CHUNK_BYTES)

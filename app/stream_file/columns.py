@@ -20,7 +20,7 @@ MOST_COLUMNS = 100_000  # that a stream may come to have
 
 
 class Columns(msgspec.Struct):
-    """As a state has them, once a command has changed them.
+    """The features that a state has, once a command has changed them.
 
     features : name -> as a stream file has it, in the order of the columns. gone : those that no file names any more
     files : `digest_of` the stream files that these take the place of, the stream's first one first
@@ -111,7 +111,7 @@ def changed(spec: Any, given: Mapping[str, FeatureSpec]) -> tuple[dict[str, Feat
 
 
 def remembered(spec: Any, left: Mapping[str, Any]) -> tuple[dict[str, FeatureSpec], frozenset[str]] | None:
-    """The same as a state has them, for a stream file that says them as they are now, or that they take the place of;
+    """The features of a state, for a stream file that says them as they are now, or that they take the place of;
     None for one that says others. left : a state's `Columns`, plain. ValueError where it is none."""
     found = msgspec.convert(left, Columns)
     columns, gone = read(found.features), frozenset(found.gone)

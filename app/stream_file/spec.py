@@ -314,7 +314,7 @@ class Spec(Fields):
 
     @property
     def recorded(self) -> dict[str, FeatureSpec]:
-        """The same without those over a key's past."""
+        """The present features without those over a key's past."""
         return {name: feature for name, feature in self.present.items() if feature.past is None}
 
     def with_columns(self, features: Mapping[str, FeatureSpec], gone: frozenset[str]) -> "Spec":

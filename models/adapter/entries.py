@@ -13,7 +13,7 @@ EXTERNAL = Entry(
         Parameter("arguments", dict, None, text="what it is called with, by name"),
         Parameter("as_champion", bool, False, text="whether it may be the champion"),
     ),
-    paper="What the library says of the model.",
+    paper="What the library documents of the model.",
     text="Any model of River or with scikit-learn's partial_fit. Slow: Python, an instance at a time.",
     check="riparian.models.adapter.imported:check",
     slow=True,

@@ -65,7 +65,7 @@ class External(Learner):
         Handed over where the model takes a `seed` or `random_state` and `arguments` has none.
     import_path : str or None
         Of a class or function. None: River's Hoeffding tree; of a regression with nominal features its leaves predict
-        means unless `arguments` say otherwise, for its linear leaves take no texts.
+        means unless `arguments` set it, for its linear leaves take no texts.
     arguments : dict or None
         What it is called with; JSON values.
     as_champion : bool
@@ -230,7 +230,7 @@ class External(Learner):
         self._known, self._totals = np.array(state["known"], float), np.array(state["totals"], float)
 
     def describe(self) -> list[dict[str, Any]]:
-        """One part: what the model says of itself."""
+        """One part: how the model describes itself."""
         counts = {"learned": int(self._counts[LEARNED]), "failed": int(self._counts[FAILED])}
         root: dict[str, Any] = {
             "id": 0,

@@ -1,8 +1,8 @@
 """Online isolation forest: how soon random cuts of the last window set an instance apart (Leveni et al. 2024).
 
 A tree counts the window's instances in boxes. A box that has as many as its depth asks for is cut in two along a random
-feature. Where its instances lie within it is not kept: as many are drawn evenly from it to say what either half begins
-with. The instance that leaves the window is taken out again, and a cut whose box has too few for it is undone.
+feature. Where its instances lie within it is not kept: as many are drawn evenly from it to estimate what either half
+begins with. The instance that leaves the window is taken out again, and a cut whose box has too few for it is undone.
 
 Nodes lie level by level, as in a heap: 2 i + 1 and 2 i + 2 are the children of i. A node that is not in use is empty,
 so what the arrays hold follows from what was learned.

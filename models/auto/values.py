@@ -1,6 +1,6 @@
 """How many values of nominal features the members of `auto`'s pool see, so that bytes are kept whatever values come.
 
-Values that the stream file lists are as many as it says. Others are learned, up to `max_values`. Who keeps numbers of
+Values that the stream file lists are as many as it lists. Others are learned, up to `max_values`. Who keeps numbers of
 each value in every leaf would take gigabytes of 5,000, so members see fewer (models.opinion_pool.views).
 
 Where the file names max_values, and it is more than ten: trees see the first FIRST values, and members of fixed size as
@@ -27,7 +27,7 @@ MANY = (1_000_000, 4096, 2048, 1024, 512, 256, 128, 64, 32)
 # Members of fixed size, and the share of the bytes that each may take for many values; of the time, SHARE.
 FIXED = {"soft": 0.25, "sums": 0.1, "bayes": 0.05}
 ANY = ("last", "repeats", "few-shrubs", "shrubs")  # of whatever many values
-BITS = 64  # values that a Mondrian forest tells apart; with more it also takes several times as long
+BITS = 64  # values that a Mondrian forest distinguishes; with more it also takes several times as long
 SHARE = 0.05
 LITTLE = 0.03  # of the bytes, beyond those reckoned, for more than ten values where no bound is named
 TABLES = 0.05  # of the bytes, for mean targets
@@ -40,7 +40,7 @@ class Values(NamedTuple):
     reckoned : of each feature, 0 for a numeric one.
     named : features whose values are learned up to a bound that the stream file names, and that is reckoned.
     bounds : of the features of which ten are reckoned, how many values may come.
-    binary : whether labels are values, or may be of two classes only: of more, a mean target says little.
+    binary : whether labels are values, or may be of two classes only: of more, a mean target shows little.
     """
 
     reckoned: Sequence[int]
@@ -135,7 +135,7 @@ class Sight:
         return seen._replace(most={f: n for f, n in most.items() if n < bounds.get(f, n + 1)})
 
     def parameters(self, seen: ReducedShape) -> dict[str, Any]:
-        """The parameters of a member of a pool that say what it sees."""
+        """The parameters of a member of a pool that define what it sees."""
         d = len(self._values.reckoned)
         reduced: dict[str, Any] = {"max_values": [seen.most.get(f, 0) for f in range(d)]} if seen.most else {}
         reduced |= {"target_means": list(seen.means)} if seen.means else {}

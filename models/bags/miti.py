@@ -12,9 +12,9 @@ docs/bags.md something between that and 1 is better, and impurity better than th
 ("max-bepp").
 
 Deviations. A nominal feature is tested for one value against the rest, not for all values at once: trees stay binary. A
-missing value goes to the right. An impure leaf whose instances cannot be told apart explains positive bags only. Leaves
-say how positive they are (Laplace's estimate over the instances' weights), where the papers give 0 or 1: the classes
-are the same. Of equal splits the first in order of features and thresholds is taken, of equal nodes the oldest.
+missing value goes to the right. An impure leaf whose instances cannot be distinguished explains positive bags only.
+Leaves show how positive they are (Laplace's estimate over the instances' weights), where the papers give 0 or 1: the
+classes are the same. Of equal splits the first in order of features and thresholds is taken, of equal nodes the oldest.
 """
 
 from typing import Any, ClassVar, NamedTuple

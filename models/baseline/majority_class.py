@@ -1,4 +1,4 @@
-"""Majority class: predicts how frequent each class has been, whatever the features say.
+"""Majority class: predicts how frequent each class has been, whatever the features are.
 
 The floor of every classifier: one that does not beat it has learned nothing from the features.
 """

@@ -1,4 +1,4 @@
-"""Mean: predicts the mean of the targets so far, or of the recent ones, whatever the features say.
+"""Mean: predicts the mean of the targets so far, or of the recent ones, whatever the features are.
 
 The floor of every regressor, as the majority class is of every classifier.
 """

@@ -27,8 +27,8 @@ from riparian.models.kernels.elementary import logs
 
 NATIVE = {"cart", "bagging", "random-forest", "xgboost"}  # whose library takes missing values as such
 MOST_VALUES = 64  # columns of a nominal feature; the rarer values share having none
-LARGEST = 1e37  # beyond, values of a feature are not told apart: float32 ends at 3e38
-LARGEST_FITTED_TARGET = 1e15  # beyond, targets are not told apart: sums of their squares have to be finite in float32
+LARGEST = 1e37  # beyond, values of a feature are not distinguished: float32 ends at 3e38
+LARGEST_FITTED_TARGET = 1e15  # beyond, targets are not distinguished: sums of squares have to be finite in float32
 
 
 class Job(NamedTuple):

@@ -31,7 +31,7 @@ ROOT = Path(__file__).absolute().parents[3]  # what holds `riparian`
 
 
 class FitError(Exception):
-    """The library could not fit the window: what it said. The same window would fail again."""
+    """The library could not fit the window: its message. The same window would fail again."""
 
 
 class Processes:

@@ -5,7 +5,7 @@ Invariants that the tests hold every detector to:
 - `update_many` of one array equals `update_many` of any cut of it, and `update` of each value, bit for bit.
 - `restore(state())` into a new detector of the same parameters continues as if nothing had happened.
 - A value that is not finite is skipped: level 0, nothing changes.
-- After level 2 the detector has forgotten what came before the change (each docstring says how much).
+- After level 2 the detector has forgotten what came before the change (each docstring states how much).
 - Memory is constant.
 """
 
@@ -27,7 +27,7 @@ Levels = NDArray[np.int8]
 
 
 class Detector(ABC):
-    """Base class of all detectors. Subclasses say what their state is and which kernel folds a value into it.
+    """Base class of all detectors. Subclasses define what their state is and which kernel folds a value into it.
 
     A subclass has an `entry` of `models.drift.entries`, where its name and its parameters are declared. They are
     checked here, whether a stream file or a caller gives them, and stand in `self._parameters`.

@@ -190,7 +190,7 @@ class TwoSample:
         return s.reference[j].copy(), newest
 
     def design_effects(self, j: int) -> tuple[float, float]:
-        """How many values of a series tell as much as one would if they were independent, 1 or more: of those that its
+        """How many values of a series weigh as much as one would if they were independent, 1 or more: of those that its
         sample held, and of those beyond."""
         inside, beyond = _design_effects(self._state.spread[j], self.pane)
         return float(inside), float(beyond)
@@ -353,7 +353,7 @@ def _tested(nominal, edges, counts, found):
             continue
         up_to += counts[bin]
         if 0 < bin < last:
-            found[bin] = up_to if bin < last - 1 else -1  # the next one says the same
+            found[bin] = up_to if bin < last - 1 else -1  # the next one finds it, too
 
 
 @kernel

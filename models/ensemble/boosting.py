@@ -43,7 +43,7 @@ class Flight:
 
 
 class Boosting(Ensemble):
-    """Hoeffding trees in a chain. Subclasses say how weights follow from errors."""
+    """Hoeffding trees in a chain. Subclasses define how weights follow from errors."""
 
     def _set_up(self) -> None:
         self._weight = np.zeros(1)

@@ -96,7 +96,8 @@ def _gather(
 ):  # fmt: skip
     """Fill the arrays of a chunk with operations start .. start + n; returns its number of rows. O(n d).
 
-    place : int32, scratch of any content, a place for each row of the slab. A row's place is right if `source` says so.
+    place : int32, scratch of any content, a place for each row of the slab. A row's place is right if `source` confirms
+    it.
     """
     n_rows = 0
     for i in range(n):
@@ -155,7 +156,7 @@ def draw_weights(first, last, ordinal, w, below, at, keys, weights):
 
 @kernel
 def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes, factors):
-    """Say how much a member's predictions in a chunk count, and keep its quality, both in the order of operations.
+    """Set how much a member's predictions in a chunk count, and keep its quality, both in the order of operations.
 
     vote : AVERAGE, each member alike; WEIGHTED, by the accuracy until then, (hits + 1) / (weight + 2), or the inverse
     of the mean absolute error (models.running_scale); MAJORITY, each member alike, and 1 for the likeliest class.

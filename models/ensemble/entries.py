@@ -120,7 +120,7 @@ ONLINE_BOOSTING = Entry(
     parameters=(
         N_MODELS,
         THREADS,
-        Parameter("poisson", bool, True, text="a tree learns a label as often as a draw says, not with its weight"),
+        Parameter("poisson", bool, True, text="a tree learns a label as often as a draw gives, not with its weight"),
         *TREE,
     ),
     free=FREE,

@@ -1,6 +1,6 @@
 """What the ensembles have in common: members that run a whole program each, and a vote.
 
-A member is a learner with arrays of its own. Members do not see each other, unless a method says so; each runs a chunk
+A member is a learner with arrays of its own. Members do not see each other, unless a method does; each runs a chunk
 of the program (models.ensemble.chunks) in one kernel call, with weights of its own, and writes its votes into a plane
 of its own. Invariants:
 
@@ -149,7 +149,7 @@ class Ensemble(Learner):
         self._weigh(first, last, chunk)
 
     def _weigh(self, first: int, last: int, chunk: Chunk) -> None:
-        """Say how much the predictions of these members count, and keep their quality."""
+        """Set how much the predictions of these members count, and keep their quality."""
         op, row, _, w = chunk.program
         weigh_all(
             first, last, op, row, chunk.ordinal, w, self._errors, self._vote, self._n_classes == 0, self.FADING,

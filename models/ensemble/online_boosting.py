@@ -29,7 +29,7 @@ class OnlineBoosting(Boosting):
         Threads that run members, >= 1; the results are the same. They pay less than in bagging, since members wait for
         each other: see docs/ensembles.md.
     poisson : bool
-        A member learns a label as often as a draw from Poisson(lambda) says. False: with the weight lambda.
+        A member learns a label as often as a draw from Poisson(lambda) gives. False: with the weight lambda.
     **tree
         Parameters of HoeffdingTree.
 

@@ -35,7 +35,7 @@ class StreamingRandomPatches(WatchedForest):
     The linear models of a regression tree know of its features only, too (models.ensemble.regression.Patch).
     In MOA members begin with different subsets where there are at most 20 features; here subsets are drawn one by one.
     Other defaults than MOA's: 70 % of the features, not 60 % (on nursery 5 of 8 are a point worse than 6), and what
-    AdaptiveRandomForest says of tests and ties.
+    AdaptiveRandomForest documents of tests and ties.
 
     References
     ----------

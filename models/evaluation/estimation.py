@@ -1,12 +1,12 @@
 """How accurate predictions are before their labels come: by the model's confidence, calibrated by labels that came.
 
-The confidence of a prediction is its highest probability, as a share of their sum. Labels tell how often predictions of
+The confidence of a prediction is its highest probability, as a share of their sum. Labels show how often predictions of
 about that confidence were right: a calibration by histogram (Zadrozny, Elkan: Obtaining calibrated probability
 estimates from decision trees and naive Bayesian classifiers. ICML 2001), in which the past fades. The accuracy of the
 last predictions is estimated as that of the last labels, and by how much the mean calibrated confidence has changed
 from those to these (difference of confidences; Guillory et al.: Predicting with confidence on unseen distributions.
 ICCV 2021). It sees that instances come which the model is less sure of. It cannot see that the same instances have
-other labels now: that only labels tell.
+other labels now: that only labels show.
 """
 
 from collections.abc import Mapping

@@ -16,8 +16,8 @@ Conventions
 -----------
 - A prediction of all zeros (nothing was known yet) is wrong. Its log loss is that of the uniform distribution over the
   classes known then, that is, the labels seen so far and the one that has just come.
-- What a prediction names is the likeliest class, unless it is said to be another one. Ties go to the lowest class. Log
-  loss clips probabilities at 1e-15 and is in nats.
+- What a prediction names is the likeliest class, unless it is declared to be another one. Ties go to the lowest class.
+  Log loss clips probabilities at 1e-15 and is in nats.
 - Kappa temporal compares with repeating the previous label, the one scored just before, as in the paper: with late
   labels that baseline knows more than the model did. (The learner `last-label` repeats what had arrived.)
 - Macro F1 is the mean over the classes that occur, as label or as prediction. Balanced accuracy is the mean recall of
@@ -245,7 +245,7 @@ class Prequential:
         return {k: one for k, one in _of_classes(confusion, negligible).items() if k == 1 or self.task != ANOMALY}
 
     def _ranks(self) -> _Ranks:
-        """Of the window as it stands. Sorting takes longer than all else that is told, so they are kept until the next
+        """Of the window as it stands. Sorting takes longer than all other measures, so they are kept until the next
         label."""
         n, ranks = int(self._state.n[0]), self._known
         if ranks is None or ranks.n != n:
@@ -296,7 +296,7 @@ class Prequential:
         """Take over copies of the arrays of an earlier `state()._asdict()`.
 
         A window of another length than it had keeps the labels that fit in; a window where there was fading, or
-        fading where there was a window, starts empty. Alerts are counted from when it is said which are some, and
+        fading where there was a window, starts empty. Alerts are counted from when it is declared which are some, and
         labels are ranked from when probabilities were kept.
         """
         fresh = self._state

@@ -3,10 +3,10 @@
 A split takes impurity away: Gini's of the classes, or the variance of what the children's means leave; of gradient
 trees that of scores. Each node's decrease counts by the share of its tree's instances that came to it, for the feature
 that it tests (Breiman, Friedman, Olshen and Stone 1984); trees count alike, or by their share of the vote where a model
-says it, and so do the options of a node. A pool's members count by their shares in it.
+holds it, and so do the options of a node. A pool's members count by their shares in it.
 
 The gate of a soft tree looks at several features. It is taken for a split that sends each instance to one of its
-children with the probability that the gate says, and its decrease is shared out: alpha of it in proportion to the
+children with the probability that the gate gives, and its decrease is shared out: alpha of it in proportion to the
 variances of the terms of the linear form, and 1 - alpha to the feature of the split test. With alpha 0 that is the
 importance of a hard tree.
 

@@ -28,7 +28,7 @@ Masks = NDArray[np.bool_]
 
 
 def n_asked(d: int) -> int:
-    """Predictions that are made of an instance with d features to say what they add."""
+    """Predictions that are made of an instance with d features to show what they add."""
     return min(1 << min(d, 62), 2 + PERMUTATIONS * max(d - 1, 0))
 
 

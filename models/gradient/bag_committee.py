@@ -3,7 +3,7 @@
 The score of a bag is that of its highest instance, which takes the gradient of the binary cross-entropy, equations 28
 and 29. Leaves are constant, so that most often several instances are highest: all those in the same leaf. They share
 the gradient and the weight of the bag equally (the subgradient of the maximum that prefers none); the first of them
-alone would split by what the order of the file says. The others have gradient and Hessian 0, and no weight: a bag
+alone would split by the order of the file. The others have gradient and Hessian 0, and no weight: a bag
 is one observation of the t test and of the grace period, however large it is. All instances of a bag take their
 gradients from the trees as they were when the bag came, one after the other; leaves that are due are tested after each.
 """

@@ -2,15 +2,15 @@
 
 A stage has a tree for each output (K - 1 classes, section 4.1, or one target, section 4.2), or one tree for all of
 them. One stage is the paper's learner. With several (beyond the paper) stage s minimises the loss of F_{s-1} + T_s,
-where F_s = F_{s-1} + shrinkage T_s is what the committee has said up to stage s: online gradient boosting. All stages
-take their gradients before any of them changes.
+where F_s = F_{s-1} + shrinkage T_s is what the committee has predicted up to stage s: online gradient boosting. All
+stages take their gradients before any of them changes.
 
 Class 0 is the class without a tree. Trees of other classes come with the first label of theirs, or, if that was in a
 warm-up that is not learned again, at its end; only classes that were seen have a probability.
 
 The target of a regression is learned in deviations of itself, so that steps, penalties and the thresholds of losses
 mean the same on every stream. Mean and deviation are those of the warm-up at first and follow the stream: where the
-deviation has doubled or halved, all scores are said in the new one.
+deviation has doubled or halved, all scores are given in the new one.
 """
 
 import math
@@ -193,7 +193,7 @@ def _meet(state, task, y, w):
 
 @kernel
 def _follow_scale(nodes, state, watch, task):
-    """Where the deviation of the target has left that of the scores behind: say scores in the new one.
+    """Where the deviation of the target has left that of the scores behind: give scores in the new one.
 
     The label that shows it was learned before, so a single wrong one moves its leaf by a step in the old scale. The
     detectors' unit follows at once where it shrinks, so that it does not hide errors, and they begin anew, since the

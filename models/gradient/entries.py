@@ -73,7 +73,7 @@ STOCHASTIC_GRADIENT_TREE = Entry(
     parameters=PARAMETERS,
     free=("max_nodes", "max_bytes", "max_depth"),
     paper="H. Gouk, B. Pfahringer and E. Frank: Stochastic gradient trees. ACML 2019.",
-    text="Trees that change where a t test says that the gradients of a loss allow it; also boosted.",
+    text="Trees that change where a t test shows that the gradients of a loss allow it; also boosted.",
 )
 
 

@@ -2,7 +2,7 @@
 
 A new loss is one kernel `f(y, score, parameter) -> (gradient, Hessian)`, a line in `derivatives`, a name in LOSSES and,
 for the tests, its value in `value`. What the trees need: a Hessian that is not negative. They hold it away from 0
-themselves (models.gradient.tree), so a loss that is linear somewhere may say 0.
+themselves (models.gradient.tree), so a loss that is linear somewhere may give 0.
 
 Targets and scores of all losses but Poisson's are in units of the target's standard deviation
 (models.gradient.stochastic_gradient_tree), so a threshold of 1 means one deviation on every stream.

@@ -1,4 +1,4 @@
-"""What the presets of stochastic gradient trees say: plain data, without numba.
+"""The parameters of the presets of stochastic gradient trees: plain data, without numba.
 
 A parameter that a stream file leaves out is the preset's, so that a preset can be taken whole or changed in one place.
 """
@@ -68,8 +68,8 @@ _BAGS: dict[str, Any] = {
 }
 BAG_PRESETS: dict[str, dict[str, Any]] = {
     TUNED: {**PRESETS[TUNED], **_BAGS},
-    # The text has no other settings for bags, and does not say how many passes. Its implementation tests a leaf at each
-    # instance and makes 20 passes, which are too few here (musk1 67 %; 79 so).
+    # The text has no other settings for bags, and does not give how many passes. Its implementation tests a leaf at
+    # each instance and makes 20 passes, which are too few here (musk1 67 %; 79 so).
     PAPER: {**PRESETS[PAPER], "epochs": 300},
     BOOSTED: {**PRESETS[BOOSTED], **_BAGS},
 }

@@ -265,7 +265,7 @@ def _begin_anew(nodes, leaf):
 
 @kernel
 def rescale(nodes, ratio, exact):
-    """Say all scores in another unit of the target: `ratio` is the old one in the new.
+    """Give all scores in another unit of the target: `ratio` is the old one in the new.
 
     exact : gradients are proportional to residuals and Hessians are not, as of the squared error, so what leaves
     observed follows; else they observe anew. Mutates nodes. O(nodes + blocks d n_bins q).

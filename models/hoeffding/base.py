@@ -60,7 +60,7 @@ class ClassificationTree(Learner):
         self._prepare()
 
     def _described(self, i: int, parent: int, depth: int, weight: float, value: Floats) -> dict[str, Any]:
-        """A node for people, before it is said what it tests or predicts. parent : -1 for none."""
+        """A node for people, before it is known what it tests or predicts. parent : -1 for none."""
         above = None if parent < 0 else parent
         return {"id": i, "parent": above, "depth": depth, "weight": float(weight), "value": value.tolist()}
 

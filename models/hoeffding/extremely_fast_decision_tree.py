@@ -1,6 +1,6 @@
 """The extremely fast decision tree (Hoeffding anytime tree, HATT): splits early, and goes back on it.
 
-Manapragada, Webb and Salehi 2018. A leaf splits as soon as the Hoeffding bound says that its best test is better than
+Manapragada, Webb and Salehi 2018. A leaf splits as soon as the Hoeffding bound shows that its best test is better than
 no test (the Hoeffding tree: better than every other). Every inner node goes on observing, and when another test is
 better than the present one by the bound, its subtree dies and it takes that test. What a tree of this kind is made of:
 models.hoeffding.mutable_tree.
@@ -134,7 +134,7 @@ class ExtremelyFastDecisionTree(MutableTree):
 
 @kernel
 def _try_test(node, nodes, fresh, layout, settings, scratch, progress):
-    """Give `node` its best test if the bound says that it is better than what it has: none, or a test.
+    """Give `node` its best test if the bound shows that it is better than what it has: none, or a test.
 
     SPLIT, DONE or GROW as models.hoeffding.mutable_tree.split_node. O(d (n_split_points or V) n_outputs).
     """

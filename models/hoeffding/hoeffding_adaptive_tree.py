@@ -118,7 +118,7 @@ class HoeffdingAdaptiveTree(MutableTree):
         Predictions that both windows hold before their errors are compared, >= 1.
     early_prediction : bool
         An alternate tree predicts once its error rate is the lower one, over more than 10 predictions, though the bound
-        does not say yet that it is. On elec that is worth a point.
+        does not show yet that it is. On elec that is worth a point.
     bootstrap : bool
         Leaves learn each instance with its weight times a number drawn from Poisson(1), 1 where that is 0 (as MOA).
     delta, tie_threshold, split_criterion, leaf_prediction, n_split_points, binary_splits, min_branch_fraction :
@@ -224,7 +224,7 @@ class HoeffdingAdaptiveTree(MutableTree):
 @kernel(inline=True)
 def _learn(r, c, w, at, best, slab, nodes, windows, random, known, cache, layout, settings, main, watch, scratch,
            places, progress):  # fmt: skip
-    """Have the tree, and the alternate trees on the way, learn row r of class c: `progress` says which still have to.
+    """Have the tree, and the alternate trees on the way, learn row r of class c: `progress` marks which still have to.
 
     at, best : the leaf of the row in the whole tree and its naive Bayes class, or -1 and -2 where they are not known.
     GROW: make room and call again. Mutates nodes, windows, random, known, cache, scratch, places, progress.
@@ -340,7 +340,7 @@ def _run(op, row, y, w, slab, out, progress, nodes, windows, random, known, cach
          scratch, places):  # fmt: skip
     """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, windows, random, known, cache, scratch.
 
-    GROW: make room and call again; `progress` and `places` say how far the next operation has come.
+    GROW: make room and call again; `progress` and `places` hold how far the next operation has come.
     O(depth + d n_outputs) an operation and tree, a split attempt once in a grace period.
     """
     links, test, weights, leaf, stats, child_of_value, _ = nodes

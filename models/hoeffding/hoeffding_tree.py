@@ -1,9 +1,9 @@
-"""The Hoeffding tree: a leaf splits once the Hoeffding bound says that the best test is best.
+"""The Hoeffding tree: a leaf splits once the Hoeffding bound shows that the best test is best.
 
 Domingos and Hulten 2000 (VFDT): grace period, tie threshold, "no split" as a candidate. Adaptive naive Bayes leaves
 after Gama, Rocha and Medas 2003 and Holmes, Kirkby and Pfahringer 2005. Observers: models.observers.gaussians,
 models.observers.histogram_blocks; tests and their merit: models.hoeffding.splitting.candidates; splits:
-models.hoeffding.splitting.growth; the loop over a program: models.hoeffding.loop. Invariants:
+models.hoeffding.splitting.split; the loop over a program: models.hoeffding.loop. Invariants:
 
 - nodes are appended and never move; parents come before their children;
 - a leaf has a block of statistics unless it was deactivated, others have none (-1); the first child of a split takes
@@ -72,7 +72,7 @@ class HoeffdingTree(ClassificationTree):
     scratch of 3 and 1 + V that is not state. At `max_nodes` or `max_leaves` nothing splits any more; leaves go on
     learning. A split that would exceed it does not happen, though a smaller one might. At `max_active_leaves` the tree
     goes on growing: the least promising leaves lose their statistics and predict their majority class, until they are
-    more promising than another (models.hoeffding.splitting.growth).
+    more promising than another (models.hoeffding.splitting.split).
 
     Parameters
     ----------

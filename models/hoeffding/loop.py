@@ -1,8 +1,8 @@
 """The loop of a Hoeffding tree over a program: one kernel call, compiled for leaves with Gaussians and with histograms.
 
-A PREDICT finds its leaf and writes what majority class or naive Bayes says there. A LEARN finds its leaf (or opens a
-branch for a new value), counts which of the two was right, observes, and lets the leaf try to split when its grace
-period has ended. A tree that is watched, as members of ensembles are, first says of each LEARN whether it would have
+A PREDICT finds its leaf and writes what majority class or naive Bayes predicts there. A LEARN finds its leaf (or opens
+a branch for a new value), counts which of the two was right, observes, and lets the leaf try to split when its grace
+period has ended. A tree that is watched, as members of ensembles are, first notes of each LEARN whether it would have
 predicted the class. A label that comes right after its instance was predicted finds leaf and likeliest class there.
 """
 
@@ -29,7 +29,7 @@ from riparian.models.hoeffding.nodes import (
     try_branch,
 )
 from riparian.models.hoeffding.parameters import NB, NBA, HoeffdingSettings
-from riparian.models.hoeffding.splitting.growth import may_grow, rank_leaves, try_split
+from riparian.models.hoeffding.splitting.split import may_grow, rank_leaves, try_split
 from riparian.models.kernels.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 from riparian.models.observers.gaussians import (
@@ -164,7 +164,7 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
                 last_row = r
                 scored = False
             block = links[node, BLOCK]
-            # Whether the leaf says what naive Bayes says.
+            # Whether the leaf predicts what naive Bayes predicts.
             bayes = block >= 0 and (
                 settings.leaf_prediction == NB
                 or (settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT])

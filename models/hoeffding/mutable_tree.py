@@ -153,7 +153,7 @@ class MutableTree(ClassificationTree):
         return described
 
     def _more(self, node: int) -> dict[str, Any]:
-        """What a kind of tree has to say about a node beyond that."""
+        """What a kind of tree adds about a node beyond that."""
         return {}
 
     def _children(self, node: int) -> list[int]:
@@ -236,7 +236,7 @@ def take_row(parent, depth, nodes, fresh):
 
 @kernel
 def has_room(n_rows, n_mapped, nodes, progress):
-    """Whether so many more rows and entries of child_of_value fit; else progress says what is needed."""
+    """Whether so many more rows and entries of child_of_value fit; else progress holds what is needed."""
     dead = nodes.counts[N_ROWS] - nodes.counts[N_NODES]
     progress[NEED_ROWS] = nodes.counts[N_ROWS] + max(0, n_rows - dead)
     progress[NEED_MAPPED] = nodes.counts[N_MAPPED] + n_mapped

@@ -1,7 +1,7 @@
 """The arrays of a tree that only grows, and the way through it: nodes are appended and never move.
 
 Node i is row i; parents come before their children. A leaf that observes has a block of statistics; inner nodes have
-none, nor have leaves that were deactivated (models.hoeffding.splitting.growth). Trees whose subtrees come and go have
+none, nor have leaves that were deactivated (models.hoeffding.splitting.split). Trees whose subtrees come and go have
 arrays of their own (models.hoeffding.mutable_tree), but the same columns in `leaf`.
 """
 

@@ -3,8 +3,8 @@
 They are kept in a folder named after a hash of their module's source and of all of ours that it imports: numba itself
 looks only at the module of the outermost kernel, and would go on using what it compiled of the others before they were
 edited. A family of learners is compiled anew only when something that it is made of has changed. The folder stands for
-the path and the time of the source file, by which numba tells files apart: so all checkouts of a user share what one
-of them has compiled. A folder that may not be written, in an image say, is read.
+the path and the time of the source file, by which numba distinguishes files: so all checkouts of a user share what one
+of them has compiled. A folder that may not be written, in an image for example, is read.
 
 One process at a time compiles a kernel, or looks for it in the cache: who comes second finds what the first has
 compiled. And numba's index of a kernel's variants has no lock of its own: two processes that add one each may give both
@@ -119,7 +119,7 @@ def kept_in() -> Kept:
     with suppress(RuntimeError):
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riparian"
         lost = _unwritable(folder)
-        if lost is None or any(folder.glob("kernels-*")):  # of an image, say
+        if lost is None or any(folder.glob("kernels-*")):  # of an image, for example
             return Kept(folder)
     own = Path(tempfile.gettempdir()) / f"riparian-{os.getuid()}"
     with suppress(OSError):
@@ -213,7 +213,7 @@ def _rebuilt(context: Any, kept: Any) -> Any:
 
 @cache
 def _helpers() -> None:
-    """Tell LLVM where the functions of numba are that turn arguments into arrays: part of what numba does before it
+    """Show LLVM where the functions of numba are that turn arguments into arrays: part of what numba does before it
     compiles."""
     for name, address in _nrt_python.c_helpers.items():
         codegen.ll.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
@@ -242,7 +242,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        # Dynamic globals are addresses, of large arrays say, in the process that compiles.
+        # Dynamic globals are addresses, of large arrays for example, in the process that compiles.
         kept = None if not self._enabled or data.library.has_dynamic_globals else _reduced(data)
         if kept is not None:
             with suppress(OSError):  # it may not be written, or is full: the next process compiles it again

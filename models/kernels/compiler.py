@@ -133,7 +133,7 @@ def _after_pass(self: Any, emit_dels: bool = False, extend_lifetimes: bool = Fal
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Compile a kernel as is said above; with the compiler's lock."""
+    """Compile a kernel as is described above; with the compiler's lock."""
     global _depth
     outermost = _depth == 0
     context: Any = cpu_target.target_context

@@ -21,7 +21,7 @@ LARGEST_RATE = 500.0  # exp(-rate) is not far from underflow beyond it
 
 
 def key(*numbers: int) -> np.uint64:
-    """A key from a seed and what tells draws apart: the member, what the draws are for."""
+    """A key from a seed and what distinguishes draws: the member, what the draws are for."""
     mixed = 0
     for number in numbers:
         mixed = int(seeded(mixed ^ (number & ((1 << 64) - 1)))[1])

@@ -6,7 +6,7 @@ false), no `parallel` (its sums change with the number of threads): training is 
 
 References to arrays are not counted, unless a kernel allocates: the Python caller holds all arrays while a kernel runs.
 Counting is an atomic addition for each array of a tuple that is handed on, and was two thirds of the time of a
-stochastic gradient tree. What needs it does not compile ("NRT required but not enabled"): write the loop, or say
+stochastic gradient tree. What needs it does not compile ("NRT required but not enabled"): write the loop, or set
 `allocates`. No kernel returns an array.
 """
 

@@ -1,11 +1,11 @@
 """Mondrian forests: trees that grow by an instance each, and predict by all their prunings.
 
 Mourtada, Gaïffas and Scornet 2021 (AMF); without aggregation, Lakshminarayanan, Roy and Teh 2014. Trees never talk:
-each runs a whole piece of a program in one kernel call, alone, and puts what it says into a plane of its own, and the
-planes are added in the order of the trees. So threads, which share out the trees, change no bit. The random numbers of
-a label depend on its count and the tree alone.
+each runs a whole piece of a program in one kernel call, alone, and puts what it predicts into a plane of its own, and
+the planes are added in the order of the trees. So threads, which share out the trees, change no bit. The random numbers
+of a label depend on its count and the tree alone.
 
-One tree: models.mondrian.nodes. How it grows: tree; what it says: weights, smoothing.
+One tree: models.mondrian.nodes. How it grows: tree; what it predicts: weights, smoothing.
 """
 
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ class MondrianForest(Learner):
         Pseudo-count of each class seen, in the probabilities of a node; > 0. None: 1 over the number of classes seen,
         which is the Krichevsky-Trofimov estimator for two.
     split_pure : bool
-        Split nodes that have seen one class, too, and whatever `split_below` says.
+        Split nodes that have seen one class, too, and whatever `split_below` is.
     split_below : float
         In (0, 1]. An instance splits nothing where the leaf that it comes to gives its class this probability or more,
         before it is learned. 1: as in the papers, only nodes of one class are not split.
@@ -263,8 +263,8 @@ class MondrianForest(Learner):
 def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
     """Trees first .. last - 1 of a piece, each from operation at[tree]. Mutates trees, at, planes.
 
-    planes[tree, i] is what the tree says where operation i is a prediction. at[tree] is where the tree stopped: at the
-    end, or at a label for which there is no room, or no column.
+    planes[tree, i] is what the tree predicts where operation i is a prediction. at[tree] is where the tree stopped: at
+    the end, or at a label for which there is no room, or no column.
     """
     capacity = trees.nodes.shape[1]
     one = Instance(
@@ -355,7 +355,7 @@ def _run_tree(op, row, y, w, slab, tree, settings, key, start, votes, one, path,
 
 @kernel
 def _combine(op, row, planes, out):
-    """The mean of what the trees say, added in their order. Mutates out. O(operations trees outputs)."""
+    """The mean of what the trees predict, added in their order. Mutates out. O(operations trees outputs)."""
     m, _, n_outputs = planes.shape
     for i in range(len(op)):
         if op[i] != PREDICT:

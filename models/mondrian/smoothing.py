@@ -29,8 +29,8 @@ def table(tree, node, c):
 
 @kernel
 def smooth(tree, settings, one, above, here, vote):
-    """Add to `vote` (n_outputs,) what a tree says of the instance: Algorithm 8. Mutates vote, the units of `one`, and
-    the scratch above, here: (n_outputs,). O(depth (d + n_outputs))."""
+    """Add to `vote` (n_outputs,) what a tree predicts of the instance: Algorithm 8. Mutates vote, the units of `one`,
+    and the scratch above, here: (n_outputs,). O(depth (d + n_outputs))."""
     nodes, links = tree.nodes, tree.links
     n_outputs = min(len(vote), nodes.shape[1] - VALUES)
     node = np.uint64(0)

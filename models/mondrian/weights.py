@@ -28,8 +28,8 @@ def pseudo_count(settings, n_classes):
 
 @kernel(inline=True)
 def probabilities(tree, settings, one, y, prior, prior_weight):
-    """Of class y: what the leaf of an instance says, and what all prunings of the tree say together. Asks for the boxes
-    on its way, as `fetch_way` does: the instance is learned next. O(depth)."""
+    """Of class y: what the leaf of an instance predicts, and what all prunings of the tree predict together. Asks for
+    the boxes on its way, as `fetch_way` does: the instance is learned next. O(depth)."""
     nodes, links = tree.nodes, tree.links
     rest = 1.0
     together = 0.0
@@ -125,7 +125,8 @@ def climb(tree, path, voted, depth, last, settings, y, w):
 
 @kernel(inline=True)
 def aggregate(tree, settings, one, vote):
-    """Add to `vote` what all prunings of a tree say, by their weights: class probabilities, or a target. O(depth)."""
+    """Add to `vote` what all prunings of a tree predict, by their weights: class probabilities, or a target.
+    O(depth)."""
     nodes, links = tree.nodes, tree.links
     prior = pseudo_count(settings, tree.counts[CLASSES])
     prior_weight = prior * tree.counts[CLASSES] if settings.classes else 0.0

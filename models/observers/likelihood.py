@@ -241,7 +241,7 @@ def score_two(rows, block, n_values, offset, x, r, joint):
 
 @kernel(inline=True)
 def score_leaf(stats, cached, fresh, block, weights, node, n_seen, layout, x, r, joint):
-    """`score` for a leaf: first its row of the cache is computed anew, where `fresh` says that it is out of date.
+    """`score` for a leaf: first its row of the cache is computed anew, where `fresh` marks that it is out of date.
 
     stats : blocks of models.observers.gaussians. cached, fresh : models.observers.gaussians.Cache. block, node : the
         leaf's row in these,

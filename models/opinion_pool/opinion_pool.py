@@ -65,7 +65,7 @@ class OpinionPool(Learner):
     members : dict, optional
         name -> model, or a dict of "model" and its parameters, and "frozen": True where it predicts and does not learn.
         Models may come more than once. Models of other libraries cannot be members. None: entries.MEMBERS of the task.
-        "max_values" and "target_means" say what it sees of nominal features (models.opinion_pool.views).
+        "max_values" and "target_means" define what it sees of nominal features (models.opinion_pool.views).
     pool : {"auto", "logarithmic", "linear", "leader"}
     rate : float
         Length of a step, in [0, 1]; longer while there are few labels. Newton steps add 1 / (2 rate) to the diagonal

@@ -1,12 +1,13 @@
-"""Kernels of the opinion pool: what members said of an instance becomes one prediction, and weights learn from labels.
+"""Kernels of the opinion pool: what members predicted of an instance becomes one prediction, and weights learn from
+labels.
 
-Votes stand in planes, one a member: (members, rows, n_outputs). A plane row of zeros, or NaN, says that the member knew
-nothing. With p_m the probabilities of member m, and w its weight:
+Votes stand in planes, one a member: (members, rows, n_outputs). A plane row of zeros, or NaN, means that the member
+knew nothing. With p_m the probabilities of member m, and w its weight:
 
 - LOGARITHMIC: p(c) ~ exp(sum of w_m log p_m(c)). The loss of a label y is -log p(y), and its derivative by w_m is
-  sum over c of p(c) log p_m(c), less log p_m(y). No p_m(c) counts as less than `floor` times the labels of c, over
-  those of the most frequent class: what is right for a usual class is above all that is ever said of a rare one. Nor
-  as less than `floor` squared, so that a class that has just come is not out of reach.
+  sum over c of p(c) log p_m(c), less log p_m(y). No p_m(c) counts as less than `floor` times the labels of c,
+  over those of the most frequent class: what is right for a usual class is above all that is ever predicted of a rare
+  one. Nor as less than `floor` squared, so that a class that has just come is not out of reach.
 - LINEAR, classes: p(c) ~ sum of w_m p_m(c). A label multiplies w_m by p_m(y), and then `rate` of all weight is shared
   out equally (fixed share).
 - LINEAR, values: v = sum of w_m v_m, weights on the simplex. The loss is Huber's (Robust estimation of a location
@@ -24,22 +25,23 @@ Wrong values have no bound. So derivatives and members' errors count as far as m
 LINEAR is of values, and a step that would take the pooled value beyond the target ends there: of a member that is off
 by 1e5, a weight of `rate` would be an error of hundreds.
 
-Where classes are rare, few labels tell members apart, and each is a large step. So LOGARITHMIC takes shorter steps the
+Where classes are rare, few labels distinguish members, and each is a large step. So LOGARITHMIC takes shorter steps the
 less even classes are, and online Newton steps in their place: in part below EVEN, alone below UNEVEN and until there
 are two classes. A Newton step is (H + I / (2 rate))^-1 times the derivatives, where H is the sum of the Hessians of
-the labels' losses by the weights, faded: the covariance of log p_m(c) and log p_n(c) under p. It moves weights by what
-all labels so far have told, not by a step a label. (Hazan, Agarwal and Kale: Logarithmic regret algorithms for online
-convex optimization. Machine Learning 69, 2007, section 3; there with the products of derivatives for H.)
+the labels' losses by the weights, faded: the covariance of log p_m(c) and log p_n(c) under p. It moves weights by
+what all labels so far have shown, not by a step a label. (Hazan, Agarwal and Kale: Logarithmic regret algorithms for
+online convex optimization. Machine Learning 69, 2007, section 3; there with the products of derivatives for H.)
 
 A label that comes late judges two votes: that which was cast when its instance was predicted, and that of now, right
 before it is learned. The first is what the weights are for, and old; the second is of now, and flatters who knows the
 labels just before. Their derivatives (likelihoods, where LINEAR is of classes) are averaged. Where one of the votes
-says nothing, as the first do until a label has come, the other one counts alone; so it does for a member that cast
+is silent, as the first do until a label has come, the other one counts alone; so it does for a member that cast
 none (NaN in column 0) since it is younger than the prediction, and no error is noted of it. Votes that no label was
 learned between are equal, bit for bit, and so is their average: whether members are asked again then does not matter.
 
-A member that says the last label again (`repeats`) would say now what no late prediction can know: the label just
-before. So its vote of now is the one that it cast. Where it cast none it has no weight, until such a vote is judged.
+A member that predicts the last label again (`repeats`) would predict now what no late prediction can know: the label
+just before. So its vote of now is the one that it cast. Where it cast none it has no weight, until such a vote is
+judged.
 """
 
 import numpy as np
@@ -81,7 +83,7 @@ def gather(
     source : of each row, that of the slab; -1 where it is no place of votes that were cast.
     loaded : of each row, whether its votes are those that were kept.
     age : of each row, labels of this program that were learned before its votes were cast; -1: before the program.
-    place : int32, a row for each row of the slab, of any content. It is right where `source` says so.
+    place : int32, a row for each row of the slab, of any content. It is right where `source` confirms it.
     """
     keeping = kept.shape[1] > 0
     at_op = 0
@@ -177,8 +179,8 @@ def take_up(kept, source, loaded, n_rows, votes):
 
 @kernel
 def keep(row, kind, source, n, votes, values, kept):
-    """Keep what a member says where it was asked; for a value that it does not know, infinity. values : whether it
-    says values. Mutates kept. O(n n_outputs)."""
+    """Keep what a member predicts where it was asked; for a value that it does not know, infinity. values : whether it
+    predicts values. Mutates kept. O(n n_outputs)."""
     for i in range(n):
         if kind[i] == WANTED:
             for c in range(votes.shape[1]):
@@ -280,7 +282,7 @@ def set_floors(floor, class_counts, floors):
 
 @kernel
 def _judge_classes(rule, planes, at, label, weights, quality, floors, p, g):
-    """What a label says of the members' votes at a row, into g: the derivative by each weight where LOGARITHMIC, its
+    """What a label shows of the members' votes at a row, into g: the derivative by each weight where LOGARITHMIC, its
     probability where LINEAR. False where no weights would have made the vote right."""
     known, possible = _classes(rule, planes, at, weights, quality, floors, p), False
     for j in range(planes.shape[0]):
@@ -519,7 +521,7 @@ def _step(rate, share, weights, sizes, counts, awake, g):
 
 @kernel
 def _newtons(class_counts, even):
-    """The part of Newton steps: all until there are two classes, since nothing tells yet how even they are."""
+    """The part of Newton steps: all until there are two classes, since nothing shows yet how even they are."""
     n_seen = 0
     for c in range(len(class_counts)):
         n_seen += class_counts[c] > 0.0

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say, and probabilities that do.
+"""Whether probabilities mean what they claim, and probabilities that do.
 
 The *calibration error* of a window (expected calibration error; Naeini, Cooper, Hauskrecht: Obtaining well calibrated
 probabilities using Bayesian binning. AAAI 2015): predictions are put into 15 bins of equal width by their confidence,
@@ -8,8 +8,8 @@ that was right.
 *Temperature scaling* (Guo et al.: On calibration of modern neural networks. ICML 2017) takes each probability to the
 power b and divides by the sum: below 1 predictions become less sure, above it surer, and their order stays. Here log b
 follows the labels by online gradient steps of the log loss, each divided by a faded mean of its second derivative. What
-was said for an instance waits with it, with the b of then, and its label scores that. With late labels the step is at
-most 1 / (`SWING` * labels that come in between), as in models/predictions/conformal.py.
+was predicted for an instance waits with it, with the b of then, and its label scores that. With late labels the step is
+at most 1 / (`SWING` * labels that come in between), as in models/predictions/conformal.py.
 
 A class whose probability is below `LEAST` counts as that, once it has been a label: no power makes more of 0. A class
 that never was a label keeps the probability 0.
@@ -38,7 +38,7 @@ BOUND = 2.5  # of log b: a temperature between 0.08 and 12
 
 POWERS_WIDTH = 2  # columns beside instances: b, and how many labels had been learned
 
-# places in `scaling`: log b, mean second derivative, mean number of labels between saying and scoring
+# places in `scaling`: log b, mean second derivative, mean number of labels between predicting and scoring
 POWER, CURVATURE, DELAY = 0, 1, 2
 # columns of bins and ring
 WEIGHT, CONFIDENCE, RIGHT = 0, 1, 2

@@ -1,30 +1,31 @@
-"""What a prediction says besides the likeliest answer: an interval, or a set of classes, that holds the label as often
+"""What a prediction has besides the likeliest answer: an interval, or a set of classes, that holds the label as often
 as was asked for.
 
 Adaptive conformal inference (Gibbs, Candès: Adaptive conformal inference under distribution shift. NeurIPS 2021). A
-*score* says how far a prediction was from its label: the absolute error, or 1 minus the probability of the label's
+*score* is how far a prediction was from its label: the absolute error, or 1 minus the probability of the label's
 class. An answer is in the interval or set where its score would be at most q, a quantile of the scores of the last
 `WINDOW` labels. Its level is 1 - a, where a moves at each label by `step * (asked - missed)`: missed is 1 where what
-had been said did not hold the label. So the share of labels that are missed comes to the one asked for, whatever the
-model and the stream: over n labels it differs by (change of a) / (step * n). What follows the paper and what does not:
+had been predicted did not hold the label. So the share of labels that are missed comes to the one asked for, whatever
+the model and the stream: over n labels it differs by (change of a) / (step * n). What follows the paper and what does
+not:
 
-- The label of an instance scores the interval that was really said for it, however late it comes. With late labels the
-  loop is slow to see what it does. So that it does not swing, the step is at most 1 / (`SWING` * labels that come in
-  between) (the mean of the last about 100).
-- Where a would ask for more than all scores (the paper says: the whole line), q is twice the largest score for each
+- The label of an instance scores the interval that was really predicted for it, however late it comes. With late
+  labels the loop is slow to see what it does. So that it does not swing, the step is at most 1 / (`SWING` * labels that
+  come in between) (the mean of the last about 100).
+- Where a would ask for more than all scores (in the paper: the whole line), q is twice the largest score for each
   further 1 - coverage, so that intervals stay finite and still grow without bound.
 - One label that is an outlier would make these intervals hundreds of times as wide. So an interval is at most
   2^`TAIL` times the score at the asked level, where a is 0, twice of that for each further 1 - coverage, and in between
   where a is. Errors of a normal or a Laplace distribution stay below that.
 - a stays between `LOWEST` and `HIGHEST` times 1 - coverage, so that it finds back soon where intervals cannot be
-  narrower (a constant target) or classes not be told apart.
+  narrower (a constant target) or classes not be distinguished.
 - All classes are scored together, so of a rare class few labels may be held. By class, each of the first `CLASSES`
   classes has scores and an a of its own, and is in the set by its own quantile (label-conditional prediction; Vovk:
   Conditional validity of inductive conformal predictors. Machine Learning 92, 2013). Labels that come in between are
   then those of the class. A class with too few scores for its quantile is in each set; the others go together.
-- A set is never empty: the likeliest class is in it. Only what the threshold says moves a, so sets may hold the label
+- A set is never empty: the likeliest class is in it. Only what the threshold gives moves a, so sets may hold the label
   more often than asked for, where the model is right more often than that.
-- Nothing is said before there are so many scores that one of them is the quantile: 9 for 0.9, 99 for 0.99, and
+- There is none before there are so many scores that one of them is the quantile: 9 for 0.9, 99 for 0.99, and
   `WINDOW` where more would be needed (beyond .998); a then finds how far beyond the greatest is far enough.
 
 A `Conformal` is a fold over predictions and labels in their order, held in arrays like a learner: the same bits however
@@ -52,7 +53,7 @@ DELAY_STEP = 0.01
 
 CLASSES = 20  # whose figures are kept, and that have scores of their own where sets are by class
 
-# places in `adaptation`: a minus (1 - coverage); mean number of labels between saying and scoring
+# places in `adaptation`: a minus (1 - coverage); mean number of labels between predicting and scoring
 SHIFT, DELAY = 0, 1
 # places in `n`
 SCORES, SCORED, LABELS = 0, 1, 2
@@ -342,7 +343,7 @@ def _scored(
     between = n[LABELS] - since
     if not between >= 0.0:  # no program writes that
         between = 0.0
-    # The first labels tell of the delay at once: steps that are too large for it would take long to undo.
+    # The first labels show the delay at once: steps that are too large for it would take long to undo.
     adaptation[DELAY] += max(DELAY_STEP, 1.0 / (n[SCORED] + 1.0)) * (between - adaptation[DELAY])
     step = min(STEP, 1.0 / (SWING * (1.0 + share * adaptation[DELAY])))
     moved = shift[at] + step * (missing - (1.0 if missed else 0.0))

@@ -8,32 +8,32 @@ probability is above 0. Equal ones: the likelier, then the lower.
 *A threshold* on the probability of one class: that class is named from the threshold on, and below it the likeliest of
 the others. The threshold follows a target in the order of the records:
 
-- `alert_rate`: the share of the predictions that name the class. Every prediction tells, at once.
-- `recall`: the share of the labels of the class that it was named for. Every label of the class tells.
-- `precision`: the share of the namings that were right. Every label tells.
+- `alert_rate`: the share of the predictions that name the class. Every prediction counts, at once.
+- `recall`: the share of the labels of the class that it was named for. Every label of the class counts.
+- `precision`: the share of the namings that were right. Every label counts.
 
 Probabilities are counted in bins of log-odds, `WIDTH` wide, and the past fades: about the last `MEMORY` labels of the
 class count, or of an alert rate a as many predictions as have `MEMORY` / 2 alerts. The threshold is the edge of a bin:
 for a rate or a recall the one whose share from it on is next to the wanted share, for a precision the lowest from which
 on the share of the class is at least the wanted one (or, where none is, the edge with the greatest share).
 
-Counts alone would be off, since models learn and streams drift. So the wanted share is moved by what was really said,
-as in adaptive conformal inference (Gibbs, Candès: Adaptive conformal inference under distribution shift. NeurIPS 2021):
-its log-odds go up by `STEP` * (target - what happened), 1 or 0. Over n such moves the mean of what happened differs
-from the target by (change of the log-odds) / (STEP * n), also where many probabilities are equal. They stay within
-`BOUND` of the target's. With late labels the step is at most 1 / (`SWING` * labels that come in between), as in
-models/predictions/conformal.py.
+Counts alone would be off, since models learn and streams drift. So the wanted share is moved by what was really
+predicted, as in adaptive conformal inference (Gibbs, Candès: Adaptive conformal inference under distribution shift.
+NeurIPS 2021): its log-odds go up by `STEP` * (target - what happened), 1 or 0. Over n such moves the mean of what
+happened differs from the target by (change of the log-odds) / (STEP * n), also where many probabilities are equal. They
+stay within `BOUND` of the target's. With late labels the step is at most 1 / (`SWING` * labels that come in between),
+as in models/predictions/conformal.py.
 
 Before there are `FIRST` labels of the class, or predictions for that many alerts, the likeliest class is named. A class
 whose probability is below about 4e-11 is never named by a threshold.
 
 *Scores of anomalies* have an alert rate alone, since they need no labels: 1 is named from the threshold on, 0 below it,
 and nothing before there is one. They are between 0 and 1 and no probabilities: most of them lie within a few bins of
-log-odds, so their bins are as wide as each other. What was said is counted, too, since no label may ever come to do it.
-There is no other alarm meanwhile, so one alert's predictions are enough for a first threshold: the greatest of n scores
-is passed by the next one with a chance of 1 / (n + 1). A learner that has seen little says greater scores than it will,
-and these would hold the threshold up for long: of t scores the last counts for 2 / (t + 2) at least, so the i-th for
-(i + 1) (i + 2) as much, until that is less than what fading alone takes.
+log-odds, so their bins are as wide as each other. What was predicted is counted, too, since no label may ever come to
+do it. There is no other alarm meanwhile, so one alert's predictions are enough for a first threshold: the greatest of n
+scores is passed by the next one with a chance of 1 / (n + 1). A learner that has seen little gives greater scores than
+it will, and these would hold the threshold up for long: of t scores the last counts for 2 / (t + 2) at least, so the
+i-th for (i + 1) (i + 2) as much, until that is less than what fading alone takes.
 
 A `Threshold` is a fold over predictions and labels in their order, held in arrays: the same bits however they were cut.
 """
@@ -61,15 +61,15 @@ STEP, SWING, BOUND = 0.05, 8.0, 5.0
 DELAY_STEP = 0.01
 UNIT_LIMIT = 1e100
 
-DECIDED_WIDTH = 2  # columns beside instances: the class named, and how many labels had told then
+DECIDED_WIDTH = 2  # columns beside instances: the class named, and how many labels had counted then
 
 # columns of bins; of scores, what the share is of, predictions that had a threshold, and alerts
 OWN, ALL = 0, 1
 DECIDED, ALERTS = 1, 2
-# places in `following`: log-odds of the wanted share less the target's, mean number of labels that told between saying
-# and scoring, what one more counts for, all that count (of the class; of an alert rate, predictions)
+# places in `following`: log-odds of the wanted share less the target's, mean number of labels that counted between
+# predicting and scoring, what one more counts for, all that count (of the class; of an alert rate, predictions)
 SHIFT, DELAY, UNIT, TOTAL = 0, 1, 2, 3
-# places in `n`: taken into the bins, and that told; of scores, alerts
+# places in `n`: taken into the bins, and that counted; of scores, alerts
 TAKEN, COUNTED, NAMED = 0, 1, 2
 
 
@@ -129,7 +129,7 @@ class Threshold:
         out : (capacity, n_outputs) float64
             Probabilities of the rows, or scores; NaN where none were predicted.
         decided : (capacity, 2) float64
-            Beside the instances: the code of the class named, and how many labels had told then (NaN: there was no
+            Beside the instances: the code of the class named, and how many labels had counted then (NaN: there was no
             threshold). Written at PREDICT, read at LEARN. NaN in column 0: nothing was known, or of scores decided.
         code : int
             Of the class; -1 while it is not known. Of scores 1, what a label of an anomaly is.

@@ -49,7 +49,8 @@ def nodes_by_bytes(n_values: Sequence[int], n_bins: int) -> int:
 
 
 class RegressionTree(Learner):
-    """A tree whose state is `RegressionNodes`. Subclasses run the program, and say what OTHER means in `describe`."""
+    """A tree whose state is `RegressionNodes`. Subclasses run the program, and define what OTHER means in
+    `describe`."""
 
     layout: ClassVar[StateLayout] = StateLayout(
         rows={"links test monitor": "nodes", "blocks": "blocks"},

@@ -84,7 +84,7 @@ ORTO = Entry(
     ),
     paper="E. Ikonomovska, J. Gama, B. Ženko and S. Džeroski: Speeding-up Hoeffding-based regression trees with "
     "options. ICML 2011.",
-    text="Regression tree that follows several tests at once where it cannot tell which is best.",
+    text="Regression tree that follows several tests at once where it cannot decide which is best.",
 )
 
 

@@ -1,8 +1,9 @@
 """FIMT-DD: a fast incremental model tree with drift detection.
 
-Ikonomovska, Gama and Džeroski 2011: a leaf splits once the Hoeffding bound says that its best test reduces the standard
-deviation most; leaves predict by linear models; every inner node watches the errors below it with a Page-Hinkley test,
-and when that finds a drift grows an alternate tree beside itself, which takes its place if it errs less.
+Ikonomovska, Gama and Džeroski 2011: a leaf splits once the Hoeffding bound shows that its best test reduces the
+standard deviation most; leaves predict by linear models; every inner node watches the errors below it with a
+Page-Hinkley test, and when that finds a drift grows an alternate tree beside itself, which takes its place if it errs
+less.
 
 OTHER is the root of a node's alternate tree. On the way from the root to a leaf at most one node has one: where a drift
 is found above, the alternate trees below are dropped, and nodes below one that has an alternate tree are not watched.

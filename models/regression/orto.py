@@ -1,7 +1,7 @@
 """ORTO: regression trees with options.
 
-Ikonomovska, Gama, Ženko and Džeroski 2011: where the Hoeffding bound cannot tell the best tests of a leaf apart, it
-does not wait: all of them are made, each with a subtree of its own, as the options of an option node. An instance is
+Ikonomovska, Gama, Ženko and Džeroski 2011: where the Hoeffding bound cannot single out the best tests of a leaf apart,
+it does not wait: all of them are made, each with a subtree of its own, as the options of an option node. An instance is
 learned by every option; a prediction is the mean of the options' (ORTO-A), or that of the option that erred least
 (ORTO-BP).
 
@@ -90,7 +90,7 @@ class Stretches(NamedTuple):
 
 
 class Orto(RegressionTree):
-    """Option tree for regression: several tests at once where one cannot be told to be best.
+    """Option tree for regression: several tests at once where none is sure to be best.
 
     Missing values, nominal features, labels and weights are treated as in FIMT-DD. There is no drift detection.
 
@@ -239,7 +239,8 @@ def _predict(nodes, n_values, weight, growth, options, stretches, z, x, r, y, w)
 
 @kernel
 def _try_split(node, nodes, layout, growth, options, scratch):
-    """Split leaf `node` if the bound allows it, or else by all tests that it cannot tell from the best, as options.
+    """Split leaf `node` if the bound allows it, or else by all tests that it cannot distinguish from the best, as
+    options.
 
     Mutates nodes and scratch. O(d (n_bins or V)).
     """

@@ -1,7 +1,7 @@
 """Weights of several predictors by how they have predicted, on the simplex.
 
-Before a label is learned each predictor l has said p_l. With weights v of sum 1 the squared error of their blend is
-v' E v, where E holds the products of errors (p_k - y)(p_l - y), so E, faded, is all that has to be kept. Each label
+Before a label is learned each predictor l has predicted p_l. With weights v of sum 1 the squared error of their blend
+is v' E v, where E holds the products of errors (p_k - y)(p_l - y), so E, faded, is all that has to be kept. Each label
 adds to it and moves v by a few projected gradient steps of length 1 / (2 trace E), which is below the reciprocal of the
 greatest curvature, so a step never makes v' E v greater. No scale enters: targets may be in any unit. A label with
 errors far beyond those remembered counts as far as models.running_scale lets it, all its products alike.
@@ -65,10 +65,10 @@ def _settle(weights, errors, gradient, order):
 
 @kernel
 def blend_votes(op, row, y, w, votes, out, weights, errors, classes, gradient, order, products):
-    """Blend what predictors said, operation by operation.
+    """Blend what predictors gave, operation by operation.
 
     votes : (predictors, n, n_outputs), predictions for a PREDICT and before a LEARN; NaN of all of them before the
-    first label, which then says nothing about them. weights, errors : of the blend. classes : whether labels are.
+    first label, which then shows nothing about them. weights, errors : of the blend. classes : whether labels are.
     Mutates out, the blend, and the scratch gradient, order : (predictors,), products : (predictors, predictors)."""
     n_predictors, _, n_outputs = votes.shape
     in_order(order, n_predictors)

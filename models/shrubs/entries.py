@@ -7,7 +7,7 @@ from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
 
 def check(task: str, parameters: Mapping[str, Any]) -> None:
-    """What no range says."""
+    """What no range holds."""
     if parameters["loss"] == "cross-entropy" and task == "regression":
         raise ValueError("loss is 'cross-entropy' and the task regression: use 'mse'")
 

@@ -1,11 +1,11 @@
-"""The members of a shrub ensemble: what they say about the window, and the gradient of their weights.
+"""The members of a shrub ensemble: what they predict about the window, and the gradient of their weights.
 
 For the squared error a gradient step needs only products of the members' predictions, summed over the window (the Gram
 matrix), and of predictions and labels: both are kept up to date as items come and go, so a step costs members^2
 whatever the window is. They are summed anew each time the window has been filled once more, so rounding does not pile
 up.
 
-A member that is not judged by an item (it grew on it) says nothing there: 0. Then each entry of the Gram matrix is a
+A member that is not judged by an item (it grew on it) adds nothing there: 0. Then each entry of the Gram matrix is a
 mean over the items that judge both members, and `together` and `alone` hold their weights.
 
 Predictions and targets are less an origin (models.shrubs.window), or their products would be all that fits into a

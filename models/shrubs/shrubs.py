@@ -136,7 +136,7 @@ class Shrubs:
 
     def run(self, program: Program, slab: Floats, out: Floats, predict_before_learn: bool) -> None:
         """Execute a program. out : (capacity, n_outputs), by row; or, `predict_before_learn`, (n, n_outputs), by
-        operation: what is said before a label is learned stands there as well. Mutates out and the arrays."""
+        operation: what is predicted before a label is learned stands there as well. Mutates out and the arrays."""
         _run(
             *program, slab, out, predict_before_learn, self.counts, self.random, self.seen, self.level, self.n_values,
             *self.window, *self.trees, *self.members, *self.scratch, *self.settings,

@@ -5,7 +5,7 @@ feature -1, and `left` is its row in `values`: class shares, or the mean. Tests:
 so a missing value always goes right; with the value KNOWN a test asks whether the value is known.
 
 Nodes are numbered as `models.shrubs.cart` takes them up: a node that gets children is followed by its left child, with
-all below it, then by the right one. So the features alone tell the links of a tree, and a state goes without them.
+all below it, then by the right one. So the features alone give the links of a tree, and a state goes without them.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ NODES, LEAVES = 0, 1
 class Trees(NamedTuple):
     """Room for trees, one a row. n: most nodes of a tree.
 
-    tests : (slots, n, 2) float64, VALUE is a threshold or nominal code; what tells the way down lies together.
+    tests : (slots, n, 2) float64, VALUE is a threshold or nominal code; what decides the way down lies together.
     links : `tests` as (slots, n, 4) int32, FEATURE is -1 of a leaf, LEFT.
     values : (slots, leaves, outputs) float64.
     sizes : (slots, 2) int32, nodes and leaves.

@@ -106,7 +106,7 @@ def inherit(forest, parent, child):
 
 @kernel
 def add_log_ratios(leaves, child, side, post, passed, failed, n_present):
-    """Add to the logits of a new leaf what its side, with the class weights post[side], says. Mutates leaves."""
+    """Add to the logits of a new leaf what its side, with the class weights post[side], predicts. Mutates leaves."""
     weight = passed if side == 0 else failed
     for c in range(leaves.shape[2]):
         share = (post[0, c] + post[1, c]) / (passed + failed)

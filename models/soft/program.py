@@ -4,7 +4,7 @@ A target counts as far from the mean as models.running_scale lets it; one that i
 is the unit of all outputs, and no weights. Errors count as far as it lets them, too: Adam remembers their squares.
 
 In a pool PREDICT asks the model whose faded loss is least, and LEARN goes through all: each predicts the row for its
-loss, then some learn it (models.soft.choice). Without one there is one model, and both are what they say.
+loss, then some learn it (models.soft.choice). Without one there is one model, and both are that one.
 """
 
 import math

@@ -173,7 +173,7 @@ def leaf_of(forest, tree, n_values, x, r):
 
 @kernel(inline=True)
 def majority(forest, tree, leaf):
-    """The class that a leaf says, the lowest of equals; -1 where it knows nothing."""
+    """The class that a leaf predicts, the lowest of equals; -1 where it knows nothing."""
     counts = forest.counts[tree, forest.left[tree, leaf]]
     most = 0.0
     best = -1

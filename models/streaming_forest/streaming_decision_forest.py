@@ -2,9 +2,9 @@
 
 Xu, Dey, Panda and Vogelstein 2021, Algorithms 1 and 2. How a tree learns a batch: models.streaming_forest.false_roots.
 
-Labels are buffered in the state until `batch_size` of them are there, and say nothing before: so a tree is the same
-however programs are cut, down to single instances. The buffer is the newest part of the window of labels that false
-roots are grown on.
+Labels are buffered in the state until `batch_size` of them are there, and count for nothing before: so a tree is the
+same however programs are cut, down to single instances. The buffer is the newest part of the window of labels that
+false roots are grown on.
 
 Everything a tree draws is a function of the seed, its serial number, and the number of the label or batch. Trees do
 not see each other, so any number of threads gives the same bits: threads are over trees where they learn, and over
@@ -319,7 +319,7 @@ class StreamingDecisionForest(Learner):
     def _make_room(self) -> None:
         """For as many nodes as a batch can add, in every tree; and scratch.
 
-        That is two for each row of the window: one label may be why all rows of its leaf are told apart.
+        That is two for each row of the window: one label may be why all rows of its leaf are distinguished.
         """
         n_rows = min(int(self._numbers[LEARNED]), len(self._y))
         wanted = min(int(self._forest.sizes[:, NODES].max()) + 2 * n_rows, self._settings.max_nodes + 1)

@@ -1,7 +1,7 @@
 """Every synthetic stream by name, with its parameters, ranges and paper; and streams that drift.
 
 As in models/registry.py the entries are plain data, and modules are imported when a stream is opened. A test compares
-what an entry says about parameters with the signature of the module's `source`.
+what an entry holds about parameters with the signature of the module's `source`.
 """
 
 import importlib

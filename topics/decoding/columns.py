@@ -228,7 +228,7 @@ class ColumnDecoder:
         return [None if i in bad else one for i, one in enumerate(found)]
 
     def texts_of(self, key: int, batch: RawBatch) -> list[str | None]:
-        """As in `topics.codecs.Codec`."""
+        """Texts of a key in records: see `topics.codecs.Codec`."""
         reader, bad = self._features, Bad()
         records = reader.decode(batch, bad)
         fields = _Fields(reader, records, batch, bad, self.mapping.max_bytes)

@@ -102,7 +102,7 @@ class ArrowFile(DataFile):
                 yield [part.column(j) for j in columns]
 
     def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[RowBlock]:
-        """As of a CSV file; a row's line is its number, from 1."""
+        """Consecutive rows in blocks; a row's line is its number, from 1."""
         pa = _pyarrow(self.path)
         first, columns = 1, list(columns)
         most = math.inf if limit is None else limit
@@ -180,7 +180,7 @@ class DataFiles(DataFile):
                 )
 
     def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[RowBlock]:
-        """As of each file in turn; lines are those of the file."""
+        """The blocks of each file in turn; lines are those of the file."""
         of_all, left = self.path, limit
         try:
             for file in self.files:

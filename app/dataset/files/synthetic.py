@@ -46,7 +46,7 @@ class Recipe(NamedTuple):
             raise SpecError(str(error)) from None
 
     def plain(self) -> dict[str, Any]:
-        """As JSON, every parameter with its value."""
+        """The recipe for JSON: every parameter with its value."""
         return {
             "name": self.name,
             "n": self.n,

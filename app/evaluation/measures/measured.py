@@ -77,7 +77,7 @@ class Measured(Prequential):
         self._signal.warm_up()
 
     def score(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
-        """As Prequential.score."""
+        """Score predictions by their labels, in order: see `Prequential.score`."""
         known = None if self.task in VALUES else self.state().seen.astype(bool)
         super().score(program, out, decided)
         if self._signal.detectors:
@@ -119,8 +119,8 @@ class Measured(Prequential):
         self._n += len(w)
 
     def metrics(self) -> dict[str, float]:
-        """As Prequential.metrics, with the mean of the running accuracy: of the accuracy over all labels so far, at
-        each label; and with how many labels were of classes that had no probability, if any were."""
+        """The measures of `Prequential.metrics`, with the mean of the running accuracy: of the accuracy over all labels
+        so far, at each label; and with how many labels were of classes that had no probability, if any were."""
         found = super().metrics()
         found |= {"mean_running_accuracy": self._running / self._n} if self._n else {}
         return found | ({"unforeseen": self._unforeseen} if self._unforeseen else {})
@@ -132,7 +132,7 @@ class Measured(Prequential):
         return {} if area is None else {"auroc": area} | ({"auroc_error": error} if error > 0.0 else {})
 
     def recent(self) -> dict[str, float]:
-        """As `windowed`, with the AUROC over the fading past, too, of classes that are in it."""
+        """The measures of `windowed`, with the AUROC over the fading past, too, of classes that are in it."""
         found = super().windowed()
         if self.fading is None:
             return found

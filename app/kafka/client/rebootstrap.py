@@ -19,7 +19,8 @@ def install(client: Any) -> None:
 
     @functools.wraps(ask_known)
     async def update(self: Any, metadata: Any, topics: Sequence[str]) -> bool:
-        """As aiokafka's own; then by the bootstrap servers if no broker that is known could say."""
+        """Ask for metadata by aiokafka's own way; then by the bootstrap servers if no broker that is known could
+        say."""
         servers = _as_brokers(self)
         self.cluster._bootstrap_brokers = servers  # what ClusterMetadata takes for brokers as long as it knows none
         return await ask_known(self, metadata, topics) or await _ask_servers(self, metadata, topics, servers)

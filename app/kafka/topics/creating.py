@@ -55,7 +55,7 @@ class Planned(NamedTuple):
     configs: dict[str, str]
 
     def new(self) -> "NewTopic":
-        """As the admin client takes it."""
+        """The request of the admin client."""
         from aiokafka.admin import NewTopic
 
         made = NewTopic(self.name, self.partitions, self.replication or 1, topic_configs=dict(self.configs))

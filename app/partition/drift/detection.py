@@ -243,7 +243,8 @@ class Signal:
         return {field: array.copy() for field, array in self.state().items()}
 
     def restore_from_outside(self, arrays: Mapping[str, NDArray[Any]], name: str) -> None:
-        """As `restore`; DamagedError where arrays are none of `state()`. name : of the series, for its sentence."""
+        """Restore detectors of anybody's; DamagedError where arrays are none of `state()`. name : of the series, for
+        its sentence."""
         with named(f"the detectors of {name}"):
             check_shapes(arrays, {field: getattr(self, field) for field in FIELDS}, {"recent scale": "*"})
             if len(arrays["scale"]) not in (3, len(new_scale())):
@@ -279,7 +280,7 @@ def scores(kind: str, program: Program, out: Floats) -> tuple[NDArray[np.int64],
 
 
 def errors(kind: str, program: Program, out: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """As `scores`, without those for which nothing was predicted."""
+    """Scores of predictions, without those for which nothing was predicted."""
     return _scored(kind, program, out, True)
 
 

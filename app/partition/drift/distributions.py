@@ -175,7 +175,7 @@ class Distributions:
         return found
 
     def events(self) -> Iterator[tuple[str, str, str, str, int, int]]:
-        """As `Drift.events`."""
+        """Counts and times of drifts, by model and signal: see `Drift.events`."""
         for j, name in enumerate(self.names):
             role = CHAMPION if j == len(self.names) - 1 else ""
             yield role, name, DETECTOR, "drift", int(self.counts[j]), int(self.times[j])

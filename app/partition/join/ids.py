@@ -56,7 +56,7 @@ def gathered(text: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:
 
 
 def _pieces(text: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:
-    """As `gathered`, with SPARE bytes behind the last."""
+    """The ids of `gathered`, with SPARE bytes behind the last."""
     ends = lengths.cumsum()
     size = int(ends[-1]) if len(ends) else 0
     pieces = np.empty(size + SPARE, np.uint8)

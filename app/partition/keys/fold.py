@@ -93,7 +93,7 @@ def _touch(index, row, now):
 
 @kernel
 def _read_ahead(index, rows, tags):
-    """As `read_ahead`, with the rows that are found. Returns nonsense."""
+    """Read memory ahead, as `read_ahead` does, with the rows that are found. Returns nonsense."""
     slots, seen = index.slots, read_ahead(index, tags)
     for tag in tags:
         slot = slots[tag & (len(slots) - 1)]

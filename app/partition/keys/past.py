@@ -100,8 +100,8 @@ class KeyTables:
             rows.restore(under(arrays, f"{name}/"))
 
     def begin_with(self, spec: Spec, arrays: Mapping[str, NDArray[Any]], whole: bool) -> None:
-        """As `restore`, with nothing written yet: in another stream, where earlier checkpoints are none. whole :
-        whether `arrays` have what records and labels change in one row."""
+        """Restore arrays of which nothing is written yet: in another stream, where earlier checkpoints are none. whole
+        : whether `arrays` have what records and labels change in one row."""
         plans = {name: plan(spec, name) if whole else known.plan for name, known in self._known.items()}
         twin = KeyTables(spec, plans)
         twin.restore(arrays)

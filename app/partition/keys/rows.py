@@ -45,7 +45,7 @@ class KeyRows:
         self.plan = plan
 
     def fold(self, events: Events, hashes: NDArray[np.uint64], x: Floats, before: Floats, after: Floats) -> None:
-        """As the kernel. hashes : (n, 2) of the events' keys."""
+        """Fold events into the rows of their keys, by the kernel. hashes : (n, 2) of the events' keys."""
         self._reserve(len(events.kind))
         self._fold(events, hashes, x, before, after, self.plan.most)
 

@@ -101,7 +101,7 @@ class LearnedRows:
         return self.counts["joined"] - len(program.op) + at
 
     def n_before(self, number: int) -> int:
-        """As a state has it: instances of any partition may wait."""
+        """The number of an arrival in a state: instances of any partition may wait."""
         return number
 
     def arrival(self, i: int) -> int:

@@ -199,7 +199,7 @@ class Lineup:
         return Schema(n_values, 1 if self.classes is None else max(2, self.classes.capacity), self.spec.task)
 
     def room_now(self) -> Schema:
-        """The same, and no less than there ever was, nor than a fresh state has."""
+        """The shape that models need now: no less than there ever was, nor than a fresh state has."""
         found = self._needed()
         for there in (self.first, self.room):
             if there is not None:
@@ -344,7 +344,7 @@ class Lineup:
         seeds: Mapping[str, int],
         known: Values,
     ) -> None:
-        """As `restore_models`, with the models alone."""
+        """Restore models of another state, with the models alone."""
         was = self._make_room(meta, known)
         for name, source in takes.items():
             if source is not None:

@@ -90,7 +90,7 @@ class _Applied(msgspec.Struct):
 
 
 class _State(msgspec.Struct):
-    """As a state has it.
+    """What commands have left, as a state has it.
 
     events : number of the next one
     ids : of the last commands

@@ -141,12 +141,12 @@ class Decision:
 
     @property
     def costs(self) -> Floats | None:
-        """As `DecisionPolicy` has them."""
+        """Costs of errors: see `DecisionPolicy`."""
         return self._deciding.costs
 
     @property
     def worst(self) -> Floats:
-        """As `DecisionPolicy` has it."""
+        """The worst costs: see `DecisionPolicy`."""
         return self._deciding.worst
 
     def copy(self) -> "Decision":

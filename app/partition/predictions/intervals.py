@@ -96,7 +96,7 @@ class Intervals:
         return {} if self._conformal is None else self._conformal.metrics()
 
     def windowed(self) -> dict[str, float]:
-        """The same over the window, or fading."""
+        """Measures over the window, or fading."""
         return {} if self._conformal is None else self._conformal.windowed()
 
     def recent_by_class(self) -> dict[int, float]:

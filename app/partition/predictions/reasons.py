@@ -29,7 +29,7 @@ def keys_of(ids: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def pieces(program: Program) -> Iterator[Program]:
-    """The same operations in pieces, each of which predicts last: behind it the model is what predicted."""
+    """A program in pieces, each of which predicts last: behind it the model is what predicted."""
     ends = np.flatnonzero((program.op[:-1] == PREDICT) & (program.op[1:] != PREDICT)) + 1
     for start, stop in zip([0, *ends.tolist()], [*ends.tolist(), len(program.op)], strict=True):
         if stop > start:

@@ -208,7 +208,7 @@ class Serving:
         return metrics.metrics() | self.besides(metrics, False)
 
     def recent(self, metrics: Prequential) -> dict[str, float]:
-        """The same over the window, or fading."""
+        """Measures over the window, or fading."""
         return metrics.windowed() | self.besides(metrics, True)
 
     def besides(self, metrics: Prequential, recent: bool) -> dict[str, float]:

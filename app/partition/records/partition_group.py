@@ -361,7 +361,7 @@ class Release(NamedTuple):
         )
 
     def runs(self) -> list["Release"]:
-        """As runs of features, each with what follows it in other logs: nothing within one needs interleaving."""
+        """Runs of features, each with what follows it in other logs: nothing within one needs interleaving."""
         changed = [np.diff(before, prepend=0) != 0 for before in self.before.values()]
         return self.parts(np.flatnonzero(np.any(changed, axis=0)).tolist())
 

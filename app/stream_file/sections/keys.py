@@ -214,7 +214,7 @@ def key_bytes(spec: Any, name: str) -> int:
 
 
 def memory_sentence(spec: Any, name: str) -> str:
-    """The same in words."""
+    """A sentence on the memory that a key takes."""
     n = sum(one.past is not None and one.key == name for one in spec.features.values())
     return (
         f"{spec.keys[name].max:,} of {name} x {n} aggregate{'s'[: n != 1]}: {key_bytes(spec, name) / 1e6:,.0f} MB a "

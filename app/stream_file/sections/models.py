@@ -24,5 +24,5 @@ class ModelSpec(ShortForm):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """As written in the file; `Spec.models()` has them complete and checked."""
+        """Parameters that the file gives; `Spec.models()` has them complete and checked."""
         return dict(self.model_extra or {})

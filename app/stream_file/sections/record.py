@@ -258,7 +258,7 @@ class FeatureSpec(ShortForm):
 
     @field_serializer("half_life")
     def _half_life(self, seconds: float | None) -> str | None:
-        """As a stream file has it."""
+        """A half-life in the stream file's form."""
         return None if seconds is None else format_duration(seconds)
 
     def written(self) -> dict[str, Any]:

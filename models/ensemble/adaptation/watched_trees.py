@@ -21,7 +21,7 @@ A chunk (models.ensemble.chunks) is run in pieces: all trees run a piece, and th
 A tree that has run a piece has learned what it would have, one instance after the other, whoever votes, so nothing is
 taken back: only a tree that begins within a piece runs the rest of it. The result is the same, bit for bit.
 
-Deviations from MOA: the older tree stays as said (there it is dropped, and where patches begin no background tree
+Deviations from MOA: the older tree stays (there it is dropped, and where patches begin no background tree
 between two drifts, the second one by mistake changes nothing); a background tree that is better does not wait for a
 drift; errors are those before learning, of every label (there: of predictions made again *after* the tree has learned
 the label, where the bootstrap drew it at least once); only a rise counts (there any change: also trees that have become

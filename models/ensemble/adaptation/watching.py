@@ -57,7 +57,7 @@ def go_on(
     """Let some members go on from operation at[m] to reached[m], or to a change of their trees before it; how many
     change.
 
-    reached, events : what their windows say. Mutates at; events and verdicts, the changes; compared; and what `weigh`
+    reached, events : what their windows hold. Mutates at; events and verdicts, the changes; compared; and what `weigh`
     mutates of both trees. O(n n_outputs) a member.
     """
     changes = 0

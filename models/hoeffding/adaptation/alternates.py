@@ -142,7 +142,7 @@ def decide(node, nodes, windows, fresh, watch):
 
 @kernel
 def try_split(node, nodes, windows, fresh, layout, settings, scratch, progress):
-    """Split leaf `node` if the bound says that its best test is best, as models.hoeffding.hoeffding_tree does.
+    """Split leaf `node` if the bound shows that its best test is best, as models.hoeffding.hoeffding_tree does.
 
     SPLIT, DONE or GROW as models.hoeffding.mutable_tree.split_node. The node's own statistics and errors are forgotten:
     a subtree is watched from its beginning. O(d (n_split_points or V) n_outputs).
@@ -179,7 +179,7 @@ def draw_weight(random):
 
 @kernel(inline=True)
 def errs_less(windows, alternate, node):
-    """Whether the alternate tree of `node` has erred less than it so far, in a window that says something."""
+    """Whether the alternate tree of `node` has erred less than it so far, in a window that is long enough."""
     if windows[alternate, WIDTH] <= SMALLEST_WINDOW:
         return False
     return error_rate(windows[alternate]) < error_rate(windows[node])

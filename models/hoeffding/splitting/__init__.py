@@ -1,5 +1,5 @@
 """When and how a leaf of a Hoeffding tree splits.
 
-Read growth.py first: a leaf's attempt to split. candidates.py: one test a feature and its merit; bounds.py: whether an
+Read split.py first: a leaf's attempt to split. candidates.py: one test a feature and its merit; bounds.py: whether an
 attempt could succeed at all, quickly.
 """

@@ -20,8 +20,8 @@ from riparian.models.soft.passes.forward import CLIP, HUGE, forward, normalise, 
 
 @kernel
 def pull_back(x, gradients, forest, encoding, layout, settings, scratch, outputs, inputs):
-    """Fill in outputs (n, k) with what the one model of `forest` says of the rows of x (n, d), and inputs (n, d), all 0
-    before, with the gradient of <gradients, outputs> by x. gradients : (n, k).
+    """Fill in outputs (n, k) with what the one model of `forest` predicts of the rows of x (n, d), and inputs (n, d),
+    all 0 before, with the gradient of <gradients, outputs> by x. gradients : (n, k).
 
     Mutates outputs, inputs and scratch. O(nodes reached x p) a row.
     """

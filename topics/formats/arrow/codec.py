@@ -98,7 +98,7 @@ class _RecordRows:
         return self.n
 
     def column(self, path: Path) -> Any:
-        """As `topics.decoding.columns.Reader` says. Rows of records that are refused are missing."""
+        """A column of the rows: see `topics.decoding.columns.Reader`. Rows of records that are refused are missing."""
         parts = self.parts[path]
         values = [part for _, part in parts]
         whole = sum(map(len, values)) == self.n

@@ -164,7 +164,7 @@ def _item(array: Any, i: int) -> Any:
 
 
 def numbers(array: Any) -> FoundColumn:
-    """As float64: float32 exactly, the nearest of integers and decimals beyond. Of booleans 1 and 0."""
+    """Numbers as float64: float32 exactly, the nearest of integers and decimals beyond. Of booleans 1 and 0."""
     n = len(array)
     if pa.types.is_null(array.type):
         return FoundColumn(np.full(n, np.nan))

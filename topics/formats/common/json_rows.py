@@ -126,7 +126,7 @@ class Renderer:
 
 
 def _wrapped(records: list[bytes], envelope: str | None) -> list[bytes]:
-    """As JsonConverter writes what has no schema."""
+    """The envelope in which JsonConverter writes what has no schema."""
     return records if envelope != CONNECT else [b'{"schema":null,"payload":%b}' % record for record in records]
 
 

@@ -181,7 +181,7 @@ class TupleReader(ColumnReader):
         return _array(instances, self.inside)
 
     def problems(self, schema: RegisteredSchema, name: str) -> list[SchemaMismatch]:
-        """As in `topics.codecs.Codec`."""
+        """Where a schema does not fit the stream file: see `topics.codecs.Codec`."""
         return self._way.problems(self.shape, self._way.parse(schema), name)
 
 
@@ -198,7 +198,7 @@ class TupleLabelReader(TupleReader):
         self._without: dict[Key, bool] = {}  # whether records of a schema have no label
 
     def is_null(self, batch: RawBatch, i: int, path: Path) -> bool:
-        """As `topics.decoding.columns.Reader` says: where the schema has the field, and it is null, or not set."""
+        """Whether a field is null: where the schema has the field, and it is null, or not set."""
         (value,) = inline([batch.values[i]], None if batch.headers is None else [batch.headers[i]])
         found = head_of(value or b"")
         if found is None:

@@ -248,8 +248,7 @@ class _LabelReader(_JsonReader):
         super().__init__(mapping, (), [], paths, mapping.label_envelope, Shape(of_labels(mapping)))
 
     def is_null(self, batch: RawBatch, i: int, path: Path) -> bool:
-        """As `topics.decoding.columns.Reader` says; of an event whose attributes stand in headers the value is the
-        row."""
+        """Whether a field is null; of an event whose attributes stand in headers the value is the row."""
         value: Any = batch.values[i]
         value = value.lstrip(_BYTE_ORDER_MARK)
         if self._ignores_tombstones:

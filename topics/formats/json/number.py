@@ -44,7 +44,7 @@ _SHIFT_OF_NUMBER = np.uint64(9)  # 64 - 52 - 3
 
 @kernel
 def _rounded(digits, power, bits):  # type: ignore[no-untyped-def]
-    """As `decimal`, of digits above 0."""
+    """Round a decimal of digits above 0 into bits; false where it is not sure."""
     if power < SMALLEST or power > LARGEST:
         return False
     zeros = zeros_above(digits)

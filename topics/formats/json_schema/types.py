@@ -249,7 +249,7 @@ def _field(content: dict[str, Any], name: str) -> Any:
 
 
 def _place(content: dict[str, Any], place: Index) -> Any:
-    """The same of a place in an array."""
+    """The schema of a place in an array."""
     listed, items = content.get("prefixItems"), content.get("items")
     rest = items if listed is not None else content.get("additionalItems")
     if listed is None and isinstance(items, list):
