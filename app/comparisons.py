@@ -91,7 +91,7 @@ NEEDED = {
     *(f"total_{name}" for name in ("labels", "difference", "variance", "champion", "begun")),
 }
 
-MOST = 1e50  # beyond which squares and quotients of what is told would leave float64
+MOST = 1e50  # largest figure whose squares and quotients stay within float64
 
 
 def is_compared(record: MetricsRecord) -> bool:

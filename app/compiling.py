@@ -13,7 +13,7 @@ from collections.abc import Callable
 from multiprocessing import connection
 from typing import Any
 
-BEGINNING = "compiling kernels"  # of the sentence, whatever becomes of them
+BEGINNING = "compiling kernels"  # beginning of the sentence, whatever becomes of the kernels
 SENTENCE = f"{BEGINNING}, which are kept: the next start is quicker"
 MOST_PROCESSES = 8  # each takes some 300 MB
 LOOK_SECONDS = 0.1

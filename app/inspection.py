@@ -21,7 +21,7 @@ from riparian.models.explanation.importance import importance
 from riparian.topics.names import place_field
 from riparian.topics.records import REGRESSION
 
-SHOWN_CLASSES = 3  # of a node, the most frequent ones
+SHOWN_CLASSES = 3  # classes shown of a node, the most frequent ones
 SHOWN_FEATURES = 8  # the most important ones
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 _FILE = "file:"
-MOST_BYTES = 1 << 20  # of a secret in a file
+MOST_BYTES = 1 << 20  # largest secret in a file, bytes
 
 
 def is_reference(value: str) -> bool:

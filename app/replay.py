@@ -49,11 +49,11 @@ from riparian.topics.records import Headers, Rows
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Producer
 
-BATCH_ROWS = 1000  # of a record that holds many
+BATCH_ROWS = 1000  # instances of a record that holds many
 MAX_OUTSTANDING = 8  # batches of one topic on their way
-STEP_MS = 1.0  # between instances, where there is no rate
+STEP_MS = 1.0  # time between instances where there is no rate, ms
 FUTURE_MS = TIMESTAMP_AFTER_MS - 5_000  # Kafka refuses stamps that are further ahead
-RECORD_BYTES = 600_000  # of texts in a record of many instances; Kafka takes 1 MB
+RECORD_BYTES = 600_000  # texts in a record of many instances, bytes; Kafka takes 1 MB
 TICK_SECONDS = 0.01  # how often a paced replay sends what is due
 TAIL_SECONDS = 10.0
 BROKER_SECONDS = 5.0  # how long an absent broker is waited for

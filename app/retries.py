@@ -37,8 +37,8 @@ CHUNK = 500  # letters of a transaction, at most
 CHUNK_BYTES = 8_000_000
 MOST_REASON = 100  # characters
 MOST_MARK = CHUNK * 38  # bytes of what a mark says: as many ranges as a transaction has letters, of 18 digits each
-TRANSACTION_MS = 30_000  # after which the broker aborts what a killed retry has begun; workers wait for that long
-RECORD_BYTES = 600 + names.MAX_LETTER_HEADER_BYTES  # that a batch takes besides a key and a value, with headers
+TRANSACTION_MS = 30_000  # time after which the broker aborts what a killed retry has begun, ms; workers wait for it
+RECORD_BYTES = 600 + names.MAX_LETTER_HEADER_BYTES  # bytes of a record in a batch besides key and value, with headers
 
 SIZES = (names.HEADER_SIZE, names.HEADER_KEY_SIZE, names.HEADER_HEADERS_SIZE)
 

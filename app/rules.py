@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-SHOWN_TERMS = 4  # of a linear form, those with the largest weights
+SHOWN_TERMS = 4  # terms shown of a linear form, those with the largest weights
 SHOWN_FEATURES = 3  # the most important ones
 
 

@@ -27,7 +27,7 @@ from riparian.models.entry import VALUES, Entry, signature
 PREDICT = 0
 LEARN = 1
 
-LARGEST_TARGET = 1e100  # of a regression, beyond which a label teaches nothing: squares have to be finite
+LARGEST_TARGET = 1e100  # largest target of a regression that teaches: squares have to be finite
 
 Floats = NDArray[np.float64]
 

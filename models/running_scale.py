@@ -8,8 +8,8 @@ labels (1.5^57 is the square of that).
 
 from riparian.models.kernels.kernel import kernel
 
-LIFT = 0.5  # of a mean, by one value
-MEANS = 100.0  # what a value may count as, however few the mean remembers
+LIFT = 0.5  # share of a mean by which one value lifts it
+MEANS = 100.0  # means that a value may count as, however few the mean remembers
 
 
 @kernel(inline=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from riparian.topics.vocabulary import MAX_TEXT, Scalar
 
 VERSION = 2  # 1: joined by workers whose exponentials and logarithms had other last bits
-MOST_ROWS = 65_536  # of a record
+MOST_ROWS = 65_536  # rows of a record, at most
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -142,8 +142,8 @@ class LearnedCommand(msgspec.Struct, array_like=True, frozen=True):
     value: bytes | None
 
 
-_LATEST = 1 << 52  # of times that weigh, ms
-_MOST = 1 << 62  # of counts, places and times: no partition comes so far
+_LATEST = 1 << 52  # latest of times that weigh, ms
+_MOST = 1 << 62  # largest of counts, places and times: no partition comes so far
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(LearnedRecord)

@@ -33,10 +33,10 @@ DATA = Path(__file__).with_name("data") / "elec.csv.gz"
 TEMPLATE = Path(__file__).with_name("data") / "elec.yaml"
 N_ROWS = 45_312
 DEFAULT_PORT = 6066
-WORKER_SECONDS = 120.0  # for its next line, or to be ready
-COMPILING_SECONDS = 900.0  # where that line was that it compiles kernels, on a machine that is slow or busy
+WORKER_SECONDS = 120.0  # longest wait for the worker's next line, or for it to be ready, s
+COMPILING_SECONDS = 900.0  # longest wait after a line that it compiles kernels, s; machines may be slow or busy
 STALL_SECONDS = 60.0  # without any progress, something is wrong
-LOOK_SECONDS = 0.5  # between two looks at the worker
+LOOK_SECONDS = 0.5  # time between two looks at the worker, s
 
 
 class DemoPlan(NamedTuple):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LARGEST_BATCH = 4096
 CURVE_POINTS = 50
 # Of a stream that no file describes.
-MOST_BYTES = 100_000_000  # of a record
+MOST_BYTES = 100_000_000  # largest record, bytes
 UNBOUNDED = {"max_pending_bytes": 10**15, "horizon": "36500d"}  # so that nothing is dropped
 
 

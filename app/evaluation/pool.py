@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from riparian.app.compiling import end_with_parent, watch
 from riparian.app.errors import RiparianError
 
-LOOK_SECONDS = 0.2  # between two looks at the progress
+LOOK_SECONDS = 0.2  # time between two looks at the progress, s
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

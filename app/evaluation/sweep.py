@@ -23,8 +23,8 @@ from riparian.models.auto.auto import AUTO, PARAMETERS
 from riparian.models.entry import Parameter, suggest
 from riparian.models.registry import find
 
-TASKS_A_JOB = 4  # so that processes end at about the same time
-TRIES_A_DRAW = 20  # of a search, where ranges hold few values
+TASKS_A_JOB = 4  # tasks for each process, so that all end at about the same time
+TRIES_A_DRAW = 20  # tries to draw what was not drawn before, where ranges hold few values
 MOST_TOGETHER = 16  # models that share one reading of the file, in memory at once
 
 

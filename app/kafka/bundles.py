@@ -16,8 +16,8 @@ from aiokafka.protocol.produce import ProduceRequest
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Producer
 
-SMALL_BYTES = 16_384  # of a request's batches, up to which it goes with others
-MOST_BYTES = 1 << 20  # of those that go together
+SMALL_BYTES = 16_384  # largest request that goes with others, bytes of its batches
+MOST_BYTES = 1 << 20  # largest bundle, bytes of its batches
 
 
 class WaitingRequest(NamedTuple):

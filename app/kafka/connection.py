@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     __all__ = ["Admin", "Connection", "Consumer", "Producer"]
 
-MAX_BATCH_BYTES = 900_000  # below the broker's default limit of 1 MB per batch
+MAX_BATCH_BYTES = 900_000  # largest batch, bytes, below the broker's default limit of 1 MB
 MAX_REQUEST_BYTES = 4_000_000
 DEFAULT = "127.0.0.1:9092"
 

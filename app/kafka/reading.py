@@ -21,7 +21,7 @@ EVERYTHING = "read_uncommitted"
 FETCH_BYTES = 8 * 1024 * 1024
 POLL_MS = 10  # the end may be control records: they come, but as nothing, and the client waits for more
 PIECE = 4096  # records
-NOWHERE = 2**62  # beyond every partition's end
+NOWHERE = 2**62  # offset beyond every partition's end
 Take = Callable[[TopicPartition, list[Any]], None]
 PIECE_BYTES = 4 * 1024 * 1024
 

@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 
 LEAST_BATCH_BYTES = 16_384  # if a topic takes less, the records are too large
 MAX_OUTSTANDING = 8  # batches of one topic on their way before a step waits
-FENCE_TIMEOUT_MS = 10_000  # after which the broker aborts the marker's transaction by itself
-CLOSE_SECONDS = 3.0  # for what was sent to be acknowledged, before it is given up
+FENCE_TIMEOUT_MS = 10_000  # time after which the broker itself aborts the marker's transaction, ms
+CLOSE_SECONDS = 3.0  # longest wait at the end for what was sent to be acknowledged, s
 
 # By the numbers of Kafka's record format.
 COMPRESSION = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

@@ -11,7 +11,7 @@ from riparian.app.errors import RiparianError
 from riparian.app.state.loading import State
 from riparian.topics.records import ANOMALY, BOOLEAN, MULTI_INSTANCE, NUMERIC, VALUES, Whole
 
-MOST_BYTES = 65_536  # of a request
+MOST_BYTES = 65_536  # largest request, bytes
 
 
 class Asked(msgspec.Struct, forbid_unknown_fields=True):

@@ -32,9 +32,9 @@ TIERS = (  # a quarter of an hour, an hour, a day, eight days
     Tier(60_000, 1440),
     Tier(600_000, 1152),
 )
-MOST = 1e30  # of a value, so that sums of many stay within float32
+MOST = 1e30  # largest value; sums of many stay within float32
 BLOCK = 48  # buckets that are stored together
-FIELDS = 4  # of a bucket: least, largest, mean, number of values
+FIELDS = 4  # numbers of a bucket: least, largest, mean, number of values
 
 
 class SeriesSpan(NamedTuple):

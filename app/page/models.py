@@ -14,8 +14,8 @@ from riparian.app.state import loading
 from riparian.app.stream_file.spec import Spec
 
 KEPT_SECONDS = 4.0  # a model is read once in so long, however many look at it
-MOST_NODES = 3000  # of a tree that is drawn
-MOST_LINES = 600  # of an outline
+MOST_NODES = 3000  # nodes of a tree that is drawn, at most
+MOST_LINES = 600  # lines of an outline, at most
 
 
 class ModelPages:

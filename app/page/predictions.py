@@ -25,7 +25,7 @@ from riparian.topics.names import CHAMPION
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE, VALUES
 from riparian.topics.vocabulary import canonical
 
-MOST_TREES = 10  # of an ensemble whose paths are told
+MOST_TREES = 10  # trees of an ensemble whose paths are shown, at most
 Progress = Callable[[str, int, int], None]
 
 

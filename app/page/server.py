@@ -36,9 +36,9 @@ from riparian.app.worker.exposition import connection_limits
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000
 PUSH_SECONDS = 1.0
-FILE_SECONDS = 5.0  # between two looks at the stream files
+FILE_SECONDS = 5.0  # time between two looks at the stream files, s
 MOST_ID = 1024  # characters, as records may have
-AGAIN_SECONDS = 5.0  # between two messages while nothing comes
+AGAIN_SECONDS = 5.0  # time between two messages while nothing comes, s
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

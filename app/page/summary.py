@@ -19,7 +19,7 @@ QUIET_MS = 30_000
 FEW = 100  # records that a partition may be behind without a word
 BEHIND_SECONDS = 3.0
 LATE_MS = 60_000
-NEW_MS = 60_000  # so long a drift is news, however fast labels come
+NEW_MS = 60_000  # time for which a drift is news, ms, however fast labels come
 SHOWN_EVENTS = 10
 CHANCE = 0.5  # the AUROC of scores that know nothing
 

@@ -24,15 +24,15 @@ from riparian.topics.names import EVENTS as COMMANDS
 from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift
 
 LETTERS = 100  # dead letters that are shown
-SHOWN_BYTES = 200  # of a dead letter
+SHOWN_BYTES = 200  # bytes shown of a dead letter, at most
 MARKED = 10_000  # ranges of letters that were retried, of a partition
-EVENTS = 2000  # that are kept in memory
+EVENTS = 2000  # events kept in memory, at most
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-COUNTED_HOURS = 8 * 24  # of dead letters
+COUNTED_HOURS = 8 * 24  # hours for which dead letters are counted
 OTHERS = 20  # models that commands and rules have named, beside those of the stream file
-AHEAD_MS = 600_000  # that a record's time may be ahead of this machine's
-OTHER = "another reason"  # of a dead letter, than this version knows
+AHEAD_MS = 600_000  # time by which a record may be ahead of this machine's clock, ms
+OTHER = "another reason"  # reason of a dead letter that this version does not know
 # Why a record is left out.
 UNREADABLE, FOREIGN, AHEAD = "unreadable", "foreign", "ahead"
 # How the series of partitions become one.

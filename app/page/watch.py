@@ -25,11 +25,11 @@ from riparian.topics.names import DEADLETTERS, DRIFT, EVENTS, FEATURES, LABELS, 
 
 log = logging.getLogger(__name__)
 
-DAYS = 7  # of history
+DAYS = 7  # days of history that are read
 POLL_MS = 500
 STORE_SECONDS = 30.0
-AGAIN_SECONDS = 3.0  # after the broker was away
-ASK_SECONDS = 5.0  # between two questions whether the broker is there
+AGAIN_SECONDS = 3.0  # pause after the broker was away, s
+ASK_SECONDS = 5.0  # time between two questions whether the broker is there, s
 REQUEST_MS = 4000
 MOST_NOTES = 20_000  # events, letters and marks that wait for the store
 MARKS, LAST = "marks", "last"  # notes: which letters were retried; the last records of a partition

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOG_SECONDS = 30.0  # between two lines of the log about the same
+LOG_SECONDS = 30.0  # time between two lines of the log about the same, s
 
 
 Missing = dict[str, dict[Key, list[int]]]

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from riparian.topics.schemas import Key
 
-FIRST_PAUSE_SECONDS = 0.25  # between two questions about the same schema
+FIRST_PAUSE_SECONDS = 0.25  # first pause between two questions about the same schema, s
 LONGEST_PAUSE_SECONDS = 5.0
-IDLE_SECONDS = 1.0  # after which what comes was held up by nothing before
-MOST_REFUSED = 10_000  # that are remembered
+IDLE_SECONDS = 1.0  # time after which what comes was held up by nothing before, s
+MOST_REFUSED = 10_000  # refused schemas that are remembered, at most
 MOST_AT_A_TIME = 1000
 
 

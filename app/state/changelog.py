@@ -35,7 +35,7 @@ from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import changelog_topic
 
 OF_TOPIC = 1  # the source of a setting that was made for this topic
-ATTEMPTS = 8  # at reading a state that a worker is writing
+ATTEMPTS = 8  # attempts at reading a state that a worker is writing
 PAUSE_SECONDS = 0.2
 
 DELETES = {"cleanup.policy", "retention.ms", "retention.bytes"}  # of these, what makes Kafka delete records by itself

@@ -36,13 +36,13 @@ READABLE = (1, 2, VERSION)
 CHUNK_BYTES = (
     64 * 1024
 )  # of uncompressed array: a leaf that changes often has its neighbours written, too, so chunks are small
-LARGE_CHUNK_BYTES = 256 * 1024  # of arrays over LARGE_BYTES, so that the manifest stays below 512 KB
+LARGE_CHUNK_BYTES = 256 * 1024  # chunk of arrays over LARGE_BYTES, bytes; the manifest stays below 512 KB
 LARGE_BYTES = 512 * 1024 * 1024
-MAX_CHUNK_BYTES = 4 * 1024 * 1024  # of one that is read: arrays have smaller ones, a manifest kept is below 1 MB
+MAX_CHUNK_BYTES = 4 * 1024 * 1024  # largest chunk that is read, bytes: arrays have smaller ones
 MOST = 2**62  # no offset, count or size of an array is as large
 TYPES = {np.dtype(kind).str: np.dtype(kind).itemsize for kind in "?bBhHiIqQfd"}  # of arrays
 STORED, DEFLATED, ZSTD = b"\x00", b"\x01", b"\x02"  # deflated: by versions before 0.1.0
-LEVEL = 1  # of zstd: three times as fast as deflate's first level, to the same size
+LEVEL = 1  # zstd's level: three times as fast as deflate's first, to the same size
 SIGNED = b"riparian signed\n"  # before a manifest's signature of SIGNATURE_BYTES and its bytes
 SIGNATURE_BYTES = 32
 

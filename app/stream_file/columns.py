@@ -16,7 +16,7 @@ from riparian.app.stream_file.sections.record import FeatureSpec, name_keys
 from riparian.app.stream_file.spec_errors import sentence
 from riparian.topics import records
 
-MOST_COLUMNS = 100_000  # that a stream may come to have
+MOST_COLUMNS = 100_000  # columns that a stream may come to have
 
 
 class Columns(msgspec.Struct):

@@ -23,12 +23,12 @@ from riparian.topics.records import ANOMALY, MULTI_INSTANCE, NUMERIC, Path
 MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
 MOST_CLASSES: int = Spec.model_fields["max_classes"].default
 CLASS_BYTES: int = Spec.model_fields["max_class_bytes"].default
-FEW_VALUES = 10  # of a nominal feature
+FEW_VALUES = 10  # values of a nominal feature, at most
 MOST_VALUES: int = FeatureSpec.model_fields["max_values"].default
 DAY = 86_400.0  # seconds
 ALERTS = 0.01  # a share of the predictions
 NO_LABELS = "no labels: name a topic if some come, 1 of an anomaly, else 0"
-MOST_KEYS = 1_000_000  # that are proposed
+MOST_KEYS = 1_000_000  # keys that are proposed, at most
 RARE = 0.05  # a share of the labels, below which a decision is proposed
 WIDTH = 34  # column of the comments
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")

@@ -105,7 +105,7 @@ def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
         )
 
 
-RUNS = "runs"  # of a state: what it goes on by
+RUNS = "runs"  # field of a state: what it goes on by
 
 
 def digest(content: Any) -> str:

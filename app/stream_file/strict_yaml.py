@@ -15,7 +15,7 @@ import yaml  # type: ignore[import-untyped]
 
 from riparian.app.errors import SpecError
 
-MOST_VALUES = 200_000  # in a stream file, those that aliases repeat counted each time
+MOST_VALUES = 200_000  # values in a stream file, at most; those that aliases repeat count each time
 
 _TAG = "tag:yaml.org,2002:"
 

@@ -31,7 +31,7 @@ SHOWN, COUNTED, COMING = 0, 1, 2  # ranges: of the profile that scores, of the o
 LOW, HIGH = 0, 1
 WINDOW, N = 0, 1  # of `counts`: the number of this window, and instances in it
 
-SIZE_LIMIT = 0.1  # of a window: a node of fewer instances is not looked into
+SIZE_LIMIT = 0.1  # share of a window: a node of fewer instances is not looked into
 MOST_DOUBLINGS = 20  # more than from the shortest window to the longest
 BELOW, BEYOND = -1.0, 2.0  # where 0 .. 1 is the range
 

@@ -15,13 +15,13 @@ from riparian.models.entry import CLASSIFICATION, REGRESSION
 
 NODES = (8191, 4095, 2047, 1023, 511, 255, 127, 63, 31)  # of a tree, the most that fit
 MOST_NODES = {CLASSIFICATION: 8191, REGRESSION: 2047}
-NODE_BYTES = 220  # of a tree, leaves apart
+NODE_BYTES = 220  # bytes of a tree's node, leaves apart
 # Numbers that a leaf keeps of a numeric feature (a class) and of each value of a nominal one.
 NUMBERS = {CLASSIFICATION: (5, 1), REGRESSION: (121, 4)}
 SHARES = {"forest": 0.5, "patches": 0.7}  # of the features, that a leaf looks at (and one more)
 SLOTS = 2  # trees kept for each that votes: a background tree, or an alternate one, grows beside it
 
-SOFT_DEPTH = 7  # by default
+SOFT_DEPTH = 7  # depth of a soft tree by default
 STAGES, BINS = 10, 32  # of boosted gradient trees
 SPARE = 1.5  # room of boosted trees beyond what they reckon themselves
 SMALLEST_FOREST = 1_000_000  # bytes, of Mondrian forests

@@ -26,7 +26,7 @@ from riparian.models.kernels.threads import n_cores
 
 log = logging.getLogger(__name__)
 
-TRIES = 3  # of one job, where its process is killed
+TRIES = 3  # tries at one job, where its process is killed
 ROOT = Path(__file__).absolute().parents[3]  # what holds `riparian`
 
 

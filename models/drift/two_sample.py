@@ -48,7 +48,7 @@ from riparian.models.drift.scaling import sort
 from riparian.models.kernels.elementary import exp, lgamma, logs
 from riparian.models.kernels.kernel import kernel
 
-PANES = 10  # in a window
+PANES = 10  # panes of a window
 SAMPLE = 500  # values that set the bins, at most
 QUANTILES = 10  # bins of a numeric series within the range of its sample
 OWN = 61  # values of a nominal series with a bin of their own
@@ -57,7 +57,7 @@ PREDICTION = -1  # in place of a column: what was predicted
 
 VALUES, ABSENT, NEW, RANGE = range(4)  # what a test was about
 RING = 2 * PANES  # panes that are kept apart: the newest ten, and those that wait to join the reference
-FADING = 0.999  # of what is known of the design effect, a pane
+FADING = 0.999  # share of what is known of the design effect that a pane leaves
 MOST_ALIKE = 0.995  # correlation of panes, at most
 PRIOR = 5.0  # values beyond the sample that are taken to swing as the others do
 NEAR = 6.0  # squared deviations within which a p-value counts as 1, which saves its computation

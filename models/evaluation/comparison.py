@@ -60,7 +60,7 @@ N, SUM, LOSSES, BEGUN, SQUARES = range(5)
 SINCE, TOTAL, REACH = range(3)
 FIRST = 100  # labels by which the first reach is measured; they are not compared
 WIDE = 5.0  # the first reach, in mean absolute errors of both models
-STEP = 8.0  # by which a reach is changed where it fits no more
+STEP = 8.0  # factor by which a reach is changed where it fits no more
 MOST, LEAST = 0.5, 0.01  # mean loss of both models, in reaches, above and below which it does not fit
 LARGEST = 1e100
 

@@ -20,7 +20,7 @@ from riparian.models.joined import copied
 from riparian.models.kernels.kernel import kernel
 
 BINS = 20  # of equal width, from 0 to 1
-FADING = 0.999  # by which a prediction counts less with each that follows, and a label with each that follows
+FADING = 0.999  # factor by which a prediction, or a label, counts less with each that follows
 PRIOR = 10.0  # labels that the confidence itself counts as, in a bin
 
 # places in the sums: calibrated confidence and number of the last predictions; of the last labels the calibrated

@@ -62,7 +62,7 @@ N_RING = 5
 
 UNIT_LIMIT = 1e100
 SMALLEST = 1e-15
-NEGLIGIBLE = 1e-6  # of all weight that has not faded
+NEGLIGIBLE = 1e-6  # share of all weight that has not faded
 MOST_CLASSES = 20  # the first known, of which there are figures of their own
 UNDECIDED = np.zeros((0, 1))
 

@@ -25,8 +25,8 @@ Node = Mapping[str, Any]
 
 PLACES, SHARES = np.polynomial.hermite_e.hermegauss(32)  # of a standard Gaussian's integral
 SHARES = SHARES / SHARES.sum()
-MOST_CLASSES = 100  # that the information of a number is about, those of most weight
-LEAST_DEVIATION = 1e-3  # of a class, in units of the mixture's: below, a Gaussian is as good as a point
+MOST_CLASSES = 100  # classes that the information of a number is about, those of most weight
+LEAST_DEVIATION = 1e-3  # least deviation of a class, in units of the mixture's: below, a Gaussian is as good as a point
 
 
 def importance(nodes: Sequence[Node], n_features: int, regression: bool) -> list[float] | None:

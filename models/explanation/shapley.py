@@ -21,7 +21,7 @@ from riparian.models.kernels.draws import uniform_at
 from riparian.models.kernels.kernel import kernel
 
 PERMUTATIONS = 10
-ROUNDING = 1e-12  # of all that is added, below which it is nothing
+ROUNDING = 1e-12  # share of all that is added, below which it is nothing
 MOST_CELLS = 1 << 17  # values of made-up instances, or of their predictions, that are there at once
 
 Masks = NDArray[np.bool_]

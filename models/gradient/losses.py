@@ -17,7 +17,7 @@ SQUARED, HUBER, QUANTILE, POISSON = range(4)
 LOSSES = {"squared": SQUARED, "huber": HUBER, "quantile": QUANTILE, "poisson": POISSON}
 
 SMOOTH = 0.1  # half the width of the bend of the quantile loss, in deviations of the target
-MOST_LOG = 300.0  # of a Poisson rate
+MOST_LOG = 300.0  # largest logarithm of a Poisson rate
 
 
 @kernel(inline=True)

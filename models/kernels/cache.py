@@ -43,7 +43,7 @@ from numba.core.sigutils import normalize_signature
 from riparian.models.kernels.compiler import Library, compiling, depth, without_wrapper
 
 PATIENCE_SECONDS = 120.0  # how long a process waits for another one's kernel: that one may have been stopped
-MOST_CALLS = 50  # of a kernel that does nothing: whoever calls it until it has done something waits in vain
+MOST_CALLS = 50  # calls of a kernel that does nothing: whoever calls it until it has done something waits in vain
 ROOT = Path(__file__).absolute().parents[3]  # what holds `riparian`
 MODULE = pattern(rb"riparian(?:\.\w+)+")
 WORD = pattern(rb"\w+")

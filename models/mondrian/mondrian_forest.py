@@ -45,11 +45,11 @@ from riparian.models.mondrian.tree import learn, plant, shrink
 from riparian.models.mondrian.weights import aggregate, trust
 from riparian.models.observers.gaussians import check_growth
 
-FIXED_BYTES = 40  # of a tree, nodes apart
+FIXED_BYTES = 40  # bytes of a tree, nodes apart
 MOST_NODES = 1 << 31
 PIECE = 4096  # operations that a tree runs at once
 MOST_VOTES = 1 << 21  # numbers that the trees' predictions are at once; of more, pieces are shorter
-CLASSIFICATION_NODES = 4001  # of a tree: more remember what was, and follow drift later
+CLASSIFICATION_NODES = 4001  # nodes of a tree: more remember what was, and follow drift later
 LEAST_ROOM = 16  # nodes
 
 

@@ -35,12 +35,12 @@ from riparian.models.mondrian.nodes import (
 )
 from riparian.models.mondrian.weights import climb, fetch_way, probabilities, pseudo_count
 
-LEAST_DISTANCE = 1e-15  # in ranges; below it lies rounding
-LEAST_SHARE = 1e-12  # of a leaf's weight; below it lies rounding
+LEAST_DISTANCE = 1e-15  # least distance, in ranges; below it lies rounding
+LEAST_SHARE = 1e-12  # least share of a leaf's weight; below it lies rounding
 TRIES = 16  # pairs of leaves of which one goes
 DRAWS = 32  # random numbers a label and tree has to itself
 SHRINKING = 1 << 62  # the first of the random numbers by which a tree shrinks
-FADING = 0.999  # of a tree's record, a label
+FADING = 0.999  # share of a tree's record that a label leaves
 
 
 @kernel

@@ -36,7 +36,7 @@ Offsets = NDArray[np.uint64]
 
 N_LOGS = 4096
 LOGS = logs(np.arange(N_LOGS))
-LEAST_VARIANCE = 1e-300  # below it 1 / variance overflows
+LEAST_VARIANCE = 1e-300  # least variance; below it 1 / variance overflows
 
 
 class BlockLayout(NamedTuple):

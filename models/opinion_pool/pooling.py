@@ -60,7 +60,7 @@ WANTED, AT_LABEL, LABEL = 0, 1, 2
 EARLY = 200.0  # rate * EARLY / sqrt(labels) is the step while that is above the rate
 # Evenness of classes (models.evenness) between which Newton steps take over: of two classes, 10 % and 2 % of one.
 EVEN, UNEVEN = 0.6, 0.3
-REMEMBERED = 0.9999  # of the Hessian, each label
+REMEMBERED = 0.9999  # share of the Hessian that a label leaves
 FAR = 3.0  # mean absolute errors from which on the loss of a value grows in proportion to its error
 FADING, REACH = 0.999, 1000.0  # of the mean square of derivatives, each label; labels of which it is the mean
 ROUNDING = 1e-14  # differences, in units of what they are of, that are rounding

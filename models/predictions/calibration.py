@@ -32,9 +32,9 @@ BINS = 15
 LEAST = 1e-4
 STEP, SWING = 0.01, 8.0
 DELAY_STEP = 0.01
-FADING = 0.999  # of the second derivative
+FADING = 0.999  # share of the second derivative that a label leaves
 LEAST_CURVATURE = 0.05
-BOUND = 2.5  # of log b: a temperature between 0.08 and 12
+BOUND = 2.5  # largest log b: a temperature between 0.08 and 12
 
 POWERS_WIDTH = 2  # columns beside instances: b, and how many labels had been learned
 

@@ -45,13 +45,13 @@ from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
 
 WINDOW = 500  # scores that the quantile is taken of
-STEP = 0.005  # at most, by which a moves at a label
+STEP = 0.005  # largest step of a at a label
 SWING = 8.0
 TAIL = 2.0  # doublings from the score at the asked level to the most that an interval reaches where a is 0
 LOWEST, HIGHEST = -20.0, 5.0
 DELAY_STEP = 0.01
 
-CLASSES = 20  # whose figures are kept, and that have scores of their own where sets are by class
+CLASSES = 20  # classes with figures, and with scores of their own where sets are by class, at most
 
 # places in `adaptation`: a minus (1 - coverage); mean number of labels between predicting and scoring
 SHIFT, DELAY = 0, 1

@@ -35,7 +35,7 @@ from riparian.models.regression.nodes import (
 )
 from riparian.models.regression.observers import lay_out, transfer
 
-MOST_BYTES = 64_000_000  # of a tree whose nodes are not bounded by number
+MOST_BYTES = 64_000_000  # bytes of a tree whose nodes are not bounded by number
 NODE_BYTES = 4 * 8 + 8 + 8 * N_MONITOR  # what a leaf knows apart
 UNNAMED = 10  # values that a nominal feature is reckoned to have
 

@@ -17,7 +17,7 @@ from riparian.models.running_scale import held
 from riparian.models.shrubs.shrubs import teachable
 from riparian.models.shrubs.simplex import in_order, project
 
-FADING = 0.995  # of E, a label
+FADING = 0.995  # share of E that a label leaves
 REACH = 200.0  # labels: about so many count
 STEPS = 5  # a label
 

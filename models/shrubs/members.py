@@ -27,9 +27,9 @@ from riparian.models.kernels.simd import WIDTH, load, spread, store
 from riparian.models.shrubs.simplex import in_order, project
 
 MSE, CROSS_ENTROPY = 0, 1
-LEAST_PROBABILITY = 0.01  # below it the gradient of the cross-entropy is that at this probability
+LEAST_PROBABILITY = 0.01  # probability below which the gradient of the cross-entropy stays
 FEW_CLASSES = 2  # of more, most leaves give nothing to most, and what is 0 is not multiplied
-LEAST_WEIGHT = 1e-12  # what rounding leaves of 0 in the projection
+LEAST_WEIGHT = 1e-12  # rounding of 0 in the projection
 
 
 class Members(NamedTuple):

@@ -27,7 +27,7 @@ from riparian.models.shrubs.trees import PackedTrees
 from riparian.models.shrubs.window import FILLED, MEMBERS, PackedWindow
 
 LOSSES = {"mse": MSE, "cross-entropy": CROSS_ENTROPY}
-RATIO = 4  # of the length of one window to that of the next
+RATIO = 4  # length of one window to that of the next
 SHORTEST = 2
 PIECE = 4096  # operations whose votes are held at once
 

@@ -34,7 +34,7 @@ from riparian.models.soft.growth import try_split, try_split_values
 from riparian.models.soft.passes.backward import backward, rate_of
 from riparian.models.soft.passes.forward import forward, normalise, read_row, rescale, softmax
 
-HEAVIEST = 1e100  # of a loss: the square of its gradient is finite
+HEAVIEST = 1e100  # largest loss: the square of its gradient is finite
 
 # Columns of Forest.targets.
 T_N, T_MEAN, T_VARIANCE = range(3)

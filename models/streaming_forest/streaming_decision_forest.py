@@ -43,7 +43,7 @@ from riparian.models.streaming_forest.false_roots import (
 )
 
 BOOTSTRAP, FEATURES = 1, 2  # what draws are for
-FADING = 0.9  # of the trees' quality, each batch
+FADING = 0.9  # share of the trees' quality that a batch leaves
 FIRST_REPLACED = 3  # batch
 SHARING = 6  # trees from which on to keep the rows of the window in order takes less time than it saves
 LEAST_NODES = 16  # room in a tree

@@ -23,7 +23,7 @@ Bad = dict[int, tuple[str, str]]
 
 # Version, trace, parent and flags; later versions may have more.
 _TRACE = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[ -~]*)?")
-MOST_TRACE_BYTES = 512  # of each of its two headers
+MOST_TRACE_BYTES = 512  # largest of each of a trace's two headers, bytes
 _JSON_NUMBER = re.compile(JSON_NUMBER.encode())
 _BLANKS = b" \t\r\n"  # as JSON has them
 _TRUTHS = (b"true", b"false", b"null")

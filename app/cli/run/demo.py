@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from riparian.app.demo.run import DemoPlan, Process, Show
     from riparian.app.demo.view import WorkerFigures
 
-LINE_SECONDS = 5.0  # between plain lines
+LINE_SECONDS = 5.0  # time between two plain lines, s
 
 
 @click.command("demo")

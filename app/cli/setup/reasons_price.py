@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
 
 LEARNED, ASKED = 1000, 50  # made-up instances of which the time is measured
-PREDICTING = 0.2  # of the time that auto takes for an instance, what its prediction takes (benchmarks/reasons.py)
+PREDICTING = 0.2  # share of auto's time for an instance that its prediction takes (benchmarks/reasons.py)
 
 
 class Price(NamedTuple):

@@ -19,7 +19,7 @@ WITH_RIGHTS = (
     *("control", "apply"),
     *("export", "inspect", "state", "import", "rollback"),
 )
-WIDTH = 1000  # of a gradual drift, MOA's default
+WIDTH = 1000  # instances that a gradual drift takes, MOA's default
 
 
 def parse_settings(settings: Sequence[str], option: str = "--set", example: str = "grace_period=100") -> dict[str, Any]:

@@ -13,9 +13,9 @@ from typing import Any
 from riparian.app.cli.terminal.messages import show
 from riparian.app.compiling import sentence, watch
 
-SLOW_SECONDS = 2.0  # of compiling, or of work without a known end, until it is said
-AGAIN_SECONDS = 5.0  # between two lines that tell how far it is
-PAUSE_SECONDS = 1.0  # between two kernels, at most, or else it has ended
+SLOW_SECONDS = 2.0  # time until compiling, or work without a known end, is shown, s
+AGAIN_SECONDS = 5.0  # time between two lines on progress, s
+PAUSE_SECONDS = 1.0  # longest time between two kernels, s; after it compiling has ended
 LOOK_SECONDS = 0.2
 
 

@@ -29,7 +29,7 @@ from riparian.app.dataset.spelling import ColumnSpelling, Spelling
 from riparian.app.errors import DataError
 from riparian.topics.records import ANOMALY, CLASSIFICATION, NOMINAL, NUMERIC, VALUES
 
-INDEX = "Unnamed: 0"  # what pandas calls the column without a name that it writes first
+INDEX = "Unnamed: 0"  # pandas' name for the column without a name that it writes first
 BLOCK = 8192  # rows
 # Values of a nominal feature, unless more are allowed: as many as a stream file allows by default.
 MOST_NOMINAL = 1_000

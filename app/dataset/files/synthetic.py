@@ -21,7 +21,7 @@ from riparian.models.streams import EndlessStream
 from riparian.models.streams.registry import ConceptDrift, find, open_source, validate
 from riparian.topics.records import CLASSIFICATION, NOMINAL, NUMERIC
 
-LEVEL = 6  # of gzip
+LEVEL = 6  # gzip's level of compression
 
 
 class Recipe(NamedTuple):

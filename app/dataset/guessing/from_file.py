@@ -30,7 +30,7 @@ KEYS = frozenset(
     {"card", "customer", "client", "user", "account", "terminal", "merchant", "device", "member", "session", "seller"}
     | {"buyer", "store", "vehicle", "sensor", "station", "machine", "player", "patient", "iban", "id", "uuid"}
 )
-MOST_REASONS = 10  # of columns that were left out, in a sentence
+MOST_REASONS = 10  # columns left out that a sentence names, at most
 FEW = 20  # whole numbers of so few values may be codes
 OFTEN = 10  # rows of each text, on average: a feature may be made of a column that is left out
 TRUTHS = {"true", "false"}

@@ -6,7 +6,7 @@ import numpy as np
 
 from riparian.app.partition.outcome import Outcome
 
-PARTS = 10  # of the rows
+PARTS = 10  # equal parts of the rows in which alerts are counted
 
 
 class Tally:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats
 
 ROOM = 2_000_000  # scores, labels times classes: 16 MB as they come, and at most four times that as cells
-LEAST_CELLS = 1000  # of a class, however many classes there are
+LEAST_CELLS = 1000  # cells of a class, however many classes there are
 
 
 class ScoreCells(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 AS_GIVEN = "given"  # an order: that of the models as they were named
-FROM_FIRST = "from_first_label"  # of a result: see app.evaluation.measures.measured.FromFirstLabel.result
+FROM_FIRST = "from_first_label"  # field of a result: see app.evaluation.measures.measured.FromFirstLabel.result
 
 
 class Measure(NamedTuple):
@@ -68,7 +68,7 @@ STANDING = {
 
 
 OF_CLASS = ("recall", "precision", "f1")  # over the window, "recall:CLASS"
-MOST_CLASSES = 50  # of which there are curves
+MOST_CLASSES = 50  # classes that have curves, at most
 
 
 def curve_text(name: str) -> str:

@@ -24,9 +24,9 @@ from aiokafka.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
-RENEWED_AFTER = 0.8  # of a token's life, as librdkafka does
-SECONDS = 10.0  # for an answer of the endpoint
-MAX_BYTES = 1_000_000  # of an answer
+RENEWED_AFTER = 0.8  # share of a token's life after which it is renewed, as by librdkafka
+SECONDS = 10.0  # longest wait for an answer of the endpoint, s
+MAX_BYTES = 1_000_000  # largest answer, bytes
 MILLISECONDS = 1e11  # expiry times above are in ms
 
 

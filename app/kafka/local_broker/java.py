@@ -22,7 +22,7 @@ from riparian.app.errors import BrokerError
 
 JAVA_MINIMUM = 17  # Kafka 4 brokers need it
 BROKER_FILES = Path(__file__).resolve().parents[3] / "deploy" / "broker"
-JAR_HASHES = BROKER_FILES / "jars.sha256"  # in the format of sha256sum; written by `make lock`
+JAR_HASHES = BROKER_FILES / "jars.sha256"  # hashes in the format of sha256sum; written by `make lock`
 
 ELSEWHERE = (
     "or run Kafka elsewhere (docker run -p 9092:9092 apache/kafka:{version}) and name it with --broker HOST:PORT"

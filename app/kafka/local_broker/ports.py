@@ -14,7 +14,7 @@ from riparian.app.errors import BrokerError, RiparianError
 # Free ports are drawn from below 32768, where Linux begins to hand out ports for outgoing connections: between our look
 # and Kafka's bind two seconds pass, and a port from that range could be taken by any client meanwhile.
 FREE_PORTS = range(20_000, 32_000)
-PORTS = 100  # that are tried, where the first is taken
+PORTS = 100  # ports that are tried, where the first is taken
 _held: list[int] = []  # descriptors of the files whose locks say that a port is this process's
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
 
 SAMPLE = 4000  # records of a topic, at most: half of them the first of its partitions, half the last
-INSTANCES = 500  # of a record that holds several
+INSTANCES = 500  # instances reckoned in a record that holds several
 ENOUGH = 30  # records of a topic, or ids in both, to judge by
 OPENED = 200  # records whose fields are looked at
 

@@ -11,7 +11,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import read_ends
 from riparian.topics.formats.common.json_text import read_object
 
-RECORDS = 4000  # of a topic, at most: half of them the first of its partitions, half the last
+RECORDS = 4000  # largest sample of a topic: half are the first of its partitions, half the last
 
 
 async def sample(connection: Connection, topic: str, sibling: str | None = None) -> tuple[TopicSample, bool]:

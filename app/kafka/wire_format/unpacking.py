@@ -43,9 +43,9 @@ LARGE_PACKED = 1024  # likewise, compressed
 CODEC_AT, CODEC_BITS = 22, 7  # the byte of a batch that names its compression
 LOG_OVERHEAD = 12  # bytes of a batch before those whose number they say
 LEAST = 32  # records that together are sooner read by the kernel
-SHARED_BYTES = 2 * PIECE_BYTES  # of batches, decompressed, up to which their records share one buffer
-HEADER_BYTES = 150  # that a header takes besides its name and value: three objects, and a place in a list
-RECORD_BYTES = 200  # that a record takes besides its key and value: four objects, and places in lists
+SHARED_BYTES = 2 * PIECE_BYTES  # largest sum of decompressed batches whose records share one buffer, bytes
+HEADER_BYTES = 150  # memory of a header besides its name and value, bytes: three objects, and a place in a list
+RECORD_BYTES = 200  # memory of a record besides its key and value, bytes: four objects, and places in lists
 
 
 class FetchedRecord(NamedTuple):

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from riparian.topics.formats.common.json_text import plain
 
 LEAST = 1000  # instances, and labels, to judge by
-SHARE = 0.75  # of two partitions, half meet by chance
+SHARE = 0.75  # share of ids that meet; with two partitions, half meet by chance
 NONE = 0.01
 
 Counts = tuple[int, int, int]  # instances, labels, joined

@@ -1,9 +1,9 @@
 """What waits takes so many bytes besides features, predictions and id. By themselves, so that a command which only
 reckons with them does not wait for the kernels."""
 
-ROW_BYTES = 128  # of a waiting instance: entry, slots, queue, segments
-PLACE_BYTES = 16  # of a bag, beside its instances: where they begin, and how many
-JOINED_BYTES = 24  # of a joined id that is remembered: 16, and what finds it
+ROW_BYTES = 128  # memory of a waiting instance besides its row, bytes: entry, slots, queue, segments
+PLACE_BYTES = 16  # memory of a bag besides its instances, bytes: where they begin, and how many
+JOINED_BYTES = 24  # memory of a joined id that is remembered, bytes: 16, and what finds it
 
 
 def most_joined(max_pending: int, max_bytes: int) -> int:

@@ -28,7 +28,7 @@ from riparian.app.partition.join.ids import Ints, gathered
 from riparian.app.partition.join.joining import HEAD, HOME, NEXT_SERIAL, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL
 from riparian.app.partition.join.waiting_index import WaitingIndex
 
-MAX_ROWS = 16_384  # of a segment
+MAX_ROWS = 16_384  # rows of a segment, at most
 SMALL = 4_096  # a segment with fewer rows is merged with others of its size
 FANOUT = 16  # how many of them; a power of two
 SLACK = 4_096  # rows

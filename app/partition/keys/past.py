@@ -29,7 +29,7 @@ from riparian.topics.slices import Coded, Texts
 from riparian.topics.vocabulary import MISSING
 
 KINDS = np.array([OBSERVE, LABEL, LABEL, NOTHING, CORRECTION, CORRECTION], np.int8)  # by operation (joining.py)
-AHEAD_MS = 86_400_000  # by which a record's own time may be beyond stream time, and count
+AHEAD_MS = 86_400_000  # time by which a record may be beyond stream time and count, ms
 
 
 class KeyTables:

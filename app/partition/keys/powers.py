@@ -7,7 +7,7 @@ import numpy as np
 from riparian.models.contract import Floats
 from riparian.models.kernels.kernel import kernel
 
-STEPS = 1024  # of one half-life
+STEPS = 1024  # steps of one half-life
 EPOCH = 256  # half-lives, after which sums are scaled
 FADED = 3  # epochs, after which nothing is left
 DOWN = 2.0**-EPOCH

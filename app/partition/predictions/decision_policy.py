@@ -27,7 +27,7 @@ from riparian.topics.vocabulary import Vocabulary
 DECIDED = "/decided"
 Weights = Mapping[str, float]
 Prices = Mapping[str, Mapping[str, float]]
-OTHERWISE = 1.0  # what a mistake costs that the stream file does not name
+OTHERWISE = 1.0  # cost of a mistake that the stream file does not name
 
 
 def decided_name(role: str) -> str:

@@ -20,7 +20,7 @@ from riparian.models.predictions.conformal import Conformal, sets
 from riparian.models.restoring import restore
 from riparian.topics.records import REGRESSION
 
-SAID = ".interval"  # in the pending store; no model is called so
+SAID = ".interval"  # name in the pending store; no model is called so
 STATE = "interval/"
 
 

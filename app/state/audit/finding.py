@@ -38,7 +38,7 @@ class Sent(ModelPrediction, kw_only=True):
 
 
 STEP = 20_000  # records
-MOST_LABELS = 1_000_000  # that are read after a prediction
+MOST_LABELS = 1_000_000  # labels that are read after a prediction, at most
 
 
 class FoundPrediction(NamedTuple):

@@ -24,7 +24,7 @@ from riparian.topics.places import index_of, offset_of, place_of
 
 LISTED = 1000  # differences of a kind that are listed; all are counted
 
-DIFFERENT = "different"  # what was sent is not what the fold gives
+DIFFERENT = "different"  # result where the fold gives something else than what was sent
 MISSING = "missing"  # the fold predicts a record, and nothing was sent
 REPEATED = "repeated"  # sent before
 OUT_OF_ORDER = "out-of-order"  # sent once, but not in its place

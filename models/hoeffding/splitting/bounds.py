@@ -21,13 +21,13 @@ from riparian.models.observers.gaussians import LEAST_VARIANCE
 MARGIN = 1e-3
 NEAR = 1e-5  # of min_branch_fraction: whether a test is allowed may be judged otherwise there
 
-LARGEST = 1e150  # beyond it sums may overflow: then there is no look
+LARGEST = 1e150  # largest sum that cannot overflow: beyond it there is no look
 N_LOG = 2048
 REST = np.uint64((1 << 41) - 1)
 # log2 of 1 + j / N_LOG.
 LOG_2 = logs(1.0 + np.arange(N_LOG + 1) / N_LOG) / LN_2
-STEPS = 256  # of a standard deviation
-REACH = 6.0  # beyond it a normal distribution is 0 or 1, within 1e-9
+STEPS = 256  # steps of a standard deviation
+REACH = 6.0  # deviations beyond which a normal distribution is 0 or 1, within 1e-9
 NORMAL = np.array([0.5 * (1.0 + math.erf(j / STEPS / math.sqrt(2.0))) for j in range(int(REACH * STEPS) + 2)])
 
 

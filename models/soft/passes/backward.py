@@ -37,7 +37,7 @@ from riparian.models.soft.forest import (
 EPSILON = 1e-8
 LEAST_POWER = 1e-9  # below it, 1 - beta^t is 1 to 9 digits: no more corrections, and no denormals
 EVEN = 1.5  # times the evenness of the classes are steps as long, at most: from 2 / 3 on they are whole
-RARE = 0.2  # of the step, at least, however rare a class is
+RARE = 0.2  # least share of the step, however rare a class is
 
 
 @kernel(inline=True)

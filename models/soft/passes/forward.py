@@ -40,7 +40,7 @@ from riparian.models.soft.forest import (
 )
 
 CLIP = 3.0
-HUGE = 1e100  # beyond it, squares would overflow: taken as missing
+HUGE = 1e100  # largest value whose squares do not overflow: beyond it one is missing
 
 
 @kernel(inline=True)

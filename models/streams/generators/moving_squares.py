@@ -15,7 +15,7 @@ from riparian.models.streams import EndlessStream, numbered
 
 N_CLASSES = 4
 SIDE = 0.05
-DISTANCE = 0.08  # between the left edges of two neighbours
+DISTANCE = 0.08  # distance of the left edges of two neighbours
 REACH = 1.0 - (N_CLASSES - 1) * DISTANCE - SIDE  # how far the left edge of the first square goes
 
 

@@ -31,7 +31,7 @@ from riparian.topics.records import Floats, Mapping, Packed, Path, RawBatch
 from riparian.topics.slices import Coded, RepeatedValues, Texts
 
 NO_STEPS: StepsOf[Path, Steps] = {}
-_KNOWN_SCHEMAS = 256  # that are remembered to fit, or not to
+_KNOWN_SCHEMAS = 256  # schemas that are remembered to fit, or not to, at most
 
 
 class ArrowRows(Packed):

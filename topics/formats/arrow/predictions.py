@@ -29,9 +29,9 @@ from riparian.topics.records import VALUES, Floats, Mapping
 from riparian.topics.slices import Texts
 from riparian.topics.vocabulary import Vocabulary
 
-MOST_ROWS = 10_000  # of a record
+MOST_ROWS = 10_000  # rows of a record, at most
 ROOM_BESIDES = 8192  # bytes of a record besides its rows
-MOST_ROW_BYTES = 20_000  # of what may be written without a look at each row
+MOST_ROW_BYTES = 20_000  # bytes that may be written without a look at each row
 
 _SET = pa.list_(pa.string())
 _TYPES = {"id": pa.string(), "model": pa.string(), "lower": pa.float64(), "upper": pa.float64()}

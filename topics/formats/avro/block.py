@@ -16,10 +16,10 @@ from riparian.topics.formats.common.cells import Cells, view
 from riparian.topics.formats.common.framing import ID_BYTES, head_of
 from riparian.topics.formats.common.tuples import Parsed
 
-MOST_BYTES = 1 << 24  # of a block: its records are copied once
+MOST_BYTES = 1 << 24  # largest block, bytes: its records are copied once
 MOST_HEADS = 8  # schemas in a block that have a walk each; records of further ones are the reader's
-MOST_PROGRAMS = 64  # that are kept
-MOST_SYMBOLS = 100_000  # of enums, in the programs that are kept
+MOST_PROGRAMS = 64  # programs that are kept, at most
+MOST_SYMBOLS = 100_000  # symbols of enums in the programs that are kept, at most
 
 _PADDING = bytes(8)
 _NOBODY = b"\1" + bytes(16)  # the head of no schema

@@ -31,9 +31,9 @@ TIMES_OF_DAY = ("time-millis", "time-micros")
 
 _float, _double = Struct("<f").unpack_from, Struct("<d").unpack_from
 
-MAX_SCALE = 1000  # of a decimal
+MAX_SCALE = 1000  # largest scale of a decimal
 MAX_FIXED = 2**31 - 1  # bytes of a fixed: no record of Kafka is larger
-MOST_LEVELS = 200  # of types in types, those included that are named
+MOST_LEVELS = 200  # levels of types in types, those included that are named
 _MOST_SHOWN = 40  # characters of a logical type, in a sentence
 
 Value = Callable[[bytes, int], tuple[Any, int]]  # the value at a place, and where it ends

@@ -20,7 +20,7 @@ FLAG = "a boolean"
 OBJECT = "a record or a map"  # holds True where it is there
 BAG = "a list of records"
 
-MOST_NAMES = 500  # of a schema, that are looked at for a hint
+MOST_NAMES = 500  # names of a schema that are looked at for a hint
 _MOST_NAME = 64  # characters: how alike two are takes time in proportion to the product
 _MOST_WRONG = 5  # types in a sentence
 

@@ -12,9 +12,9 @@ from riparian.topics.formats.json import kernel as k
 from riparian.topics.formats.json.program import JsonProgram, program
 from riparian.topics.slices import Slices
 
-MOST_BYTES = 1 << 24  # of a block: its records are copied once
-MOST_PROGRAMS = 8  # that are known at a time
-MOST_NEW = 2  # that are made in a block
+MOST_BYTES = 1 << 24  # largest block, bytes: its records are copied once
+MOST_PROGRAMS = 8  # programs that are known at a time
+MOST_NEW = 2  # programs that are made in a block, at most
 REST = 30  # blocks that are not tried, after one of which more than half was left
 
 

@@ -34,9 +34,9 @@ TIME = str | float | None  # not int, of which the decoder takes those beyond fl
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 MOST_PLANS = 64
-MOST_SCHEMA_BYTES = 65_536  # of those that are kept
+MOST_SCHEMA_BYTES = 65_536  # largest schema that is kept, bytes
 MOST_PLACES = 1000
-MOST_BITS = 14_000  # of a whole number: one of more than 4,300 digits has no text
+MOST_BITS = 14_000  # bits of a whole number: one of more than 4,300 digits has no text
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"

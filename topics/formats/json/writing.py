@@ -19,8 +19,8 @@ from riparian.topics.formats.json.shortest import LONGEST, real, whole
 from riparian.topics.records import Floats
 from riparian.topics.slices import PADDING, Ints, Slices
 
-MOST_BYTES = 1 << 25  # of a buffer
-_NUMBER_BYTES = 20  # of a place
+MOST_BYTES = 1 << 25  # largest buffer, bytes
+_NUMBER_BYTES = 20  # bytes of a place
 _ZERO, _EIGHT, _ALL = np.uint64(0), np.uint64(8), np.uint64(0xFFFFFFFFFFFFFFFF)
 _SPACES, _DIGITS, _QUOTES, _BACKSLASHES = in_all(32), in_all(48), in_all(34), in_all(92)
 _SURROGATES = in_all(0xED)  # how text begins that may be no text

@@ -17,8 +17,8 @@ from riparian.topics.formats.common.schema_text import check, content
 from riparian.topics.formats.common.slots import MOST_NAMES, SchemaMismatch, Slot, names_in, problem
 from riparian.topics.schemas import JSON, RegisteredSchema, UnusableError
 
-MOST_ALTERNATIVES = 200  # of one place: oneOf in oneOf
-MOST_LEVELS = 100  # of references and alternatives, one behind the other
+MOST_ALTERNATIVES = 200  # alternatives of one place: oneOf in oneOf
+MOST_LEVELS = 100  # levels of references and alternatives, one behind the other
 MOST_STEPS = 10_000  # into references and alternatives, in all
 MOST_COPIED = 1_000_000  # parts of ways, in all
 

@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2 as d
 
 from riparian.topics.schemas import UnusableError
 
-MAX_LEVELS = 64  # of messages in messages
+MAX_LEVELS = 64  # levels of messages in messages
 
 _TOKEN = re.compile(
     r"""(?P<gap>(?:\s+|//[^\n]*|/\*.*?\*/)+)|(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""

@@ -46,7 +46,7 @@ _FITTING = {
 }
 _has = timestamp_pb2.Timestamp.HasField  # of any message: one of its fields may have the name of a method
 _FIRST: tuple[int, ...] = (0,)  # the first message of a schema
-MOST_READERS = 1000  # of the messages of one schema, that are kept
+MOST_READERS = 1000  # readers of the messages of one schema, that are kept
 ERRORS = (MalformedError, DecodeError, IndexError)
 
 Out = list[Any]

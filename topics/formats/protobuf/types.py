@@ -31,9 +31,9 @@ from riparian.topics.formats.common.varints import MalformedError, long, whole
 from riparian.topics.formats.protobuf.proto_text import file_of
 from riparian.topics.schemas import PROTOBUF, RegisteredSchema, UnusableError
 
-MOST_INDEXES = 100  # of a message in messages
+MOST_INDEXES = 100  # indexes of a message in messages
 MOST_REACHED = 2000  # messages that one leads to by its fields, and by theirs
-MOST_STEPS = 200  # from one to the next: protobuf makes their classes one within the other
+MOST_STEPS = 200  # steps from one to the next: protobuf makes their classes one within the other
 _WELL_KNOWN = {
     module.DESCRIPTOR.name: module.DESCRIPTOR
     for module in (
