@@ -9,7 +9,6 @@ ROOT = Path(__file__).resolve().parents[1]
 # Names that stand in two files, each with its reason.
 TWICE = {
     "Batch",  # records of a topic that are joined, and those that are copied: neither leaves its folder
-    "Host",  # what a task asks of its worker, and Faust's worker with several apps
 }
 
 
