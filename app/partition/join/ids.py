@@ -166,7 +166,7 @@ def write_hashes(keys, text, words, ends, written):
 
 @kernel
 def digest_of(text, start, stop):
-    """The same of one id."""
+    """The digest of one id."""
     return _sip_hash(_PUBLIC_KEY, text, _NO_WORDS, start, stop)
 
 

@@ -472,14 +472,14 @@ class PendingStore:
             self._ones = np.ones(2 * length)
         program = events = Program(op[:length], row[:length], target[:length], self._ones[:length])
         if len(self._known):
-            self._note_told(events)
+            self._note_labels(events)
             learned = np.flatnonzero((program.op != CAME) & (program.op != EXCHANGED))
             of = np.minimum(program.op[learned], LEARN).astype(np.int8)
             program = Program(of, program.row[learned], program.y[learned], self._ones[: len(learned)])
         self._last_program, self._arrivals = (program, first), None
         return Joined(program, predicted, waited[:n_met] / 1000.0, marks == REPEATED, events)
 
-    def _note_told(self, events: Program) -> None:
+    def _note_labels(self, events: Program) -> None:
         """Rows whose label came, and that wait on, are to be written anew where they were written without it."""
         at, entries, queue = self._instances.at, self._instances.entries, self._instances.queue
         told = np.isin(events.op, (LEARN, CAME, AMENDED, EXCHANGED))
