@@ -226,6 +226,17 @@ def test_partitions_that_share_a_model_append_what_matured():
         assert again.digest() == learner.digest()
 
 
+def test_a_time_that_is_named_while_instances_wait_holds_for_them():
+    store = new(None, nan, False)
+    join(store, [(False, 1, 1000, nan), (False, 2, 1001, nan)])
+    store.checkpoint()
+    store.bound(HORIZON / 1000, 10_000, 10_000, 10**9, Unlabelled(100, 0.0))
+    again = new(100, 0.0, False)
+    again.restore(store.state())
+    for one in (store, again):
+        assert join(one, [(True, 2, 1002, 1.0), (False, 3, 1102, nan)])[0] == [(1.0, 0.0), (2.0, 1.0)]
+
+
 def test_a_time_that_is_given_up_lets_what_waits_be_learned():
     store = new(100, 0.0, False)
     assert join(store, [(False, 1, 1000, nan), (False, 2, 1001, nan), (True, 1, 1002, 1.0)])[0] == []

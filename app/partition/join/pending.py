@@ -340,6 +340,7 @@ class PendingStore:
         self._unlabelled = unlabelled
         self.horizon_ms = int(horizon * 1000)
         self.max_pending, self.max_labels, self.max_bytes = max_pending, max_labels, max_bytes
+        self._reserve(0, 0, 0, 0)  # room for labels of what waits
 
     def forget(self, name: str, before: int = NEVER) -> None:
         """What stands in an output was never said, of instances that arrived before the one of this number."""
