@@ -129,7 +129,7 @@ def create_app(
         await engine.stop()
 
     if spec.copied:
-        engine.copier = copier = Copier(spec, connection, worker.in_thread, worker.crash, session_timeout)
+        engine.copier = copier = Copier(worker, session_timeout)
 
         @app.task  # type: ignore[untyped-decorator]
         async def copy() -> None:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,6 @@ from faust.types import TP
 
 from riparian.app.errors import RegistryError
 from riparian.app.kafka.access.rights import denied
-from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import COMMITTED, close
 from riparian.app.kafka.sending import ask_in_vain, broker_error
 from riparian.app.kafka.sending import close as close_producer
@@ -37,7 +36,7 @@ from riparian.app.partition.records.partition_group import concatenate
 from riparian.app.registry.client import Registry
 from riparian.app.registry.questions import Questions
 from riparian.app.registry.stream_schemas import look_up
-from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.faust_client import membership
 from riparian.app.worker.faust_client.backpressure import POLL_PIECES, Backpressure
 from riparian.app.worker.repartition import claims
@@ -83,13 +82,8 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
 
     Parameters
     ----------
-    spec : Spec
-        With `rekey`.
-    connection : Connection
-    in_thread : callable
-        Calls a function off the event loop.
-    crash : callable
-        Ends the worker because of an error.
+    worker : WorkerContext
+        Of a stream with `rekey`.
     session_timeout : float
         Seconds that a killed worker blocks the partitions that it copies.
 
@@ -101,18 +95,12 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         Records that Kafka had deleted before they were copied (`lost: skip`), since the start.
     """
 
-    def __init__(
-        self,
-        spec: Spec,
-        connection: Connection,
-        in_thread: Callable[..., Awaitable[Any]],
-        crash: Callable[[BaseException], Awaitable[None]],
-        session_timeout: float = 10.0,
-    ) -> None:
-        self.spec, self.connection = spec, connection
+    def __init__(self, worker: WorkerContext, session_timeout: float) -> None:
+        self.spec, self.connection = worker.spec, worker.connection
+        spec = worker.spec
         self.copied: dict[TP, int] = {}
         self.lost = Counter[TP]()
-        self._in_thread, self._crash, self._session = in_thread, crash, session_timeout
+        self._worker, self._session = worker, session_timeout
         by = spec.rekey.by if spec.rekey is not None else None
         self._by = None if by is None else list(spec.keys).index(by)
         self._codec, self._registry = spec.make_codec(), Registry.of(spec)
@@ -158,10 +146,10 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
                 log.warning("copying begins anew: a request was cancelled")
             except (KafkaError, OSError, TimeoutError) as error:
                 if denied(error):
-                    return await self._crash(error)
+                    return await self._worker.crash(error)
                 log.warning("copying begins anew: %r", error)
             except Exception as error:
-                return await self._crash(error)
+                return await self._worker.crash(error)
             if not self._stopping:
                 await asyncio.sleep(PAUSE_SECONDS)
 
@@ -214,7 +202,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             self._consumer = self._asker = self._admin = None
 
     def _replaced(self, error: BaseException) -> None:
-        self._ending = asyncio.ensure_future(self._crash(error))
+        self._ending = asyncio.ensure_future(self._worker.crash(error))
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
         self._member = None
@@ -354,7 +342,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         producer = self._producer
         assert producer is not None
         waited = await self._ask(release)
-        batches = await self._in_thread(self._build, producer, release)
+        batches = await self._worker.in_thread(self._build, producer, release)
         self._check(member)
         offsets = {tp: int(piece.offsets[-1]) + 1 for tp, piece in release.pieces.items() if len(piece.offsets)}
         await producer.begin_transaction()
