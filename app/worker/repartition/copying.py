@@ -69,7 +69,7 @@ class MovedError(Exception):
     """The partitions that were ours may be another's now."""
 
 
-class Batch(NamedTuple):
+class CopiedBatch(NamedTuple):
     """Records for one partition of a copy's topic."""
 
     topic: str
@@ -425,9 +425,9 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             return [[tp.partition % n] if one is None else every for one in ids]
         return [[tp.partition % n if one is None else k] for one, k in zip(ids, hashed, strict=True)]
 
-    def _build(self, producer: "Producer", release: Ordered) -> list[Batch]:
+    def _build(self, producer: "Producer", release: Ordered) -> list[CopiedBatch]:
         """Off the event loop: batches of copies."""
-        columns, last = [], dict[tuple[str, int], Batch]()
+        columns, last = [], dict[tuple[str, int], CopiedBatch]()
         for tp, piece in release.pieces.items():
             raw = piece.raw
             stem, target = f"{tp.topic}/{tp.partition}/", self._targets[tp.topic]
@@ -436,7 +436,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             offsets, stamps = np.asarray(raw.offsets).tolist(), np.asarray(raw.timestamps).tolist()
             rows = zip(offsets, stamps, raw.keys, raw.values, headers, partitions, strict=True)
             columns.append((stem, target, iter(rows)))
-        made: list[Batch] = []
+        made: list[CopiedBatch] = []
         for source in release.order.tolist():
             stem, target, rows_left = columns[source]
             offset, stamp, key, value, own, places = next(rows_left)
@@ -447,7 +447,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             for partition in places:
                 batch = last.get((target, partition))
                 if batch is None or batch.builder.append(timestamp=stamp, key=key, value=value, headers=more) is None:
-                    batch = last[target, partition] = Batch(target, partition, producer.create_batch())
+                    batch = last[target, partition] = CopiedBatch(target, partition, producer.create_batch())
                     made.append(batch)
                     batch.builder.append(timestamp=stamp, key=key, value=value, headers=more)
         return made
