@@ -12,7 +12,7 @@ from riparian.app.errors import StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.page.predictions import explained
 from riparian.topics.names import source_of
-from tests.broker.harness import Sent, make_topics, send
+from tests.broker.harness import Sent, Stream, make_topics, send
 from tests.processes import until
 
 pytestmark = pytest.mark.broker
@@ -173,18 +173,17 @@ def test_a_key_is_forgotten_while_a_worker_runs(stream):
         s.riparian("forget", "--key", "country=x")
 
 
-def test_partitions_that_share_a_model_know_what_labels_of_all_have_told(stream):
+def test_partitions_that_share_a_model_know_the_labels_of_all(stream, tmp_path):
     n = 1600
     rows = [(a, c, t, at, y, int(c[1:]) % 2) for a, c, t, at, y in payments(n)]
-    s = stream(
-        **{
-            **FIELDS,
-            "keys": {"card": {"from": "@key", "max": 60, "idle": "3s"}, "terminal": {"from": "terminal", "max": 30}},
-            "features": FIELDS["features"] | {"of_card": {"share": "fraud", "by": "card"}},
-        },
-        partitions=2,
-        predictions={"features": True},
-    )
+    fields = {
+        **FIELDS,
+        "keys": {"card": {"from": "@key", "max": 60, "idle": "3s"}, "terminal": {"from": "terminal", "max": 30}},
+        "features": FIELDS["features"] | {"of_card": {"share": "fraud", "by": "card"}},
+        "partitions": 2,
+        "predictions": {"features": True},
+    }
+    s = stream(**fields)
     assert s.spec.shares
     features = [
         Sent(json.dumps({"id": str(i), "x": {"amount": a}, "terminal": t}).encode(), at, c.encode())
@@ -236,3 +235,18 @@ def test_partitions_that_share_a_model_know_what_labels_of_all_have_told(stream)
     last = next(one for one in s.predictions(rows[-1][-1]) if one["id"] == str(n - 1))
     assert {name: found["why"]["features"][name] for name in last["features"]} == last["features"]
     assert sum("risk" in one["features"] for p in range(2) for one in s.predictions(p)) > n / 4
+
+    file = tmp_path / "models.state"
+    s.riparian("export", file)
+    broker, folder, topic = stream.args
+    new = Stream(broker, folder, f"{topic}-new", **fields)
+    new.riparian("import", file, "--models-only")
+    for p in range(2):
+        chosen = [record for record, row in zip(features, rows, strict=True) if row[-1] == p]
+        send(broker, new.spec.topics.features, chosen[-50:], partition=p)
+    with new.worker() as worker:
+        until(lambda: [len(new.predictions(p)) for p in range(2)] == [50, 50])
+        assert worker.stop() == 0
+    assert new.stored(0).lineup.keys.state().keys() == learners[0].lineup.keys.state().keys()
+    assert sum("risk" in one["features"] for p in range(2) for one in new.predictions(p)) > 25
+    assert all(new.holds(p, start=1).n_predictions == 50 for p in range(2))
