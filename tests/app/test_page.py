@@ -400,6 +400,23 @@ def test_what_came_between_goes_to_its_place_and_old_history_changes_nothing_now
     assert [letter.time for letter in view.letters] == [3, 4, 5]
 
 
+@pytest.mark.parametrize(
+    ("level", "action", "kind"),
+    [
+        ("warning", None, "warning"),
+        ("drift", "alert", "drift"),
+        ("drift", "reset", "reset"),
+        ("drift", "replace-started", "replace-started"),
+        (None, "replaced", "replaced"),
+        (None, "dropped", "dropped"),
+    ],
+)
+def test_an_event_is_named_after_what_was_done_or_else_seen(level: str | None, action: str | None, kind: str) -> None:
+    view = view_of()
+    view.take_drift(drift(level=level, action=action), NOW)
+    assert view.events[0].kind == kind
+
+
 def test_a_command_is_told_and_models_that_are_gone_are_left_out():
     view = living(StreamView(loads(STREAM.format(task="classification") + "control: true\n")))
     view.take_report(model("second", accuracy=0.7))

@@ -113,6 +113,13 @@ def test_since_when_a_count_is_above(steps, least):
         assert found is None or found <= time
 
 
+def test_a_count_is_above_from_the_highest_value_of_a_bucket_on():
+    series = TimeSeries()
+    for value in (1.0, 1.0, 5.0):
+        series.add(1_000_000_000, value)
+    assert (series.since(4.0), series.since(5.0)) == (1_000_000_000 // TIERS[0].width * TIERS[0].width, None)
+
+
 def test_partitions_become_one_series():
     nan = math.nan
     a = SeriesSpan(0, 10, *(np.array(v, np.float32) for v in ([1, nan, nan], [3, nan, nan], [2, nan, nan])))

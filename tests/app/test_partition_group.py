@@ -115,6 +115,24 @@ def test_a_script_with_holes_gives_a_dead_letter_the_label_offset_of_the_next_pr
     assert merge.script is None
 
 
+def test_features_that_nothing_comes_between_are_one_run() -> None:
+    merge = PartitionGroup()
+    merge.buffers["features"].add(raw(0, [10, 20, 21, 30]))
+    merge.buffers["labels"].add(raw(0, [15, 25, 26]))
+    runs = [order_of(run) for run in merge.release(EVERYTHING).runs()]
+    assert runs == [[("f", 0), ("l", 0)], [("f", 1), ("f", 2), ("l", 1), ("l", 2)], [("f", 3)]]
+
+
+def test_of_a_fetch_what_stands_below_a_place_is_taken_and_the_rest_when_it_comes_again() -> None:
+    merge = PartitionGroup()
+    fetched = RawBatch([0, 1, 2], [10, 11, 12], [None] * 3, [b"a", b"b", b"c"])
+    assert merge.buffers["features"].add(fetched, below=2) == 0
+    assert merge.buffers["features"].add(fetched) == 2
+    released = merge.release(EVERYTHING).pieces["features"]
+    assert (released.offsets.tolist(), released.stamps.tolist()) == ([0, 1, 2], [10, 11, 12])
+    assert list(released.raw.values) == [b"a", b"b", b"c"]
+
+
 @pytest.mark.parametrize(("time", "before"), [(0, 1), (15, 1), (25, 2), (30, 2), (35, 3), (99, 3)])
 def test_a_feature_whose_prediction_was_lost_goes_by_time_between_its_neighbours(time, before):
     script = RecordedOrder(np.array([0, 2], dtype=np.int64), {"labels": np.array([1, 3], dtype=np.int64)})
