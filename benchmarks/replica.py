@@ -24,6 +24,7 @@ from riparian.app.errors import RiparianError
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.partition.shared.replica import Replica
+from riparian.app.partition.shared.shared_lineup import SharedLineup
 from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import build
 from riparian.models.registry import REGISTRY
@@ -86,7 +87,7 @@ def measure(table: Table, made: tuple[list[bytes], list[bytes]], model: str, siz
     fields = {**fields_of(table), "champion": model, "drift": "none"}
     alone, shared = (Partition(fields, learning, made, size) for learning in ("partition", "shared"))
     replica = Replica(shared.spec)
-    replica.begin(shared.learner)
+    replica.begin(SharedLineup(shared.spec))
     n_rounds = len(made[0]) // size
     whole = learned = 0.0
     n = 0
@@ -106,9 +107,9 @@ def measure(table: Table, made: tuple[list[bytes], list[bytes]], model: str, siz
             whole += took
             n += size * len(rounds)
     shared.step(len(made[0]) + size)  # what was joined last
-    shared.learner.obey_all()
+    shared.learner.learning.obey_all()
     assert replica.lineup is not None
-    assert replica.lineup.lineup.digest() == shared.learner.lineup.digest()
+    assert replica.lineup.digest() == shared.learner.lineup.digest()
     sent = {
         **{role: sum(map(len, column)) / len(column) for role, column in zip((FEATURES, LABELS), made, strict=True)},
         PREDICTIONS: shared.predicted_bytes / shared.n_predicted,

@@ -255,3 +255,62 @@ def test_a_module_that_is_named_by_its_path_stands_there() -> None:
     named = {(f.relative_to(ROOT), one) for f in files for one in path.findall(f.read_text())}
     assert len(named) > 100
     assert not [f"{file}: {one}" for file, one in named if not (ROOT / one).exists()]
+
+
+# Whether models are of one partition or of all is chosen once, by `KINDS` of app/partition/learner.py. Where something
+# else depends on it: file and function -> how often, and why.
+ASKS_WHO_LEARNS = {
+    "app/stream_file/spec.py of_all": (1, "what the stream file says"),
+    "app/stream_file/spec.py _name_topics": (1, "the log has a name where there is one"),
+    "app/stream_file/sections/join.py check_unlabelled": (1, "corrections do not come to other partitions"),
+    "app/stream_file/sections/keys.py check_keys": (1, "what labels tell of keys comes to all partitions"),
+    "app/partition/changes.py _learning": (1, "a state of models of the other kind does not fit"),
+    "app/evaluation/evaluate.py problem_for": (1, "one fold learns a whole file, whose records have no partitions"),
+    "app/state/audit/backtest.py of_models": (1, "one partition is folded alone"),
+    "app/state/transfer.py _check_beginning": (2, "all partitions begin with one model, or each with its own"),
+    "app/cli/state/rollback.py command": (1, "one partition cannot go back alone"),
+}
+WHO_LEARNS = {
+    *("SHARED", "PARTITION", "STATE", "OwnLearning", "SharedLearning", "FollowedLearning", "SharedLineup"),
+    *(".shares", ".sharing", "learning.kind", "topics.learned"),
+}
+
+
+def named_in(node):
+    """Names and attributes in an expression, these also with what they are of."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name):
+            yield one.id
+        elif isinstance(one, ast.Attribute):
+            owner = getattr(one.value, "attr", getattr(one.value, "id", ""))
+            yield from (f".{one.attr}", f"{owner}.{one.attr}")
+
+
+def asked(tree):
+    """Function -> lines whose condition, or look at a type or an attribute, depends on who learns."""
+    found = {}
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            conditions = [getattr(node, "test", None), *getattr(node, "ifs", ()), getattr(node, "subject", None)]
+            if isinstance(node, ast.BoolOp | ast.Compare):
+                conditions.append(node)
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "getattr", "hasattr"):
+                conditions.append(node)
+            for one in filter(None, conditions):
+                if not WHO_LEARNS.isdisjoint(named_in(one)) and not isinstance(node, ast.Assert):
+                    found.setdefault(function.name, set()).add(one.lineno)
+    return found
+
+
+def test_who_learns_is_chosen_once():
+    """A condition on it elsewhere would be a second place that knows how the two differ."""
+    planted = "def f(spec, x):\n    a = 1 if spec.shares else 2\n    return isinstance(x, SharedLearning) or a"
+    assert asked(ast.parse(planted)) == {"f": {2, 3}}
+    found = {}
+    for path in sources("app"):
+        for name, lines in asked(ast.parse(path.read_text(encoding="utf-8"))).items():
+            found[f"{path.relative_to(ROOT)} {name}"] = len(lines)
+    assert found == {place: n for place, (n, _) in ASKS_WHO_LEARNS.items()}
+    assert sum(found.values()) <= 10

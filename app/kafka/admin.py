@@ -313,13 +313,13 @@ def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, in
     features does.
     """
     wanted = spec.partitions
-    shared = spec.topics.learned
-    if shared is not None and present.get(shared, 1) != 1:
-        raise TopicError(
-            f"Expected 1 partition of {shared}, which all partitions of the stream {spec.name} read in one order, "
-            f"found {present[shared]}: recreate it with 1, or name another topic under topics.learned"
-        )
-    present = {name: n for name, n in present.items() if name != shared}
+    for shared in spec.of_all:
+        if present.get(shared, 1) != 1:
+            raise TopicError(
+                f"Expected 1 partition of {shared}, which all partitions of the stream {spec.name} read in one order, "
+                f"found {present[shared]}: recreate it with 1, or name another topic under topics.learned"
+            )
+    present = {name: n for name, n in present.items() if name not in spec.of_all}
     odd = {name: n for name, n in present.items() if n != wanted}
     if not odd:
         return

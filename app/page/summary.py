@@ -169,7 +169,7 @@ def _paused(view: StreamView) -> list[dict[str, Any]] | None:
         return None
     first = min(found.values(), key=lambda event: event.time)
     by = f" by {first.by}" if first.by else ""
-    where = "" if view.spec.shares else f" in {listed(sorted(found))}"
+    where = f" in {listed(sorted(found))}" if len(view.spec.commanded) > 1 else ""
     said = [strong("Predictions are paused"), text(f"{where}{by} since "), since(first.time)]
     return [*said, text(": they come without a value, and everything is learned. riparian resume goes on.")]
 
@@ -237,7 +237,7 @@ def _drift_now(view: StreamView, now: int) -> list[dict[str, Any]] | None:
 
 def _of_all(view: StreamView, event: Event) -> bool:
     """Whether an event is of a model that all partitions learn."""
-    return view.spec.shares and event.model is not None
+    return len(view.spec.commanded) < view.spec.partitions and event.model is not None
 
 
 def _shifted(event: Event) -> str:
@@ -339,7 +339,7 @@ def _better(view: StreamView) -> list[dict[str, Any]] | None:
     of_values, costs = view.spec.task == REGRESSION, view.spec.has_costs
     values = [number(v) if of_values or costs else f"{100 * v:.1f}" for v in (row.difference, row.low, row.high)]
     more = "less mean absolute error" if of_values else "less mean cost" if costs else "points more are right"
-    alone = row.partition is not None and view.spec.partitions > 1 and not view.spec.shares
+    alone = row.partition is not None and len(view.spec.commanded) > 1
     where = f" in partition {row.partition}" if alone else ""
     return [
         strong(f"{row.challenger} is better than the champion{where}: "),

@@ -484,11 +484,11 @@ class StreamView:
 
     def of_models(self, partition: int | None) -> int | None:
         """Which partition tells what its models are: any, where all have the same and one of them tells it."""
-        return None if self.spec.shares else partition
+        return partition if len(self.spec.commanded) == self.spec.partitions else None
 
     def own(self, partition: int) -> float | None:
         """How good the champion is in a partition alone."""
-        if not self.spec.shares:
+        if self.of_models(partition) is not None:
             return self.recent(CHAMPION, partition)
         record = self.models.get((CHAMPION, partition))
         known = None if record is None or record.estimated is None else record.estimated

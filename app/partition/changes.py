@@ -13,6 +13,7 @@ from riparian.app.stream_file.columns import digest_of, of_state, unfit
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.lineup import place_of
 from riparian.app.stream_file.sections.decision import same_target
+from riparian.app.stream_file.sections.learning import PARTITION, SHARED
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Schema
 from riparian.models.drift import DETECTORS as KNOWN
@@ -127,8 +128,7 @@ def settings(spec: Spec) -> dict[str, Any]:
         found[DISTRIBUTIONS] = spec.drift.distributions.model_dump(mode="json") | {"features": list(spec.distributed())}
     if spec.promotion is not None:
         found |= {f"promotion.{field}": value for field, value in spec.promotion.model_dump(mode="json").items()}
-    if spec.shares:
-        found[LEARNING] = spec.learning.kind
+    found |= {SHARED: {LEARNING: SHARED}, PARTITION: {}}[spec.learning.kind]
     for name, key in spec.keys.items():
         found |= {f"keys.{name}.max": key.max, f"keys.{name}.idle": key.idle}
         found[f"keys.{name}.from"] = None if key.from_ is None else [str(part) for part in key.from_]
@@ -189,8 +189,7 @@ def reconcile(
         steered.append(f"{stays}, and the stream file says otherwise{BY_APPLY if runs else OTHER_FILE}")
     found = [*_topics(meta, topics or {}), *_task(spec, meta), *_learning(spec, meta)]
     arithmetic = _arithmetic(spec, meta)
-    if spec.shares:
-        found += arithmetic
+    found += [change for change in arithmetic if change.fate == REFUSED]
     if found:
         return Changes(found, {})
     found, others = _features(spec, meta, vocabularies), digest_of(spec.present) != digest_of(declared.features)
@@ -231,13 +230,13 @@ def _topics(meta: Mapping[str, Any], topics: Mapping[str, str]) -> list[Change]:
 
 
 def _learning(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
-    was = (meta.get("settings") or {}).get(LEARNING, "partition")
+    was = (meta.get("settings") or {}).get(LEARNING, PARTITION)
     if was == spec.learning.kind:
         return []
-    if spec.shares:
-        remark = "is shared, the default from two partitions on: models of single partitions are not one model"
-    else:
-        remark = "is partition: one model of all partitions is not one for each"
+    remark = {
+        SHARED: "is shared, the default from two partitions on: models of single partitions are not one model",
+        PARTITION: "is partition: one model of all partitions is not one for each",
+    }[spec.learning.kind]
     cure = f"write learning: {was} to go on as before, or begin a stream of a new name with what was learned"
     return [Change(LEARNING, REFUSED, f"{LEARNING} was {was}, {remark}; {cure} (riparian import --models-only)")]
 
@@ -247,14 +246,13 @@ def _arithmetic(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
     if (meta.get("settings") or {}).get(ARITHMETIC, 1) == LATEST_ARITHMETIC:
         return []
     remark = "exponentials and logarithms were those of C's library, and are the same on every processor from here on"
-    if not spec.shares:
-        return [Change(ARITHMETIC, CARRIED, remark)]
     cure = (
-        "partitions of one model that are not at the same place would differ in last bits for good: let the version "
+        ": partitions of one model that are not at the same place would differ in last bits for good: let the version "
         "that wrote the state go on, or stop its workers, export one partition with it (riparian export) and begin a "
         "stream of a new name with that (riparian import --models-only)"
     )
-    return [Change(ARITHMETIC, REFUSED, f"{remark}: {cure}")]
+    fate, more = {PARTITION: (CARRIED, ""), SHARED: (REFUSED, cure)}[spec.learning.kind]
+    return [Change(ARITHMETIC, fate, remark + more)]
 
 
 def _task(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:

@@ -2,259 +2,193 @@
 
 A fold over the one order of its input logs: predict each instance when its features come, learn it when its label
 comes, score the prediction that was really made. The worker and the offline evaluation both call `apply`, so they
-agree to the last bit. What is kept between batches is `app.partition.state`.
+agree to the last bit.
+
+Here is what follows from the partition's own records: their order, decoding, the join, and all of it as a state. Its
+models, and what stands beside them, are `app.partition.learning`.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.drift.detection import Finding
-from riparian.app.partition.join.pending import Joined
-from riparian.app.partition.lineup.comparing import PromotionDecision
-from riparian.app.partition.lineup.lineup import Decided
-from riparian.app.partition.outcome import DeadLetter, Figures, Outcome, by_topic, dead_letters, together
+from riparian.app.errors import StateError
+from riparian.app.partition.arrays import over, under
+from riparian.app.partition.changes import ARITHMETIC, LEARNING, next_origin, reconcile
+from riparian.app.partition.join.pending import PendingStore, Unlabelled
+from riparian.app.partition.keys.past import Past
+from riparian.app.partition.learning import Learning, OwnLearning
+from riparian.app.partition.lineup.lineup import Lineup
+from riparian.app.partition.lineup.model_commands import FILES
+from riparian.app.partition.lineup.model_slot import ModelSlot
+from riparian.app.partition.outcome import Figures, Outcome, dead_letters, together
 from riparian.app.partition.predictions.prediction_columns import columns_of
 from riparian.app.partition.predictions.reasons import keys_of
+from riparian.app.partition.records import clock
 from riparian.app.partition.records.clock import LEAPS
-from riparian.app.partition.records.partition_group import EMPTY, Ints, Piece, RecordQueue, Release, empty_piece
-from riparian.app.partition.restoring import RestorableState
-from riparian.app.partition.shared.shared_lineup import Forgotten, Learned, News, Obeyed
-from riparian.app.partition.shared.sharing import Sharing
-from riparian.app.partition.state import present
+from riparian.app.partition.records.decoder import PartitionDecoder
+from riparian.app.partition.records.inputs import Mark
+from riparian.app.partition.records.log_positions import LogPositions
+from riparian.app.partition.records.partition_group import RecordQueue, Release
+from riparian.app.partition.shared.sharing import SharedLearning
+from riparian.app.partition.state import Snapshot, digest, reading
+from riparian.app.stream_file.lineup import RUNS
+from riparian.app.stream_file.sections.keys import past_width
+from riparian.app.stream_file.sections.learning import PARTITION, SHARED
 from riparian.app.stream_file.spec import Spec
-from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.contract import Floats, Schema
 from riparian.models.evaluation.prequential import MOST_CLASSES, Prequential
 from riparian.topics.codecs import Codec
-from riparian.topics.commands import EventRecord
-from riparian.topics.decoding.paths import dotted
-from riparian.topics.names import CHAMPION, CONTROL, FEATURES, LABELS, LEARNED
-from riparian.topics.places import index_of, offset_of
+from riparian.topics.names import CHAMPION, FEATURES, LABELS
+from riparian.topics.places import index_of
+from riparian.topics.prediction_columns import PredictionColumns
+from riparian.topics.records import MULTI_INSTANCE, Features, Labels
 from riparian.topics.records import VALUES as UNDECIDED
-from riparian.topics.records import DriftRecord, Features, Labels, Packed, RawBatch
 from riparian.topics.slices import chained
 
 LABELS_OF_ANOMALIES = ["0", "1"]  # as other labels' texts are; figures of the alerts are those of the second
 # Scores of a partition by its own labels, also where all partitions learn one model.
 OWN = {"calibration_error", "threshold", "coverage", "interval_width", "set_size"}
 
+KINDS: Mapping[str, type[Learning]] = {PARTITION: OwnLearning, SHARED: SharedLearning}  # `learning` -> whose models
 
-class PartitionLearner(RestorableState):
-    """Predicts, learns and scores what a partition's merge releases."""
 
-    _unseen: Sequence[int] = ()  # columns of features that no instance has had, of the first `_n_columns`
-    _n_columns = 0
+def kind_of(meta: Mapping[str, Any]) -> type[Learning]:
+    """How the partition has had models whose state it is."""
+    return KINDS[(meta.get("settings") or {}).get(LEARNING, PARTITION)]
 
-    @contextmanager
-    def still(self) -> Iterator[list[DriftRecord] | None]:
-        """Between two steps: nothing changes what is known meanwhile. Yields events of drift that were found on the way
-        there, and None where no checkpoint can be made of what is known."""
-        yield []
+
+def unlabelled_of(spec: Spec) -> Unlabelled | None:
+    """When labels are learned, as a stream file says it."""
+    given, classes = spec.join.unlabelled, spec.class_vocabulary()
+    if given is None:
+        return None
+    assumed = np.nan if given.is_ is None or classes is None else float(classes.find(given.is_))
+    return Unlabelled(int(given.after * 1000), assumed)
+
+
+class PartitionLearner:
+    """Predicts, learns and scores what a partition's merge releases.
+
+    Parameters
+    ----------
+    spec : Spec
+        The stream file.
+    partition : int
+        Added to the stream file's seed, so that partitions with models of their own differ.
+    shared : type
+        By what the partition learns models of all partitions, where the stream file asks for these.
+
+    Attributes
+    ----------
+    files : list
+        Digests of the files that it has gone on with, as it began with the first.
+    origin : list of int, optional
+        Where the state last ceased to be a fold of all records before by this stream file: feature offset, label
+        offset, and how often that happened. None where it never did.
+    """
+
+    def __init__(self, spec: Spec, partition: int = 0, shared: type[SharedLearning] = SharedLearning) -> None:
+        self.partition, self._kinds = partition, {**KINDS, SHARED: shared}
+        self.files = [spec.digests()]
+        self._begin(spec)
+
+    def _begin(self, spec: Spec) -> None:
+        """Know nothing yet, by this stream file."""
+        kind = self._kinds[spec.learning.kind]
+        self.decoder = decoder = PartitionDecoder(spec)
+        self.logs = logs = LogPositions(spec, self.partition, decoder.codec, kind.rules)
+        self.rules, self.bits, self.places, self.clocks = logs.rules, logs.bits, logs.places, logs.clocks
+        self.n_instances = self.n_labels = 0
+        self.origin: list[int] | None = None
+        self.past = Past(spec, kind.whole)
+        self.pending = PendingStore(
+            len(decoder.values),
+            dict.fromkeys(spec.models(), 1 if decoder.classes is None else max(2, decoder.classes.capacity)),
+            horizon=spec.join.horizon,
+            max_pending=spec.most_waiting,
+            max_labels=spec.join.max_labels,
+            max_bytes=spec.join.max_pending_bytes,
+            bags=spec.task == MULTI_INSTANCE,
+            remembers=spec.topics.labels is not None,
+            made=self.past.columns,
+            past_width=past_width(spec),
+            unlabelled=unlabelled_of(spec),
+            corrects=spec.label.on_repeat == "correct",
+        )
+        self.learning = learning = kind(spec, self.partition, self.pending, self.past, decoder, logs, self._settle)
+        self.vocabularies, self.classes = learning.vocabularies, learning.classes
+        self.servings, self.intervals = learning.servings, learning.intervals
+        self.drift, self.promotion = learning.drift, learning.promotion
 
     @property
-    def common(self) -> dict[str, Any] | None:
-        """Where copies are kept of the arrays that other partitions of the worker hold, too; None where none do. For
-        whoever makes checkpoints, while all is `still`."""
-        return None
+    def lineup(self) -> Lineup:
+        """The models, of one log of labelled instances."""
+        return self.learning.lineup
 
-    def hold(self) -> bool:
-        """Whether a step would not wait, for another partition or for the process that fits a model: then call `let_go`
-        after it, in the same thread."""
-        return all(running.model.n_waits is None for running in self.roles.values())
+    @property
+    def spec(self) -> Spec:
+        """The stream with the models and settings of now."""
+        return self.lineup.spec
 
-    def let_go(self) -> None:
-        """After a step for which `hold` was true."""
+    @property
+    def roles(self) -> dict[str, ModelSlot]:
+        """Name of a model -> it."""
+        return self.lineup.roles
 
-    def leave(self) -> None:
-        """Nothing more comes."""
+    @property
+    def schema(self) -> Schema:
+        """What the models have room for."""
+        return self.lineup.schema
 
-    def never_seen(self) -> list[str]:
-        """Features of the stream file that no instance had since the state was loaded."""
-        columns = self._present or range(len(self.vocabularies))
-        unseen = {*self._unseen, *range(self._n_columns, len(self.vocabularies))}
-        mapping = self.spec.mapping()
-        named = zip(mapping.features[: mapping.n_columns], columns, strict=True)
-        return [dotted(feature.path) for feature, j in named if j in unseen]
+    @property
+    def codec(self) -> Codec:
+        """Of the records of now."""
+        return self.decoder.codec
 
-    def _note_seen(self, x: Floats) -> None:
-        if x.shape[1] > self._n_columns:
-            self._unseen = [*self._unseen, *range(self._n_columns, x.shape[1])]
-            self._n_columns = x.shape[1]
-        if self._unseen and len(x):
-            self._unseen = [j for j in self._unseen if np.isnan(x[:, j]).all()]
+    @property
+    def offsets(self) -> dict[str, int]:
+        """Role of each input log -> Kafka's offset of the record that holds the next instance."""
+        return self.logs.offsets
+
+    def _settle(self, spec: Spec) -> None:
+        """What this stream file says besides its models holds from here on."""
+        self.decoder.settle(spec)
+        if new := len(self.decoder.values) - self.pending.n_features:
+            self.pending.widen(new)
+        self.past.settle(spec)
+        join = spec.join
+        bounds = join.horizon, spec.most_waiting, join.max_labels, join.max_pending_bytes
+        self.pending.bound(*bounds, unlabelled_of(spec))
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache, before the first record."""
+        self.learning.warm_up()
+        clock.warm_up()
+        self.pending.warm_up()
+        self.past.warm_up()
+        self.codec.warm_up()
+
+    def buffers(self) -> dict[str, RecordQueue]:
+        """Role of each input log -> where its next records wait for the merge."""
+        return self.logs.queues(self.codec)
+
+    # -- a step ------------------------------------------------------------------------------------------------
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
-        if self.sharing is not None:
-            return self._shared(release, self.sharing)
-        if self._commands or len(release.piece(CONTROL).offsets):
-            return self._steered(release)
-        return self._step(release)
+        return together(self.learning.step(release, self._step))
 
-    def _steered(self, release: Release) -> Outcome:
-        """As `step`, with commands, each right before the next instance that is predicted."""
-        pieces, before = dict(release.pieces), dict(release.before)
-        whole = pieces[FEATURES]
-        n, i, at, taken = len(whole.offsets), 0, 0, 0  # at: where the rest begins; taken: commands that have come
-        commands, come = pieces.pop(CONTROL, empty_piece()), before.pop(CONTROL, np.zeros(n, np.int64))
-        rest, predicted, outcomes = Release(pieces, before), self._predicted(whole), list[Outcome]()
-        said: tuple[list[EventRecord], list[DeadLetter]] = [], []  # of the commands before the rest
-
-        def step(part: Release) -> None:
-            nonlocal said
-            outcome, (events, letters) = self._step(part), said
-            rejected = {**outcome.rejected, CONTROL: letters}
-            outcomes.append(outcome._replace(events=[*events, *outcome.events], rejected=rejected))
-            said = [], []
-
-        while (i := i if self._commands else max(i, int(np.searchsorted(come, taken, side="right")))) < n:
-            self._commands, taken = [*self._commands, *commands.part(taken, int(come[i])).singly()], int(come[i])
-            if predicted[i]:
-                part, rest = rest.parts([i - at])
-                step(part)
-                at = i
-                if self._suits(whole.part(i, i + 1), self.lineup.steering.files(self._commands)):
-                    obeyed, self._commands = self._commands, []
-                    codec = self.codec
-                    said = self.promotion.obey(self.lineup, obeyed, int(whole.offsets[i]))
-                    for piece in obeyed:
-                        self._take(CONTROL, piece)
-                    if self.codec is not codec:
-                        predicted[i:] = self._predicted(whole.part(i))
-            i += 1
-        self._commands += commands.part(taken).singly()
-        step(rest)
-        return together(outcomes)
-
-    def _shared(self, release: Release, sharing: Sharing) -> Outcome:
-        """As `step`, with what all partitions have joined, each record right before the next instance.
-
-        Predictions record how much of it there was, and not which labels came in between. These are nothing to the
-        models, but a command changes who is scored by them: it waits for the next instance that is predicted, and what
-        is behind it waits, too.
-        """
-        pieces, before = dict(release.pieces), dict(release.before)
-        n = len(pieces[FEATURES].offsets)
-        piece, come = pieces.pop(LEARNED, empty_piece()), before.pop(LEARNED, np.zeros(n, np.int64))
-        come = come + len(self._held.offsets)
-        piece, self._held = self._held.with_next(piece), empty_piece()
-        waits = sharing.lineup.waiting(piece)
-        if waits and n:
-            predicted = np.maximum.accumulate(np.where(self._predicted(pieces[FEATURES]), np.arange(n), -1))
-            come = np.where(predicted < 0, 0, come[predicted])
-        cuts = np.flatnonzero(np.diff(come, prepend=0)).tolist()
-        stops, at, outcomes = [0, *come[cuts].tolist()], 0, list[Outcome]()
-        parts = list(zip(Release(pieces, before).parts(cuts), stops, strict=True))
-        letters = list[DeadLetter]()
-        for part, stop in parts[0 if parts[0][0].n or not cuts else 1 :]:
-            drifts, at = self._follow(piece.part(at, stop), sharing, letters), stop
-            outcome = self._step(part)
-            n_settled = len(drifts) + outcome.n_settled if outcome.ids else 0
-            outcomes.append(outcome._replace(drifts=[*drifts, *outcome.drifts], n_settled=n_settled))
-        stop = next((i for i in waits if i >= at), None)
-        drifts = self._follow(piece.part(at, stop), sharing, letters)
-        self._held = empty_piece() if stop is None else piece.part(stop)
-        last = outcomes[-1]
-        rejected = {**last.rejected, **by_topic(letters)} if self.tells else last.rejected
-        outcomes[-1] = last._replace(drifts=[*last.drifts, *drifts], rejected=rejected)
-        return together(outcomes)
-
-    def obey_all(self) -> None:
-        """Take what waits for the next instance, where none will come: to see that replicas are equal."""
-        if self.sharing is not None:
-            held, self._held = self._held, empty_piece()
-            self._follow(held, self.sharing, [])
-
-    def _follow(self, piece: Piece, sharing: Sharing, letters: list[DeadLetter]) -> list[DriftRecord]:
-        """Have the models learn records of the log, and come to their place."""
-        lineup = sharing.lineup
-        lineup.follow(piece)
-        news, lineup.news = lineup.news, []
-        return self._catch_up(news, sharing, letters)
-
-    def _catch_up(self, news: Sequence[News], sharing: Sharing, letters: list[DeadLetter]) -> list[DriftRecord]:
-        """Come to the place of the models, right before an instance is predicted; the events of drift that this
-        partition tells. news : what has happened on the way. letters : takes records that are none, and commands."""
-        lineup, drifts = sharing.lineup, list[DriftRecord]()
-        for one in news:
-            if isinstance(one, DeadLetter):
-                letters.append(one)
-            elif isinstance(one, Forgotten):
-                self.past.forget(one.key, one.hashed, self.pending)
-            elif isinstance(one, Obeyed):
-                self.promotion.due += [] if one.due is None else [one.due]
-            elif isinstance(one, Learned):
-                self._note_promotions(one.decided)
-                drifts += self.drift.events_of_all(one.findings, one.times) if self.tells else []
-            else:
-                one(self.servings)
-        sharing.follow()
-        self.promotion.models = lineup.learners()
-        self.places[LEARNED] = lineup.place
-        if lineup.last is not None:
-            self.last_taken[LEARNED] = lineup.last
-        self.fit_schema()
-        return drifts
-
-    def _note_promotions(self, decided: Sequence[Decided]) -> None:
-        """The rule has promoted others: until the next prediction labels are held against the champion of before."""
-        before = CHAMPION
-        for one in decided:
-            before = one.names.get(before, before)
-            self.promotion.due.append(one.due)
-        champion = self.servings[CHAMPION]
-        if self.servings[before] is not champion:
-            self.spoke = self.spoke or self.servings[before]
-        if self.spoke is champion:
-            self.spoke = None
-
-    def decode_features(self, raw: RawBatch, of_models: bool = False) -> Features:
-        """Feature records, with a column for each feature that there ever was.
-
-        of_models : with codes of what the models know, and not this partition, where partitions share these.
-        """
-        values, classes = (self.vocabularies, self.classes) if of_models else self.decoding
-        if self._present is None:
-            return self.codec.decode_features(raw, values, classes)
-        found = self.codec.decode_features(raw, [values[j] for j in self._present], classes)
-        x = np.full((len(found.x), len(values)), np.nan)
-        x[:, self._present] = found.x
-        return found._replace(x=x)
-
-    def _predicted(self, piece: Piece) -> NDArray[np.bool_]:
-        """Which of the feature records are not rejected. Values and classes stay as they are known."""
-        return self._accepted(piece, self.spec, self.codec)
-
-    def _suits(self, piece: Piece, files: Sequence[Spec]) -> bool:
-        """Whether none of these stream files, which commands bring, rejects a feature record. A command takes effect
-        before an instance that is predicted after it, since that records where it did."""
-        return all(bool(self._accepted(piece, spec, spec.make_codec())[0]) for spec in files)
-
-    def _accepted(self, piece: Piece, spec: Spec, codec: Codec) -> NDArray[np.bool_]:
-        values, classes = self.decoding
-        vocabularies = [v for v in (*values, classes) if v is not None]
-        known = [vocabulary.state() for vocabulary in vocabularies]
-        columns, there = present(spec), [*values, *spec.vocabularies()[len(values) :]]
-        chosen = there if columns is None else [there[j] for j in columns]
-        position = codec.decode_features(piece.raw, chosen, classes).position
-        for vocabulary, state in zip(vocabularies, known, strict=True):
-            vocabulary.restore(state)
-        accepted = np.full(len(piece.offsets), position is None)
-        if position is not None:
-            accepted[position] = True
-        return accepted
-
-    def _step(self, release: Release) -> Outcome:
+    def _step(self, release: Release) -> list[Outcome]:
         started = time.perf_counter()
-        classes = self.decoding[1]
+        classes = self.decoder.classes
         known = None if classes is None else classes.state()
-        features = self.decode_features(release.pieces[FEATURES].raw)
-        labels = self.codec.decode_labels(release.piece(LABELS).raw, classes)
+        features = self.decoder.features(release.pieces[FEATURES].raw)
+        labels = self.decoder.labels(release.piece(LABELS).raw)
         if (
             known is not None
             and len(classes or ()) > len(known)
@@ -265,8 +199,8 @@ class PartitionLearner(RestorableState):
             # Codes of classes go by first sight in the merged order, but here new ones came from both topics, one
             # decoded after the other. It is rare, so it may be slow: take the batch apart.
             classes.restore(known)  # type: ignore[union-attr]
-            return together([self._step(part) for part in release.runs()])
-        return self.apply(features, labels, release, time.perf_counter() - started)
+            return [outcome for part in release.runs() for outcome in self._step(part)]
+        return [self.apply(features, labels, release, time.perf_counter() - started)]
 
     def apply(self, features: Features, labels: Labels, release: Release, decode_seconds: float = 0.0) -> Outcome:
         """Predict, join and learn a decoded batch.
@@ -282,7 +216,7 @@ class PartitionLearner(RestorableState):
         labels_before = release.before.get(LABELS)
         if labels_before is None:
             labels_before = np.zeros(len(offsets), np.int64)
-        next_offsets = self._next_offsets(release)
+        next_offsets = self.logs.next_places(release)
         times, label_times = self.clocks[FEATURES].advance(stamps), self.clocks[LABELS].advance(l_piece.stamps)
         if features.position is not None:
             kept = np.array(features.position, dtype=np.int64)
@@ -294,13 +228,8 @@ class PartitionLearner(RestorableState):
             kept = np.array(labels.position, dtype=np.int64)
             label_times = label_times[kept]
             labels_before = np.searchsorted(kept, labels_before, side="left").astype(np.int64)
-        if self.sharing is None:
-            self.lineup.fit_schema()
-            self.fit_schema()
-            self.promotion.models = self.lineup.learners()
-        else:
-            self.sharing.count_width()
-        self._note_seen(features.x)
+        self.learning.fit()
+        self.decoder.note_seen(features.x)
         joined = self.pending.join(
             features.ids,
             features.x,
@@ -312,38 +241,16 @@ class PartitionLearner(RestorableState):
             labels_before,
             features.sizes,
         )
-        of_labels = None if self.sharing is None else self.sharing.lineup.keys
-        features = self.past.observe(features, joined, self.pending, times, stamps, of_labels)
+        features = self.past.observe(features, joined, self.pending, times, stamps, self.learning.label_past)
         started = time.perf_counter()
-        program, findings = joined.program, list[Finding]()
-        learns = len(program.op) > len(joined.predicted)
-        joint, decisions, served = None, list[PromotionDecision](), list(self.servings.values())
+        program, served = joined.program, list(self.servings.values())
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
-        if self.sharing is not None:
-            scored = self._predict(features, joined, self.sharing, draws)
-            joint = self.sharing.joint(program, served)
-        else:
-            scored = program
-            weighted = self.lineup.stakes.weighted(program)
-            for name, role in self.roles.items():
-                serving = self.servings[name]
-                findings += role.run(weighted, serving.begin_reasons(weighted, draws))
-                serving.calibrate(program)
-                serving.decide(program)
-                if learns:
-                    role.score(program)
-                serving.estimate(program)
-            if learns:
-                decisions = self.lineup.comparing.score(program, self.pending.counts["joined"])
+        ran = self.learning.run(features, joined, draws)
         said = {one: one.predictions.take(joined.predicted, axis=0) for one in served}
         named = {one: one.named[joined.predicted, :1] for one in served if one.decision is not None}
-        led = [(one.place + 1, self.servings[one.role.name]) for one in decisions if one.promoted]
-        if self.sharing is None:
-            self.intervals.run(scored, [(0, self.servings[CHAMPION]), *led])
-        else:
-            self._run_intervals(scored)
+        self.intervals.run(ran.scored, ran.champions)
         self.promotion.begin(self.servings)
-        findings, decided = self.lineup.carry_out(decisions, findings)
+        findings, decided = self.lineup.carry_out(ran.decisions, ran.findings)
         self.promotion.note(decided, program)
         findings += self.drift.watch_features(program, features.x, features.sizes)
         predictions = self.promotion.predictions(said)
@@ -352,7 +259,7 @@ class PartitionLearner(RestorableState):
         drifts, n_settled = self.drift.events_of(program, findings, offsets, next_offsets[LABELS], known)
         kernel_seconds = time.perf_counter() - started
         for log, piece in release.pieces.items():
-            self._take(log, piece)
+            self.logs.take(log, piece)
         self.n_instances += len(features.ids)
         self.n_labels += len(labels.ids)
         return Outcome(
@@ -375,11 +282,11 @@ class PartitionLearner(RestorableState):
             headers=headers,
             ignored=[one.reason for one in (*features.rejected, *labels.rejected) if one.ignored],
             lineups=self.promotion.lineups,
-            events=self.promotion.tell(offsets, next_offsets[LABELS], known, self.tells),
+            events=self.promotion.tell(offsets, next_offsets[LABELS], known, self.learning.reports_models),
             decided=self.promotion.predictions(named) if named else {},
             regions=self.intervals.said(joined.predicted, self.lineup.steering.paused),
             reasons=self._reasons(len(features.ids)),
-            joint=[] if joint is None else [joint],
+            joint=ran.joint,
             made=features.x[:, self.past.columns] if self.past.columns else None,
         )
 
@@ -403,100 +310,27 @@ class PartitionLearner(RestorableState):
         }
         return self.promotion.predictions(flat)[CHAMPION].reshape(n, most, 2)
 
-    def _predict(
-        self, features: Features, joined: Joined, sharing: Sharing, draws: NDArray[np.uint64] | None
-    ) -> Program:
-        """Predict by the models that all partitions learn. Returns the program, as what the predictions are held
-        against has to see it."""
-        x = sharing.translated(features.x)
-        roles = self.roles if len(joined.predicted) else {}  # else the models may be learning, for another partition
-        for name, role in roles.items():
-            self.servings[name].predict(role, x, joined.predicted)
-        sharing.predicted(joined.predicted)
-        scored = sharing.scored(joined.program)
-        for name, serving in self.servings.items():
-            serving.calibrate(scored)
-            serving.decide(scored)
-            serving.reasons = None
-            if name in roles:
-                serving.explain(roles[name], x, joined.predicted, draws)
-            serving.estimate(scored)
-        return scored
-
-    def _run_intervals(self, scored: Program) -> None:
-        """A label is held against who was the champion at the last prediction before it: of a promotion in the log of
-        all partitions only the next prediction records that it was before it."""
-        champion = self.servings[CHAMPION]
-        if self.spoke is None:
-            self.intervals.run(scored, [(0, champion)])
-            return
-        predicted = np.flatnonzero(scored.op == PREDICT)
-        first = int(predicted[0]) if len(predicted) else len(scored.op)
-        self.intervals.run(scored, [(0, self.spoke), (first, champion)])
-        if len(predicted):
-            self.spoke = None
-
-    def _next_offsets(self, release: Release) -> dict[str, Ints]:
-        """Role of every other input log -> its next place when each feature record is predicted.
-
-        That of the labels says which version of the model made a prediction.
-        """
-        if not len(release.pieces[FEATURES].offsets):
-            return {role: EMPTY for role in self.rules if role != FEATURES}
-        found = {}
-        for role in self.rules:
-            place, piece = self.places[role], release.piece(role)
-            if role in release.before and len(piece.offsets):
-                places = np.empty(len(piece.offsets) + 1, np.int64)
-                places[0], places[1:] = place, piece.after()
-                found[role] = places.take(release.before[role])
-            elif role != FEATURES:
-                found[role] = np.full(len(release.pieces[FEATURES].offsets), place)
-        return found
-
-    def _take(self, role: str, piece: Piece) -> None:
-        """Records of an input log were applied."""
-        if len(piece.offsets):
-            self.places[role] = piece.end
-            raw, value = piece.raw, piece.raw.values[-1]
-            value = value.value if isinstance(value, Packed) else value
-            offset = offset_of(int(raw.offsets[-1]), self.bits[role])
-            self.last_taken[role] = offset, int(raw.timestamps[-1]), raw.keys[-1], value
-
-    def buffers(self) -> dict[str, RecordQueue]:
-        """Role of each input log -> where its next records wait for the merge."""
-        return {
-            role: RecordQueue(
-                self.places[role],
-                self.clocks[role].time,
-                self.clocks[role].stamps,
-                rule,
-                self.bits[role],
-                partial(self.codec.unpack, role) if self.bits[role] else None,
-            )
-            for role, rule in self.rules.items()
-            if role in (LEARNED, *(log.role for log in self.spec.inputs))
-        }
+    # -- what is told ------------------------------------------------------------------------------------------
 
     def encode(self, outcome: Outcome, start: int = 0) -> Sequence[bytes]:
         """The prediction records of an outcome, from number `start` on, as the stream file asks for them."""
         if not outcome.ids:
             return []
-        parts = [self.codec.encode_predictions(part) for part in columns_of(self, outcome, start)]
+        parts = [self.codec.encode_predictions(part) for part in self._columns(outcome, start)]
         return chained(parts)[0]  # type: ignore[no-any-return]
+
+    def _columns(self, outcome: Outcome, start: int) -> list[PredictionColumns]:
+        return columns_of(self.spec, self.classes, self.bits, outcome, start)
 
     def pack(self, outcome: Outcome, start: int, room: int) -> list[bytes] | None:
         """The same as records of many predictions, of at most `room` bytes each. None where they cannot be made so."""
-        made = [self.codec.pack_predictions(room, part) for part in columns_of(self, outcome, start)]
+        made = [self.codec.pack_predictions(room, part) for part in self._columns(outcome, start)]
         return None if None in made else [one for records in made for one in records or ()]
 
     @property
     def n_bytes(self) -> dict[str, int]:
         """Bytes of state by part: each model, the pending store, and what watches for drift, with models on trial."""
-        parts = {name: role.model.n_bytes for name, role in self.roles.items()}
-        in_common = 0 if self.sharing is None else self.sharing.lineup.keys.n_bytes
-        keys = {"keys": self.past.n_bytes + in_common} if self.spec.keys else {}
-        return {**parts, "pending": self.pending.n_bytes, "drift": self.drift.n_bytes, **keys}
+        return {**self.learning.n_bytes(), "pending": self.pending.n_bytes}
 
     def figures(self) -> Figures:
         """Metrics and sizes as they stand. Call it between steps."""
@@ -525,13 +359,13 @@ class PartitionLearner(RestorableState):
             estimated={name: one.estimated() for name, one in self.servings.items()},
             by_class={name: self._by_class(name, role.metrics) for name, role in roles.items()},
             distances=self.drift.distances(),
-            learned_offset=self.places[LEARNED] if self.sharing is not None and self.tells else 0,
+            learned_offset=self.learning.learned_place,
         )
 
     def told(self) -> Figures:
         """`figures` without what another partition tells of the models that all of them learn."""
         found = self.figures()
-        if self.tells:
+        if self.learning.reports_models:
             return found
         overall, recent = ({role: _own(of) for role, of in one.items()} for one in (found.overall, found.recent))
         return found._replace(overall=overall, recent=recent, sizes={}, compared={}, by_class={})
@@ -544,6 +378,147 @@ class PartitionLearner(RestorableState):
         if self.classes is not None:
             texts = self.classes.texts
         return {texts[k]: one for k, one in found.items() if k < min(MOST_CLASSES, len(texts))}
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Everything that is known at these offsets, whole. Its arrays are live: use them before the next step."""
+        waiting = over("pending/", self.pending.state()) | over("keys/", self.past.state())
+        return Snapshot(self._meta(), self._arrays() | waiting)
+
+    def checkpoint(self) -> Snapshot:
+        """As `snapshot`, with what changed since the last call of what waits and of keys, instead of all of it."""
+        changed, touched, arrays = self.pending.checkpoint(), self.past.checkpoint(), self._arrays()
+        waiting = {"instances": self.pending.n_waiting, "labels": self.pending.n_labels_waiting}
+        kept = [*(f"pending/{field}" for field in changed.kept), *(f"keys/{field}" for field in touched.kept)]
+        frozen = over("pending/", changed.arrays) | over("keys/", touched.arrays)
+        common = {name for name in arrays if name.startswith(self.learning.held)}
+        return Snapshot({**self._meta(), "waiting": waiting}, arrays, frozen, kept, common)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Live arrays of all but the pending store."""
+        values = msgspec.msgpack.encode([None if v is None else v.state() for v in self.decoder.values])
+        return self.learning.state() | {"vocabularies": np.frombuffer(values, dtype=np.uint8)}
+
+    def _meta(self) -> dict[str, Any]:
+        """Whatever is no array: places, clocks, classes, what the models are and what the stream file said."""
+        of_models = self.learning.meta(self.files)
+        return {
+            "models": of_models.pop("models"),
+            "classes": None if self.decoder.classes is None else self.decoder.classes.state(),
+            **self.logs.state(),
+            "n_instances": self.n_instances,
+            "n_labels": self.n_labels,
+            "origin": self.origin,
+            **of_models,
+        }
+
+    def never_seen(self) -> list[str]:
+        """Features of the stream file that no instance had since the state was loaded."""
+        return self.decoder.never_seen(self.spec)
+
+    def marks(self) -> dict[str, Mark]:
+        """Role of an input topic -> mark of the last record taken."""
+        return self.logs.marks()
+
+    def comparable(self) -> Snapshot:
+        """The snapshot, without arrays whose bytes may differ though equal folds made them."""
+        snapshot, left_out = self.snapshot(), self.lineup.incomparable()
+        return snapshot._replace(arrays={name: a for name, a in snapshot.arrays.items() if name not in left_out})
+
+    def digest(self, without: tuple[str, ...] = ()) -> str:
+        """A hash of all that was learned: equal for equal folds, however they were divided into batches.
+
+        without : what the names of arrays begin with that are left out.
+        """
+        return digest(self.comparable(), without)
+
+    def restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None = None) -> list[str]:
+        """Take the state of `snapshot` into a fresh learner. Returns sentences on what the stream file changed since.
+
+        Parameters
+        ----------
+        topics : mapping of str to str, optional
+            The stream's `input_topics`, where the state must have been made with these.
+
+        Raises
+        ------
+        StateError
+            The stream file has changed in a way that the state does not survive (`app.partition.changes`), or the state
+            holds what no version of this program has written.
+        """
+        cure = "; go back to an older checkpoint (riparian rollback)"
+        with reading(f"the state of partition {self.partition}", cure):
+            return self._restore(snapshot.meta, snapshot.arrays, topics)
+
+    def _restore(
+        self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], topics: Mapping[str, str] | None
+    ) -> list[str]:
+        file, spec = self.spec, self.spec.adopting(meta)
+        if spec is not self.spec:
+            self._begin(spec)
+        known = msgspec.msgpack.decode(arrays["vocabularies"].tobytes())
+        changes = reconcile(file, meta, known, topics)
+        if changes.refused:
+            said = "; also, ".join(changes.refused)
+            raise StateError(
+                f"the state of partition {self.partition} does not fit the stream {self.spec.name}: {said}"
+            )
+        self.decoder.restore(known, meta["classes"])
+        self.logs.restore(meta)
+        self.learning.restore(meta, arrays, changes.takes, self._seeds(meta, self.partition), known)
+        self.past.restore(under(arrays, "keys/"))
+        ran = [list(one) for one in (file.runs_by(meta) or {"files": []})["files"]]
+        self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
+        self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])
+        self.origin = next_origin(meta) if changes.found else meta.get("origin")
+        notes = [note for note in (changes.steered, changes.kept) if note]
+        return [*notes, *(change.sentence for change in changes.found)]
+
+    def _seeds(self, meta: Mapping[str, Any], partition: int) -> dict[str, int]:
+        """Of the models of a state, by role there; early states do not say them. partition : whose state it is."""
+        said, known = (meta.get("settings") or {}).get("seed", self.spec.seed), meta.get("seeds") or {}
+        usual = kind_of(meta).usual_seed(int(said), partition)
+        return dict.fromkeys(meta["models"], usual) | {name: int(seed) for name, seed in known.items()}
+
+    def begin_with(self, snapshot: Snapshot, partition: int) -> list[str]:
+        """A fresh learner begins with the models of `snapshot`, of either kind of learning, with the values and classes
+        that they know, and with the past of keys: nothing waits, and nothing is scored yet. Returns the roles of the
+        models that the state does not have, which begin anew. partition : whose state it is.
+
+        Raises
+        ------
+        StateError
+            The models do not fit the stream file, or the state holds what no version of this program has written.
+        """
+        with reading("the state"):
+            return self._begin_with(snapshot.meta, snapshot.arrays, partition)
+
+    def _begin_with(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], partition: int) -> list[str]:
+        left = meta.get("steering") or {}
+        if "features" in left:
+            raise StateError("commands have changed its features, so its models do not have those of a stream file")
+        # Which models there are the stream file says, whatever commands and promotions have left.
+        meta = {name: value for name, value in meta.items() if name not in ("steering", RUNS)}
+        spec = self.spec.adopting(meta)
+        if spec is not self.spec:
+            self._begin(spec)
+        packed, meta["classes"] = kind_of(meta).known(meta, arrays)
+        known = msgspec.msgpack.decode(packed.tobytes())
+        then = meta.get("settings") or {}
+        now = {place: value for place, value in self.lineup.settings.items() if place in (LEARNING, ARITHMETIC)}
+        same_kind = {place: value for place, value in then.items() if place != LEARNING} | now
+        changes = reconcile(self.spec, meta | {"settings": same_kind}, known)
+        if changes.refused:
+            raise StateError("; also, ".join(changes.refused))
+        self.learning.begin_with(kind_of(meta), meta, arrays, changes.takes, self._seeds(meta, partition), known)
+        self.origin = next_origin(self._meta())
+        return [name for name, source in changes.takes.items() if source is None]
+
+    def go_on_at(self, meta: Mapping[str, Any]) -> None:
+        """Stand in the topics of features and labels where a state does that has learned them up to there."""
+        self.logs.go_on_at(meta)
+        self.origin = next_origin(self._meta())
 
 
 def _own(scores: Mapping[str, float]) -> dict[str, float]:

@@ -21,12 +21,13 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
 from riparian.app.kafka.topics.lag import PartitionLag, lag
 from riparian.app.partition.changes import next_origin
-from riparian.app.partition.shared.shared_lineup import STATE as SHARED
+from riparian.app.partition.shared.shared_lineup import STATE
 from riparian.app.state import checkpoint, portable
 from riparian.app.state.changelog import bounds, check_partition, n_partitions, no_state, read, read_whole, write
 from riparian.app.state.checkpoint import Stored
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.lineup import place_of
+from riparian.app.stream_file.sections.learning import PARTITION, SHARED
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import PREDICTIONS, changelog_topic, state_field
 
@@ -156,8 +157,7 @@ async def import_models(
     chosen = range(spec.partitions) if partition is None else [partition]
     begun = [portable.begun(spec, exported, p, where) for p in chosen]
     await ensure_topics(spec, connection)
-    written = [(spec.topics.predictions, p) for p in chosen]
-    written += [] if spec.topics.learned is None else [(spec.topics.learned, 0)]
+    written = [*((spec.topics.predictions, p) for p in chosen), *((topic, 0) for topic in spec.of_all)]
     for topic, p in written:
         if (await bounds(connection, topic, p))[1]:
             raise StateError(
@@ -182,14 +182,14 @@ def _check_beginning(spec: Spec, manifest: checkpoint.Manifest, where: str, part
                 f"all partitions of the stream {spec.name} learn one model, so all begin with the same: leave out "
                 "--partition"
             )
-    if SHARED not in manifest.meta or not portable.learned_from(spec, manifest):
+    if STATE not in manifest.meta or not portable.learned_from(spec, manifest):
         return
     if partition is None and spec.partitions > 1:
-        cure = "name other topics"
-        if not spec.shares:
-            cure += ", or give each partition an export of its own, with --partition"
+        each = ", or give each partition an export of its own, with --partition"
+        cure = {PARTITION: each, SHARED: ""}[spec.learning.kind]
         raise StateError(
-            f"{where} has learned all partitions of {spec.topics.features}, which would be learned again: {cure}"
+            f"{where} has learned all partitions of {spec.topics.features}, which would be learned again: name other "
+            f"topics{cure}"
         )
     if (partition or 0) != manifest.partition:
         raise StateError(

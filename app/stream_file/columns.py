@@ -12,6 +12,7 @@ import msgspec
 from pydantic import ValidationError
 
 from riparian.app.stream_file.lineup import digest
+from riparian.app.stream_file.sections.learning import SHARED
 from riparian.app.stream_file.sections.record import FeatureSpec, name_keys
 from riparian.app.stream_file.spec_errors import sentence
 from riparian.topics import records
@@ -60,10 +61,15 @@ def digest_of(features: Mapping[str, FeatureSpec]) -> str:
     return digest({name: one.type for name, one in features.items()})
 
 
+def fixed(spec: Any) -> str:
+    """For which field of its file a stream keeps its features while it runs; empty where they may change."""
+    fields = {f"learning: {SHARED}": spec.shares, f"task: {spec.task}": spec.task == records.MULTI_INSTANCE}
+    return next((field for field, keeps in fields.items() if keeps), "")
+
+
 def unfit(spec: Any, was: Mapping[str, str], now: Mapping[str, str]) -> str | None:
     """Why features cannot change so while a stream runs; None where they can. was, now : name -> type."""
-    if spec.task == records.MULTI_INSTANCE or spec.shares:
-        kind = "learning: shared" if spec.shares else f"task: {spec.task}"
+    if kind := fixed(spec):
         return (
             f"features do not change while a stream with {kind} runs: give the new features to a stream of another name"
         )

@@ -76,7 +76,7 @@ def mapping_of(spec: Any) -> records.Mapping:
         has_key_features=spec.predictions.features,
         further=(
             *(place_field(log.role) for log in spec.inputs if log.role not in INPUTS),
-            *([place_field(LEARNED)] if spec.shares else []),
+            *(place_field(LEARNED) for _ in spec.of_all),
         ),
     )
 

@@ -23,7 +23,7 @@ from riparian.app.stream_file.sections.drift import DriftSpec, check_drift
 from riparian.app.stream_file.sections.join import JoinSpec, check_unlabelled
 from riparian.app.stream_file.sections.kafka import PROVIDER
 from riparian.app.stream_file.sections.keys import check_keys
-from riparian.app.stream_file.sections.learning import SHARED, learning_of, usual_learning
+from riparian.app.stream_file.sections.learning import PARTITION, SHARED, learning_of, usual_learning
 from riparian.app.stream_file.sections.models import AUTO, ModelSpec
 from riparian.app.stream_file.sections.outputs import MetricsSpec
 from riparian.app.stream_file.sections.promotion import PromotionSpec
@@ -293,7 +293,7 @@ class Spec(Fields):
         """What a state goes on by, whatever of it this stream file says otherwise; None where the file counts. Models
         that all partitions learn change at one place for all: by a command, where the stream takes any. Where it takes
         none, a file counts that it was not steered under."""
-        runs: Mapping[str, Any] | None = meta.get(RUNS) if self.shares else None
+        runs: Mapping[str, Any] | None = meta.get(RUNS)  # of models that all learn
         if runs is None or self.control:
             return runs
         return runs if meta.get("steering") and self.digests() in map(list, runs["files"]) else None
@@ -374,14 +374,14 @@ class Spec(Fields):
         """The input logs of the stream, the features first."""
         topics = {role: getattr(self.topics, role) for role in INPUTS}
         logs = [InputLog(role, topic) for role, topic in topics.items() if topic is not None]
-        control = None if self.shares else self.topics.control  # else commands come with what all learn
+        control = {PARTITION: self.topics.control, SHARED: None}[self.learning.kind]  # else with what all learn
         further = [InputLog(CONTROL, control, AS_IT_COMES)] if control is not None else []
         return (*logs, *further)
 
     @property
     def commanded(self) -> range:
         """The partitions that are told a command, and answer it: the first, where all learn one model."""
-        return range(1 if self.shares else self.partitions)
+        return range({PARTITION: self.partitions, SHARED: 1}[self.learning.kind])
 
     @property
     def has_costs(self) -> bool:
@@ -406,12 +406,17 @@ class Spec(Fields):
     @property
     def shares(self) -> bool:
         """Whether all partitions learn one model."""
-        return self.learning.kind == SHARED
+        return bool(self.of_all)
+
+    @property
+    def of_all(self) -> tuple[str, ...]:
+        """Topics of one partition, which all partitions of the stream write and fold."""
+        return () if self.topics.learned is None else (self.topics.learned,)
 
     def logs(self, partition: int) -> list[tuple[str, str, int]]:
         """Role, topic and partition of each log that a partition of the stream folds, the features first."""
-        shared = [] if self.topics.learned is None else [(LEARNED, self.topics.learned, 0)]
-        return [*((role, topic, partition) for role, topic, _ in self.inputs), *shared]
+        own = ((role, topic, partition) for role, topic, _ in self.inputs)
+        return [*own, *((LEARNED, topic, 0) for topic in self.of_all)]
 
     @property
     def most_waiting(self) -> int:

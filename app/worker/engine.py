@@ -75,7 +75,7 @@ class Engine:
         self.states, self.inputs = worker.states, worker.inputs
         worker.ended = self.ended
         # Topics that are written, and in which partition where that is not each runner's own.
-        self._homes = {} if spec.topics.learned is None else {spec.topics.learned: 0}
+        self._homes = dict.fromkeys(spec.of_all, 0)
         self.runners = Tasks(worker)
         self.settled: Callable[[], None] = _nothing  # told once, before the first records come
         self._settled = False
@@ -197,7 +197,7 @@ class Engine:
             lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)
             each = zip(loaded, tails, lost, producers, strict=True)
-            runners = [self._runner(*one, behind.get(replicas.get(one[0].learner.partition))) for one in each]
+            runners = [self._runner(*one, behind[replicas[one[0].learner.partition]]) for one in each]
         except BaseException:
             await asyncio.gather(*map(close, producers))
             raise

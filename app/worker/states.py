@@ -27,7 +27,7 @@ from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, FETCH_BYTES, close, read_to_end
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.shared.replica import LED, LedLearner, Replica, gathered
+from riparian.app.partition.shared.replica import FollowedLearning, Replica, gathered
 from riparian.app.partition.shared.shared_lineup import STATE
 from riparian.app.state import checkpoint
 from riparian.app.state.loading import Loaded
@@ -208,26 +208,22 @@ class States(faust.Table):  # type: ignore[misc]
         """Off the event loop, learners from the changelog as it was read, all in one go: between two of them the steps
         of all partitions that run would have their turn. And the replica that each recovers behind, if they learn one
         model, the one that has come furthest first: each gives up its models for it before the next is restored."""
-        replicas = dict[int, Replica]()
-        if not self.spec.shares:
-            return [self._restore(p) for p in partitions], replicas
-        loaded = dict[int, Loaded]()
+        loaded, replicas = dict[int, Loaded](), dict[int, Replica]()
         for group in gathered({p: _reached(self.logs[p].manifest) for p in partitions}):
             leads = Replica(self.spec)
             for p in group:
                 loaded[p], replicas[p] = self._restore(p, leads), leads
         return [loaded[p] for p in partitions], replicas
 
-    def _restore(self, partition: int, leads: Replica | None = None) -> Loaded:
+    def _restore(self, partition: int, leads: Replica) -> Loaded:
         """A learner and what writes its checkpoints, as the last manifest has them."""
         spec, state = self.spec, self.logs[partition]
         manifest = state.manifest
-        learner = PartitionLearner(spec, partition) if leads is None else LedLearner(spec, partition)
+        learner = PartitionLearner(spec, partition, FollowedLearning)
         topics = spec.input_topics
         features = [(name, feature.type) for name, feature in spec.features.items()]
         if manifest is None:
-            if leads is not None and isinstance(learner, LedLearner):
-                learner.wait_for(leads)
+            learner.learning.wait_for(leads)
             return Loaded(learner, checkpoint.Encoder(spec.name, partition, features, topics.values()), None, [])
         if manifest.stream != spec.name or manifest.partition != partition:
             raise StateError(
@@ -235,10 +231,9 @@ class States(faust.Table):  # type: ignore[misc]
                 f"{manifest.stream!r}, not of {spec.name!r}: give the stream another name"
             )
         snapshot = checkpoint.decode(manifest, state.chunks)
-        notes, arrays = learner.restore(snapshot, topics), snapshot.arrays
-        if leads is not None and isinstance(learner, LedLearner):
-            learner.wait_for(leads)
-            arrays = {name: array for name, array in arrays.items() if not name.startswith(LED)}
+        notes = learner.restore(snapshot, topics)
+        learner.learning.wait_for(leads)
+        arrays = {name: one for name, one in snapshot.arrays.items() if not name.startswith(learner.learning.held)}
         encoder = checkpoint.Encoder(spec.name, partition, features, topics.values(), manifest, arrays)
         return Loaded(learner, encoder, manifest, notes)
 

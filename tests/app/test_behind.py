@@ -46,8 +46,7 @@ def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, mos
     features = [json.dumps({"id": str(i), "x": {"a": i % 7}}).encode() for i in range(n)]
     labels = [json.dumps({"id": str(i), "y": "pq"[i % 3 > 1]}).encode() for i in range(n)]
     learner = PartitionLearner(stream(learning), 0)
-    assert learner.sharing is not None
-    merge, behind = PartitionGroup(learner.buffers()), ModelLag(learner.sharing, lambda: now[0])
+    merge, behind = PartitionGroup(learner.buffers()), ModelLag(learner.learning, lambda: now[0])
 
     def come(role: str, values: list[bytes], start: int, delay: int) -> None:
         offsets = list(range(start, start + len(values)))
@@ -69,7 +68,7 @@ def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, mos
         if outcome.joint:
             behind.has_joined()
         joined_at += [now[0]] * (learner.pending.counts["joined"] - len(joined_at))
-        n_learned = learner.sharing.learned
+        n_learned = learner.learning.learned
         assert behind.seconds == (now[0] - joined_at[n_learned] if n_learned < len(joined_at) else 0.0)
         now[0] += 1.0
         if rng.random() < 0.3 or len(sent) == n:
@@ -85,8 +84,7 @@ def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, mos
 
 def test_what_was_predicted_before_does_not_wait() -> None:
     learner = PartitionLearner(stream({"max_behind": 30}), 0)
-    assert learner.sharing is not None
-    merge, behind = PartitionGroup(learner.buffers()), ModelLag(learner.sharing)
+    merge, behind = PartitionGroup(learner.buffers()), ModelLag(learner.learning)
     assert not behind.holds_back(merge)
     assert merge.limit == 10
     learner.pending.counts["joined"] = 10

@@ -472,6 +472,5 @@ def test_a_shared_model_with_other_last_bits_is_refused_and_another_stream_begin
 def test_a_log_with_records_of_an_earlier_version_is_refused() -> None:
     world = lived(shared_stream())
     (old,) = (msgspec.structs.replace(one, version=1) for one in [read(world.log[0])])
-    assert world.learners[0].sharing is not None
     with pytest.raises(StateError, match=r"a record of format 1, of a worker of an earlier version"):
-        world.learners[0].sharing.lineup._read(write(old))
+        world.learners[0].learning.lineup._read(write(old))

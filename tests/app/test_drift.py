@@ -163,7 +163,7 @@ def instances(spec: Spec, data: tuple[RawBatch, RawBatch]):
     features = learner.codec.decode_features(data[0], learner.vocabularies, learner.classes)
     labels = learner.codec.decode_labels(data[1], learner.classes)
     learner.lineup.fit_schema()
-    learner.fit_schema()
+    learner.learning.fit_schema()
     return learner.schema, features.x, np.array(labels.y)
 
 

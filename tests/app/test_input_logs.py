@@ -196,7 +196,7 @@ def one_by_one(made: World, order: list[tuple[str, int]]) -> Lived:
             place = next(offset for role, offset in order[i:] if role == FEATURES)
             said, wrong = learner.promotion.obey(learner.lineup, [piece], place)
             events, letters = [*events, *said], [*letters, *(one.offset for one in wrong)]
-            learner._take(CONTROL, piece)
+            learner.logs.take(CONTROL, piece)
             continue
         features = {} if role == FEATURES else {FEATURES: piece.part(0, 0)}
         before = {other: np.zeros(int(role == FEATURES), np.int64) for other in (LABELS, CONTROL)}

@@ -124,7 +124,7 @@ def test_marks_are_of_the_last_records_whatever_the_batches_and_survive_a_restar
     assert again.marks() == whole.marks()
     assert again.digest() == whole.digest()
     other = learner_of(spec, range(20))
-    other.last_taken["features"] = (19, 1019, None, b"another record")
+    other.logs.last_taken["features"] = (19, 1019, None, b"another record")
     assert other.marks() != whole.marks()
     assert other.digest() == whole.digest()  # marks say what was read, not what was learned
     # States of versions without marks go on without.
@@ -169,7 +169,7 @@ def test_a_state_goes_on_where_it_stands(monkeypatch):
     learner = learner_of(spec, range(20))
     found = examined(monkeypatch, spec, learner=learner, features=(0, 25), labels=(20, 20))
     assert found == {"features": Lost(0, 20), "labels": Lost(0, 20)}
-    learner.last_taken["features"] = (19, 1019, None, b"another record")
+    learner.logs.last_taken["features"] = (19, 1019, None, b"another record")
     with pytest.raises(StateError, match=r"offset 19 of s\.features"):
         examined(monkeypatch, spec, learner=learner, features=(0, 25), labels=(20, 20))
     with pytest.raises(StateError, match=r"seen s\.labels.* up to offset 20, and the topic ends at 19"):

@@ -29,6 +29,7 @@ from riparian.app.worker.exposition.metric_names import METRICS, PREQUENTIAL
 from riparian.app.worker.exposition.metrics import Metrics
 from riparian.app.worker.exposition.scrape import BUILD, registry
 from riparian.app.worker.exposition.web import health, health_of, ready, scraped_page
+from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.models.evaluation.prequential import Prequential
 from riparian.topics import reports
 from riparian.topics.names import FEATURES, INPUTS, LABELS
@@ -70,7 +71,7 @@ class PartitionTask:
         self.figures = self.learner.told()
         self.buffers = {role: RecordQueue() for role in INPUTS}
         self.n_forced = self.n_skipped = self.n_unknown_schemas = 0
-        self.shared = None
+        self.shared = SimpleNamespace(behind=ModelLag(self.learner.learning))
         self.checkpoints = SimpleNamespace(changelog_bytes=0, live_bytes=0)
         self.sent_offset = 0
         self.gaps = Gaps({})

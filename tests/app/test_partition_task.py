@@ -467,7 +467,7 @@ def test_a_step_that_may_wait_for_a_fit_is_never_taken_on_the_event_loop(champio
     """A worker whose event loop waits sends no heartbeats, and loses its partitions."""
     models = {"champion": champion, "challengers": challengers}
     spec = build({"name": "s", "task": "classification", "features": {"a": "numeric"}, **models}, "s")
-    assert PartitionLearner(spec).hold() is holds
+    assert PartitionLearner(spec).learning.hold() is holds
 
 
 def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_a_replica_of_its_own(spec, monkeypatch):
@@ -479,20 +479,20 @@ def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_a_r
     runner.buffers["learned"], runner._replays = RecordQueue(), True
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    runner._replay(runner.learner, replica)
+    runner._replay(runner.learner.learning, replica)
     assert bounds == [7]
     assert runner.buffers["learned"].next_offset == 7
     now[0] += STALLED_SECONDS - 1
-    runner._replay(runner.learner, replica)
+    runner._replay(runner.learner.learning, replica)
     runner.learner.places["features"] = 6  # one was replayed: the next one was predicted two records on
-    runner._replay(runner.learner, replica)
+    runner._replay(runner.learner.learning, replica)
     assert bounds == [7, 9]
     now[0] += STALLED_SECONDS - 1
-    runner._replay(runner.learner, replica)
+    runner._replay(runner.learner.learning, replica)
     now[0] += 2
     with pytest.raises(AloneError, match="nothing has come for 10 s, and others wait for it"):
-        runner._replay(runner.learner, replica)
+        runner._replay(runner.learner.learning, replica)
     runner.learner.places["features"] = 7
-    runner._replay(runner.learner, replica)
+    runner._replay(runner.learner.learning, replica)
     assert bounds[-1] is None
     assert not runner._replays

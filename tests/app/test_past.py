@@ -441,7 +441,7 @@ def test_a_key_is_forgotten_also_by_labels_that_come():
         ("1", "terminal", "nothing is known of terminal"),
         ("1", "country", "there is no key country"),
     ):
-        learner._commands.append(asked(value, key)._replace(offsets=np.array([learner.places[CONTROL]])))
+        learner.learning._commands.append(asked(value, key)._replace(offsets=np.array([learner.places[CONTROL]])))
         one = (START + 5, {"id": f"{value} {said}", "x": {"amount": 1.0}, "terminal": "u"}, None)
         release, at = release_of([one], at)
         (event,) = learner.step(release).events

@@ -235,7 +235,7 @@ def held(spec, topics, sent, kept, begin, until, seed=0):
         reader.position = learner.offsets[role]
     proof = Proof(learner, readers[0].end)
     left = [one for _, one in kept[begin : until or None]]
-    stop = learner.place_in(left[-1].manifest.meta, "features") if until else None
+    stop = learner.logs.place_in(left[-1].manifest.meta, "features") if until else None
     audit = _Audit(proof, told, dict(zip(INPUTS, readers, strict=True)))
     return proof, asyncio.run(audit.run(left, stop, lambda n, total: None))
 

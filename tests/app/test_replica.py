@@ -12,7 +12,7 @@ import pytest
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
-from riparian.app.partition.shared.replica import MOST_APART, LedLearner, Replica, gathered
+from riparian.app.partition.shared.replica import MOST_APART, FollowedLearning, Replica, gathered
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.shared.replica import ReplicaOfWorker
@@ -43,7 +43,9 @@ class Led(World):
         super().__init__(spec)
         self.replicas = [Replica(spec)] * spec.partitions  # that each follows; the worker's is the first in use
         self.order = self.replicas[:1]
-        self.learners: list[LedLearner] = [LedLearner(spec, p) for p in range(spec.partitions)]  # type: ignore[assignment]
+        self.learners: list[PartitionLearner] = [
+            PartitionLearner(spec, p, FollowedLearning) for p in range(spec.partitions)
+        ]
         self.kept: list[Snapshot | None] = [None for _ in self.learners]
         self.drifts: list[list[Any]] = [[] for _ in self.learners]
         self.rng = np.random.default_rng(seed)
@@ -55,10 +57,10 @@ class Led(World):
         self.n_again, self.chance = 0, np.random.default_rng(seed + 1)
         self.one_file = True  # by which a fold of all records comes to the same
         for learner in self.learners:
-            learner.wait_for(self.replica)
+            learner.learning.wait_for(self.replica)
         for p in range(spec.partitions):
-            assert self.learners[p].join()
-            self.replica.hold_back(self.learners[p], None)
+            assert self.learners[p].learning.join()
+            self.replica.hold_back(self.learners[p].learning, None)
 
     @property
     def replica(self) -> Replica:
@@ -92,7 +94,7 @@ class Led(World):
         if p in self.replaying:
             self.replay(p)
             return
-        if replica is not self.replica and (drifts := learner.move(self.replica)) is not None:
+        if replica is not self.replica and (drifts := learner.learning.move(self.replica)) is not None:
             self.drifts[p] += drifts
             self.n_moved += 1
             self.follow(p, self.replica)
@@ -110,7 +112,7 @@ class Led(World):
     def keep(self, p: int) -> None:
         """A checkpoint, if one can be made now."""
         learner = self.learners[p]
-        with learner.still() as drifts:
+        with learner.learning.still() as drifts:
             if drifts is None:
                 self.n_waited += 1
                 return
@@ -133,15 +135,15 @@ class Led(World):
         self.load([p])
         self.n_restarts += 1
 
-    def restored(self, p: int) -> LedLearner:
-        self.replicas[p].leave(self.learners[p])
-        made = LedLearner(self.spec, p)
+    def restored(self, p: int) -> PartitionLearner:
+        self.replicas[p].leave(self.learners[p].learning)
+        made = PartitionLearner(self.spec, p, FollowedLearning)
         snapshot = self.kept[p]
         if snapshot is not None:
             made.restore(snapshot)
         return made
 
-    def recorded(self, p: int, made: LedLearner) -> tuple[PartitionGroup, int]:
+    def recorded(self, p: int, made: PartitionLearner) -> tuple[PartitionGroup, int]:
         """What a partition did since, in the order that was recorded, and how many predictions were sent before."""
         codec = made.codec
         places = [codec.read_place(v).places(codec.index_bits) for v in self.sent[p]]
@@ -163,12 +165,12 @@ class Led(World):
     def load(self, partitions: list[int]) -> None:
         """Partitions come to the worker."""
         made = {p: self.restored(p) for p in partitions}
-        (order,) = gathered({p: (one.places[LEARNED], one.sharing.lineup.n) for p, one in made.items() if one.sharing})
+        (order,) = gathered({p: (one.places[LEARNED], one.lineup.n) for p, one in made.items()})
         assert sorted(order) == partitions
         replica = Replica(self.spec)
         for p in order:
-            made[p].wait_for(replica)
-            assert made[p].joins
+            made[p].learning.wait_for(replica)
+            assert made[p].learning.joins
             self._merges[p], n_before = self.recorded(p, made[p])
             told = [said(json.loads(one)) for one in self.sent[p][n_before:]]
             self.learners[p], self.replaying[p] = made[p], (self._merges[p].script or RecordedOrder(), told)
@@ -180,11 +182,11 @@ class Led(World):
         replica = self.replicas[p]
         with replica.lock:
             replica.follow()
-        if learner.joins and not learner.join():
-            assert not learner.apart
+        if learner.learning.joins and not learner.learning.join():
+            assert not learner.learning.apart
             return
         place = script.next_place(LEARNED, learner.places[FEATURES]) if merge.follows else None
-        replica.hold_back(learner, place)
+        replica.hold_back(learner.learning, place)
         if place is None and not merge.follows:
             assert not told
             del self.replaying[p]
@@ -285,7 +287,7 @@ def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(nam
     assert world.n_restarts
     assert world.n_recovered
     assert world.n_moved or few
-    assert all(learner.follows for learner in world.learners)
+    assert all(learner.learning.follows for learner in world.learners)
     assert world.letters == [world.wrong, set(), set()]
     leads = world.replica.lineup
     assert leads is not None
@@ -323,7 +325,7 @@ def test_a_partition_that_takes_a_file_late_leaves_the_replica_as_it_is(action: 
                 world.ask("apply", **file, settings=running)
         leads = world.replica.lineup
         assert leads is not None
-        with world.learners[1].still() as drifts:
+        with world.learners[1].learning.still() as drifts:
             assert (drifts is None) == (n > 0)  # the file waits for its next instance
         done += sum(one.reactions.sum() if one.trial is None else 1 for one in leads.roles.values())
     world.finish()
@@ -384,13 +386,13 @@ def test_workers_that_are_restarted_one_by_one_with_another_file_hold_one_model_
     world.finish()
     for p in range(3):
         world.keep(p)
-    assert all(one.follows for one in world.learners)
+    assert all(one.learning.follows for one in world.learners)
     assert len(set(map(id, world.replicas))) == 1
     (digest,) = {one.lineup.digest() for one in world.learners}
     assert digest
 
 
-def recovering() -> tuple[Led, dict[int, LedLearner]]:
+def recovering() -> tuple[Led, dict[int, PartitionLearner]]:
     """Three partitions at different places of the log, right after they were loaded together."""
     world = Led(stream())
     given = rows(120)
@@ -416,19 +418,19 @@ def test_a_replica_that_partitions_recover_behind_stops_where_one_of_them_joins(
     replica.add(RawBatch(list(range(at, len(world.log))), [0] * 99, [None] * 99, world.log[at:]))
     replica.advance()
     assert replica.place == places[1], "it has not waited"
-    assert [learners[p].join() for p in (0, 1, 2)] == [False, True, False]
-    with learners[0].still() as drifts:
+    assert [learners[p].learning.join() for p in (0, 1, 2)] == [False, True, False]
+    with learners[0].learning.still() as drifts:
         assert drifts is None, "a checkpoint of a partition without its models"
-    assert replica.waits_for(learners[1])
-    replica.hold_back(learners[1], None)
+    assert replica.waits_for(learners[1].learning)
+    replica.hold_back(learners[1].learning, None)
     replica.advance()
     assert replica.place == places[2]
-    assert not replica.waits_for(learners[1])
-    world.replica.leave(learners[2])  # its runner has ended
+    assert not replica.waits_for(learners[1].learning)
+    world.replica.leave(learners[2].learning)  # its runner has ended
     replica.advance()
     assert replica.place == places[0]
-    assert learners[0].join()
-    replica.hold_back(learners[0], None)
+    assert learners[0].learning.join()
+    replica.hold_back(learners[0].learning, None)
     replica.advance()
     assert replica.place == len(world.log)
 
@@ -437,37 +439,37 @@ def test_a_partition_that_holds_something_else_at_its_place_does_not_join() -> N
     """Of two that began a challenger at different places, say."""
     world, learners = recovering()
     for p in (1, 2):
-        assert not learners[p].apart
-    other = LedLearner(world.spec, 2)
+        assert not learners[p].learning.apart
+    other = PartitionLearner(world.spec, 2, FollowedLearning)
     other.restore(world.kept[2])  # type: ignore[arg-type]
     other.roles["nb"].reset()
-    world.replica.leave(learners[2])
-    other.wait_for(world.replica)
-    learners[1].join()
-    world.replica.hold_back(learners[1], None)
+    world.replica.leave(learners[2].learning)
+    other.learning.wait_for(world.replica)
+    learners[1].learning.join()
+    world.replica.hold_back(learners[1].learning, None)
     at = world.replica.fetch_offset
     world.replica.add(RawBatch(list(range(at, len(world.log))), [0] * 99, [None] * 99, world.log[at:]))
     world.replica.advance()
     assert world.replica.place == other.places[LEARNED]
-    assert not other.join()
-    assert other.apart
-    assert not other.follows
+    assert not other.learning.join()
+    assert other.learning.apart
+    assert not other.learning.follows
 
 
 def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None:
     world, learners = recovering()
     replica, other = world.replica, Replica(world.spec)
-    lone = LedLearner(world.spec, 1)
+    lone = PartitionLearner(world.spec, 1, FollowedLearning)
     lone.restore(world.kept[1])  # type: ignore[arg-type]
-    world.replica.leave(learners[1])
-    lone.wait_for(other)
-    lone.join()
-    other.hold_back(lone, None)
+    world.replica.leave(learners[1].learning)
+    lone.learning.wait_for(other)
+    lone.learning.join()
+    other.hold_back(lone.learning, None)
     for p in (2, 0):
         world.feed(replica)
         replica.advance()
-        assert learners[p].join()
-        replica.hold_back(learners[p], None)
+        assert learners[p].learning.join()
+        replica.hold_back(learners[p].learning, None)
     world.feed(replica)
     world.feed(other)
     replica.advance()
@@ -475,12 +477,12 @@ def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None
     assert other.lineup is not None
     known = next(one for one in other.lineup.roles["nb"].state().values() if one.dtype == float)
     known += 1.0
-    assert lone.move(replica) is None
+    assert lone.learning.move(replica) is None
     assert other.apart is replica
     known -= 1.0
-    assert lone.move(replica) is None, "it was compared again"
+    assert lone.learning.move(replica) is None, "it was compared again"
     other.apart = None
-    assert lone.move(replica) is not None
+    assert lone.learning.move(replica) is not None
     assert not other.used
     assert lone.roles["nb"].model is learners[0].roles["nb"].model
 
@@ -492,7 +494,7 @@ def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_
         spec = stream(2)
         engine = engine_of(spec, tmp_path)
         ones = [ReplicaOfWorker(engine.worker, Replica(spec), engine.replicas, lambda: None) for _ in range(2)]
-        learners = [LedLearner(spec, p) for p in range(2)]
+        learners = [PartitionLearner(spec, p, FollowedLearning).learning for p in range(2)]
         for one, learner in zip(ones, learners, strict=True):
             learner.wait_for(one._replica)
             assert await one.join(learner)

@@ -35,7 +35,7 @@ def test_commands_take_effect_at_one_place_of_the_log_and_the_first_partition_an
     world = WORLDS["commands"]
     assert len({learner.lineup.digest() for learner in world.learners}) == 1
     first = world.learners[0]
-    assert {learner.sharing.lineup.n for learner in world.learners if learner.sharing} == {720}
+    assert {learner.learning.lineup.n for learner in world.learners} == {720}
     roles = [{name: role.learner_name for name, role in learner.roles.items()} for learner in world.learners]
     assert roles[0] == roles[1] == roles[2] == world.events(0)[-1].models
     assert roles[0]["late"] == "majority-class"
@@ -50,8 +50,7 @@ def test_commands_take_effect_at_one_place_of_the_log_and_the_first_partition_an
     assert world.events(1) == world.events(2) == []
     letters = [[one for outcome in each for one in outcome.rejected.get(CONTROL, [])] for each in world.outcomes]
     assert [[(one.offset, one.reason) for one in found] for found in letters] == [[(8, "wrong-command")], [], []]
-    assert first.sharing is not None
-    assert (first.sharing.lineup.n_commands, first.sharing.lineup.next_command) == (21, 21)
+    assert (first.learning.lineup.n_commands, first.learning.lineup.next_command) == (21, 21)
     told = [json.loads(value) for value in world.sent[1]]
     assert {None} < {one["y"] for one in told[40:]}  # paused for a while
 

@@ -114,8 +114,7 @@ def test_a_record_that_comes_twice_is_learned_once() -> None:
     merge = PartitionGroup(learner.buffers())
     merge.buffers[LEARNED].add(RawBatch(list(range(len(again))), [0] * len(again), [None] * len(again), again))
     learner.step(merge.release())
-    assert learner.sharing is not None
-    assert learner.sharing.lineup.n == 60
+    assert learner.learning.lineup.n == 60
 
 
 def test_records_of_before_count_what_members_said() -> None:
@@ -189,8 +188,7 @@ COMMAND = write(LearnedCommand(2, 7, b'{"id": "1", "command": "pause"}'))
 def test_what_no_worker_has_written_is_a_dead_letter_and_the_rest_is_learned(record: bytes | None) -> None:
     learner, rejected = taken(record)
     assert [(one.offset, one.value, one.reason) for one in rejected[LEARNED]] == [(3, record, "wrong-learned")]
-    assert learner.sharing is not None
-    assert learner.sharing.lineup.n > 0
+    assert learner.learning.lineup.n > 0
     assert not learner.lineup.steering.paused
     assert learner.lineup.digest() == taken()[0].lineup.digest()
 
@@ -199,8 +197,7 @@ def test_a_command_of_no_place_is_a_dead_letter_where_commands_are_obeyed() -> N
     command = LearnedCommand(2, 1 << 63, b"")
     learner, rejected = taken(write(command), control=True)
     assert [one.reason for one in rejected[LEARNED]] == ["wrong-learned"]
-    assert learner.sharing is not None
-    assert learner.sharing.lineup.next_command == 0
+    assert learner.learning.lineup.next_command == 0
 
 
 def test_predictions_of_more_classes_than_there_are_count_nothing() -> None:
@@ -208,5 +205,4 @@ def test_predictions_of_more_classes_than_there_are_count_nothing() -> None:
     wide = np.zeros((one.n, 99)).tobytes()
     learner, rejected = taken(write(msgspec.structs.replace(one, out={"champion": (99, wide)})))
     assert not rejected.get(LEARNED)
-    assert learner.sharing is not None
-    assert learner.sharing.lineup.n == taken()[0].sharing.lineup.n == one.n  # type: ignore[union-attr]
+    assert learner.learning.lineup.n == taken()[0].learning.lineup.n == one.n

@@ -31,9 +31,8 @@ def test_replicas_are_equal_and_learn_each_instance_once(fields: dict[str, Any])
     first = world.learners[0]
     for name in first.roles:
         assert len({one.roles[name].metrics.state().probabilities.tobytes() for one in world.learners}) == 1
-    assert first.sharing is not None
-    assert first.sharing.lineup.n == 600
-    assert first.sharing.lineup.numbers == {0: 200, 1: 200, 2: 200}
+    assert first.learning.lineup.n == 600
+    assert first.learning.lineup.numbers == {0: 200, 1: 200, 2: 200}
     assert first.classes is not None
     assert sorted(first.classes.texts) == ["p", "q", "r", "s"]
     scores = [learner.figures().overall["champion"] for learner in world.learners]

@@ -72,7 +72,7 @@ def settled(s: Stream, n: int, *workers: Worker) -> None:
             found = [stored(s.broker, s.spec, p) for p in range(PARTITIONS)]
         except StateError:  # a chunk is on its way
             return False
-        return all(one is not None and one.sharing is not None and one.sharing.lineup.n == n for one in found)
+        return all(one is not None and one.learning.lineup.n == n for one in found)
 
     until(done)
 
@@ -299,7 +299,7 @@ def test_a_stream_that_has_outgrown_its_partition_goes_on_in_three_and_back(stre
     assert first["learned_offset"] == 0
     asked = RawBatch([0], [0], [None], [instances(1, 900)[0][0].value])
     made, again = np.zeros((1, 2)), Program(np.zeros(1, np.int8), np.zeros(1, np.int32), np.full(1, np.nan), np.ones(1))
-    source.roles["champion"].model.run_with(again, source.decode_features(asked).x, made, [])
+    source.roles["champion"].model.run_with(again, source.decoder.features(asked).x, made, [])
     known = source.classes.values if source.classes is not None else []
     assert [first["p"].get(name, 0.0) for name in known] == made[0].tolist()
     assert [s.holds(p, start=2).n_predictions for p in range(PARTITIONS)] == [300] * PARTITIONS

@@ -274,7 +274,7 @@ def check_by_hand(ui: Ui, path: str, learner: PartitionLearner, record: dict[str
     code, said = ask({"x": record["x"]})
     assert code == 200, said
     batch = RawBatch([0], [0], [None], [json.dumps(record).encode()])
-    row = learner.decode_features(batch).x
+    row = learner.decoder.features(batch).x
     for one, (role, known) in zip(said["models"], learner.roles.items(), strict=True):
         p = known.model.predict_many(row)[0].tolist()
         classes = learner.classes.texts

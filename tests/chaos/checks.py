@@ -111,7 +111,7 @@ def check_replicas(broker: str, spec: Spec) -> list[str]:
         merge.buffers[LEARNED].add(RawBatch.of(log))
         while merge.n_waiting:
             learner.step(merge.release())
-        learner.obey_all()  # what waits for an instance
+        learner.learning.obey_all()  # what waits for an instance
         digests.add(learner.lineup.digest())
     return said + ([f"replicas: {len(digests)} that differ"] if len(digests) > 1 else [])
 

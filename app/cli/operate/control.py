@@ -215,7 +215,7 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
         }
         champion, running = plain.pop("champion"), spec.running()
         features = None
-        unknown = len(found) < spec.partitions and not spec.shares  # there they cannot change
+        unknown = len(found) < spec.partitions and not columns.fixed(spec)
         if unknown or any(changes.other_features for _, changes in found.values()):
             features = columns.plain(spec.features)
             champion = {} if spec.champion.model == AUTO else champion  # chosen for other features; it goes on

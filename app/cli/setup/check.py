@@ -346,15 +346,19 @@ def _of_keys(spec: "Spec") -> list[str]:
     return lines
 
 
+MEANS = {
+    "shared": "all partitions learn one model",
+    "partition": "each partition has models of its own, which see its records only",
+}
+
+
 def _of_learning(spec: "Spec") -> list[str]:
     """What learns, where there are several partitions."""
     if spec.partitions == 1:
         return []
-    each = "each partition has models of its own, which see its records only"
-    means = "all partitions learn one model" if spec.shares else each
     bound = spec.learning.max_behind
     kept = "" if bound is None else f"; a prediction waits where it could lack more than {bound:,} joined there"
-    return [f"learning: {spec.learning.kind}: {means}{kept}"]
+    return [f"learning: {spec.learning.kind}: {MEANS[spec.learning.kind]}{kept}"]
 
 
 def _of_auto(spec: "Spec") -> list[str]:

@@ -119,8 +119,7 @@ class LabelPast(KeyTables):
     """
 
     def __init__(self, spec: Spec) -> None:
-        names = labelled_keys(spec) if spec.shares else []
-        super().__init__(spec, {name: plan(spec, name, True) for name in names})
+        super().__init__(spec, {name: plan(spec, name, True) for name in labelled_keys(spec)})
 
     @property
     def width(self) -> int:
@@ -161,6 +160,12 @@ class LabelPast(KeyTables):
 class Past(KeyTables):
     """What a partition knows of the keys of its records.
 
+    Parameters
+    ----------
+    spec : Spec
+    whole : bool
+        Whether what labels tell of a key stands in its row, too, or is known apart (`LabelPast`).
+
     Attributes
     ----------
     origin : int
@@ -171,15 +176,15 @@ class Past(KeyTables):
 
     origin = 0
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, whole: bool = True) -> None:
+        self._whole = whole
         super().__init__(spec, self._plans(spec))
         self._names, self._labelled = list(spec.keys), labelled_keys(spec)
-        self._shared = spec.shares
 
     def _plans(self, spec: Spec) -> dict[str, Plan]:
         self.columns = [j for j, one in enumerate(spec.features.values()) if one.past is not None]
         self._ratios = ratios(spec)
-        plans = {name: plan(spec, name, False if spec.shares else None) for name in spec.keys}
+        plans = {name: plan(spec, name, None if self._whole else False) for name in spec.keys}
         return {name: one for name, one in plans.items() if len(one.records) or len(one.labels)}
 
     def __bool__(self) -> bool:
@@ -220,7 +225,7 @@ class Past(KeyTables):
         before, after = np.full(shape, np.nan), np.full(shape, np.nan)
         now = np.concatenate(([self._now], known + self.origin))
         for name, rows in self._known.items():
-            column = None if self._shared else beside.get(name)
+            column = beside.get(name) if self._whole else None
             events = self._events(program, joined.repeated, own, now, None if column is None else pending.past)
             found = hashes[name] if column is None else _hashes(pending.past[program.row], column)
             rows.fold(events, np.ascontiguousarray(found), x, before, after)

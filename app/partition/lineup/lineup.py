@@ -89,9 +89,12 @@ class Lineup:
     followers : list of LineupFollower
     place : int, optional
         The next one of the log, where all partitions share it.
+    next_command : int
+        Of the control topic, where commands come by that log.
     """
 
     place: int | None = None
+    next_command = 0
 
     def __init__(
         self,

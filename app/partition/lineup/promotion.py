@@ -5,7 +5,7 @@ prediction, which records how many labels came before it. So is that of a comman
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,23 +14,12 @@ from numpy.typing import NDArray
 from riparian.app.partition.lineup.lineup import Decided, Due, Lineup
 from riparian.app.partition.outcome import DeadLetter, ModelNames
 from riparian.app.partition.predictions.serving import Serving
-from riparian.app.partition.records.clock import Clock
+from riparian.app.partition.records.log_positions import LogPositions
 from riparian.app.partition.records.partition_group import Piece
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.topics.commands import EventRecord
 from riparian.topics.names import CHAMPION, FEATURES, LABELS
 from riparian.topics.places import index_of, offset_of
-
-
-class Places(NamedTuple):
-    """Where a partition stands. All of it changes in place.
-
-    bits : role of an input log -> bits of the index in its places. next : role -> its next place. clocks : of each
-    """
-
-    bits: dict[str, int]
-    next: dict[str, int]
-    clocks: dict[str, Clock]
 
 
 class Promotion:
@@ -40,7 +29,7 @@ class Promotion:
     ----------
     stream : str
     partition : int
-    places : Places
+    logs : LogPositions
 
     Attributes
     ----------
@@ -52,8 +41,8 @@ class Promotion:
         That wait for the next prediction.
     """
 
-    def __init__(self, stream: str, partition: int, places: Places) -> None:
-        self._stream, self._partition, self._places = stream, partition, places
+    def __init__(self, stream: str, partition: int, logs: LogPositions) -> None:
+        self._stream, self._partition, self._logs = stream, partition, logs
         self.n_events = 0
         self.models: dict[str, str] = {}
         self.due: list[Due] = []
@@ -73,12 +62,12 @@ class Promotion:
                 letters.append(command)
             elif command is not None:
                 due = lineup.obey(command, offset)
-                events.append(self._event(due, place, self._places.next[LABELS], self._places.clocks[FEATURES].time))
+                events.append(self._event(due, place, self._logs.places[LABELS], self._logs.clocks[FEATURES].time))
         return events, letters
 
     def _event(self, due: Due, place: int, label_place: int, time: int) -> EventRecord:
         """The next event. place : of the first instance that is predicted after it. label_place : the labels' then."""
-        bits, label_bits = self._places.bits[FEATURES], self._places.bits[LABELS]
+        bits, label_bits = self._logs.bits[FEATURES], self._logs.bits[LABELS]
         self.n_events += 1
         return EventRecord(
             stream=self._stream,

@@ -320,6 +320,14 @@ class Release(NamedTuple):
         """Of a log that the stream may not have."""
         return self.pieces.get(role) or empty_piece()
 
+    def without(self, role: str) -> tuple["Release", Piece, Ints]:
+        """What is left without a log, which the stream may not have; its records, and how many of them come before each
+        feature."""
+        pieces, before = dict(self.pieces), dict(self.before)
+        piece, n = pieces.pop(role, None), len(pieces[FEATURES].offsets)
+        come = before.pop(role, np.zeros(n, np.int64))
+        return Release(pieces, before), piece or empty_piece(), come
+
     def parts(self, features: Sequence[int]) -> list["Release"]:
         """Cut before each of these features, numbers that ascend: what comes before it in any log comes in a part
         before its own."""

@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.outcome import DeadLetter, Outcome, by_topic, together
+from riparian.app.partition.learning import Learning, Step
+from riparian.app.partition.outcome import DeadLetter, Outcome
 from riparian.app.partition.records.partition_group import Piece, Release, concatenate, empty_piece
 from riparian.app.partition.shared.shared_lineup import KEYS, Learned, News, Obeyed, SharedLineup
-from riparian.app.partition.shared.sharing import Sharing
-from riparian.app.partition.state import Snapshot
+from riparian.app.partition.shared.sharing import SharedLearning, after
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import FEATURES, LEARNED
 from riparian.topics.records import DriftRecord, RawBatch
@@ -84,8 +83,8 @@ class Replica:
         self._spec = spec
         self._came: deque[RawBatch] = deque()
         self._n_added = self._n_taken = 0  # each counted by one thread at a time
-        self._news: dict[PartitionLearner, list[News]] = {}
-        self._bounds: dict[PartitionLearner, int] = {}
+        self._news: dict[Learning, list[News]] = {}
+        self._bounds: dict[Learning, int] = {}
 
     @property
     def place(self) -> int:
@@ -146,9 +145,9 @@ class Replica:
         stamps = np.asarray(raw.timestamps, np.int64)
         return Piece(raw, np.asarray(raw.offsets, np.int64), stamps, stamps)
 
-    def join(self, learner: PartitionLearner) -> None:
+    def join(self, learning: Learning) -> None:
         """A partition that stands where this does follows from here on."""
-        self._news[learner] = []
+        self._news[learning] = []
 
     @property
     def used(self) -> bool:
@@ -165,91 +164,74 @@ class Replica:
                 self.apart = other
         return self._alike is other
 
-    def leave(self, learner: PartitionLearner) -> None:
+    def leave(self, learning: Learning) -> None:
         """A partition takes no step any more, or follows another replica. Needs no lock."""
-        self._news.pop(learner, None)
-        self._bounds.pop(learner, None)
+        self._news.pop(learning, None)
+        self._bounds.pop(learning, None)
 
-    def hold_back(self, learner: PartitionLearner, place: int | None) -> None:
+    def hold_back(self, learning: Learning, place: int | None) -> None:
         """Go no further than this place, which a partition needs, and no place before it; None: as far as you like.
         Needs no lock."""
         if place is None:
-            self._bounds.pop(learner, None)
+            self._bounds.pop(learning, None)
         else:
-            self._bounds[learner] = place
+            self._bounds[learning] = place
 
-    def waits_for(self, learner: PartitionLearner) -> bool:
+    def waits_for(self, learning: Learning) -> bool:
         """Whether this partition is at its turn, and another one may wait for it."""
-        others = {*self._news, *self._bounds} - {learner}
-        return bool(others) and self._bounds.get(learner) == self.place
+        others = {*self._news, *self._bounds} - {learning}
+        return bool(others) and self._bounds.get(learning) == self.place
 
-    def first(self, learner: PartitionLearner) -> bool:
+    def first(self, learning: Learning) -> bool:
         """Whether a partition is the one that answers for what all of them hold together."""
-        return next(iter(self._news), None) is learner
+        return next(iter(self._news), None) is learning
 
-    def news_of(self, learner: PartitionLearner) -> list[News]:
+    def news_of(self, learning: Learning) -> list[News]:
         """What has happened since a partition last took it."""
-        return self._news[learner]
+        return self._news[learning]
 
 
-def concerns(one: News, learner: PartitionLearner) -> bool:
+def concerns(one: News, follower: Learning) -> bool:
     """Whether a partition has to know of it: what is told of the models is told by the first."""
     told = isinstance(one, DeadLetter) or (isinstance(one, Learned) and not one.decided)
-    return learner.tells or not told
+    return follower.reports_models or not told
 
 
-class LedLearner(PartitionLearner):
-    """A partition that leaves it to a replica to learn the log.
+class FollowedLearning(SharedLearning):
+    """Leaves it to a replica to learn the log."""
 
-    Attributes
-    ----------
-    apart : bool
-        Whether the replica was found to hold something else where it should join: it has to be restored again.
-    """
-
-    apart = False
     _replica: Replica | None = None
     _ahead: tuple[Replica, list[Any]] | None = None  # that is to come to its place, and what it holds there
 
     @property
-    def follows(self) -> bool:
-        """Whether a replica learns for it."""
+    def follows(self) -> bool:  # type: ignore[override]
         return self._replica is not None
 
     @property
-    def joins(self) -> bool:
-        """Whether a replica is to come to its place. Until then it has no models and takes no step."""
+    def joins(self) -> bool:  # type: ignore[override]
         return self._ahead is not None
 
     def wait_for(self, replica: Replica) -> None:
         """Right after it was restored: give the models up for a replica that stands there, or at a place before. One
         that has not begun begins with them."""
-        sharing = self._sharing
         with replica.lock:
-            self._ahead = replica, sharing.lineup.fingerprint()
+            self._ahead = replica, self.lineup.fingerprint()
             if replica.lineup is None:
-                replica.begin(sharing.lineup)
-            replica.hold_back(self, self.places[LEARNED])
+                replica.begin(self.lineup)
+            replica.hold_back(self, self.logs.places[LEARNED])
             self._lead(replica)
-
-    @property
-    def _sharing(self) -> Sharing:
-        assert self.sharing is not None
-        return self.sharing
 
     def _lead(self, replica: Replica) -> None:
         """Its models are these from here on."""
         assert replica.lineup is not None
-        self.lineup = self.drift.lineup = self._sharing.lineup = replica.lineup
+        self.lineup = self.drift.lineup = replica.lineup
 
     def join(self) -> bool:
-        """Follow the replica from here on, if it has come to this place. It may not hold the same there: `apart` says
-        so, and then the partition has to be restored again."""
         if self._ahead is None:
             return self.follows
         replica, holds = self._ahead
         with replica.lock:
-            if replica.lineup is None or replica.place != self.places[LEARNED]:
+            if replica.lineup is None or replica.place != self.logs.places[LEARNED]:
                 return False
             if replica.lineup.fingerprint() != holds:
                 self.apart = True
@@ -259,11 +241,7 @@ class LedLearner(PartitionLearner):
         return True
 
     def move(self, to: Replica) -> list[DriftRecord] | None:
-        """Between two steps: follow another replica, if it stands where the one before does and holds the same. Returns
-        the events of drift on the way there; None where it stays as it is.
-
-        While commands wait for an instance it does not: what they change is not taken over yet.
-        """
+        """While commands wait for an instance it stays: what they change is not taken over yet."""
         replica = self._replica
         if replica is None or replica.apart is to:
             return None
@@ -281,41 +259,35 @@ class LedLearner(PartitionLearner):
 
     # -- following ---------------------------------------------------------------------------------------------
 
-    def step(self, release: Release) -> Outcome:
-        """Decode and apply a release of the merge. It holds no records of the log, which are the replica's to learn."""
+    def step(self, release: Release, step: Step) -> list[Outcome]:
+        """A release holds no records of the log, which are the replica's to learn."""
         replica = self._replica
         if replica is None:
             raise RuntimeError("a partition takes a step before it has joined a replica")
-        pieces, earlier = dict(release.pieces), dict(release.before)
-        pieces.pop(LEARNED, None)
-        earlier.pop(LEARNED, None)
-        release = Release(pieces, earlier)
+        release = release.without(LEARNED)[0]
         features = release.pieces[FEATURES]
         if not len(features.offsets):
-            return self._step(release)
+            return step(release)
         letters, outcomes, at = list[DeadLetter](), list[Outcome](), 0
         with replica.lock:
             replica.follow()
             if self.waits:
-                predicted = np.flatnonzero(self._predicted(features))
+                predicted = np.flatnonzero(self.decoder.predicted(features))
                 if not len(predicted):
-                    return self._step(release)
+                    return step(release)
                 at = int(predicted[0])
-            rest = release
             if at or (self._changes(replica) and any(found[0] for found in release.before.values())):
-                before, rest = release.parts([at])
-                outcomes.append(self._step(before))
+                before, release = release.parts([at])
+                outcomes += step(before)
             drifts = self._catch_up_with(replica, letters)
-            outcome = self._step(rest)
-        n_settled = len(drifts) + outcome.n_settled if outcome.ids else 0
-        rejected = {**outcome.rejected, **by_topic(letters)} if self.tells else outcome.rejected
-        drifts += outcome.drifts
-        return together([*outcomes, outcome._replace(drifts=drifts, n_settled=n_settled, rejected=rejected)])
+            first, *others = after(drifts, step(release))
+        first = first._replace(rejected=first.rejected | self._of_log(letters))
+        return [*outcomes, first, *others]
 
     def _changes(self, replica: Replica) -> bool:
         """Whether what has happened in the replica matters to labels that come before an instance: they are joined and
         scored, and what the models learn is nothing to that."""
-        return bool(replica.news_of(self)) or self.schema.n_outputs != self._n_outputs
+        return bool(replica.news_of(self)) or self.lineup.schema.n_outputs != self._n_outputs
 
     @property
     def waits(self) -> bool:
@@ -327,7 +299,7 @@ class LedLearner(PartitionLearner):
 
     @contextmanager
     def still(self) -> Iterator[list[DriftRecord] | None]:
-        """As of every learner; it stands where the replica does, which learns nothing meanwhile."""
+        """It stands where the replica does, which learns nothing meanwhile."""
         replica = self._replica
         if replica is None:
             yield None
@@ -336,16 +308,15 @@ class LedLearner(PartitionLearner):
             yield None if self.waits else self._catch_up_with(replica, [])
 
     @property
-    def common(self) -> dict[str, Any] | None:
+    def common(self) -> dict[str, Any] | None:  # type: ignore[override]
         return None if self._replica is None else self._replica.common
 
-    def checkpoint(self) -> Snapshot:
-        """As of every learner, and it says which arrays are the replica's."""
-        found = super().checkpoint()
-        return found if self._replica is None else found._replace(common={n for n in found.arrays if n.startswith(LED)})
+    @property
+    def held(self) -> tuple[str, ...]:  # type: ignore[override]
+        return LED if self.follows or self.joins else ()
 
     def hold(self) -> bool:
-        """As of every learner: false also where another thread has the replica."""
+        """False also where another thread has the replica."""
         return super().hold() and (self._replica is None or self._replica.lock.acquire(blocking=False))
 
     def let_go(self) -> None:
@@ -354,20 +325,17 @@ class LedLearner(PartitionLearner):
 
     def _catch_up_with(self, replica: Replica, letters: list[DeadLetter]) -> list[DriftRecord]:
         """Come to the place of the replica."""
-        if replica.place == self.places[LEARNED]:
+        if replica.place == self.logs.places[LEARNED]:
             return []
         news = replica.news_of(self)
-        drifts = self._catch_up(list(news), self._sharing, letters)
+        drifts = self._catch_up(list(news), letters)
         news.clear()
         return drifts
 
-    # -- what is told ------------------------------------------------------------------------------------------
-
-    @property
     def n_bytes(self) -> dict[str, int]:
-        """As of every learner; models that partitions hold together are counted for the first of them."""
-        parts = super().n_bytes
+        """Models that partitions hold together are counted for the first of them."""
+        parts = super().n_bytes()
         if self._replica is None or self._replica.first(self):
             return parts
-        keys = {"keys": self.past.n_bytes} if self.spec.keys else {}
+        keys = {"keys": self._past.n_bytes} if "keys" in parts else {}
         return {part: n for part, n in parts.items() if part not in self.roles} | keys

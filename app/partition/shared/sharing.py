@@ -10,18 +10,38 @@ of the models; a value that no model has seen is missing to it.
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.join.pending import PendingStore, renamed
+from riparian.app.partition.arrays import under
+from riparian.app.partition.join.pending import Joined, renamed
+from riparian.app.partition.keys.past import LabelPast
 from riparian.app.partition.keys.plan import bounds_of
-from riparian.app.partition.outcome import Joint, stacked
+from riparian.app.partition.learning import Learning, Ran, Step
+from riparian.app.partition.lineup.lineup import Decided, Lineup, Values
+from riparian.app.partition.outcome import DeadLetter, Joint, Outcome, by_topic, stacked
 from riparian.app.partition.predictions.decision_policy import decided_name
 from riparian.app.partition.predictions.serving import Serving
-from riparian.app.partition.shared.shared_lineup import SharedLineup, opened, places_of, terms_of
+from riparian.app.partition.records.partition_group import Piece, Release, empty_piece
+from riparian.app.partition.shared.shared_lineup import (
+    KEYS,
+    STATE,
+    VALUES,
+    Forgotten,
+    Learned,
+    News,
+    Obeyed,
+    SharedLineup,
+    opened,
+    places_of,
+    terms_of,
+)
 from riparian.app.stream_file.spec import Spec
-from riparian.models.contract import LEARN, Floats, Program
+from riparian.models.contract import LEARN, PREDICT, Floats, Program
+from riparian.topics.names import AS_IT_COMES, CHAMPION, CONTROL, FEATURES, LEARNED
+from riparian.topics.records import DriftRecord, Features
 from riparian.topics.training_log import MOST_ROWS, VERSION, LearnedKeys, LearnedRecord
 from riparian.topics.vocabulary import Scalar, Vocabulary, canonical
 
@@ -29,39 +49,138 @@ AT = ".learned"  # in the pending store, beside each instance; no model is calle
 MOST_STEP, LEAST_STEP = 8192, 256  # records of one log that are taken at once, where the stream file says nothing
 MOST_BYTES = 500_000  # of a record, if it is not a single instance
 
-Own = tuple[list[Vocabulary | None], Vocabulary | None]
 
+class SharedLearning(Learning):
+    """A partition's side of them, which learns the log for itself."""
 
-class Sharing:
-    """What a partition needs besides models and pending store.
+    rules: ClassVar[Mapping[str, str]] = {LEARNED: AS_IT_COMES}
+    names = (AT,)
+    whole = False
+    label_keys = KEYS
+    lineup: SharedLineup
 
-    Parameters
-    ----------
-    spec : Spec
-    partition : int
-    pending : PendingStore
-    own : the values and classes by which records are decoded
-    lineup : SharedLineup
-
-    Attributes
-    ----------
-    lineup : SharedLineup
-        The models, which may be beyond the place of the partition. Another one takes its place where it joins that.
-    vocabularies, classes : the models' own, as they were at the place of the partition
-    """
-
-    def __init__(self, spec: Spec, partition: int, pending: PendingStore, own: Own, lineup: SharedLineup) -> None:
-        self.own, self.lineup = own, lineup
-        self.vocabularies, self.classes = list(map(opened, spec.vocabularies())), opened(spec.class_vocabulary())
+    def _begin(self, spec: Spec) -> tuple[Lineup, list[Vocabulary | None], Vocabulary | None]:
+        self._held = empty_piece()  # of the log: a command, and what is behind it, that wait for an instance
         self._terms, self._bounds = terms_of(spec), bounds_of(spec)
-        self._partition, self._pending = partition, pending
         self._max_behind = spec.learning.max_behind
-        pending.keep([AT], 2)
-        self.names = [AT]  # of arrays in the pending store
+        self._pending.keep(self.names, 2)
         self.count_width()
+        return SharedLineup(spec), list(map(opened, spec.vocabularies())), opened(spec.class_vocabulary())
 
-    def follow(self) -> None:
-        """The partition comes to the place of the models: know what they know."""
+    @staticmethod
+    def usual_seed(seed: int, partition: int) -> int:
+        return seed
+
+    @staticmethod
+    def known(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], Any]:
+        return arrays[VALUES], meta[STATE]["classes"]
+
+    def _join(self) -> None:
+        for name, role in self.roles.items():
+            self.servings.add(name, role.key, role.memos.names, self._n_outputs)
+
+    @property
+    def reports_models(self) -> bool:  # type: ignore[override]
+        """Whether this is the first partition, which tells what is known of the models."""
+        return self.partition == 0
+
+    @property
+    def learned_place(self) -> int:  # type: ignore[override]
+        return self.logs.places[LEARNED] if self.reports_models else 0
+
+    @property
+    def label_past(self) -> LabelPast:  # type: ignore[override]
+        return self.lineup.keys
+
+    def key_bytes(self) -> int:
+        return super().key_bytes() + self.lineup.keys.n_bytes
+
+    def _begin_keys(self, arrays: Mapping[str, NDArray[Any]], kind: type[Learning]) -> None:
+        super()._begin_keys(arrays, kind)
+        self.lineup.keys.begin_with(self.lineup.spec, under(arrays, kind.label_keys), kind.whole)
+
+    # -- learning ----------------------------------------------------------------------------------------------
+
+    def step(self, release: Release, step: Step) -> list[Outcome]:
+        """With what all partitions have joined, each record right before the next instance.
+
+        Predictions record how much of it there was, and not which labels came in between. These are nothing to the
+        models, but a command changes who is scored by them: it waits for the next instance that is predicted, and what
+        is behind it waits, too.
+        """
+        release, piece, come = release.without(LEARNED)
+        n, come = len(come), come + len(self._held.offsets)
+        piece, self._held = self._held.with_next(piece), empty_piece()
+        waits = self.lineup.waiting(piece)
+        if waits and n:
+            accepted = self.decoder.predicted(release.pieces[FEATURES])
+            predicted = np.maximum.accumulate(np.where(accepted, np.arange(n), -1))
+            come = np.where(predicted < 0, 0, come[predicted])
+        cuts = np.flatnonzero(np.diff(come, prepend=0)).tolist()
+        stops, at, outcomes = [0, *come[cuts].tolist()], 0, list[Outcome]()
+        parts = list(zip(release.parts(cuts), stops, strict=True))
+        letters = list[DeadLetter]()
+        for part, stop in parts[0 if parts[0][0].n or not cuts else 1 :]:
+            drifts, at = self._follow(piece.part(at, stop), letters), stop
+            outcomes += after(drifts, step(part))
+        stop = next((i for i in waits if i >= at), None)
+        drifts = self._follow(piece.part(at, stop), letters)
+        self._held = empty_piece() if stop is None else piece.part(stop)
+        last = outcomes[-1]
+        outcomes[-1] = last._replace(drifts=[*last.drifts, *drifts], rejected=last.rejected | self._of_log(letters))
+        return outcomes
+
+    def obey_all(self) -> None:
+        held, self._held = self._held, empty_piece()
+        self._follow(held, [])
+
+    def _of_log(self, letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
+        """Role of an input log -> its dead letters, of those that came by the log of all partitions."""
+        return by_topic(letters) if self.reports_models else {}
+
+    def _follow(self, piece: Piece, letters: list[DeadLetter]) -> list[DriftRecord]:
+        """Have the models learn records of the log, and come to their place."""
+        self.lineup.follow(piece)
+        news, self.lineup.news = self.lineup.news, []
+        return self._catch_up(news, letters)
+
+    def _catch_up(self, news: Sequence[News], letters: list[DeadLetter]) -> list[DriftRecord]:
+        """Come to the place of the models, right before an instance is predicted; the events of drift that this
+        partition tells. news : what has happened on the way. letters : takes records that are none, and commands."""
+        drifts = list[DriftRecord]()
+        for one in news:
+            if isinstance(one, DeadLetter):
+                letters.append(one)
+            elif isinstance(one, Forgotten):
+                self._past.forget(one.key, one.hashed, self._pending)
+            elif isinstance(one, Obeyed):
+                self.promotion.due += [] if one.due is None else [one.due]
+            elif isinstance(one, Learned):
+                self._note_promotions(one.decided)
+                drifts += self.drift.events_of_all(one.findings, one.times) if self.reports_models else []
+            else:
+                one(self.servings)
+        self.come_to_the_models()
+        self.promotion.models = self.lineup.learners()
+        self.logs.places[LEARNED] = self.lineup.place
+        if self.lineup.last is not None:
+            self.logs.last_taken[LEARNED] = self.lineup.last
+        self.fit_schema()
+        return drifts
+
+    def _note_promotions(self, decided: Sequence[Decided]) -> None:
+        """The rule has promoted others: until the next prediction labels are held against the champion of before."""
+        before = CHAMPION
+        for one in decided:
+            before = one.names.get(before, before)
+            self.promotion.due.append(one.due)
+        champion = self.servings[CHAMPION]
+        if self.servings[before] is not champion:
+            self.spoke = self.spoke or self.servings[before]
+        if self.spoke is champion:
+            self.spoke = None
+
+    def come_to_the_models(self) -> None:
         theirs = (*self.lineup.vocabularies, self.lineup.classes)
         for known, other in zip((*self.vocabularies, self.classes), theirs, strict=True):
             if known is not None and other is not None and len(other) > len(known):
@@ -69,17 +188,55 @@ class Sharing:
                 for value in other.values[len(known) :]:
                     known.code(value)
 
+    def _restore_log(
+        self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], known: Values
+    ) -> tuple[Values, list[Scalar] | None]:
+        found = self.lineup.restore_log(meta, arrays)
+        self.lineup.place, self.lineup.last = self.logs.places[LEARNED], self.logs.last_taken.get(LEARNED)
+        self.come_to_the_models()
+        self.count_width()
+        return found
+
     def count_width(self) -> None:
         """Let what waits be counted by the classes that came here: the models' depend on other partitions."""
-        classes = self.own[1]
+        classes = self.decoder.classes
         self._pending.counted_width = 1 if classes is None else max(2, classes.capacity)
 
+    fit = count_width
+
     # -- predicting --------------------------------------------------------------------------------------------
+
+    def run(self, features: Features, joined: Joined, draws: NDArray[np.uint64] | None) -> Ran:
+        """Predict by the models as they are; what was joined they learn when it comes by the log."""
+        x = self.translated(features.x)
+        roles = self.roles if len(joined.predicted) else {}  # else the models may be learning, for another partition
+        for name, role in roles.items():
+            self.servings[name].predict(role, x, joined.predicted)
+        self.predicted(joined.predicted)
+        scored = self.scored(joined.program)
+        for name, serving in self.servings.items():
+            serving.calibrate(scored)
+            serving.decide(scored)
+            serving.reasons = None
+            if name in roles:
+                serving.explain(roles[name], x, joined.predicted, draws)
+            serving.estimate(scored)
+        return Ran(scored, self._champions(scored), [], [], self.joint(joined.program, list(self.servings.values())))
+
+    def _champions(self, scored: Program) -> list[tuple[int, Serving]]:
+        """A label is held against who was the champion at the last prediction before it: of a promotion in the log of
+        all partitions only the next prediction records that it was before it."""
+        champion, spoke = self.servings[CHAMPION], self.spoke
+        if spoke is None:
+            return [(0, champion)]
+        predicted = np.flatnonzero(scored.op == PREDICT)
+        self.spoke = None if len(predicted) else spoke
+        return [(0, spoke), (int(predicted[0]) if len(predicted) else len(scored.op), champion)]
 
     def translated(self, x: Floats) -> Floats:
         """(n, d) rows with the models' codes."""
         found: Floats = np.array(x)
-        for j, (mine, models) in enumerate(zip(self.own[0], self.vocabularies, strict=True)):
+        for j, (mine, models) in enumerate(zip(self.decoder.values, self.vocabularies, strict=True)):
             if mine is None or models is None or mine.texts == models.texts:
                 continue
             table = np.array([models.codes.get(text, np.nan) for text in mine.texts])
@@ -94,7 +251,7 @@ class Sharing:
     def scored(self, program: Program) -> Program:
         """The program with the models' codes of classes. A class that the model had never seen when it predicted counts
         nothing."""
-        known = self.own[1]
+        known = self.decoder.classes
         if known is None or self.classes is None:
             return program
         op, row, y, w = program
@@ -110,14 +267,14 @@ class Sharing:
 
     # -- what was joined ---------------------------------------------------------------------------------------
 
-    def joint(self, program: Program, servings: Sequence[Serving]) -> Joint | None:
-        """The instances that a program of the pending store learns, for the log; None where there are none."""
+    def joint(self, program: Program, servings: Sequence[Serving]) -> list[Joint]:
+        """The instances that a program of the pending store learns, for the log."""
         learns = (program.op == LEARN).nonzero()[0]
         rows, n = program.row[learns], len(learns)
         if not n:
-            return None
+            return []
         x, y = np.array(self._pending.slab[rows]), program.y[learns].copy()  # type: ignore[index]
-        known, classes = self.own
+        known, classes = self.decoder.values, self.decoder.classes
         values: list[list[Scalar] | None] = []
         for j, vocabulary in enumerate(known):
             values.append(None if vocabulary is None else _listed(x[:, j], vocabulary))
@@ -130,12 +287,15 @@ class Sharing:
                     out[renamed(name, keys)] = self._pending.out[name][rows]
         keyed = self._pending.past[rows] if self._bounds else None
         first = self._pending.counts["joined"] - n
-        return Joint(first, x, y, at, values, listed, out, self._terms, keyed, self._bounds)
+        return [Joint(first, x, y, at, values, listed, out, self._terms, keyed, self._bounds)]
+
+    def reached(self) -> dict[str, int]:
+        return {**self.logs.places, CONTROL: self.lineup.next_command}
 
     # -- how far the models have come --------------------------------------------------------------------------
 
     @property
-    def step(self) -> int:
+    def most_at_once(self) -> int:  # type: ignore[override]
         """How many records of one log may be taken at once: a third of the bound that the stream file gives. Else a
         hundredth of what the models know, so that a backlog is not predicted by models that know nothing, and is not
         taken in small steps for ever."""
@@ -144,26 +304,22 @@ class Sharing:
         return min(MOST_STEP, max(LEAST_STEP, self.lineup.n // 100))
 
     @property
-    def lags(self) -> bool:
+    def lags(self) -> bool:  # type: ignore[override]
         """Whether the next step may predict while `behind` exceeds the bound: each of its features and of its labels
         may join an instance."""
-        most = 3 * self.step if self._max_behind is None else self._max_behind
-        return self.behind > most - 2 * self.step
-
-    @property
-    def joined(self) -> int:
-        """Instances that this partition has joined with their labels."""
-        return self._pending.counts["joined"]
+        most = 3 * self.most_at_once if self._max_behind is None else self._max_behind
+        return self.behind > most - 2 * self.most_at_once
 
     @property
     def learned(self) -> int:
-        """How many of these the models have learned."""
-        return self.lineup.numbers.get(self._partition, 0)
+        return self.lineup.numbers.get(self.partition, 0)
 
-    @property
-    def behind(self) -> int:
-        """Instances that this partition has joined and the models have not learned yet."""
-        return self.joined - self.learned
+
+def after(drifts: list[DriftRecord], outcomes: list[Outcome]) -> list[Outcome]:
+    """Outcomes, with events that come before all that is in them."""
+    first, *others = outcomes
+    n_settled = len(drifts) + first.n_settled if first.ids else 0
+    return [first._replace(drifts=[*drifts, *first.drifts], n_settled=n_settled), *others]
 
 
 def together(joined: Sequence[Joint]) -> list[Joint]:

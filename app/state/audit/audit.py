@@ -189,7 +189,7 @@ class _Audit:
             while (
                 left
                 and len(offsets := proof.script().offsets)
-                and offsets[-1] >= proof.learner.place_in(left[0].manifest.meta, FEATURES)
+                and offsets[-1] >= proof.learner.logs.place_in(left[0].manifest.meta, FEATURES)
             ):
                 compared.append(await self._compare(left.pop(0)))
             script = proof.script(stop)
@@ -240,7 +240,7 @@ class _Audit:
 
     async def _compare(self, version: Stored) -> CheckpointComparison:
         meta = version.manifest.meta
-        places = {role: self.proof.learner.place_in(meta, role) for role in self.inputs}
+        places = {role: self.proof.learner.logs.place_in(meta, role) for role in self.inputs}
         await self._fold(places)
         self.proof.settle(places[FEATURES])
         return await asyncio.to_thread(self._compare_states, version)
@@ -331,7 +331,7 @@ async def audit(
                 one.step(outcome)
 
         proof = Proof(learner, inputs[FEATURES].end, step)
-        stop = None if until is None else learner.place_in(left[-1].manifest.meta, FEATURES)
+        stop = None if until is None else learner.logs.place_in(left[-1].manifest.meta, FEATURES)
         compared = await _Audit(proof, sent, inputs, asking).run(left, stop, on_progress)
     for one in proofs:
         one.settle()

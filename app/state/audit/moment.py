@@ -115,7 +115,9 @@ def _nearest(
     def reached(one: Stored | None) -> bool:
         return sent.first <= sent_before(one) <= found.position and reach(inputs, one)
 
-    before = [one for one in kept if learner.place_in(one.manifest.meta, FEATURES) <= found.places[0] and reached(one)]
+    before = [
+        one for one in kept if learner.logs.place_in(one.manifest.meta, FEATURES) <= found.places[0] and reached(one)
+    ]
     if before:
         return before[-1]
     if reached(None):
@@ -134,4 +136,4 @@ async def _record(learner: PartitionLearner, connection: Connection, spec: Spec,
         features.seek(offset)
         batch = learner.codec.unpack(FEATURES, RawBatch.of(await features.read(offset + 1)))
     i = list(batch.offsets).index(found.places[0])
-    return learner.decode_features(batch.part(i, i + 1), of_models=True)
+    return learner.decoder.features(batch.part(i, i + 1), learner.vocabularies, learner.classes)

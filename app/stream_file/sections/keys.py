@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from riparian.app.stream_file.durations import duration
 from riparian.app.stream_file.sections.base import Section
+from riparian.app.stream_file.sections.learning import PARTITION, SHARED
 from riparian.app.stream_file.sections.record import KEY, LABEL, FeatureSpec, KeyPath
 from riparian.topics.decoding.paths import dotted
 from riparian.topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NUMERIC
@@ -93,12 +94,12 @@ def check_keys(spec: Any) -> None:
             if spec.shares and of_records is None:
                 continue  # labels come to all partitions
             if name in spread:
-                cure = (
+                without = (
                     f"remove features.{of_records} and others over its records, since aggregates of labels are known "
                     "everywhere (share)"
-                    if spec.shares
-                    else "or, of aggregates of labels alone (share), write learning: shared"
                 )
+                alone = "or, of aggregates of labels alone (share), write learning: shared"
+                cure = {SHARED: without, PARTITION: alone}[spec.learning.kind]
                 raise ValueError(
                     f"keys.{name}: expected partitions: 1, since the records of one {name} would be spread over "
                     f"{spec.partitions} partitions, found partitions: {spec.partitions}; lower it, have workers copy "
@@ -209,7 +210,7 @@ def key_bytes(spec: Any, name: str) -> int:
     it, once a worker."""
     found = [one for one in spec.features.values() if one.past is not None and one.key == name]
     width = COLUMN_BYTES * sum(WIDTHS[str(one.past)] for one in found)
-    n = len({one.of_labels for one in found}) if spec.shares else 1
+    n = {SHARED: len({one.of_labels for one in found}), PARTITION: 1}[spec.learning.kind]
     return int(spec.keys[name].max * (n * KEY_BYTES + width) + n * FOLD_BYTES)
 
 

@@ -6,9 +6,10 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from riparian.app.stream_file.sections.base import ShortForm
-from riparian.topics.records import CLASSIFICATION, REGRESSION
+from riparian.topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, REGRESSION
 
 PARTITION, SHARED = "partition", "shared"
+TASKS = (CLASSIFICATION, REGRESSION, ANOMALY, MULTI_INSTANCE)
 SINGLE = (CLASSIFICATION, REGRESSION)  # tasks of instances that are each on their own, which partitions can share
 
 
@@ -33,7 +34,8 @@ class LearningSpec(ShortForm):
 
     @model_validator(mode="after")
     def _check(self) -> "LearningSpec":
-        if self.max_behind is not None and self.kind != SHARED:
+        needless = {SHARED: None, PARTITION: self.max_behind}[self.kind]
+        if needless is not None:
             raise ValueError(
                 f"expected max_behind only with kind {SHARED}, since models of its own learn what a partition joins at "
                 f"once, found kind {self.kind}; remove max_behind"
@@ -60,13 +62,13 @@ def learning_of(data: Mapping[str, Any]) -> Any:
 def check_learning(spec: Any) -> None:
     """What one model of all partitions cannot be, or not yet."""
     kind, bound = spec.learning.kind, spec.learning.max_behind
-    if (spec.topics.learned is not None) != spec.shares:
-        expected = "a topic" if spec.shares else "no topic"
+    wanted, tasks = {SHARED: ("a topic", SINGLE), PARTITION: ("no topic", TASKS)}[kind]
+    if wanted != ("a topic" if spec.of_all else "no topic"):
         raise ValueError(
-            f"topics.learned: expected {expected}, since learning is {kind}, found "
-            f"{'none' if spec.shares else spec.topics.learned}; change one of them"
+            f"topics.learned: expected {wanted}, since learning is {kind}, found {', '.join(spec.of_all) or 'none'}; "
+            "change one of them"
         )
-    if spec.shares and spec.task not in SINGLE:
+    if spec.task not in tasks:
         raise ValueError(
             f"learning: expected {PARTITION} with task {spec.task}, found {SHARED}, which is for classification and "
             "regression; change it"

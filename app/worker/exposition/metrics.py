@@ -152,7 +152,11 @@ class Metrics:
             delay_p50=delay,
             rejected=dict(series.rejected),
             unmet=None if self._engine is None else self._engine.silence.unmet,
-            alarms=[role for role, on in learner.drift.alarms().items() if on and (learner.tells or not role)],
+            alarms=[
+                role
+                for role, on in learner.drift.alarms().items()
+                if on and (learner.learning.reports_models or not role)
+            ],
             distances=sorted(figures.distances, key=lambda one: -one.hellinger)[:MOST_TOLD],
             unread={topic: added[:MOST_TOLD] for topic, added in runner.host.topics.unread.items()},
         )
@@ -254,9 +258,8 @@ class Metrics:
         yield metric_names.LABELS, (), learner.n_labels
         yield metric_names.WAITING, (), learner.pending.n_waiting
         yield metric_names.LABELS_WAITING, (), learner.pending.n_labels_waiting
-        if learner.sharing is not None:
-            yield metric_names.BEHIND, (), learner.sharing.behind
-        if runner.shared is not None:
+        for _ in self.spec.of_all:
+            yield metric_names.BEHIND, (), learner.learning.behind
             yield metric_names.BEHIND_TIME, (), runner.shared.behind.seconds
             yield metric_names.BEHIND_WAIT, (), runner.shared.behind.wait_seconds
         for counter, name in metric_names.PENDING.items():
@@ -286,7 +289,7 @@ class Metrics:
                 for span, found in (("overall", overall), (scope, figures.recent[role])):
                     if field in found:
                         yield name, (role, span), found[field]
-        for role, running in learner.roles.items() if learner.tells else ():
+        for role, running in learner.roles.items() if learner.learning.reports_models else ():
             yield metric_names.MODEL, (role, running.learner_name), 1
             if role not in figures.overall:  # a command has just brought it
                 continue
@@ -325,7 +328,7 @@ class Metrics:
             for bound, field in (("mean", "difference"), ("low", "low"), ("high", "high")):
                 yield metric_names.ADVANTAGE, (role, bound), compared[field]
         for role, signal, detector, level, n, last in learner.drift.events():
-            if role and not learner.tells:
+            if role and not learner.learning.reports_models:
                 continue
             yield metric_names.DRIFTS, (role, detector, signal, level), n
             if n:
@@ -340,7 +343,7 @@ class Metrics:
                 if share is not None:
                     yield name, (one.model or "", one.signal), share
         for role, alerting in learner.drift.alarms().items():
-            if not role or learner.tells:
+            if not role or learner.learning.reports_models:
                 yield metric_names.ALERTING, (role,), alerting
         for part, n_bytes in figures.n_bytes.items():
             yield metric_names.STATE, (part,), n_bytes

@@ -34,8 +34,7 @@ class TopicWatch:
         names = stream_topics(spec)
         self._read = {name for role, name in names.items() if role in (*INPUTS, CONTROL)}
         self._wanted = dict.fromkeys((*names.values(), changelog_topic(spec.name)), spec.partitions)
-        if spec.topics.learned is not None:
-            self._wanted[spec.topics.learned] = 1
+        self._wanted |= dict.fromkeys(spec.of_all, 1)
         self._missing = 0.0  # since when one is
         self._said: dict[str, int] = {}
         self._due = 0.0

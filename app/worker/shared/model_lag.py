@@ -4,8 +4,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from riparian.app.partition.learning import Learning
 from riparian.app.partition.records.partition_group import PartitionGroup
-from riparian.app.partition.shared.sharing import Sharing
 from riparian.topics.names import FEATURES
 
 
@@ -14,7 +14,7 @@ class ModelLag:
 
     Parameters
     ----------
-    sharing : Sharing
+    learning : Learning
     clock : callable
         Seconds that never go back.
 
@@ -24,24 +24,24 @@ class ModelLag:
         What `holds_back` found last.
     """
 
-    def __init__(self, sharing: Sharing, clock: Callable[[], float] = time.monotonic) -> None:
-        self._sharing, self._clock = sharing, clock
+    def __init__(self, learning: Learning, clock: Callable[[], float] = time.monotonic) -> None:
+        self._learning, self._clock = learning, clock
         # (n, t): when n instances of the partition had been joined. Those of earlier owners count from here on.
-        self._joined = deque([(sharing.joined, clock())])
+        self._joined = deque([(learning.joined, clock())])
         self._since: float | None = None  # predictions wait
         self._waited = 0.0
         self.held = False
 
     def has_joined(self) -> None:
         """A step has joined instances."""
-        while self._joined and self._joined[0][0] <= self._sharing.learned:
+        while self._joined and self._joined[0][0] <= self._learning.learned:
             self._joined.popleft()
-        self._joined.append((self._sharing.joined, self._clock()))
+        self._joined.append((self._learning.joined, self._clock()))
 
     @property
     def seconds(self) -> float:
         """How long ago the first instance was joined that the models have not learned; 0 where there is none."""
-        n = self._sharing.learned
+        n = self._learning.learned
         return next((self._clock() - at for joined, at in tuple(self._joined) if joined > n), 0.0)
 
     @property
@@ -52,8 +52,8 @@ class ModelLag:
     def holds_back(self, merge: PartitionGroup) -> bool:
         """Whether nothing may be predicted or joined before the models have learned more; it gives the merge the size
         of its steps. What was predicted before this worker is predicted again as it was."""
-        merge.limit = self._sharing.step
-        self.held = self._sharing.lags and not merge.follows
+        merge.limit = self._learning.most_at_once
+        self.held = self._learning.lags and not merge.follows
         self._waited = self.wait_seconds
         self._since = self._clock() if self.held and len(merge.buffers[FEATURES]) else None
         return self.held

@@ -9,7 +9,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from riparian.app.partition.shared.replica import LedLearner, Replica
+from riparian.app.partition.learning import Learning
+from riparian.app.partition.shared.replica import Replica
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.training_log import Feed
 from riparian.app.worker.task.turns import Brief
@@ -43,8 +44,7 @@ class ReplicaOfWorker:
         group: "list[ReplicaOfWorker]",
         learned: Callable[[], None],
     ) -> None:
-        assert worker.spec.topics.learned is not None
-        self._topic: str = worker.spec.topics.learned
+        self._topic = str(worker.spec.topics.learned)
         self._replica = replica
         self._worker, self._group, self._learned = worker, group, learned
         self._came, self._brief = asyncio.Event(), Brief()
@@ -68,50 +68,50 @@ class ReplicaOfWorker:
             self._feed.start()
             self._task = asyncio.create_task(self._run(), name="replica")
 
-    async def join(self, learner: LedLearner) -> bool:
+    async def join(self, learning: Learning) -> bool:
         """Let a partition follow from its place on, if the replica has come there. AloneError where it has learned
         otherwise."""
-        if learner.places[LEARNED] != self.place or not await self._worker.in_thread(learner.join):
-            if learner.apart:
+        if learning.logs.places[LEARNED] != self.place or not await self._worker.in_thread(learning.join):
+            if learning.apart:
                 raise AloneError("it has learned otherwise than the partitions beside it")
             return False
-        self._tell(learner)
+        self._tell(learning)
         return True
 
-    def hold_back(self, learner: LedLearner, place: int | None) -> None:
+    def hold_back(self, learning: Learning, place: int | None) -> None:
         """As of the replica."""
-        self._replica.hold_back(learner, place)
+        self._replica.hold_back(learning, place)
         self._came.set()
 
-    def waits_for(self, learner: LedLearner) -> bool:
+    def waits_for(self, learning: Learning) -> bool:
         """As of the replica."""
-        return self._replica.waits_for(learner)
+        return self._replica.waits_for(learning)
 
-    async def leave(self, learner: LedLearner) -> None:
+    async def leave(self, learning: Learning) -> None:
         """Nothing more comes for a partition: others need not wait for it. A replica that nobody follows ends."""
-        self._replica.leave(learner)
+        self._replica.leave(learning)
         self._came.set()
         if not self._replica.used and self in self._group:
             self._group.remove(self)
             await self.stop()
 
-    def _tell(self, learner: LedLearner) -> None:
+    def _tell(self, learning: Learning) -> None:
         said = "partition %d: the worker's replica learns for it from offset %d of %s on"
-        log.info(said, learner.partition, learner.places[LEARNED], self._topic)
+        log.info(said, learning.partition, learning.logs.places[LEARNED], self._topic)
 
-    async def move(self, learner: LedLearner, to: "ReplicaOfWorker") -> list[DriftRecord] | None:
-        """As of the learner. None where it stays."""
+    async def move(self, learning: Learning, to: "ReplicaOfWorker") -> list[DriftRecord] | None:
+        """As of the learning. None where it stays."""
         if self._replica.apart is to._replica:
             return None
-        drifts: list[DriftRecord] | None = await self._worker.in_thread(learner.move, to._replica)
+        drifts: list[DriftRecord] | None = await self._worker.in_thread(learning.move, to._replica)
         if drifts is not None:
-            to._tell(learner)
+            to._tell(learning)
         elif self._replica.apart is to._replica:
             log.warning(
                 "partition %d has learned otherwise than others of this worker, and keeps a replica beside theirs: a "
                 "changed stream file has begun at another place in it, where the stream takes no commands; with "
                 "control: true and riparian apply it begins at one place in all",
-                learner.partition,
+                learning.partition,
             )
         return drifts
 

@@ -26,7 +26,7 @@ from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.app.worker.task.turns import FEW, Turns
 from riparian.topics.commands import MAX_COMMAND_BYTES
-from riparian.topics.names import LEARNED
+from riparian.topics.names import CONTROL, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import VERSION, LearnedCommand, LearnedRecord, read, write
 
@@ -61,9 +61,14 @@ async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["L
     """For each loaded partition, what was appended since its manifest. KafkaError where the broker does not answer;
     StateError where the log is not the one that a state has learned, or does not reach back to it."""
     found = {one.learner.partition: Reached() for one in loaded}
-    if spec.topics.learned is None or not loaded:
-        return found
-    tp = TopicPartition(spec.topics.learned, 0)
+    for topic in spec.of_all if loaded else ():
+        await _read_reached(connection, TopicPartition(topic, 0), loaded, found)
+    return found
+
+
+async def _read_reached(
+    connection: Connection, tp: TopicPartition, loaded: Sequence["Loaded"], found: dict[int, Reached]
+) -> None:
     marks = {one.learner.partition: one.learner.marks().get(LEARNED) for one in loaded}
     offsets = {known.offset for known in marks.values() if known is not None}
     there: dict[int, Mark] = {}  # by offset
@@ -83,7 +88,7 @@ async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["L
                 if one.first <= max(reached.n, learned[one.partition]):  # others are nobody's
                     reached.n, reached.places = max(reached.n, one.first + one.n), one.places
 
-    learned = {one.learner.partition: one.learner.sharing.learned for one in loaded if one.learner.sharing is not None}
+    learned = {one.learner.partition: one.learner.learning.learned for one in loaded}
     start = min(one.learner.places[LEARNED] for one in loaded)
     bounds = (await read_to_end(connection, {tp: min([start, *offsets])}, take, isolation=EVERYTHING))[tp]
     for state in loaded:
@@ -91,7 +96,6 @@ async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["L
         known = marks[learner.partition]
         last = known, None if known is None else there.get(known.offset)
         check_log(tp.topic, learner.partition, learner.places[LEARNED], last, *bounds)
-    return found
 
 
 class Waiting(Protocol):
@@ -235,7 +239,7 @@ class CommandFeed(Feed):
 
 
 class SharedLog:
-    """What a runner appends to the log.
+    """What a runner appends to the log; nothing, where models are of one partition.
 
     Parameters
     ----------
@@ -260,17 +264,16 @@ class SharedLog:
         appended: int,
         turns: Turns,
     ) -> None:
-        topics, sharing = host.spec.topics, learner.sharing
-        assert topics.learned is not None
-        assert sharing is not None
+        topics, learning = host.spec.topics, learner.learning
         self._host, self._learner, self._outputs, self._appended = host, learner, outputs, appended
-        self.behind = ModelLag(sharing)
-        self._topic = topics.learned
+        self.behind = ModelLag(learning)
+        self._topic = str(topics.learned)
         self._joined: list[Joint] = []  # and not appended yet
         self._due = 0.0
-        self._commands = Commands(sharing.lineup.next_command)
+        self._commands = Commands(learning.lineup.next_command)
         self._feed: CommandFeed | None = None
-        if topics.control is not None and learner.partition in host.spec.commanded:
+        carries = CONTROL not in learner.rules and learner.partition in host.spec.commanded
+        if topics.control is not None and carries:  # else they come in an input log
             self._feed = CommandFeed(host.connection, topics.control, self._commands, turns.wake, turns.cannot)
 
     def start(self) -> None:

@@ -116,11 +116,11 @@ class Checkpoints:
 
     def _take(self) -> tuple[float, list[DriftRecord] | None]:
         """Off the event loop: copy what changed. CPU seconds, and drift events; None: nothing was copied."""
-        with self._learner.still() as drifts:
+        with self._learner.learning.still() as drifts:
             began = time.thread_time()
             if drifts is not None:
                 self._encoder.features = [(name, one.type) for name, one in self._learner.spec.features.items()]
-                self._encoder.take(self._learner.checkpoint(), self._learner.common)
+                self._encoder.take(self._learner.checkpoint(), self._learner.learning.common)
             return time.thread_time() - began, drifts
 
     def _encode(self, beside: Beside) -> tuple[checkpoint.Encoded, float]:

@@ -32,8 +32,7 @@ def check_topics(
     there : topics that the broker has. assigned : what the consumer group gave to this worker.
     """
     read = [log.topic for log in spec.inputs]
-    more = [] if spec.topics.learned is None else [spec.topics.learned]
-    for topic in (*read, changelog_topic(spec.name), *spec.outputs.values(), *more):
+    for topic in (*read, changelog_topic(spec.name), *spec.outputs.values(), *spec.of_all):
         if topic not in there:
             raise deleted(spec, topic)
     for topic in read:

@@ -22,11 +22,11 @@ from faust.types import TP
 
 from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.learning import Learning
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.partition.records import inputs
 from riparian.app.partition.records.inputs import Gaps, Lost
 from riparian.app.partition.records.partition_group import NOTHING, PartitionGroup, Release
-from riparian.app.partition.shared.replica import LedLearner
 from riparian.app.registry.asking import Asking
 from riparian.app.registry.client import Registry
 from riparian.app.state import checkpoint
@@ -42,7 +42,7 @@ from riparian.app.worker.task.reporter import Reporter
 from riparian.app.worker.task.turns import Brief, Life, Turns
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.decoding.headers import trace
-from riparian.topics.names import CONTROL, FEATURES, LEARNED
+from riparian.topics.names import FEATURES, LEARNED
 from riparian.topics.places import place_of
 from riparian.topics.records import UNKNOWN_SCHEMA, PartitionRecord
 
@@ -119,6 +119,8 @@ class PartitionTask(Turns):
         self.outputs = outputs
         self.tps = {role: TP(topic, self.partition) for role, topic, _ in worker.spec.inputs}
         self._roles = {tp: role for role, tp in self.tps.items()}
+        topics = {role: getattr(worker.spec.topics, role) for role in learner.learning.reached()}
+        self._applied = {role: topic for role, topic in topics.items() if topic is not None}  # all whose records are
         self.epochs: Mapping[TP, int] = {}
         self._early: list[tuple[TP, Fetched]] = []  # came before we were told our epochs
         self.buffers = learner.buffers()
@@ -128,11 +130,9 @@ class PartitionTask(Turns):
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
         self.merge = PartitionGroup(self.buffers, tail.script)
         self._releases = Releases(self.merge, self.tps, worker.inputs, self)
-        self.shared: SharedLog | None = None
-        self._replays = replica is not None  # what was sent before us, and the replica waits for us
+        self._replays = learner.learning.joins  # what was sent before us, and the replica waits for us
         self._stood, self._moved = (-1, -1), 0.0  # in the features and the shared log, and since when
-        if learner.sharing is not None:
-            self.shared = SharedLog(worker, learner, outputs, tail.joined, self)
+        self.shared = SharedLog(worker, learner, outputs, tail.joined, self)
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.n_skipped = 0
@@ -164,8 +164,7 @@ class PartitionTask(Turns):
 
     def start(self, epochs: Mapping[TP, int]) -> None:
         self.epochs, self.life = epochs, Life.RUNNING
-        if self.shared is not None:
-            self.shared.start()
+        self.shared.start()
         early, self._early = self._early, []
         for tp, fetched in early:
             self.add(tp, fetched)
@@ -227,43 +226,44 @@ class PartitionTask(Turns):
     async def follows(self) -> bool:
         """Leave it to a replica to learn the shared log: to the one behind which we recover, and then to that of the
         worker, once both stand at one place. Returns whether steps may be taken."""
-        learner, replica = self.learner, self.replica
-        if replica is None or not isinstance(learner, LedLearner):
+        learning, replica = self.learner.learning, self.replica
+        if replica is None:
             return True
-        first = replica.first
-        if learner.joins and not await replica.join(learner):
+        if learning.joins and not await replica.join(learning):
             return False
         if self._replays:
-            self._replay(learner, replica)
-        elif replica is not first and (drifts := await replica.move(learner, first)) is not None:
-            self.replica = first
-            self.telling.hear(drifts)
-            self.checkpoints.dirty = True
-            await replica.leave(learner)
+            self._replay(learning, replica)
+        elif learning.follows and replica is not (first := replica.first):
+            drifts = await replica.move(learning, first)
+            if drifts is not None:
+                self.replica = first
+                self.telling.hear(drifts)
+                self.checkpoints.dirty = True
+                await replica.leave(learning)
         return True
 
-    def _replay(self, learner: LedLearner, replica: ReplicaOfWorker) -> None:
+    def _replay(self, learning: Learning, replica: ReplicaOfWorker) -> None:
         """The next prediction that was sent before us was made at a place of the shared log: the replica comes there
         and waits. Records are released up to the first that was predicted behind it."""
         place = None
         if self.merge.follows or self._rest is not None:
-            place = self._tail.script.next_place(LEARNED, learner.places[FEATURES])
+            place = self._tail.script.next_place(LEARNED, learning.logs.places[FEATURES])
         self.buffers[LEARNED].next_offset = replica.place
-        stands = learner.places[FEATURES], replica.place
+        stands = learning.logs.places[FEATURES], replica.place
         if stands != self._stood:
             self._stood, self._moved = stands, time.monotonic()
-            replica.hold_back(learner, place)
-        elif replica.waits_for(learner) and time.monotonic() > self._moved + STALLED_SECONDS:
+            replica.hold_back(learning, place)
+        elif replica.waits_for(learning) and time.monotonic() > self._moved + STALLED_SECONDS:
             raise AloneError(f"nothing has come for {STALLED_SECONDS:.0f} s, and others wait for it")
         if place is None:
-            replica.hold_back(learner, None)
+            replica.hold_back(learning, None)
             self._replays = False
 
     def learned_more(self) -> None:
         """A replica of the worker has."""
         self.checkpoints.dirty = True
         moves = self.replica is not None and self.replica is not self.replica.first
-        if self._replays or moves or (self.shared and self.shared.behind.held):
+        if self._replays or moves or self.shared.behind.held:
             self.wake()
 
     def has_more(self, release: Release) -> bool:
@@ -284,7 +284,7 @@ class PartitionTask(Turns):
         """What may be learned next, with all its schemas known."""
         if self._rest is not None:
             release, self._rest = self._rest, None
-        elif self.shared is not None and self.shared.behind.holds_back(self.merge):
+        elif self.shared.behind.holds_back(self.merge):
             return NOTHING  # the models have to learn first
         else:
             release = self._releases.next()
@@ -295,9 +295,7 @@ class PartitionTask(Turns):
 
     def _next_due(self) -> float:
         """When there is something to do although nothing comes."""
-        due: float = min(self.telling.due, self._releases.due, time.monotonic() + IDLE_SECONDS)
-        if self.shared is not None:
-            due = min(due, self.shared.latest)
+        due: float = min(self.telling.due, self._releases.due, self.shared.latest, time.monotonic() + IDLE_SECONDS)
         if self.checkpoints.wanted:
             due = min(due, self.checkpoints.due)
         return due
@@ -308,25 +306,21 @@ class PartitionTask(Turns):
         While this worker replays what was sent before it, those outputs stand in the topics already, and the next owner
         needs them, too.
         """
-        places, sharing = self.learner.places, self.learner.sharing
-        replaying = places[FEATURES] < self.sent_offset or any(
-            places[role] < self._tail.rejected.get(tp.topic, 0) for role, tp in self.tps.items()
+        reached = self.learner.learning.reached()
+        replaying = reached[FEATURES] < self.sent_offset or any(
+            reached[role] < self._tail.rejected.get(topic, 0) for role, topic in self._applied.items()
         )
-        if sharing is not None and self.host.spec.topics.learned is not None:
-            replaying |= places[LEARNED] < self._tail.rejected.get(self.host.spec.topics.learned, 0)
-        if sharing is not None and self.host.spec.topics.control is not None:
-            replaying |= sharing.lineup.next_command < self._tail.rejected.get(self.host.spec.topics.control, 0)
         positions = {**self.outputs.position, **self._tail.starts} if replaying else self.outputs.position
         return {role: positions[topic] for role, topic in self.host.spec.outputs.items()}
 
     async def step(self, release: Release) -> Step:
         """Decode, join, predict, learn and encode: in memory. In another thread, where that may take long."""
         started = time.monotonic()
-        if release.n <= self._brief.most and self.learner.hold():
+        if release.n <= self._brief.most and self.learner.learning.hold():
             try:
                 made, seconds = self._timed(release)
             finally:
-                self.learner.let_go()
+                self.learner.learning.let_go()
         else:
             made, seconds = await self.host.in_thread(self._timed, release)
         self._brief.judge(release.n, seconds)
@@ -348,7 +342,7 @@ class PartitionTask(Turns):
 
     async def append_joined(self, step: Step) -> None:
         """To the log that all partitions learn, where they learn one model."""
-        if step.outcome.joint and self.shared is not None:
+        if step.outcome.joint:
             await self.shared.keep(step.outcome.joint, self.merge.limit)
 
     async def report(self, step: Step) -> None:
@@ -393,13 +387,9 @@ class PartitionTask(Turns):
                 values = join(predictions.values, room)
                 predictions = Sendable([None] * len(values), values, predictions.too_large)
         keys, values, large, traces = predictions
-        rejected = {tp.topic: outcome.rejected.get(role, []) for role, tp in self.tps.items()}
+        rejected = {topic: outcome.rejected.get(role, []) for role, topic in self._applied.items()}
         rejected[topics.features] = sorted([*rejected[topics.features], *large], key=lambda one: one.offset)
-        bits = {tp.topic: self.learner.bits[role] for role, tp in self.tps.items()}
-        if self.learner.sharing is not None:
-            for role, topic in ((CONTROL, topics.control), (LEARNED, topics.learned)):
-                if topic is not None:
-                    rejected[topic], bits[topic] = outcome.rejected.get(role, []), 0
+        bits = {topic: self.learner.bits.get(role, 0) for role, topic in self._applied.items()}
         made = letters(self.partition, rejected, sent, limits[topics.deadletters], bits)
         return outcome, self.outputs.build(keys, values, traces), self.outputs.build(*made[:3]), made.reasons
 
@@ -413,11 +403,10 @@ class PartitionTask(Turns):
             self.host.inputs.commit({})  # what was refused before: of a silent topic no more is to come
         await self.telling.tell()
         self.checkpoints.check()  # a failed write ends the runner here
-        if self.shared is not None and now >= self.shared.due:
+        if now >= self.shared.due:
             await self.shared.append()
         if now >= self.checkpoints.due and self.checkpoints.wanted:
-            if self.shared is not None:
-                await self.shared.append()
+            await self.shared.append()
             await self.checkpoints.begin(self._beside)
 
     # -- checkpoints, and the end ------------------------------------------------------------------------------
@@ -456,8 +445,7 @@ class PartitionTask(Turns):
                 if self.life is Life.LOST:
                     return  # the last manifest stands
                 await self.checkpoints.settle()
-                if self.shared is not None:
-                    await self.shared.append()
+                await self.shared.append()
                 if self.checkpoints.dirty:
                     await self.checkpoints.begin(self._beside)
                     await self.checkpoints.settle()
@@ -475,9 +463,8 @@ class PartitionTask(Turns):
             if self._asking is not None:
                 self._asking.stop()
             self._releases.stop()
-            if self.shared is not None:
-                await self.shared.stop()
+            await self.shared.stop()
             await self.checkpoints.cancel()
-            if self.replica is not None and isinstance(self.learner, LedLearner):
-                await self.replica.leave(self.learner)
+            if self.replica is not None:
+                await self.replica.leave(self.learner.learning)
             await self.outputs.stop()

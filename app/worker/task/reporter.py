@@ -126,7 +126,7 @@ class Reporter:
 
     def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
         """Off the event loop: figures, and drift events that were found on the way to them."""
-        with self._learner.still() as drifts:
+        with self._learner.learning.still() as drifts:
             return self._learner.told(), drifts or []
 
     async def send_metrics(self) -> None:

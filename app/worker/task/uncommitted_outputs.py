@@ -24,7 +24,6 @@ from riparian.topics.names import (
     HEADER_RETRIED,
     HEADER_TOPIC,
     LABELS,
-    LEARNED,
     METRICS,
     PREDICTIONS,
 )
@@ -87,7 +86,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
                 role: (offset, index_of(learner.places[role], bits.of(role)))
                 for role, offset in learner.offsets.items()
             }
-            of_all = at[LEARNED] if LEARNED in at and learner.tells else (0, 0)
+            of_all = learner.learning.learned_place, 0
             metrics[partition] = dict.fromkeys(learner.roles, (at[FEATURES], at[LABELS], of_all))
         for role, topic in topics.items():
             start = 0 if manifest is None else manifest.outputs.get(role, 0)

@@ -1,0 +1,120 @@
+"""Decodes feature and label records of a partition. Values and classes get codes by first sight in it. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riparian.app.partition.records.partition_group import Piece
+from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import Floats
+from riparian.topics.codecs import Codec
+from riparian.topics.decoding.paths import dotted
+from riparian.topics.records import Features, Labels, RawBatch
+from riparian.topics.vocabulary import Scalar, Vocabulary
+
+
+def present(spec: Spec) -> list[int] | None:
+    """The columns of the features that records have; None: all."""
+    recorded = spec.recorded
+    found = [j for j, name in enumerate(spec.features) if name in recorded]
+    return found if len(found) < len(spec.features) else None
+
+
+class PartitionDecoder:
+    """Of one partition.
+
+    Attributes
+    ----------
+    values : list of Vocabulary or None
+        Of each nominal feature, None of a numeric one.
+    classes : Vocabulary, optional
+    codec : Codec
+    """
+
+    codec: Codec
+    _unseen: Sequence[int] = ()  # columns of features that no instance has had, of the first `_n_columns`
+    _n_columns = 0
+    _columns: Any = None  # for which features records are decoded
+
+    def __init__(self, spec: Spec) -> None:
+        self.values, self.classes = spec.vocabularies(), spec.class_vocabulary()
+        self.settle(spec)
+
+    def restore(self, values: Sequence[list[Scalar] | None], classes: list[Scalar] | None) -> None:
+        """Know what a state knows."""
+        for vocabulary, state in zip((*self.values, self.classes), (*values, classes), strict=True):
+            if vocabulary is not None:
+                vocabulary.restore(state or [])
+
+    def settle(self, spec: Spec) -> None:
+        """Records have the features of this stream file from here on."""
+        if (spec.features, spec.gone) != self._columns:
+            self._columns = spec.features, spec.gone
+            self.codec, self._present = spec.make_codec(), present(spec)
+
+    def features(
+        self, raw: RawBatch, values: Sequence[Vocabulary | None] | None = None, classes: Vocabulary | None = None
+    ) -> Features:
+        """Feature records, with a column for each feature that there ever was. values, classes : whose codes they get;
+        this partition's where none are given."""
+        if values is None:
+            values, classes = self.values, self.classes
+        if self._present is None:
+            return self.codec.decode_features(raw, values, classes)
+        found = self.codec.decode_features(raw, [values[j] for j in self._present], classes)
+        x = np.full((len(found.x), len(values)), np.nan)
+        x[:, self._present] = found.x
+        return found._replace(x=x)
+
+    def labels(self, raw: RawBatch) -> Labels:
+        """Label records."""
+        return self.codec.decode_labels(raw, self.classes)
+
+    # -- what is rejected, with values and classes as they are known -------------------------------------------
+
+    def predicted(self, piece: Piece) -> NDArray[np.bool_]:
+        """Which of the feature records are not rejected."""
+        return self._accepted(piece, self._present, self.values, self.codec)
+
+    def suits(self, piece: Piece, files: Sequence[Spec]) -> bool:
+        """Whether none of these stream files, which commands bring, rejects a feature record. A command takes effect
+        before an instance that is predicted after it, since that records where it did."""
+        n = len(self.values)
+        return all(
+            bool(self._accepted(piece, present(s), [*self.values, *s.vocabularies()[n:]], s.make_codec())[0])
+            for s in files
+        )
+
+    def _accepted(
+        self, piece: Piece, columns: list[int] | None, values: Sequence[Vocabulary | None], codec: Codec
+    ) -> NDArray[np.bool_]:
+        vocabularies = [v for v in (*self.values, self.classes) if v is not None]
+        known = [vocabulary.state() for vocabulary in vocabularies]
+        chosen = values if columns is None else [values[j] for j in columns]
+        position = codec.decode_features(piece.raw, chosen, self.classes).position
+        for vocabulary, state in zip(vocabularies, known, strict=True):
+            vocabulary.restore(state)
+        accepted = np.full(len(piece.offsets), position is None)
+        if position is not None:
+            accepted[position] = True
+        return accepted
+
+    # -- features that no record has ---------------------------------------------------------------------------
+
+    def note_seen(self, x: Floats) -> None:
+        """These rows have come."""
+        if x.shape[1] > self._n_columns:
+            self._unseen = [*self._unseen, *range(self._n_columns, x.shape[1])]
+            self._n_columns = x.shape[1]
+        if self._unseen and len(x):
+            self._unseen = [j for j in self._unseen if np.isnan(x[:, j]).all()]
+
+    def never_seen(self, spec: Spec) -> list[str]:
+        """Features of the stream file that no instance had since the state was loaded."""
+        columns = self._present or range(len(self.values))
+        unseen = {*self._unseen, *range(self._n_columns, len(self.values))}
+        mapping = spec.mapping()
+        named = zip(mapping.features[: mapping.n_columns], columns, strict=True)
+        return [dotted(feature.path) for feature, j in named if j in unseen]
