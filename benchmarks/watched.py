@@ -77,7 +77,7 @@ def watch(ticker: Ticker | None) -> None:
     """Put clocks around the parts of a worker. Imports all of it."""
     from riparian.app.partition.learner import PartitionLearner
     from riparian.app.state import checkpoint
-    from riparian.app.worker import engine, states
+    from riparian.app.worker import assignment, states
     from riparian.app.worker.exposition import metrics
     from riparian.app.worker.task import checkpoints, partition_task
 
@@ -91,17 +91,17 @@ def watch(ticker: Ticker | None) -> None:
         importlib.import_module(module)
     tell("imported")
     clocked(PartitionLearner, "warm_up", "warm")
-    clocked(engine, "fenced_producer", "fence")
+    clocked(assignment, "fenced_producer", "fence")
     clocked(states.States, "catch_up", "read")
     clocked(checkpoint, "decode", "decode")
     clocked(PartitionLearner, "restore", "restore")
     clocked(states.States, "_restore", "restored")
-    clocked(engine, "read_tails", "sent")
+    clocked(assignment, "read_tails", "sent")
     clocked(checkpoints.Checkpoints, "_take", "take")
     clocked(checkpoints.Checkpoints, "_encode", "encode")
 
-    assign, start, stepped = engine.Engine.assign, partition_task.PartitionTask.start, metrics.Metrics.stepped
-    revoke, stop = engine.Engine.revoke, engine.Engine.stop
+    assign, start, stepped = assignment.Assignment.assign, partition_task.PartitionTask.start, metrics.Metrics.stepped
+    revoke, stop = assignment.Assignment.revoke, assignment.Assignment.stop
     begin, checkpointed = checkpoints.Checkpoints.begin, metrics.Metrics.checkpointed
     answered: set[Any] = set()
 
@@ -160,9 +160,9 @@ def watch(ticker: Ticker | None) -> None:
         # The iteration in which the checkpoint ends belongs to it: the ticker must have had its turn.
         asyncio.get_running_loop().call_later(5 * TICK_SECONDS, finish)
 
-    engine.Engine.assign = watched_assign
-    engine.Engine.revoke = watched_revoke
-    engine.Engine.stop = watched_stop
+    assignment.Assignment.assign = watched_assign
+    assignment.Assignment.revoke = watched_revoke
+    assignment.Assignment.stop = watched_stop
     partition_task.PartitionTask.start = watched_start
     checkpoints.Checkpoints.begin = watched_begin
     metrics.Metrics.stepped = watched_stepped

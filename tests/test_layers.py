@@ -90,7 +90,7 @@ def imports(path):
 
 
 def ours(name):
-    """A module of ours by its place below the package, such as app.worker.engine; None where it is not one of ours."""
+    """A module of ours by its place below the package, such as app.worker.assignment; None where it is none."""
     top, _, rest = name.partition(".")
     if top != "riparian":
         return None

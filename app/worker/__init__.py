@@ -2,7 +2,7 @@
 
 - `agent`: what a fetch brought goes to its partitions, which then take their turns.
 - `states`: the table of learners, and its changelog; `context`: what all partitions have in common.
-- `engine`: partitions assigned, fenced and given up.
+- `assignment`: partitions assigned, fenced and given up.
 - `task/`: one partition, from its records to predictions, reports and checkpoints.
 - `shared/`: the training log, where all partitions learn one model; `repartition/`: topics copied by their ids.
 - `exposition/`: metrics, health and the web server; `faust_client/`: the consumer under Faust.

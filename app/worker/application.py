@@ -1,7 +1,7 @@
 """The Faust application of a stream: its subscription, the state's table, the web server, the life cycle.
 
-Faust does membership, assignment (with standbys), the web server and the life cycle; the engine does the rest. What a
-process of several applications shares is in host.py.
+Faust does membership, assigns partitions (with standbys), and has the web server and the life cycle; `Assignment` does
+the rest. What a process of several applications shares is in host.py.
 """
 
 import socket
@@ -15,8 +15,8 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker import agent
+from riparian.app.worker.assignment import Assignment
 from riparian.app.worker.context import WorkerContext
-from riparian.app.worker.engine import Engine
 from riparian.app.worker.exposition import connection_limits
 from riparian.app.worker.faust_client import transport
 from riparian.app.worker.faust_client.access import Access
@@ -47,8 +47,8 @@ def create_app(
     data_dir: Path,
     observer: Observer,
     session_timeout: float = 10.0,
-) -> tuple[Any, Engine]:
-    """The Faust app of one stream in a worker process, and its engine. The stream's topics must exist.
+) -> tuple[Any, Assignment]:
+    """The Faust app of one stream in a worker process, and its assignment. The stream's topics must exist.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ def create_app(
     if web is not None:
         connection_limits.serve(app, web)
     worker = WorkerContext(app, spec, connection)
-    engine = Engine(worker, observer)
+    assignment = Assignment(worker, observer)
     access = Access(connection)
-    agent.install(worker, engine.runners)
+    agent.install(worker, assignment.runners)
     source_topics = [log.topic for log in spec.inputs]
     way = transport.Way(
         spec.name,
         Unpacking([*source_topics, *spec.sources], [*spec.header_topics(), *spec.sources]),
-        engine.assign,
+        assignment.assign,
         worker.fetches,
         worker.fail,
         worker.inputs.backpressure,
@@ -120,16 +120,16 @@ def create_app(
 
     @app.on_partitions_revoked.connect  # type: ignore[untyped-decorator]
     async def revoked(_app: Any, _tps: Any, **_: Any) -> None:
-        await engine.revoke()
+        await assignment.revoke()
 
     @app.on_before_shutdown.connect  # type: ignore[untyped-decorator]
     async def stopping(_app: Any, **_: Any) -> None:
-        if engine.copier is not None:
-            await engine.copier.stop()
-        await engine.stop()
+        if assignment.copier is not None:
+            await assignment.copier.stop()
+        await assignment.stop()
 
     if spec.copied:
-        engine.copier = copier = Copier(worker, session_timeout)
+        assignment.copier = copier = Copier(worker, session_timeout)
 
         @app.task  # type: ignore[untyped-decorator]
         async def copy() -> None:
@@ -137,7 +137,7 @@ def create_app(
 
     @app.timer(LOOK_SECONDS)  # type: ignore[untyped-decorator]
     async def look() -> None:
-        await engine.look()
+        await assignment.look()
         await access.look(worker.inputs.thread._consumer)
 
-    return app, engine
+    return app, assignment

@@ -1,6 +1,6 @@
 """The process of a worker: the applications of its streams, in one event loop, with one end.
 
-Each stream keeps a consumer group, clients and an engine of its own, as in a worker of its own, so
+Each stream keeps a consumer group, clients and an `Assignment` of its own, as in a worker of its own, so
 that it may move between the two at any time. Shared is what a process has once: Python with its libraries, the
 compiled kernels, the event loop, the web server, the log. What one stream cannot recover from ends them all, as a
 supervisor that starts the process again is the one cure there is.
@@ -20,7 +20,7 @@ from mode import Service
 from mode.types import ServiceT
 
 from riparian.app.errors import RiparianError
-from riparian.app.worker.engine import Engine
+from riparian.app.worker.assignment import Assignment
 from riparian.app.worker.exposition import connection_limits
 from riparian.app.worker.naming import STREAM, Named
 
@@ -32,11 +32,11 @@ REBALANCING = "Heartbeat failed for group %s because it is rebalancing"
 
 
 class Hosted(NamedTuple):
-    """A stream of this process: its file, its Faust app, its engine."""
+    """A stream of this process: its file, its Faust app, its assignment."""
 
     file: Path
     app: Any
-    engine: Engine
+    assignment: Assignment
 
 
 class Repeated(logging.Filter):
@@ -81,7 +81,7 @@ class Host(faust.Worker):  # type: ignore[misc]
             self.add_future(self._run(stream))
 
     async def _run(self, stream: Hosted) -> None:
-        STREAM.set(stream.engine.spec.name)
+        STREAM.set(stream.assignment.spec.name)
         await stream.app.maybe_start()
 
     async def on_stop(self) -> None:
@@ -89,7 +89,7 @@ class Host(faust.Worker):  # type: ignore[misc]
         await asyncio.gather(*map(self._end, self.streams))
 
     async def _end(self, stream: Hosted) -> None:
-        STREAM.set(stream.engine.spec.name)
+        STREAM.set(stream.assignment.spec.name)
         try:
             await stream.app.stop()
         except asyncio.CancelledError:  # the client's own
@@ -143,12 +143,12 @@ def run(streams: Sequence[Hosted], *, loglevel: str, own_lines: bool = False) ->
         override_logging=not own_lines,
     )
     for stream in streams:
-        stream.engine.worker.give_up = lambda: signal.raise_signal(signal.SIGTERM)
-        stream.engine.settled = _freeze
+        stream.assignment.worker.give_up = lambda: signal.raise_signal(signal.SIGTERM)
+        stream.assignment.settled = _freeze
     try:
         host.execute_from_commandline()
     except SystemExit:
-        failed = [stream for stream in streams if stream.engine.worker.failure is not None]
+        failed = [stream for stream in streams if stream.assignment.worker.failure is not None]
         if failed:
             raise _failure(failed[0], len(streams)) from None
         raise
@@ -157,6 +157,6 @@ def run(streams: Sequence[Hosted], *, loglevel: str, own_lines: bool = False) ->
 
 def _failure(stream: Hosted, n_streams: int) -> BaseException:
     """Why a stream has ended the worker; by the name of its file, where there are others."""
-    error = stream.engine.worker.failure
+    error = stream.assignment.worker.failure
     assert error is not None
     return error.within(str(stream.file)) if n_streams > 1 and isinstance(error, RiparianError) else error

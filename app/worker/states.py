@@ -83,7 +83,7 @@ class States(faust.Table):  # type: ignore[misc]
         """There is no store to open."""
 
     async def on_rebalance(self, *assignment: Any) -> None:
-        """`Consumer.perform_seek` has the engine restore what is assigned."""
+        """`Consumer.perform_seek` has `Assignment` restore what is assigned."""
 
     def persisted_offset(self, tp: TP) -> None:
         """Nothing of it is on disk."""
@@ -258,7 +258,7 @@ class Tables(TableManager):  # type: ignore[misc]
 
 
 class Recovery(recovery.Recovery):  # type: ignore[misc]
-    """Resumes the streams after every rebalance; `Consumer.perform_seek` has the engine restore the states."""
+    """Resumes the streams after every rebalance; `Consumer.perform_seek` has `Assignment` restore the states."""
 
     @Service.task  # type: ignore[untyped-decorator]
     async def _restart_recovery(self) -> None:

@@ -28,17 +28,17 @@ class Task(Turns):
 
 
 class Rounds:
-    """An engine with two partitions; `wakes` counts the rounds that were asked for."""
+    """An assignment with two partitions; `wakes` counts the rounds that were asked for."""
 
     def __init__(self, tmp_path):
         _, spec = stream_file(tmp_path, "rounds")
-        self.engine = engine_of(spec, tmp_path)
+        self.assignment = engine_of(spec, tmp_path)
         self.wakes, self.ended = 0, []
-        self.fetches = self.engine.worker.fetches
+        self.fetches = self.assignment.worker.fetches
         self.fetches.bring = self.wake
-        self.engine.worker.ended = self.end
-        self.runners = [Task(self.engine.worker, p) for p in range(2)]
-        self.engine.runners.update(enumerate(self.runners))
+        self.assignment.worker.ended = self.end
+        self.runners = [Task(self.assignment.worker, p) for p in range(2)]
+        self.assignment.runners.update(enumerate(self.runners))
 
     def wake(self):
         self.wakes += 1
@@ -64,12 +64,12 @@ def test_a_partition_takes_its_turn_when_it_has_something_to_do_or_something_is_
         first.wake()
         first.wake()
         assert rounds.wakes == 1  # one round does for both
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         await settle()
         second.due = time.monotonic()
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         await settle()
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         await settle()
         assert taken == [0, 1]
         rounds.fetches.ask_at(time.monotonic() + 0.01)
@@ -91,12 +91,12 @@ def test_a_partition_that_waits_is_passed_over_and_misses_nothing_that_came_mean
 
         first, second = rounds.runners
         first.wake()
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         await settle()
         assert first.busy
         second.wake()
         first.wake()
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         await settle()
         assert taken == [0, 1]
         answered.set()
@@ -124,12 +124,12 @@ def test_an_error_ends_its_own_partition_alone(tmp_path, sound):
             one.wake()
         if sound:
             first.cannot(error)
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         await settle()
         assert rounds.ended == [(0, error)]
         assert [first.life, second.life] == [Life.STOPPED if sound else Life.LOST, Life.RUNNING]
         first.wake()
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         await settle()
         assert len(rounds.ended) == 1
 
@@ -149,7 +149,7 @@ def test_a_request_that_the_client_cancels_within_a_turn_ends_its_partition_and_
         first, second = rounds.runners
         for one in rounds.runners:
             one.wake()
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         await settle()
         requests[0].cancel()
         second._turns.cancel()
@@ -175,9 +175,9 @@ def test_a_batch_that_cannot_be_added_ends_its_partition_and_leaves_the_agent_to
 
         first, second = rounds.runners
         first.add = add
-        rounds.engine.runners.add(TP("rounds.features", 0), "fetched")
+        rounds.assignment.runners.add(TP("rounds.features", 0), "fetched")
         second.wake()
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         await settle()
         assert taken == [1]
         assert rounds.ended == [(0, error)]
@@ -215,7 +215,7 @@ def test_a_turn_that_waits_for_nothing_is_taken_within_its_round_without_a_task(
 
         for one in rounds.runners:
             one.wake()
-        rounds.engine.runners.round(turn)
+        rounds.assignment.runners.round(turn)
         assert taken == [(0, asyncio.current_task()), (1, asyncio.current_task())]
         assert not any(one.busy for one in rounds.runners)
 
@@ -310,7 +310,7 @@ def test_what_was_fetched_and_not_added_yet_outlives_a_rebalance():
 
 def test_what_several_partitions_ask_for_is_one_question(tmp_path):
     async def run():
-        inputs, asked = Rounds(tmp_path).engine.inputs, []
+        inputs, asked = Rounds(tmp_path).assignment.inputs, []
         answer = asyncio.get_running_loop().create_future()
 
         async def ends_of(partitions):

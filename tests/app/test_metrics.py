@@ -432,40 +432,40 @@ def test_health_names_partitions_and_failure() -> None:
     spec = stream()
     runner = PartitionTask(spec)
     worker = SimpleNamespace(failure=None)
-    engine = SimpleNamespace(spec=spec, worker=worker, runners={0: runner}, copier=None, recovering=True)
+    assignment = SimpleNamespace(spec=spec, worker=worker, runners={0: runner}, copier=None, recovering=True)
     runner.work([("a", 1, None)])
-    assert (health(engine)[0], health(engine)[1]["status"]) == (200, "recovering")  # not dead, and not ready
-    assert ready([engine]) == (503, {"status": "recovering"})
-    engine.recovering = False
-    assert ready([engine]) == (200, {"status": "ok"})
-    status, body = health(engine)
+    assert (health(assignment)[0], health(assignment)[1]["status"]) == (200, "recovering")  # not dead, and not ready
+    assert ready([assignment]) == (503, {"status": "recovering"})
+    assignment.recovering = False
+    assert ready([assignment]) == (200, {"status": "ok"})
+    status, body = health(assignment)
     assert (status, body["status"], body["stream"]) == (200, "ok", "taps")
     assert body["partitions"]["0"] == {"offset": 1, "label_offset": 0, "instances": 1, "labels": 0, "waiting": 1}
     worker.failure = ValueError("the disk is full")
-    status, body = health(engine)
+    status, body = health(assignment)
     assert (status, body["status"], body["failure"]) == (503, "failed", "the disk is full")
-    assert ready([engine])[0] == 503
+    assert ready([assignment])[0] == 503
 
 
 def test_of_several_streams_health_has_an_entry_each_and_the_worst_counts() -> None:
-    def engine(name: str, failure: Exception | None = None, *, recovering: bool = False) -> Any:
+    def assignment(name: str, failure: Exception | None = None, *, recovering: bool = False) -> Any:
         worker = SimpleNamespace(failure=failure)
         return SimpleNamespace(
             spec=SimpleNamespace(name=name), worker=worker, runners={}, copier=None, recovering=recovering
         )
 
-    status, body = health_of([engine("a"), engine("b")])
+    status, body = health_of([assignment("a"), assignment("b")])
     assert (status, body["status"], {name: one["status"] for name, one in body["streams"].items()}) == (
         200,
         "ok",
         {"a": "ok", "b": "ok"},
     )
     assert body["streams"]["a"]["partitions"] == {}
-    assert ready([engine("a"), engine("b")]) == (200, {"status": "ok"})
-    late = [engine("a"), engine("b", recovering=True)]
+    assert ready([assignment("a"), assignment("b")]) == (200, {"status": "ok"})
+    late = [assignment("a"), assignment("b", recovering=True)]
     assert health_of(late)[0] == 200
     assert ready(late) == (503, {"status": "recovering"})
-    status, body = health_of([*late, engine("c", failure=ValueError("the disk is full"))])
+    status, body = health_of([*late, assignment("c", failure=ValueError("the disk is full"))])
     assert (status, body["status"], body["streams"]["c"]["failure"]) == (503, "failed", "the disk is full")
 
 

@@ -492,26 +492,26 @@ def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_
 ) -> None:
     async def moved() -> None:
         spec = stream(2)
-        engine = engine_of(spec, tmp_path)
-        ones = [ReplicaOfWorker(engine.worker, Replica(spec), engine.replicas, lambda: None) for _ in range(2)]
+        assignment = engine_of(spec, tmp_path)
+        ones = [ReplicaOfWorker(assignment.worker, Replica(spec), assignment.replicas, lambda: None) for _ in range(2)]
         learners = [PartitionLearner(spec, p, FollowedLearning).learning for p in range(2)]
         for one, learner in zip(ones, learners, strict=True):
             learner.wait_for(one._replica)
             assert await one.join(learner)
             one.hold_back(learner, None)
-        engine.replicas += ones
+        assignment.replicas += ones
         assert ones[1].first is ones[0]
         assert await ones[1].move(learners[1], ones[0]) == []
         await ones[1].leave(learners[1])
-        assert engine.replicas == ones[:1]
+        assert assignment.replicas == ones[:1]
         assert ones[0]._replica.used
         assert not ones[1]._replica.used
         with learners[1].still() as drifts:
             assert drifts == []
         for learner in learners:
             await ones[0].leave(learner)
-        assert not engine.replicas
-        await engine.stop()
+        assert not assignment.replicas
+        await assignment.stop()
 
     asyncio.run(moved())
 

@@ -41,7 +41,9 @@ def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
 
 
 def test_lines_name_the_stream_that_they_are_about():
-    record = logging.LogRecord("riparian.app.worker.engine", logging.WARNING, "", 0, "partition %d: 100%%", (3,), None)
+    record = logging.LogRecord(
+        "riparian.app.worker.assignment", logging.WARNING, "", 0, "partition %d: 100%%", (3,), None
+    )
     lines = Named(logging.Formatter("%(levelname)s %(message)s"))
     assert lines.format(record) == "WARNING partition 3: 100%"
     token = STREAM.set("fraud")

@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaProducer
 
 import riparian.app.kafka.sending
 import riparian.app.state.log
-import riparian.app.worker.engine
+import riparian.app.worker.assignment
 import riparian.app.worker.task.checkpoints
 from riparian.app.cli import main
 from riparian.app.kafka.sending import Outputs
@@ -127,7 +127,7 @@ SMALL = (
 )
 
 POINTS = {
-    "after the fence": Point(riparian.app.worker.engine, "fenced_producer", after),
+    "after the fence": Point(riparian.app.worker.assignment, "fenced_producer", after),
     "before the predictions": Point(Outputs, "send", before, to("predictions")),
     "between predictions": Point(Outputs, "send", between_batches, to("predictions"), settings=SMALL),
     "after the predictions": Point(Outputs, "send", after_acknowledged, to("predictions")),

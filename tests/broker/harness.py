@@ -149,7 +149,7 @@ def invoke(*arguments: object) -> Result:
 
 
 def engine_of(spec: Spec, folder: Path) -> Any:
-    """An engine that no broker feeds."""
+    """An assignment that no broker feeds."""
     from riparian.app.worker.application import create_app
     from riparian.app.worker.exposition.metrics import Metrics
 

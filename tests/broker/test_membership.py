@@ -55,7 +55,7 @@ def test_a_killed_worker_comes_back_to_its_place_without_a_rebalance(stream):
         learner = learn(s, 600, 900, rows, worker)
         assert worker.stop() == 0, worker.output
         lines = [json.loads(line) for line in worker.output.splitlines()]  # Faust's, too
-    assert {"riparian", "riparian.app.worker.engine", "faust.tables.recovery"} <= {line["logger"] for line in lines}
+    assert {"riparian", "riparian.app.worker.assignment", "faust.tables.recovery"} <= {line["logger"] for line in lines}
     s.check(learner)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
 
-import riparian.app.worker.engine
+import riparian.app.worker.assignment
 from riparian.app.cli import main
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.lag import lag
@@ -25,7 +25,7 @@ COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
 
 def without_tail() -> None:
     """What was sent since the last checkpoint is not read back: it is sent again."""
-    read = riparian.app.worker.engine.read_tails
+    read = riparian.app.worker.assignment.read_tails
 
     async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[UncommittedOutputs]:
         return [
@@ -33,7 +33,7 @@ def without_tail() -> None:
             for sent in await read(spec, connection, loaded)
         ]
 
-    riparian.app.worker.engine.read_tails = read_tails
+    riparian.app.worker.assignment.read_tails = read_tails
 
 
 def without_fence() -> None:
@@ -44,12 +44,12 @@ def without_fence() -> None:
         await plain.start()
         return plain
 
-    riparian.app.worker.engine.fenced_producer = producer
+    riparian.app.worker.assignment.fenced_producer = producer
 
 
 def without_offsets() -> None:
     """Where to go on is what was committed, by the clock, and not what the state says: Faust's way."""
-    read, commit = riparian.app.worker.engine.read_tails, InputLogs.commit
+    read, commit = riparian.app.worker.assignment.read_tails, InputLogs.commit
     committed_at: dict[Any, float] = {}
 
     def now_and_then(inputs: InputLogs, offsets: Any) -> None:
@@ -67,7 +67,7 @@ def without_offsets() -> None:
         return await read(spec, connection, loaded)
 
     InputLogs.commit = now_and_then  # type: ignore[method-assign]
-    riparian.app.worker.engine.read_tails = read_tails
+    riparian.app.worker.assignment.read_tails = read_tails
 
 
 class Guard(NamedTuple):

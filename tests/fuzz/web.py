@@ -304,8 +304,8 @@ async def _serve(parent: int) -> None:
     spec = build({"name": "fuzz", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"})
     metrics, sock = Metrics(spec), listen("127.0.0.1", 0)
     with tempfile.TemporaryDirectory() as folder:
-        app, engine = create_app(spec, Connection("127.0.0.1:9"), web=sock, data_dir=Path(folder), observer=metrics)
-        expose([(app, engine, metrics)])
+        app, assignment = create_app(spec, Connection("127.0.0.1:9"), web=sock, data_dir=Path(folder), observer=metrics)
+        expose([(app, assignment, metrics)])
         await app.web.start()
         limit_memory(SERVER_MEGABYTES)
         resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))

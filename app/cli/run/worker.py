@@ -23,7 +23,7 @@ LONGEST_SESSION = 90.0  # Faust's broker_request_timeout, which a session may no
 
 if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
-    from riparian.app.worker.engine import Engine
+    from riparian.app.worker.assignment import Assignment
 
 
 @click.command("worker")
@@ -150,10 +150,10 @@ def command(
         for spec in specs:
             make_ready(spec, compiled)
     port = None if web is None else web.getsockname()[1]
-    hosted: list[tuple[Any, Engine, Metrics]] = []
+    hosted: list[tuple[Any, Assignment, Metrics]] = []
     for spec, connection in zip(specs, connections, strict=True):
         metrics = Metrics(spec, None if port is None else f"{socket.gethostname()}:{port}")
-        app, engine = create_app(
+        app, assignment = create_app(
             spec,
             connection,
             web=None if hosted else web,  # one for all
@@ -162,7 +162,7 @@ def command(
             observer=metrics,
             session_timeout=session_timeout,
         )
-        hosted.append((app, engine, metrics))
+        hosted.append((app, assignment, metrics))
     expose(hosted)
     for spec, connection, instance in zip(specs, connections, instances, strict=True):
         named = "" if instance is None else f", instance id {instance}"
@@ -171,7 +171,7 @@ def command(
         taken = "" if port == web_port else f" (port {web_port} is taken, perhaps by another worker)"
         show(f"metrics at http://{web_host}:{port}/metrics{taken}")
     run(
-        [Hosted(file, app, engine) for file, (app, engine, _) in zip(streams, hosted, strict=True)],
+        [Hosted(file, app, assignment) for file, (app, assignment, _) in zip(streams, hosted, strict=True)],
         loglevel=log_level,
         own_lines=log_format == "json",
     )

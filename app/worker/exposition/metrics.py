@@ -31,7 +31,7 @@ from riparian.topics import names
 from riparian.topics.records import PartitionRecord
 
 if TYPE_CHECKING:
-    from riparian.app.worker.engine import Engine
+    from riparian.app.worker.assignment import Assignment
     from riparian.app.worker.task.partition_task import PartitionTask
 
 RECENT_STEPS, RECENT_VALUES = 500, 200  # 800 kB a partition at most, of latencies and of delays
@@ -89,7 +89,7 @@ class Metrics:
         self.spec = spec
         self.worker = worker or f"{socket.gethostname()} (process {os.getpid()})"
         self._series: dict[int, Series] = {}
-        self._engine: Engine | None = None
+        self._engine: Assignment | None = None
 
     # -- what the runners report -------------------------------------------------------------------------------
 
@@ -200,23 +200,23 @@ class Metrics:
             for tp, n in copier.lost.items():
                 families[metric_names.LOST].add_metric((self.spec.name, str(tp.partition), tp.topic), n)
         yield from families.values()
-        engine = self._engine
+        assignment = self._engine
         fenced = CounterMetricFamily(
             metric_names.FENCED, "Partitions lost to another worker while writing.", labels=("stream",)
         )
-        fenced.add_metric((self.spec.name,), 0 if engine is None else engine.n_fenced)
+        fenced.add_metric((self.spec.name,), 0 if assignment is None else assignment.n_fenced)
         yield fenced
         loaded = CounterMetricFamily(
             metric_names.LOADED, "Partitions loaded from their last checkpoint by this worker.", labels=("stream",)
         )
-        loaded.add_metric((self.spec.name,), 0 if engine is None else engine.n_loaded)
+        loaded.add_metric((self.spec.name,), 0 if assignment is None else assignment.n_loaded)
         yield loaded
         apart = GaugeMetricFamily(
             metric_names.APART,
             "Share of sampled ids whose label is in another partition; 0 while joins are usual.",
             labels=("stream",),
         )
-        apart.add_metric((self.spec.name,), 0 if engine is None else engine.silence.apart)
+        apart.add_metric((self.spec.name,), 0 if assignment is None else assignment.silence.apart)
         yield apart
         unread = GaugeMetricFamily(
             metric_names.UNREAD,
@@ -225,7 +225,7 @@ class Metrics:
         )
         for topic in (self.spec.topics.features, self.spec.topics.labels):
             if topic is not None:
-                n = 0 if engine is None else len(engine.worker.topics.unread.get(topic, ()))
+                n = 0 if assignment is None else len(assignment.worker.topics.unread.get(topic, ()))
                 unread.add_metric((self.spec.name, topic), n)
         yield unread
         unmet = GaugeMetricFamily(
@@ -233,7 +233,7 @@ class Metrics:
             "1 while next to none of the last instances and labels, 1,000 or more, met; 0 otherwise.",
             labels=("stream",),
         )
-        unmet.add_metric((self.spec.name,), 0 if engine is None else int(engine.silence.unmet is not None))
+        unmet.add_metric((self.spec.name,), 0 if assignment is None else int(assignment.silence.unmet is not None))
         yield unmet
         lag = GaugeMetricFamily(
             metric_names.REKEY_LAG,
@@ -247,7 +247,7 @@ class Metrics:
         standbys = GaugeMetricFamily(
             metric_names.STANDBYS, "Partitions whose state is kept warm here.", labels=("stream",)
         )
-        standbys.add_metric((self.spec.name,), 0 if engine is None else len(engine.states.standbys))
+        standbys.add_metric((self.spec.name,), 0 if assignment is None else len(assignment.states.standbys))
         yield standbys
 
     def _values(self, series: Series) -> Iterator[tuple[str, tuple[str, ...], float]]:
@@ -361,9 +361,9 @@ class Metrics:
             if end is not None:
                 yield metric_names.LAG, (tp.topic,), max(0, end - host.inputs.taken(tp, learner.offsets[role]))
 
-    def watch(self, engine: "Engine") -> None:
-        """Show the partitions of an engine from now on, also those that have learned nothing yet."""
-        self._engine = engine
+    def watch(self, assignment: "Assignment") -> None:
+        """Show the partitions of an assignment from now on, also those that have learned nothing yet."""
+        self._engine = assignment
 
     @staticmethod
     def _age(series: Series) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from riparian.app import __version__
-from riparian.app.worker.engine import Engine
+from riparian.app.worker.assignment import Assignment
 from riparian.app.worker.exposition import scrape
 from riparian.app.worker.exposition.metrics import Metrics
 from riparian.topics.names import place_field
@@ -82,16 +82,16 @@ def _server(listening: socket.socket, answer: Any) -> Any:
     return server
 
 
-def health(engine: Engine) -> tuple[int, dict[str, Any]]:
+def health(assignment: Assignment) -> tuple[int, dict[str, Any]]:
     """HTTP status and body of a stream's `/health`: 200 while no partition has failed, 503 after.
 
     `status` is "recovering" while the worker waits for partitions or their state, "ok" when it has them all (none,
     where there are more workers than partitions), "failed" once it ends because of an error.
     """
-    failure = engine.worker.failure
+    failure = assignment.worker.failure
     body: dict[str, Any] = {
-        "status": "failed" if failure is not None else "recovering" if engine.recovering else "ok",
-        "stream": engine.spec.name,
+        "status": "failed" if failure is not None else "recovering" if assignment.recovering else "ok",
+        "stream": assignment.spec.name,
         "version": __version__,
         "partitions": {
             str(partition): {
@@ -101,23 +101,23 @@ def health(engine: Engine) -> tuple[int, dict[str, Any]]:
                 "waiting": runner.learner.pending.n_waiting,
                 **({"unknown_schemas": n} if (n := runner.n_unknown_schemas) else {}),
             }
-            for partition, runner in sorted(engine.runners.items())
+            for partition, runner in sorted(assignment.runners.items())
         },
     }
-    if engine.copier is not None:
-        lags = engine.copier.lags()
+    if assignment.copier is not None:
+        lags = assignment.copier.lags()
         body["rekey"] = [
             {"topic": tp.topic, "partition": tp.partition, "copied": offset, "lag": lags.get(tp)}
-            for tp, offset in sorted(engine.copier.copied.items())
+            for tp, offset in sorted(assignment.copier.copied.items())
         ]
     if failure is not None:
         body["failure"] = str(failure) or type(failure).__name__
     return (200 if failure is None else 503), body
 
 
-def health_of(engines: Sequence[Engine]) -> tuple[int, dict[str, Any]]:
+def health_of(engines: Sequence[Assignment]) -> tuple[int, dict[str, Any]]:
     """Of a worker: of several streams an entry each, and their worst status."""
-    bodies = [health(engine)[1] for engine in engines]
+    bodies = [health(assignment)[1] for assignment in engines]
     status = min((body["status"] for body in bodies), key=STATUSES.index)
     if len(bodies) == 1:
         body = bodies[0]
@@ -127,7 +127,7 @@ def health_of(engines: Sequence[Engine]) -> tuple[int, dict[str, Any]]:
     return (503 if status == "failed" else 200), body
 
 
-def ready(engines: Sequence[Engine]) -> tuple[int, dict[str, str]]:
+def ready(engines: Sequence[Assignment]) -> tuple[int, dict[str, str]]:
     """HTTP status and body of `/ready`: 200 while the worker has all that its streams were assigned, 503 otherwise."""
     status = health_of(engines)[1]["status"]
     return (200 if status == "ok" else 503), {"status": status}
@@ -145,18 +145,18 @@ def scraped_page(registry: Any, asked: Mapping[str, str]) -> tuple[bytes, dict[s
     return body, headers
 
 
-def expose(streams: Sequence[tuple[Any, Engine, Metrics]]) -> None:
+def expose(streams: Sequence[tuple[Any, Assignment, Metrics]]) -> None:
     """Serve `/metrics` (Faust's own metrics with them, as `faust_*`), `/health` and `/ready` on the web server of the
-    first stream's app, if it has one. streams : app, engine and metrics of each."""
-    for _, engine, metrics in streams:
-        metrics.watch(engine)
+    first stream's app, if it has one. streams : app, assignment and metrics of each."""
+    for _, assignment, metrics in streams:
+        metrics.watch(assignment)
     server = streams[0][0]
     if not server.conf.web_enabled:
         return
     from faust.sensors.prometheus import FaustMetrics, PrometheusMonitor
     from prometheus_client import CollectorRegistry
 
-    engines, counted = [engine for _, engine, _ in streams], []
+    engines, counted = [assignment for _, assignment, _ in streams], []
     for app, _, _ in streams:
         counted.append(CollectorRegistry())
         # Its sensors cost 16 µs an event (3.5 µs without Prometheus), and an event here is a batch.

@@ -17,11 +17,11 @@ repeat records:
   was committed. Here partitions are fetched on, and those that are assigned again go on where they were: the new
   assignment takes over their positions in the moment when it comes.
 - In Faust, records arrive between recovery and the seek. Here partitions are held back until `perform_seek` has asked
-  the engine for the offsets of its manifests and sought to them. Every seek starts a new *epoch*, stamped on what is
+  `Assignment` for the offsets of its manifests and sought to them. Every seek starts a new *epoch*, stamped on what is
   fetched after it, and so does an assignment without the partition; so a batch that was fetched before can never be
   taken for one after it, and an epoch that is still the same says that no assignment has taken the partition away.
 - Offsets are committed as events are acknowledged, ahead of the state, and an error of a commit ends the worker. Here
-  the engine commits the offsets of its manifests, when the broker lets it; they are for lag monitors only.
+  `Assignment` commits the offsets of its manifests, when the broker lets it; they are for lag monitors only.
 - Where the broker does not have the offset that is asked for, the client goes on from the first that there is, and
   tells nobody. Here the batch that follows says so (`Fetched.jump`).
 - A full buffer leaves fetched records inside the client, which then stops asking for the other partitions. Here
@@ -358,7 +358,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
 
 class Consumer(driver.Consumer):  # type: ignore[misc]
-    """Faust's consumer, with offsets and seeks of the source topics in the engine's hands."""
+    """Faust's consumer, with offsets and seeks of the source topics in the hands of `Assignment`."""
 
     _thread: ConsumerThread
 
@@ -375,11 +375,11 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         return self._thread
 
     async def perform_seek(self) -> None:
-        """Have the engine seek the source partitions that are new, to the offsets of their manifests; then let them
+        """Have `Assignment` seek the source partitions that are new, to the offsets of their manifests; then let them
         flow."""
         if not self.flow_active:
             return  # asked for at the beginning of a rebalance: everything is sought again at its end
-        # The engine reads changelogs itself. The client would fetch them too, nobody would take the records, and the
+        # Changelogs are read by `States`. The client would fetch them too, nobody would take the records, and the
         # first time that holds up the fetches of all other partitions for 100 ms.
         assigned = self.assignment()
         for tp in assigned:
@@ -399,11 +399,11 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         return await self._getmany(active_partitions=self._flowing, timeout=timeout), self._flowing
 
     async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
-        """Faust commits nothing: the engine commits the offsets of its manifests."""
+        """Faust commits nothing: `Assignment` commits the offsets of its manifests."""
         return False
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Faust's watchdog counts acknowledged messages; the engine reports its own lag."""
+        """Faust's watchdog counts acknowledged messages; the lag is among our own metrics."""
 
 
 class Producer(driver.Producer):  # type: ignore[misc]

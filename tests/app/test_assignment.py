@@ -1,4 +1,4 @@
-"""The engine without a broker: who waits for whom."""
+"""The assignment without a broker: who waits for whom."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ import pytest
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.worker import context
-from riparian.app.worker.engine import SupersededError
+from riparian.app.worker.assignment import SupersededError
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import engine_of, stream_file
 
@@ -17,24 +17,24 @@ class Slow:
 
     partition, tps = 0, {}
 
-    def __init__(self, engine):
-        self.engine, self.told, self.stepped = engine, asyncio.Event(), asyncio.Event()
+    def __init__(self, assignment):
+        self.assignment, self.told, self.stepped = assignment, asyncio.Event(), asyncio.Event()
 
     async def stop(self):
         self.told.set()
         await self.stepped.wait()
-        await self.engine.worker.in_thread(int)  # metrics, the last checkpoint
+        await self.assignment.worker.in_thread(int)  # metrics, the last checkpoint
 
 
 def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
     _, spec = stream_file(tmp_path, "stops")
 
     async def run():
-        engine = engine_of(spec, tmp_path)
-        runner = engine.runners[0] = Slow(engine)
-        rebalance = asyncio.create_task(engine._drop([runner]))
+        assignment = engine_of(spec, tmp_path)
+        runner = assignment.runners[0] = Slow(assignment)
+        rebalance = asyncio.create_task(assignment._drop([runner]))
         await runner.told.wait()
-        signal = asyncio.create_task(engine.stop())
+        signal = asyncio.create_task(assignment.stop())
         for _ in range(20):
             await asyncio.sleep(0)
         assert not signal.done()
@@ -64,18 +64,18 @@ def test_a_partition_that_is_loaded_while_the_worker_stops_ends_it_in_good_order
     _, spec = stream_file(tmp_path, "stops")
 
     async def run():
-        engine = engine_of(spec, tmp_path)
+        assignment = engine_of(spec, tmp_path)
         begun, stopped = asyncio.Event(), asyncio.Event()
 
         async def load(partitions, generation):
             begun.set()
             await stopped.wait()
-            await engine.worker.in_thread(int)  # restores the state, in threads that have ended
+            await assignment.worker.in_thread(int)  # restores the state, in threads that have ended
 
-        monkeypatch.setattr(engine, "_load", load)
-        loading = asyncio.create_task(engine._insist([0], engine._generation))
+        monkeypatch.setattr(assignment, "_load", load)
+        loading = asyncio.create_task(assignment._insist([0], assignment._generation))
         await begun.wait()
-        await engine.stop()
+        await assignment.stop()
         stopped.set()
         with pytest.raises(SupersededError):
             await loading
@@ -101,9 +101,9 @@ def test_as_many_steps_run_at_once_as_there_are_cores(tmp_path, monkeypatch, cor
             running -= 1
 
     async def run():
-        engine = engine_of(spec, tmp_path)
-        await asyncio.gather(*(engine.worker.in_thread(step) for _ in range(3 * at_once)))
-        await engine.stop()
+        assignment = engine_of(spec, tmp_path)
+        await asyncio.gather(*(assignment.worker.in_thread(step) for _ in range(3 * at_once)))
+        await assignment.stop()
 
     asyncio.run(run())
     assert most == at_once

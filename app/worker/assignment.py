@@ -1,4 +1,4 @@
-"""The engine of a worker: which partitions it has, from their begin to their end.
+"""The assignment of a worker: which partitions it has, from their begin to their end.
 
 On assignment a partition that is new here is fenced first: from then on no earlier owner can write anything for it.
 Then its state and the ends of its outputs are read, so nothing can come between: the learner is restored from the last
@@ -55,7 +55,7 @@ class SupersededError(Exception):
     """Another rebalance has begun; what was asked for is not wanted any more."""
 
 
-class Engine:
+class Assignment:
     """Begins and ends the tasks of the partitions that a worker is assigned.
 
     Parameters
