@@ -229,6 +229,7 @@ class Spec(Fields):
             }
         )
         changed.check_drift()
+        check_unlabelled(changed)
         return changed
 
     def running_digest(self) -> str:

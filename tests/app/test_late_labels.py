@@ -20,7 +20,7 @@ from riparian.app.stream_file.spec import build
 from riparian.models.contract import LEARN, PREDICT
 from riparian.topics.training_log import read
 from tests.app.naive_late import NaiveJoin
-from tests.app.shared_world import lived, replayed, stream
+from tests.app.shared_world import World, lived, replayed, rows, stream
 from tests.app.test_past import CLASSES, drawn, folded, spec_of
 from tests.app.test_pending import Checkpoints, everything_small
 
@@ -224,6 +224,38 @@ def test_partitions_that_share_a_model_append_what_matured():
         again, sent = replayed(world, p, [50, 90], {1})
         assert sent == world.sent[p]
         assert again.digest() == learner.digest()
+
+
+@pytest.mark.parametrize("learning", ["shared", "partition"])
+@pytest.mark.parametrize(
+    ("join", "sentence"),
+    [
+        ({"unlabelled": {"is": "nope", "after": "40ms"}}, 'one of classes (p, q, r, s), found "nope"'),
+        ({"unlabelled": {"after": "14d"}, "horizon": "1d"}, "shorten it, or lengthen the horizon"),
+    ],
+)
+def test_an_applied_file_that_cannot_be_meant_is_refused_and_the_worker_goes_on(learning, join, sentence):
+    spec = stream(2, learning, control=True, classes=["p", "q", "r", "s"])
+    world, settings = World(spec), spec.running()
+    world.come(rows(40))
+    world.finish()
+    settings["join"] |= join
+    same = {name: {"model": one.model} for name, one in spec.challengers.items()}
+    world.ask("apply", champion={}, challengers=same, file="f", settings=settings)
+    world.come(rows(40, 1))
+    world.finish()
+    assert [(event.event, sentence in event.sentence) for event in world.events(0)] == [("refused", True)]
+    assert [len(sent) for sent in world.sent] == [40, 40]
+    assert [learner.spec.running() for learner in world.learners] == [spec.running()] * 2
+
+
+def test_a_share_of_labels_that_all_learn_refuses_an_applied_file_that_corrects_them():
+    risk = {"risk": {"share": "p", "by": "card"}}
+    spec = stream(features={"a": "numeric", **risk}, keys={"card": {"max": 9}}, classes=["p", "q"])
+    settings = spec.running()
+    settings["join"] |= {"unlabelled": {"is": "p", "after": "1d"}}
+    with pytest.raises(ValueError, match=r"features\.risk: expected learning: partition"):
+        spec.run_by(settings)
 
 
 def test_a_time_that_is_named_while_instances_wait_holds_for_them():
