@@ -95,7 +95,7 @@ def _models(spec: Spec, found: FoundPrediction, label: Mapping[str, Any] | None)
         row |= {"y": y, "p": dict(sorted(p.items(), key=lambda one: -one[1])) if isinstance(p, dict) else p}
         if "alert" in part:
             row["alert"] = part["alert"]
-        if label is not None and y is not None:
+        if label is not None and None not in (label["y"], y):
             if spec.task in VALUES:
                 row["error"] = float(y) - float(label["y"]) if isinstance(y, int | float) else None
             else:

@@ -1,5 +1,9 @@
 """The way of an instance through a tree, in words: the leaf at its end is the one that predicts."""
 
+import asyncio
+import contextlib
+from types import SimpleNamespace
+
 import msgspec
 import numpy as np
 import pytest
@@ -7,6 +11,7 @@ import pytest
 from riparian.app import inspection
 from riparian.app.cli.operate.explain import lines
 from riparian.app.page.predictions import _models, branch_of, path_of, roots_of
+from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state.audit import finding
 from riparian.app.state.audit.finding import FoundPrediction
 from riparian.app.stream_file import spec as stream_file
@@ -105,6 +110,42 @@ def test_a_class_that_is_no_text_is_right_where_its_label_says_the_same(tmp_path
     assert shown[0].startswith(f"1: {text} by last-label")
     assert f"  champion: {text}: {'right' if right else 'wrong'}" in shown
     assert "  nb: nothing" in shown
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [({"task": "classification", "classes": ["ok", "fraud"]}, "fraud"), ({"task": "regression"}, 2.5)],
+)
+def test_a_null_label_is_named_and_nobody_was_right(monkeypatch, of, said):
+    class Labels:
+        first, end, at = 0, 1, 0
+
+        def seek(self, offset):
+            self.at = offset
+
+        async def read(self, stop):
+            at, self.at = self.at, stop
+            return [SimpleNamespace(offset=0, timestamp=1000, key=None, value=b'{"id": "17", "y": null}', headers=())][
+                at:
+            ]
+
+    @contextlib.asynccontextmanager
+    async def reading(*_):
+        yield Labels()
+
+    monkeypatch.setattr(finding, "reading", reading)
+    spec = stream_file.build({"name": "s", "features": {"a": "numeric"}, **of}, "s")
+    found = FoundPrediction(0, 0, 0, (0, 0), {"id": "17", "y": said, "model": "last-label"}, 1)
+    label, n_read = asyncio.run(finding.label_of(spec, None, found, PartitionLearner(spec)))
+    assert (label, n_read) == ((0, 1000, None), 1)
+    models = _models(spec, found, label._asdict())
+    assert {"right", "error"}.isdisjoint(models[0])
+    shown = lines({
+        "id": "17", "topic": "t", "partition": 0, "position": 3, "time": 0, "offset": 3, "label_offset": 1,
+        "said": models, "label": label._asdict(), "labels_read": 1, "why": None, "why_not": "no checkpoint",
+    })  # fmt: skip
+    assert shown[2].startswith("  label null (none will come) at ")
+    assert shown[3] == f"  champion: {said}"
 
 
 @pytest.mark.parametrize(

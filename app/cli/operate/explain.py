@@ -78,7 +78,8 @@ def lines(found: dict[str, Any]) -> list[str]:
     if label is None:
         shown.append(f"  no label has come ({found['labels_read']:,} labels were read after it)")
     else:
-        shown.append(f"  label {label['y']} at {_time(label['time'])}, offset {label['offset']:,}")
+        named = "null (none will come)" if label["y"] is None else label["y"]
+        shown.append(f"  label {named} at {_time(label['time'])}, offset {label['offset']:,}")
     for row in found["said"]:
         judged = {True: "right", False: "wrong"}.get(row.get("right"), "")
         if "error" in row:

@@ -68,7 +68,7 @@ export function predictions(app) {
   function show(found) {
     said.textContent = `Found at offset ${count(found.position)} of ${found.topic}, partition ${found.partition}, sent ${ago(found.time, Date.now())}.`;
     const label = found.label
-      ? `The label ${plain(found.label.y)} came ${moment(found.label.time)}, at offset ${count(found.label.offset)}.`
+      ? `The label ${found.label.y === null ? "null (none will come)" : plain(found.label.y)} came ${moment(found.label.time)}, at offset ${count(found.label.offset)}.`
       : `No label has come; ${count(found.labels_read)} labels were read after it.`;
     result.replaceChildren(
       card(`${found.id}: ${plain(found.said[0].y)}`, moment(found.time),

@@ -4,6 +4,7 @@ Nothing indexes predictions by their ids. So the topic is read backwards in step
 id if it was the key, then in the other partitions; the newest prediction of the first partition that has one is taken.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -62,7 +63,7 @@ class FoundPrediction(NamedTuple):
 
 class FoundLabel(NamedTuple):
     """The label of an instance. offset : of its record in the labels topic. time : ms, of that record. y : by name, or
-    a number."""
+    a number; None of a null label."""
 
     offset: int
     time: int
@@ -165,6 +166,6 @@ async def label_of(
                 i = decoded.ids.index(found.sent["id"])
                 at = i if decoded.position is None else decoded.position[i]
                 y = decoded.y[i]
-                named = y if learner.classes is None else learner.classes.texts[int(y)]
+                named = None if math.isnan(y) else y if learner.classes is None else learner.classes.texts[int(y)]
                 return FoundLabel(offset_of(batch.offsets[at], bits), batch.timestamps[at], named), n_read
     return None, n_read
