@@ -58,7 +58,7 @@ def test_a_daemon_starts_once_is_seen_and_stops_and_one_in_the_foreground_ends_w
         assert record["version"] == java.kafka_version()
         make_topics(record["bootstrap"], {"kept": 1})
         classes = java.class_archive(java.find_java(), java.kafka_jars(folder, print)[0].parent)
-        if sys.platform.startswith("linux") and classes.stat().st_size:
+        if sys.platform.startswith("linux") and classes is not None and classes.stat().st_size:
             assert str(classes) in Path(f"/proc/{record['pid']}/maps").read_text()
 
         again = riparian("broker", "start", *data)
@@ -142,31 +142,59 @@ def test_a_killed_caller_or_supervisor_leaves_no_broker(tmp_path: Path) -> None:
         ends(kafka, started)
 
 
-@pytest.mark.parametrize(("stopped", "made", "starts"), [(True, b"classes", 1), (True, None, 1), (False, b"half", 2)])
-def test_classes_are_recorded_once_but_for_a_broker_that_was_killed(
-    stopped: bool, made: bytes | None, starts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# It writes $WRITES as its archive of classes, ends with $CODE, and crashes by an archive that is not "whole".
+FAKE_JAVA = """#!/bin/sh
+case "$*" in
+  -version) echo 'openjdk version "21.0.1"' >&2; exit;;
+  *StorageTool*) exit;;
+esac
+for each; do case $each in -XX:Archive*) made=${each#*=};; -XX:Shared*) mapped=${each#*=};; esac; done
+[ -z "$mapped" ] || [ "$(cat "$mapped")" = whole ] || exit 134
+trap '[ -z "$made" ] || [ -z "$WRITES" ] || printf %s "$WRITES" > "$made"; exit "$CODE"' TERM
+echo "$$ ${made:+records}${mapped:+maps}" >> "$0.log"
+while :; do sleep 0.05; done
+"""
+
+
+@pytest.mark.parametrize(
+    ("writes", "code", "first", "later"),
+    [
+        ("whole", 143, ["records", "maps", "maps"], ["maps"]),
+        ("", 143, ["records", ""], [""]),  # by a Java that makes none
+        ("whole", 137, ["records", ""], ["records", ""]),  # by one that the system ended
+        ("half", 143, ["records", ""], ["records", ""]),
+    ],
+)
+def test_a_broker_starts_whatever_becomes_of_its_class_archive(
+    writes: str, code: int, first: list[str], later: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a Java that makes no archive, too."""
-    started: list[str] = []
+    """It is made once, and again where it is damaged or of another Java."""
+    program, folder, data = tmp_path / "bin" / "java", tmp_path / "jars", tmp_path / "data"
+    program.parent.mkdir()
+    program.write_text(FAKE_JAVA)
+    program.chmod(0o755)
+    folder.mkdir()
+    log = tmp_path / "bin" / "java.log"
+    monkeypatch.setattr(local, "kafka_jars", lambda *_: [folder / "kafka.jar"])
+    monkeypatch.setattr(local, "ready", lambda one: log.exists() and f"{one.pid} " in log.read_text())
+    for name, value in {"JAVA_HOME": str(tmp_path), "WRITES": writes, "CODE": str(code)}.items():
+        monkeypatch.setenv(name, value)
 
-    def start(recorded: local.LocalBroker, _: float) -> None:
-        [to] = [each.partition("=")[2] for each in recorded._classes or () if each.startswith("-XX:ArchiveClasses")]
-        started.append(to)
-        if made is not None:
-            Path(to).write_bytes(made)
+    def starts() -> list[str]:
+        """What each Java that started did."""
+        log.unlink(missing_ok=True)
+        with local.LocalBroker(data):
+            assert len(list(folder.iterdir())) == (later != first)
+        return [line.split(" ")[1] for line in log.read_text().splitlines()]
 
-    monkeypatch.setattr(local.LocalBroker, "start", start)
-    monkeypatch.setattr(local.LocalBroker, "stop", lambda *_: stopped)
-    program = tmp_path / "java"
-    program.touch()
-    archive = java.class_archive(str(program), tmp_path)
-    for _ in range(2):
-        options = local._mapped_classes(str(program), tmp_path, local.silent, 1.0)
-        assert options == ([f"-XX:SharedArchiveFile={archive}"] if stopped and made else [])
-    assert len(started) == starts
-    assert [path.name for path in tmp_path.glob("classes-*")] == [archive.name] * stopped
-    program.write_text("another")
-    assert java.class_archive(str(program), tmp_path) != archive
+    assert starts() == first
+    assert starts() == later
+    for archive in folder.iterdir():
+        archive.chmod(0o644)
+        archive.write_text(writes[:2])
+    assert starts() == (first if writes else later)
+    program.write_text(f"{FAKE_JAVA}# another")
+    assert starts() == first
 
 
 def test_a_free_port_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from typing import NamedTuple
 from riparian.app.errors import BrokerError
 from riparian.app.kafka.local_broker.java import (
     BROKER_FILES,
+    archive_name,
     class_archive,
     find_java,
     kafka_jars,
@@ -42,6 +43,7 @@ from riparian.app.kafka.local_broker.supervisor import Supervised
 DEFAULT_PORT = 9092
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
+STOPPED = 128 + signal.SIGTERM  # the exit code of a Java that was asked to stop
 
 # Java's options, by the names that Kafka's own scripts read. One compiler tier: against the default two, 6 million
 # records of 80 bytes in and out cost 3.3-4.3 s of CPU instead of 5.7, and a start takes 1.4 s instead of 2.1. The
@@ -137,23 +139,36 @@ def log_tail(data_dir: Path, n_lines: int = 12) -> str:
     return "\n".join(lines[-n_lines:]) or "(its log is empty)"
 
 
-def _mapped_classes(java: str, jars: Path, report: Callable[[str], None], seconds: float) -> list[str]:
+def _mapped_classes(java: str, folder: Path, report: Callable[[str], None], seconds: float) -> list[str]:
     """Java's option by which Kafka's classes are mapped from an archive: a start takes 1.7 s of CPU instead of 3.1, and
-    a third of the time. The archive is made once, by a broker that starts and stops in between (7 s of CPU). It is
-    empty where this Java makes none; where that broker does not start, the one that was asked for says why."""
-    archive = class_archive(java, jars)
-    with locked(jars.with_suffix(".lock")):
-        if not archive.exists():
+    a third of the time. The archive is made once; where that fails, Kafka starts without it."""
+    with contextlib.suppress(BrokerError), locked(folder.with_suffix(".lock")):
+        archive = class_archive(java, folder)
+        if archive is None:
             report("Recording the classes that Kafka loads, for faster starts (once) …")
-            with tempfile.TemporaryDirectory(prefix="classes-", dir=jars) as scratch, contextlib.suppress(BrokerError):
-                made = Path(scratch) / "classes"
-                recorded = LocalBroker(Path(scratch) / "broker")
-                recorded._classes = [f"-XX:ArchiveClassesAtExit={made}", "-Xlog:disable"]
-                recorded.start(seconds)
-                if recorded.stop(READY_SECONDS):  # one that was killed leaves a part of it, by which Java crashes
-                    made.touch()
-                    made.replace(archive)
-        return [f"-XX:SharedArchiveFile={archive}"] if archive.exists() and archive.stat().st_size else []
+            archive = _record_classes(java, folder, seconds)
+        return [f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
+    return []
+
+
+def _record_classes(java: str, folder: Path, seconds: float) -> Path:
+    """Make the archive: by a broker that starts and stops, and then does so with what the first wrote (11 s of CPU
+    in all). Archives of other Javas, 50 MB each, and damaged ones go."""
+    with tempfile.TemporaryDirectory(prefix="recording-", dir=folder) as scratch:
+        made = Path(scratch) / "classes"
+        for option in ("ArchiveClassesAtExit", "SharedArchiveFile"):
+            recorded = LocalBroker(Path(scratch) / "broker")
+            recorded._classes = [f"-XX:{option}={made}", "-Xlog:disable"]
+            recorded.start(seconds)
+            code = recorded.stop(READY_SECONDS)
+            if code != STOPPED:
+                raise BrokerError(f"Kafka ended with exit code {code}, which may leave half an archive.")
+            made.touch()
+            if not made.stat().st_size:
+                break
+        for old in folder.glob("classes-*.jsa"):
+            old.unlink()
+        return made.rename(folder / archive_name(java, made))
 
 
 def _prepare(
@@ -194,7 +209,7 @@ def _prepare(
         cluster = "R" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]  # an id must not begin with "-"
         tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "--ignore-formatted", "-c", str(properties)]
         done = subprocess.run(
-            [java, "-XX:TieredStopAtLevel=1", *(mapped if classes is None else ()), *common, *tool, *format_options],
+            [java, "-XX:TieredStopAtLevel=1", *mapped, *common, *tool, *format_options],
             capture_output=True, text=True, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if done.returncode != 0:
@@ -227,14 +242,12 @@ def _wait_until_ready(running: Running, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def end(running: Running, seconds: float = STOP_SECONDS) -> bool:
-    """End a recorded broker: ask it to stop, and kill it when it does not; its record goes last. Whether it stopped."""
-    stopped = False
+def end(running: Running, seconds: float = STOP_SECONDS) -> None:
+    """End a recorded broker: ask it to stop, and kill it when it does not; its record goes last."""
     try:
         if alive(running):
             os.kill(running.pid, signal.SIGTERM)
-        stopped = _wait_until_gone(running, seconds)
-        if not stopped:
+        if not _wait_until_gone(running, seconds):
             os.kill(running.pid, signal.SIGKILL)
             _wait_until_gone(running, seconds)
     except ProcessLookupError:
@@ -244,7 +257,6 @@ def end(running: Running, seconds: float = STOP_SECONDS) -> bool:
             f"The broker (process {running.pid}) belongs to another user: stop it as that user."
         ) from None
     _record_path(running.data_dir).unlink(missing_ok=True)
-    return stopped
 
 
 def _check_port(port: int) -> None:
@@ -441,15 +453,13 @@ class LocalBroker:
             raise BrokerError(f"Kafka could not be started. Last lines:\n{log_tail(self.data_dir)}")
         return int(line)
 
-    def stop(self, seconds: float = STOP_SECONDS) -> bool:
-        """Stop Kafka in good order, and kill it after these seconds; what it holds stays in the data directory. Whether
-        it stopped by itself."""
-        stopped = False
+    def stop(self, seconds: float = STOP_SECONDS) -> int:
+        """Stop Kafka in good order, and kill it after these seconds; what it holds stays in the data directory. Return
+        its exit code."""
         if self._running is not None:
             with locked(self.data_dir / "lock"):
-                stopped = end(self._running, seconds)
-        self._reap()
-        return stopped
+                end(self._running, seconds)
+        return self._reap()
 
     def kill(self) -> None:
         """End Kafka as a crash does (SIGKILL)."""
@@ -464,8 +474,8 @@ class LocalBroker:
         """Block until Kafka ends; return its exit code."""
         return 0 if self._supervised is None else self._supervised.process.wait()
 
-    def _reap(self) -> None:
-        """Let the supervisor end (it ends Kafka first, where that still runs)."""
-        if self._supervised is not None:
-            self._supervised.end()
-            self._supervised = None
+    def _reap(self) -> int:
+        """Let the supervisor end (it ends Kafka first, where that still runs); return Kafka's exit code."""
+        code = 0 if self._supervised is None else self._supervised.end()
+        self._supervised = None
+        return code

@@ -141,11 +141,19 @@ def kafka_jars(fallback: Path, report: Callable[[str], None]) -> list[Path]:
     return sorted(jars.glob("*.jar"))
 
 
-def class_archive(java: str, jars: Path) -> Path:
-    """The file in the jars' folder that keeps Kafka's classes as this Java maps them; no other Java takes it."""
+def archive_name(java: str, file: Path) -> str:
+    """What an archive of Kafka's classes is called: after the Java that made it and after what it holds, so that no
+    other Java and nothing damaged has the name."""
     program = Path(java).resolve()
-    digest = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode()).hexdigest()[:12]
-    return jars / f"classes-{digest}.jsa"
+    maker = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode()).hexdigest()
+    with file.open("rb") as content:
+        return f"classes-{maker[:12]}-{hashlib.file_digest(content, 'sha256').hexdigest()[:12]}.jsa"
+
+
+def class_archive(java: str, folder: Path) -> Path | None:
+    """The file in the jars' folder that keeps Kafka's classes as this Java maps them; None where none is whole. It is
+    empty where this Java makes none. Java looks at no checksum of a part, and crashes: 0.04 s for ours."""
+    return next((file for file in folder.glob("classes-*.jsa") if file.name == archive_name(java, file)), None)
 
 
 def _fetch(pom: Path, jars: Path, report: Callable[[str], None]) -> None:

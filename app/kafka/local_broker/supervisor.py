@@ -37,13 +37,13 @@ class Supervised:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
 
-    def end(self) -> None:
-        """Have the command ended, and wait for that."""
+    def end(self) -> int:
+        """Have the command ended, wait for that, and return its exit code."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
         self.process.stdout.close()
-        self.process.wait()
+        return self.process.wait()
 
 
 def _die_with_parent() -> None:
