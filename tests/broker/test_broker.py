@@ -168,14 +168,15 @@ while :; do sleep 0.05; done
 def test_a_broker_starts_whatever_becomes_of_its_class_archive(
     writes: str, code: int, first: list[str], later: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is made once, and again where it is damaged or of another Java."""
+    """It is made once, by the jars that are there, and again where it is damaged or of another Java."""
     program, folder, data = tmp_path / "bin" / "java", tmp_path / "jars", tmp_path / "data"
     program.parent.mkdir()
     program.write_text(FAKE_JAVA)
     program.chmod(0o755)
     folder.mkdir()
     log = tmp_path / "bin" / "java.log"
-    monkeypatch.setattr(local, "kafka_jars", lambda *_: [folder / "kafka.jar"])
+    asked: list[Path] = []
+    monkeypatch.setattr(local, "kafka_jars", lambda fallback, _: asked.append(fallback) or [folder / "kafka.jar"])
     monkeypatch.setattr(local, "ready", lambda one: log.exists() and f"{one.pid} " in log.read_text())
     for name, value in {"JAVA_HOME": str(tmp_path), "WRITES": writes, "CODE": str(code)}.items():
         monkeypatch.setenv(name, value)
@@ -195,6 +196,10 @@ def test_a_broker_starts_whatever_becomes_of_its_class_archive(
     assert starts() == (first if writes else later)
     program.write_text(f"{FAKE_JAVA}# another")
     assert starts() == first
+    (tmp_path / "jars.lock").unlink()
+    (tmp_path / "jars.lock").mkdir()  # as good as another user's
+    assert starts() == [""]
+    assert asked == [data] * 5
 
 
 def test_a_free_port_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,26 +139,36 @@ def log_tail(data_dir: Path, n_lines: int = 12) -> str:
     return "\n".join(lines[-n_lines:]) or "(its log is empty)"
 
 
-def _mapped_classes(java: str, folder: Path, report: Callable[[str], None], seconds: float) -> list[str]:
+class Runtime(NamedTuple):
+    """What runs Kafka. options : Java's, for the classes that it loads."""
+
+    java: str
+    jars: list[Path]
+    options: list[str]
+
+
+def _mapped_classes(java: str, jars: list[Path], report: Callable[[str], None], seconds: float) -> list[str]:
     """Java's option by which Kafka's classes are mapped from an archive: a start takes 1.7 s of CPU instead of 3.1, and
     a third of the time. The archive is made once; where that fails, Kafka starts without it."""
-    with contextlib.suppress(BrokerError), locked(folder.with_suffix(".lock")):
+    folder = jars[0].parent
+    with contextlib.suppress(OSError, BrokerError), locked(folder.with_suffix(".lock")):
         archive = class_archive(java, folder)
         if archive is None:
             report("Recording the classes that Kafka loads, for faster starts (once) …")
-            archive = _record_classes(java, folder, seconds)
+            archive = _record_classes(java, jars, seconds)
         return [f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
     return []
 
 
-def _record_classes(java: str, folder: Path, seconds: float) -> Path:
+def _record_classes(java: str, jars: list[Path], seconds: float) -> Path:
     """Make the archive: by a broker that starts and stops, and then does so with what the first wrote (11 s of CPU
     in all). Archives of other Javas, 50 MB each, and damaged ones go."""
+    folder = jars[0].parent
     with tempfile.TemporaryDirectory(prefix="recording-", dir=folder) as scratch:
         made = Path(scratch) / "classes"
         for option in ("ArchiveClassesAtExit", "SharedArchiveFile"):
             recorded = LocalBroker(Path(scratch) / "broker")
-            recorded._classes = [f"-XX:{option}={made}", "-Xlog:disable"]
+            recorded._runtime = Runtime(java, jars, [f"-XX:{option}={made}", "-Xlog:disable"])
             recorded.start(seconds)
             code = recorded.stop(READY_SECONDS)
             if code != STOPPED:
@@ -178,15 +188,13 @@ def _prepare(
     seconds: float,
     overrides: str = "",
     format_options: Sequence[str] = (),
-    classes: list[str] | None = None,
+    runtime: Runtime | None = None,
 ) -> list[str]:
-    """Make the data directory ready for one start; return the command that runs Kafka on it.
-
-    classes : Java's options for the classes that it loads, else those of `_mapped_classes`.
-    """
-    java = find_java()
-    jars = kafka_jars(data_dir, report)
-    mapped = _mapped_classes(java, jars[0].parent, report, seconds) if classes is None else classes
+    """Make the data directory ready for one start; return the command that runs Kafka on it."""
+    if runtime is None:
+        java, jars = find_java(), kafka_jars(data_dir, report)
+        runtime = Runtime(java, jars, _mapped_classes(java, jars, report, seconds))
+    java, jars, mapped = runtime
     kafka, logs = data_dir / "kafka", data_dir / "logs"
     if "," in str(kafka):
         raise BrokerError(f"Kafka reads a comma as a list of directories, found one in {kafka}: choose another --data.")
@@ -383,7 +391,7 @@ class LocalBroker:
         self._report = report
         self._properties = properties
         self._format_options = format_options
-        self._classes: list[str] | None = None
+        self._runtime: Runtime | None = None
         self._supervised: Supervised | None = None
         self._running: Running | None = None
 
@@ -431,7 +439,7 @@ class LocalBroker:
             port = free_port() if self.port is None else self.port
             _check_port(port)
             command = _prepare(
-                self.data_dir, port, self._report, seconds, self._properties, self._format_options, self._classes
+                self.data_dir, port, self._report, seconds, self._properties, self._format_options, self._runtime
             )
             self._supervised = Supervised(str(self.data_dir / "logs" / "java.out"), command)
             try:
