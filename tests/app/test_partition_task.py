@@ -17,6 +17,7 @@ from riparian.app.partition.records.partition_group import RecordedOrder, Record
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build
+from riparian.app.worker import agent
 from riparian.app.worker.faust_client.backpressure import MAX_RECORDS
 from riparian.app.worker.faust_client.input_logs import Found
 from riparian.app.worker.faust_client.transport import Fetched
@@ -496,3 +497,26 @@ def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_a_r
     runner._replay(runner.learner.learning, replica)
     assert bounds[-1] is None
     assert not runner._replays
+
+
+@pytest.mark.parametrize("waits_to", ["join", "predict"])
+def test_a_partition_that_may_not_step_takes_no_turn_before_the_replica_has_learned_more(spec, waits_to):
+    """What has been due since then does not become due again and again: the event loop has others to serve."""
+    runner = runner_of(spec)
+
+    async def join(_: object) -> bool:
+        return False
+
+    if waits_to == "join":
+        runner.replica, runner._replays = types.SimpleNamespace(join=join, first=None), True
+        runner.learner.learning.joins = True
+        runner.telling.due = runner.checkpoints.due = 0.0
+    else:
+        runner.shared.behind._learning = types.SimpleNamespace(most_at_once=10, lags=True)
+        runner._releases.due = 0.0
+    runner.checkpoints.dirty = waits_to == "join"
+    before = time.monotonic()
+    assert not asyncio.run(agent.turn(runner))
+    assert runner._next_due() > before
+    runner.learned_more()
+    assert runner.awake

@@ -13,6 +13,7 @@ is predicted and learned again, in the order that the predictions recorded, and 
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -285,7 +286,8 @@ class PartitionTask(Turns):
         if self._rest is not None:
             release, self._rest = self._rest, None
         elif self.shared.behind.holds_back(self.merge):
-            return NOTHING  # the models have to learn first
+            self._releases.due = math.inf  # the models have to learn first: `learned_more` wakes it
+            return NOTHING
         else:
             release = self._releases.next()
         if self._asking is not None and release.n:
@@ -295,7 +297,10 @@ class PartitionTask(Turns):
 
     def _next_due(self) -> float:
         """When there is something to do although nothing comes."""
-        due: float = min(self.telling.due, self._releases.due, self.shared.latest, time.monotonic() + IDLE_SECONDS)
+        idle = time.monotonic() + IDLE_SECONDS
+        if self.learner.learning.joins:  # until the replica has come to its place it does nothing: `learned_more`
+            return idle
+        due: float = min(self.telling.due, self._releases.due, self.shared.latest, idle)
         if self.checkpoints.wanted:
             due = min(due, self.checkpoints.due)
         return due
