@@ -16,6 +16,7 @@ from riparian.app.partition.shared.replica import MOST_APART, FollowedLearning, 
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.shared.replica import ReplicaOfWorker
+from riparian.app.worker.shared.training_log import Feed
 from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import is_command
@@ -514,6 +515,35 @@ def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_
         await assignment.stop()
 
     asyncio.run(moved())
+
+
+def test_a_step_of_one_partition_that_takes_the_replica_on_wakes_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait for it to come to their place, and the step was faster."""
+    monkeypatch.setattr(Feed, "start", lambda self: None)
+
+    async def learned() -> None:
+        world, learners = recovering()
+        woken = list[int]()
+        assignment = engine_of(world.spec, tmp_path)
+        replica = world.replica
+        one = ReplicaOfWorker(assignment.worker, replica, assignment.replicas, lambda: woken.append(replica.place))
+        one.start()
+        await asyncio.sleep(0)
+        one._brief.most = len(world.log)
+        assert learners[1].learning.join()
+        one.hold_back(learners[1].learning, None)
+        world.feed(replica)
+        replica.advance()  # as a step does
+        assert not woken
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert woken == [replica.place] == [learners[2].learning.logs.places[LEARNED]]
+        await one.stop()
+        await assignment.stop()
+
+    asyncio.run(learned())
 
 
 def test_a_partition_that_rests_far_behind_is_not_waited_for() -> None:

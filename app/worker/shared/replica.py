@@ -140,14 +140,15 @@ class ReplicaOfWorker:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
+        known = self.place  # by those whom it wakes; a step of theirs may take the replica on, too
         while True:
             await self._came.wait()
             self._came.clear()
-            before = self.place
             try:
                 await self._advance()
             except Exception as error:
                 self._worker.fail(error)
                 return
-            if self.place != before:
+            if self.place != known:
+                known = self.place
                 self._learned()
