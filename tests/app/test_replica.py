@@ -517,6 +517,37 @@ def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_
     asyncio.run(moved())
 
 
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_replica_that_all_others_leave_while_a_partition_moves_to_it_ends_only_if_that_stays(
+    tmp_path: Path, comes: bool
+) -> None:
+    async def moved() -> None:
+        spec = stream(2)
+        assignment = engine_of(spec, tmp_path)
+        worker = assignment.worker
+        ones = [ReplicaOfWorker(worker, Replica(spec), assignment.replicas, lambda: None) for _ in range(2)]
+        learners = [PartitionLearner(spec, p, FollowedLearning).learning for p in range(2)]
+        for one, learner in zip(ones, learners, strict=True):
+            learner.wait_for(one._replica)
+            assert await one.join(learner)
+            one.hold_back(learner, None)
+        assignment.replicas += ones
+        in_thread = worker.in_thread
+
+        async def slow(function: Any, *args: Any) -> Any:
+            await ones[0].leave(learners[0])  # its partition is dropped
+            return await in_thread(function, *args) if comes else None
+
+        worker.in_thread = slow  # type: ignore[method-assign]
+        assert await ones[1].move(learners[1], ones[0]) == ([] if comes else None)
+        assert assignment.replicas == (ones if comes else ones[1:])
+        assert [one._replica.used for one in ones] == [comes, not comes]
+        worker.in_thread = in_thread  # type: ignore[method-assign]
+        await assignment.stop()
+
+    asyncio.run(moved())
+
+
 def test_a_step_of_one_partition_that_takes_the_replica_on_wakes_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

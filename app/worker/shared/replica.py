@@ -103,7 +103,13 @@ class ReplicaOfWorker:
         """As of the learning. None where it stays."""
         if self._replica.apart is to._replica:
             return None
-        drifts: list[DriftRecord] | None = await self._worker.in_thread(learning.move, to._replica)
+        drifts: list[DriftRecord] | None = None
+        to._replica.join(learning)  # before it comes: others may leave meanwhile, and the replica has to go on
+        try:
+            drifts = await self._worker.in_thread(learning.move, to._replica)
+        finally:
+            if drifts is None:
+                await to.leave(learning)
         if drifts is not None:
             to._tell(learning)
         elif self._replica.apart is to._replica:
