@@ -398,9 +398,8 @@ def test_a_manifest_s_events_are_sent_by_whoever_comes_next(spec):
     assert runner.outputs.log == ["flush", 4]
 
 
-@pytest.mark.parametrize(("n_partitions", "seconds"), [(1, 10.0), (8, 80.0)])
-def test_the_partitions_of_a_worker_share_what_checkpoints_may_take(spec, n_partitions, seconds):
-    """A checkpoint that takes a second of a core, where they may take a tenth of one."""
+def checkpoints_of(spec, n_partitions: int, partition: int = 0) -> Checkpoints:
+    """Those of a partition in a worker, in which copying and encoding take half a second of a core each."""
 
     async def flush() -> None:
         pass
@@ -418,21 +417,46 @@ def test_the_partitions_of_a_worker_share_what_checkpoints_may_take(spec, n_part
     host = types.SimpleNamespace(spec=spec, in_thread=in_thread, states=range(n_partitions), inputs=inputs)
     reporter = types.SimpleNamespace(hear=ignore, is_durable=ignore)
     outputs = types.SimpleNamespace(flush=flush, write=write)
-    state, encoder = StateLog(0), checkpoint.Encoder("s", 0)
+    state, encoder = StateLog(partition), checkpoint.Encoder("s", partition)
     # The changelog's offsets do not matter here.
     state.append = ignore
+    one = Checkpoints(host, PartitionLearner(spec, partition), state, encoder, outputs, reporter, ignore)
+    take, encode = one._take, one._encode
+    one._take = lambda: (0.5, take()[1])
+    one._encode = lambda beside: (encode(beside)[0], 0.5)
+    return one
 
-    async def due_after() -> float:
-        one = Checkpoints(host, PartitionLearner(spec), state, encoder, outputs, reporter, ignore)
-        take, encode = one._take, one._encode
-        one._take = lambda: (0.5, take()[1])
-        one._encode = lambda beside: (encode(beside)[0], 0.5)
-        began = time.monotonic()
-        await one.begin(lambda: Beside({}, {}, []))
-        await one.settle()
-        return one.due - began
 
-    assert asyncio.run(due_after()) == pytest.approx(seconds, rel=0.4)
+async def write_one(checkpoints: Checkpoints) -> float:
+    """Seconds until the next one is due."""
+    began = time.monotonic()
+    await checkpoints.begin(lambda: Beside({}, {}, []))
+    await checkpoints.settle()
+    return checkpoints.due - began
+
+
+@pytest.mark.parametrize(("n_partitions", "seconds"), [(1, 10.0), (8, 80.0)])
+def test_the_partitions_of_a_worker_share_what_checkpoints_may_take(spec, n_partitions, seconds):
+    """A checkpoint that takes a second of a core, where they may take a tenth of one."""
+    assert asyncio.run(write_one(checkpoints_of(spec, n_partitions))) == pytest.approx(seconds, rel=0.4)
+
+
+def test_partitions_whose_checkpoints_are_asked_for_at_once_write_the_next_ones_one_after_the_other(monkeypatch):
+    """At a rebalance; each goes on as it did before, every eight seconds."""
+    base = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}
+    spec = build({**base, "partitions": 4, "checkpoint": {"every": "8s", "share": 1.0}}, "s")
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    ones = [checkpoints_of(spec, 1, partition) for partition in range(4)]
+    first = [one.due for one in ones]
+
+    def next_due(at: float) -> list[float]:
+        now[0] = at
+        return [at + asyncio.run(write_one(one)) for one in ones]
+
+    assert next_due(1000.0) == pytest.approx(first)
+    assert next_due(1008.1) == pytest.approx([due + 8.0 for due in first])
+    assert next_due(1024.1) == pytest.approx([due + 24.0 for due in first])
 
 
 def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_brief():

@@ -65,7 +65,7 @@ class Checkpoints:
         done: Callable[[float, int], None],
     ) -> None:
         self.dirty = False  # something is known that no checkpoint has, nor will have once written
-        self.due = first_due(host.spec.checkpoint.every, learner.partition)
+        self.due = self._slot = first_due(host.spec.checkpoint.every, learner.partition)
         self.state = state
         self.changelog_bytes = state.n_bytes
         self.live_bytes = state.live_bytes
@@ -154,7 +154,9 @@ class Checkpoints:
         # worker's partitions share what checkpoints may take: that others cost as much is likely.
         settings = self._host.spec.checkpoint
         cost = max(1, len(self._host.states)) * (seconds + more)
-        self.due = started + max(settings.every, cost / settings.share)
+        # In slots of its own: a rebalance has all partitions write at once, and a command may.
+        self._slot += settings.every * (1 + (started - self._slot) // settings.every)
+        self.due = max(self._slot, started + cost / settings.share)
         self._done(time.monotonic() - started, n_bytes)
 
     async def _append(self, records: Mapping[bytes, bytes]) -> None:
