@@ -71,6 +71,15 @@ def test_a_batch_fetched_before_the_seek_of_this_assignment_is_dropped(spec):
     assert runner.buffers["features"].next_offset == 10
 
 
+def test_labels_that_are_all_known_are_no_more_than_nothing(spec):
+    """After a restart, those of a batch that the manifest's offset stands behind."""
+    runner = runner_of(spec, lost={"labels": Lost(0, 10)})
+    runner.add(LABELS, Fetched(batch(0, 10), epoch=2))
+    assert runner.n_skipped == 10
+    assert runner.release().n == 0
+    assert runner._releases.due == float("inf")
+
+
 def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     """The predictions of the tail stand in the topic already: the next worker needs them for the recorded order."""
     tail = RecordedOrder(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})

@@ -78,6 +78,7 @@ class Releases:
         merge, buffer = self._merge, self._buffers[role]
         if (
             role != LABELS
+            or not len(buffer)  # all that came was known
             or merge.n_waiting > len(buffer)
             or merge.follows
             or self._ends is not None
