@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 
 from faust.types import TP
 
-from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.faust_client.fetches import Fetch, Fetched
 from riparian.app.worker.task.partition_task import PartitionTask
@@ -66,11 +65,9 @@ class Tasks(dict[int, PartitionTask]):
         if task is None:
             return
         try:
-            n = task.add(tp, fetched)
+            task.add(tp, fetched)
         except Exception as error:
-            return task.cannot(error)
-        if n:  # where a record holds several instances, each has a place in memory besides
-            self._worker.inputs.add(tp, int(fetched.raw.offsets[-1]) + 1, n * RECORD_BYTES)
+            task.cannot(error)
 
     def round(self, turn: Turn) -> None:
         """Have each partition that has something to do take its turn."""

@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
 from riparian.app.errors import StateError
+from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.partition.records.partition_group import RecordedOrder, RecordQueue
@@ -28,6 +29,7 @@ from riparian.app.worker.task.release_gate import PATIENT_SECONDS
 from riparian.app.worker.task.turns import Brief, Life
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.names import INPUTS, OUTPUTS
+from riparian.topics.places import BITS, place_of
 from riparian.topics.records import DriftRecord, RawBatch
 
 TOPICS = tuple(f"s.{role}" for role in OUTPUTS)
@@ -69,6 +71,26 @@ def test_a_batch_fetched_before_the_seek_of_this_assignment_is_dropped(spec):
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
     assert len(runner.buffers["features"]) == 10
     assert runner.buffers["features"].next_offset == 10
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_the_memory_of_several_instances_in_a_record_is_counted_whenever_they_came(spec, early):
+    def unpack(raw: RawBatch) -> RawBatch:
+        places = [place_of(offset, i, BITS) for offset in raw.offsets for i in range(3)]
+        n = len(places)
+        return RawBatch(places, [1000] * n, [None] * n, [b"{}"] * n)
+
+    runner, counted = runner_of(spec), []
+    runner.host.inputs.add = lambda *one: counted.append(one)
+    runner.buffers["features"]._unpack, runner.buffers["features"].bits = unpack, BITS
+    runner.life = Life.CREATED
+    fetched = Fetched(batch(7, 10), epoch=1)
+    if early:
+        runner.add(FEATURES, fetched)
+    runner.start({FEATURES: 1, LABELS: 1})
+    if not early:
+        runner.add(FEATURES, fetched)
+    assert counted == [(FEATURES, 17, 20 * RECORD_BYTES)]
 
 
 def test_labels_that_are_all_known_are_no_more_than_nothing(spec):

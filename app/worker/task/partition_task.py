@@ -22,6 +22,7 @@ from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
 from riparian.app.kafka.sending import Outputs
+from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.learning import Learning
 from riparian.app.partition.outcome import Figures, Outcome
@@ -186,26 +187,27 @@ class PartitionTask(Turns):
         """Schemas that records wait for: the registry does not answer, or does not have them."""
         return 0 if self._asking is None else self._asking.n_unknown
 
-    def add(self, tp: TP, fetched: Fetched) -> int:
-        """Take a fetched batch; one from before this assignment is dropped. How many instances it has beyond its
-        records."""
+    def add(self, tp: TP, fetched: Fetched) -> None:
+        """Take a fetched batch; one from before this assignment is dropped."""
         if self.life is Life.CREATED:
             self._early.append((tp, fetched))
-            return 0
+            return
         if fetched.epoch != self.epochs.get(tp):
-            return 0
+            return
         if fetched.jump is not None and not self._jump(tp, *fetched.jump):
-            return 0
+            return
         buffer = self.buffers[self._roles[tp]]
         before = len(buffer)
         skipped = buffer.add(fetched.raw)
         self.n_skipped += skipped
+        n = len(buffer) - before + skipped - len(fetched.raw)
+        if n:  # where a record holds several instances, each has a place in memory besides
+            self.host.inputs.add(tp, int(fetched.raw.offsets[-1]) + 1, n * RECORD_BYTES)
         # Whoever adds begins a round.
         if self._releases.fetched(self._roles[tp], fetched.seen):
             self.awake = True
         else:
             self.due = min(self.due, self._releases.due)
-        return len(buffer) - before + skipped - len(fetched.raw)
 
     def _jump(self, tp: TP, start: int, stop: int) -> bool:
         """The topic does not hold `start`, and the client went on at `stop`. Whether to do so, too."""
