@@ -88,7 +88,7 @@ class WorkerContext:
 
     def fail(self, error: BaseException) -> None:
         """Begin to stop the worker, if it does not yet."""
-        if self.failure is None:
+        if self.failure is None and self._crashing is None:
             self._crashing = asyncio.create_task(self.crash(error), name="crash")
 
     async def stop(self) -> None:

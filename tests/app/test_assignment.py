@@ -107,3 +107,24 @@ def test_as_many_steps_run_at_once_as_there_are_cores(tmp_path, monkeypatch, cor
 
     asyncio.run(run())
     assert most == at_once
+
+
+def test_the_first_of_two_failures_stops_the_worker(tmp_path, monkeypatch):
+    """Both come before it has begun to stop: a replica cannot go on, say, and a topic is gone."""
+    _, spec = stream_file(tmp_path, "fails")
+
+    async def run():
+        worker, crashes = engine_of(spec, tmp_path).worker, []
+
+        async def crash(error):
+            crashes.append(error)
+
+        monkeypatch.setattr(worker.app, "crash", crash)
+        first, second = ValueError("first"), ValueError("second")
+        worker.fail(first)
+        worker.fail(second)
+        await worker._crashing
+        assert crashes == [first]
+        assert worker.failure is first
+
+    asyncio.run(run())
