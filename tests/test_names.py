@@ -32,7 +32,6 @@ SPOKEN = {
 }
 REPORTING = {
     "shared/replica.py: _tell",
-    "task/reporter.py: TellingHost",
     "task/reporter.py: hear",
     "task/reporter.py: tell",
 }

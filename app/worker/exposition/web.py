@@ -115,9 +115,9 @@ def health(assignment: Assignment) -> tuple[int, dict[str, Any]]:
     return (200 if failure is None else 503), body
 
 
-def health_of(engines: Sequence[Assignment]) -> tuple[int, dict[str, Any]]:
+def health_of(assignments: Sequence[Assignment]) -> tuple[int, dict[str, Any]]:
     """Of a worker: of several streams an entry each, and their worst status."""
-    bodies = [health(assignment)[1] for assignment in engines]
+    bodies = [health(assignment)[1] for assignment in assignments]
     status = min((body["status"] for body in bodies), key=STATUSES.index)
     if len(bodies) == 1:
         body = bodies[0]
@@ -127,9 +127,9 @@ def health_of(engines: Sequence[Assignment]) -> tuple[int, dict[str, Any]]:
     return (503 if status == "failed" else 200), body
 
 
-def ready(engines: Sequence[Assignment]) -> tuple[int, dict[str, str]]:
+def ready(assignments: Sequence[Assignment]) -> tuple[int, dict[str, str]]:
     """HTTP status and body of `/ready`: 200 while the worker has all that its streams were assigned, 503 otherwise."""
-    status = health_of(engines)[1]["status"]
+    status = health_of(assignments)[1]["status"]
     return (200 if status == "ok" else 503), {"status": status}
 
 
@@ -156,7 +156,7 @@ def expose(streams: Sequence[tuple[Any, Assignment, Metrics]]) -> None:
     from faust.sensors.prometheus import FaustMetrics, PrometheusMonitor
     from prometheus_client import CollectorRegistry
 
-    engines, counted = [assignment for _, assignment, _ in streams], []
+    assignments, counted = [assignment for _, assignment, _ in streams], []
     for app, _, _ in streams:
         counted.append(CollectorRegistry())
         # Its sensors cost 16 µs an event (3.5 µs without Prometheus), and an event here is a batch.
@@ -170,10 +170,10 @@ def expose(streams: Sequence[tuple[Any, Assignment, Metrics]]) -> None:
 
     @server.page("/health")  # type: ignore[untyped-decorator]
     async def page(view: Any, request: Any) -> Any:
-        status, body = health_of(engines)
+        status, body = health_of(assignments)
         return view.json(body, status=status)
 
     @server.page("/ready")  # type: ignore[untyped-decorator]
     async def whether_ready(view: Any, request: Any) -> Any:
-        status, body = ready(engines)
+        status, body = ready(assignments)
         return view.json(body, status=status)
