@@ -604,6 +604,18 @@ def test_keys_are_proposed_where_a_column_says_whose_record_it_is(tmp_path: Path
     assert "  # terminal_label: {mean: label, by: terminal, half_life: 30d}" in drafted(tmp_path / "p.csv", numbers)[0]
 
 
+def test_numbers_are_features_unless_their_name_ends_in_whose_record_it_is(tmp_path: Path) -> None:
+    features = ["user_age", "account_balance", "session_seconds", "sensor_1", "store_size", "card_limit", "amount"]
+    keys = ["card", "home_terminal", "CustomerId", "account_id"]
+    rows = [
+        ",".join([*(str(i * (7 + j) % (50 + j)) for j in range(len(features) + len(keys))), ("no", "yes")[i % 9 == 0]])
+        for i in range(3000)
+    ]
+    text, spec = drafted(tmp_path / "payments.csv", "\n".join([",".join([*features, *keys, "fraud"]), *rows]))
+    assert list(spec.features) == features
+    assert list(loads(uncommented(text), "s").keys) == keys
+
+
 @pytest.mark.parametrize("partitions", [1, 4])
 def test_keys_of_a_topic_of_several_partitions_are_those_that_labels_change(partitions: int) -> None:
     rows = [

@@ -25,7 +25,7 @@ LABELS = frozenset(
     | {"click", "clicked", "converted", "conversion", "purchased", "bought", "survived", "anomaly"}
 )
 IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
-# Whose records these may be, by a word of a column's name: features may be over a past of theirs.
+# Whose records these may be, by the last word of a column's name: features may be over a past of theirs.
 KEYS = frozenset(
     {"card", "customer", "client", "user", "account", "terminal", "merchant", "device", "member", "session", "seller"}
     | {"buyer", "store", "vehicle", "sensor", "station", "machine", "player", "patient", "iban", "id", "uuid"}
@@ -65,9 +65,9 @@ def is_id(name: str, column: Column) -> bool:
 
 
 def is_key(name: str, column: Column) -> bool:
-    """Whether a column says whose record a row is, such as a card: by its name, and by its many values that come
-    again."""
-    called = bool(set(words(name)) & KEYS)
+    """Whether a column says whose record a row is, such as a card: by the last word of its name, and by its many values
+    that come again."""
+    called = not KEYS.isdisjoint(words(name)[-1:])
     return called and column.repeats and len(column) > FEW and not (column.fractional or column.grows)
 
 
