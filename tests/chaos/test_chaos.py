@@ -1,10 +1,15 @@
 """A short campaign under commands, and one without a guard, which must fail. `make chaos` runs long ones."""
 
+import inspect
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.chaos.campaign import UNGUARDED_SECONDS, run, summary
+from riparian.app.worker import assignment
+from riparian.app.worker.faust_client.input_logs import InputLogs
+from tests.chaos.campaign import UNGUARDED_SECONDS, Report, run, summary
+from tests.chaos.checks import Verdict
 from tests.chaos.schedule import (
     ADD,
     BROKER_KILL,
@@ -18,6 +23,7 @@ from tests.chaos.schedule import (
     schedule,
 )
 from tests.chaos.steered import fields
+from tests.chaos.unguarded import GUARDS
 
 SEED = 58  # with a rule that promotes (`steered.fields`)
 SESSION_SECONDS = 3.0
@@ -44,6 +50,23 @@ def test_a_seed_is_a_schedule_and_every_fault_ends():
             assert step.slot in up
             up -= {step.slot} if step.action in ("kill", "stop") else set()
     assert not lasting
+
+
+def test_a_worker_without_a_guard_runs_and_what_a_crash_leaves_undone_proves_nothing(monkeypatch):
+    for owner, name in ((assignment, "read_tails"), (assignment, "fenced_producer"), (InputLogs, "commit")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # comes back
+    usual, committed = inspect.signature(assignment.fenced_producer), []
+    monkeypatch.setattr(InputLogs, "commit", lambda _, offsets: committed.append(offsets))
+    for guard in GUARDS.values():
+        guard.remove()
+    assert list(inspect.signature(assignment.fenced_producer).parameters) == list(usual.parameters)
+    for offsets in ({}, {"tp": 3}, {"tp": 4}, {}):
+        InputLogs.commit(None, offsets)
+    assert committed == [{}, {"tp": 3}, {}]
+    undone = Verdict("s", 0, 1, 1, 0, "", ["predictions: 3 lost, first of source offset 1"], {})
+    twice = undone._replace(failures=["predictions: 3 repeated, first of source offset 1"])
+    assert not Report(Counter(), 0, ["a worker ended by itself"], [undone, undone]).wrong
+    assert Report(Counter(), 0, [], [undone, twice]).wrong
 
 
 @pytest.mark.broker

@@ -39,7 +39,7 @@ def without_tail() -> None:
 def without_fence() -> None:
     """The broker does not tell owners of a partition apart: one that wakes up late writes on."""
 
-    async def producer(connection: Connection, stream: str, tps: Sequence[TopicPartition]) -> Any:
+    async def producer(connection: Connection, stream: str, tps: Sequence[TopicPartition], limits: Any) -> Any:
         plain = connection.producer(enable_idempotence=True)
         await plain.start()
         return plain
@@ -53,8 +53,8 @@ def without_offsets() -> None:
     committed_at: dict[Any, float] = {}
 
     def now_and_then(inputs: InputLogs, offsets: Any) -> None:
-        first = next(iter(offsets))
-        if time.monotonic() - committed_at.get(first, 0.0) >= COMMIT_SECONDS:
+        first = next(iter(offsets), None)
+        if first is None or time.monotonic() - committed_at.get(first, 0.0) >= COMMIT_SECONDS:
             committed_at[first] = time.monotonic()
             commit(inputs, offsets)
 
