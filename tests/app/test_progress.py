@@ -12,6 +12,7 @@ from riparian.app.cli.terminal.progress import progress
 from riparian.app.evaluation import pool as pool_module
 from riparian.app.evaluation.pool import Pool
 from tests.conftest import jit
+from tests.processes import until
 
 pytestmark = jit
 
@@ -75,18 +76,23 @@ def test_a_terminal_shows_that_kernels_compile(at_once, monkeypatch, capsys):
 
 
 def test_how_many_kernels_are_compiled_is_shown_and_said(at_once, monkeypatch, capsys):
+    shown = ""
+
+    def is_shown(text):
+        nonlocal shown
+        shown += capsys.readouterr().err
+        return text in shown
+
     monkeypatch.setattr(module, "AGAIN_SECONDS", 0.0)
     with progress("work", only_compiling=True) as work:
         work.kernels(0, 0)
         time.sleep(0.1)
         work.kernels(11, 40)
-        time.sleep(0.1)
-    assert capsys.readouterr().err.splitlines()[-1].endswith("compiling kernel 12 of 40")
+        until(lambda: is_shown("compiling kernel 12 of 40\n"))
     monkeypatch.setenv("FORCE_COLOR", "1")
     with progress("work", only_compiling=True) as work:
         work.kernels(39, 40)
-        time.sleep(0.3)
-    assert "work: compiling kernel 40 of 40" in capsys.readouterr().err
+        until(lambda: is_shown("work: compiling kernel 40 of 40"))
 
 
 def test_other_processes_tell_that_they_compile(at_once, monkeypatch, capsys):

@@ -87,7 +87,7 @@ def test_a_feature_that_no_record_has_names_the_field_that_was_meant() -> None:
 class Learner:
     def __init__(self, partition: int) -> None:
         self.partition, self.n_instances, self.n_labels = partition, 0, 0
-        self.pending = SimpleNamespace(counts={"joined": 0, "expired": 0})
+        self.pending = SimpleNamespace(n_met=0, counts={"expired": 0})
         self.absent: list[str] = []
 
     def never_seen(self) -> list[str]:
@@ -96,7 +96,7 @@ class Learner:
     def see(self, instances: int, labels: int, joined: int) -> None:
         self.n_instances += instances
         self.n_labels += labels
-        self.pending.counts["joined"] += joined
+        self.pending.n_met += joined
 
 
 class World:

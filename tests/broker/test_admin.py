@@ -40,7 +40,7 @@ def stream(name: str, **changes: Any) -> Any:
     fields = {"name": name, "partitions": 1, "replication": None, "retention": None, "topics": default_topics(name)}
     fields |= {"min_insync_replicas": None, "create_topics": "missing", "group": group_id(name)}
     fields["make_codec"] = lambda: SimpleNamespace(read_place=None)  # there are no predictions to read
-    return SimpleNamespace(**{**fields, "sources": {}, "copied": {}, **changes})
+    return SimpleNamespace(**{**fields, "sources": {}, "copied": {}, "of_all": (), **changes})
 
 
 def names_of(spec: Any) -> set[str]:
