@@ -382,6 +382,22 @@ def test_a_stream_begins_with_what_a_fold_of_all_records_or_another_stream_knows
         PartitionLearner(keyed(name="new", **alone)).begin_with(shared.learners[0].snapshot(), 0)
 
 
+def test_a_share_begins_with_what_is_known_also_where_records_tell_nothing_of_its_key():
+    fields: dict[str, Any] = {"features": {"a": "numeric", "risk": OF_CLASSES["ever"]}, "keys": {"card": {"max": 100}}}
+    given = payments("classification", 13, 120)
+    own = World(keyed(rekey=None, n_partitions=1, learning="partition", **fields))
+    for source in (own, Payments(keyed(**fields), 13)):
+        source.come(given)
+        source.finish()
+        source.finish()
+        world = Payments(keyed(name="new", **fields), 13)
+        for learner in world.learners:
+            learner.begin_with(source.learners[0].snapshot(), 0)
+        world.come(given[:9])
+        world.step(1)
+        assert ["risk" in json.loads(one)["features"] for one in world.sent[1]] == [True] * 3
+
+
 def test_a_backtest_of_a_partition_has_its_own_features_alone():
     own = {"risk": {"share": "q", "by": "card"}, "n": {"count": "card"}}
     spec = keyed(features={"a": "numeric", **own}, keys={"card": {"max": 9}})

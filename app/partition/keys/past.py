@@ -64,6 +64,10 @@ class KeyTables:
             twin.fold(event, hashes[0], np.zeros((1, self._width)), x, x.copy())
             KeyRows(rows.plan).restore(twin.checkpoint().arrays)
 
+    def hash_as(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Make the hashes of a state. arrays : what a partition knows of keys there."""
+        self._secret = arrays.get("secret", self._secret).copy()
+
     def drop(self, name: str, words: NDArray[np.uint64]) -> bool:
         """Forget a key, (2,); whether anything was known of it. ValueError where the state has other hashes."""
         if (self._secret != secret(self._stream)).any():
@@ -95,7 +99,8 @@ class KeyTables:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave, or what all checkpoints together came to."""
         if "now" in arrays:
-            self._now, self._secret = int(arrays["now"][0]), arrays["secret"].copy()
+            self._now = int(arrays["now"][0])
+        self.hash_as(arrays)
         for name, rows in self._known.items():
             rows.restore(under(arrays, f"{name}/"))
 
@@ -110,6 +115,7 @@ class KeyTables:
             state[f"{name}/sums"] = state[f"{name}/sums"][:, columns_of(plans[name], known.plan)]
             state[f"{name}/shares"] = state[f"{name}/shares"][: len(known.plan.labels)]
         KeyTables.restore(self, state)
+        self.hash_as(arrays)
 
 
 class LabelPast(KeyTables):
