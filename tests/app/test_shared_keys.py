@@ -398,6 +398,31 @@ def test_a_share_begins_with_what_is_known_also_where_records_tell_nothing_of_it
         assert ["risk" in json.loads(one)["features"] for one in world.sent[1]] == [True] * 3
 
 
+@pytest.mark.parametrize("of", [{"n": {"count": "card"}}, {"risk": {"share": "q", "by": "card"}}])
+def test_what_began_in_a_stream_of_another_name_forgets_no_key_and_workers_go_on(of):
+    fields: dict[str, Any] = {"features": {"a": "numeric", **of}, "keys": {"card": {"max": 100}}, "control": True}
+    given, new = payments("classification", 13, 120), keyed(name="new", **fields)
+    own = World(keyed(rekey=None, n_partitions=1, learning="partition", **fields))
+    for source in (own, Payments(keyed(**fields), 13)):
+        source.come(given)
+        source.finish()
+        world = Payments(new, 13)
+        for learner in world.learners:
+            learner.begin_with(source.learners[0].snapshot(), 0)
+        world.come(given[:60])
+        world.finish()
+        for p in range(3):
+            world.keep(p)
+        world.restart_all()
+        world.recover()
+        world.ask("forget", key="card", hash=hashes_of(secret("new"), ["1-2"]).tobytes().hex())
+        world.come(given[60:])
+        world.finish()
+        (event,) = world.events(0)
+        assert (event.event, "begin a stream of a new name" in event.sentence) == ("refused", True)
+        assert sum(map(len, world.sent)) == len(given)
+
+
 def test_a_backtest_of_a_partition_has_its_own_features_alone():
     own = {"risk": {"share": "q", "by": "card"}, "n": {"count": "card"}}
     spec = keyed(features={"a": "numeric", **own}, keys={"card": {"max": 9}})

@@ -400,6 +400,7 @@ class SharedLineup(Lineup):
         values: list[list[Scalar] | None] = msgspec.msgpack.decode(arrays[VALUES].tobytes())
         restore_known((*self.vocabularies, self.classes), (*values, found["classes"]))
         self.keys.restore(under(arrays, KEYS))
+        self.keys.hash_as(under(arrays, "keys/"))  # where labels tell of no key the above is nothing
         self.n = int(found["n"])
         self.n_commands, self.next_command = map(int, found.get("commands", (0, 0)))
         self.rows.counts["joined"] = self.n + self.n_commands

@@ -98,6 +98,7 @@ class SharedLearning(Learning):
     def _begin_keys(self, arrays: Mapping[str, NDArray[Any]], kind: type[Learning]) -> None:
         super()._begin_keys(arrays, kind)
         self.lineup.keys.begin_with(self.lineup.spec, under(arrays, kind.label_keys), kind.whole)
+        self.lineup.keys.hash_as(under(arrays, "keys/"))
 
     # -- learning ----------------------------------------------------------------------------------------------
 
