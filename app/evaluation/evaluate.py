@@ -124,7 +124,7 @@ def problem_for(file: DataFile, **options: Any) -> FileStream:
                 f"keys of the stream file: expected the time of each row of {file.path}, since features over a key's "
                 "past go by it, found none; name its column by --time"
             )
-        if stream.join.unlabelled is not None and clock is None:
+        if stream.join.unlabelled is not None and goal is not None and clock is None:
             raise SpecError(
                 f"join.unlabelled of the stream file: expected the time of each row of {file.path}, since labels wait "
                 "by it, found none; name its column by --time"
@@ -139,6 +139,8 @@ def problem_for(file: DataFile, **options: Any) -> FileStream:
         if goal is None:  # so that no instance waits
             fields["topics"] = fields.get("topics", stream.topics).model_copy(update={"labels": None})
             fields["record"] = stream.record.model_copy(update={"y": None})
+            fields["join"] = stream.join.model_copy(update={"unlabelled": None})
+            fields.pop("label", None)
         if clock is not None and label_delay > stream.join.horizon:
             remarks = [
                 *remarks,

@@ -83,6 +83,18 @@ def test_the_models_of_a_stream_file_name_what_a_worker_would(files, labels_topi
     assert re.search(r"from row +champion +low", shown)
 
 
+@pytest.mark.parametrize(
+    "fields", [{"join": {"unlabelled": {"after": "1d"}, "horizon": "2d"}}, {"label": {"on_repeat": "correct"}}]
+)
+def test_what_a_stream_file_has_of_labels_is_nothing_to_a_file_without(files, fields):
+    data, stream = files
+    plain, found = (
+        json.loads(evaluated(data, "--stream", stream(topics="none", record="none", **more), "--json"))
+        for more in ({}, fields)
+    )
+    assert found["models"]["champion"]["alerts"] == plain["models"]["champion"]["alerts"] > 20
+
+
 def test_one_model_and_its_curve(files, tmp_path):
     data, stream = files
     path = stream()
