@@ -28,8 +28,9 @@ class LearningSpec(ShortForm):
         ge=10,
         le=1_000_000,
         description="How many of the instances that a partition has joined with their labels the shared model may lack "
-        "when it predicts there; predictions wait where it could lack more. Default: three hundredths of those that it "
-        "has learned, 768 to 24,576 ([scaling](shared-learning.md#how-far-a-model-may-be-behind)).",
+        "when it predicts there; predictions wait where it could lack more, but not for labels of `join.unlabelled` "
+        "that mature in the same step. Default: three hundredths of those that it has learned, 768 to 24,576 "
+        "([scaling](shared-learning.md#how-far-a-model-may-be-behind)).",
     )
 
     @model_validator(mode="after")
