@@ -258,6 +258,19 @@ def test_a_share_of_labels_that_all_learn_refuses_an_applied_file_that_corrects_
         spec.run_by(settings)
 
 
+def test_all_that_matures_at_once_is_remembered():
+    store, n = new(1_000_000, 0.0, False, horizon=10**9), 3000
+    for i in range(0, n, 50):
+        join(store, [(False, k, 1000 + i, nan) for k in range(i, i + 50)])
+        join(store, [(True, k, 1000 + i, 1.0) for k in range(i, i + 50)])
+    learned, _ = join(store, [(True, n, 10_000, nan), (True, n, 3_000_000, nan)])
+    assert learned == [(float(k), 1.0) for k in range(n)]
+    join(store, [(True, k, 3_000_001, 0.0) for k in range(n)])
+    assert {name: count for name, count in store.counts.items() if count} == {
+        "joined": n, "repeated_labels": 1, "corrected_labels": n
+    }  # fmt: skip
+
+
 def test_a_time_that_is_named_while_instances_wait_holds_for_them():
     store = new(None, nan, False)
     join(store, [(False, 1, 1000, nan), (False, 2, 1001, nan)])

@@ -359,10 +359,11 @@ class PendingStore:
         self.out = {other: out for other, out in self.out.items() if other.partition("/")[0] != name}
         self._segments["instances"].outdate()
 
-    def _reserve(self, n: int, n_bytes: int, n_labels: int, label_bytes: int) -> None:
+    def _reserve(self, n: int, n_bytes: int, n_labels: int, label_bytes: int, mature: int = 0) -> None:
+        """mature : how many may be learned that wait with their label: their ids are remembered, too."""
         self._instances = self._instances.reserve(n, n_bytes)
         self._labels = self._labels.reserve(n_labels, label_bytes)
-        self._joined = self._joined.reserve(n + n_labels, self.max_joined)
+        self._joined = self._joined.reserve(n + n_labels + mature, self.max_joined)
         capacity = len(self._instances.entries)
         if capacity > self._capacity:
             self._capacity = capacity
@@ -427,7 +428,12 @@ class PendingStore:
         n, m, first = len(ids), len(label_ids), self.next_arrival
         text, ends = packed(ids)
         label_text, label_ends = packed(label_ids)
-        self._reserve(n, len(text), m, len(label_text))
+        room, limits, mature = 2 * n + m, self._limits(), 0
+        if limits.after >= 0:
+            latest = max(int(self._clock[NOW]), *np.array(times).tolist(), *np.array(label_times).tolist(), 0)
+            mature = n_to_mature(self._instances, latest - limits.after)
+            room += n + mature
+        self._reserve(n, len(text), m, len(label_text), mature)
         instances, labels = self._instances, self._labels
         predicted = instances.take(n)
         if self._ragged is None or sizes is None:
@@ -437,10 +443,6 @@ class PendingStore:
             instances.extra[predicted] = self._ragged.weights(sizes)
         features = _batch(text, ends, times, () if inline is None else inline)
         late = _batch(label_text, label_ends, label_times, label_y)
-        room, limits = 2 * n + m, self._limits()
-        if limits.after >= 0:
-            latest = max(int(self._clock[NOW]), *np.concatenate((features.times, late.times)).tolist(), 0)
-            room += n + n_to_mature(instances, latest - limits.after)
         op, row, target = np.empty(room, np.int8), np.empty(room, np.int32), np.empty(room)
         marks = np.zeros(n, np.int64)
         waited, happened = np.empty(n + m, np.int64), np.zeros(len(COUNTERS), np.int64)
