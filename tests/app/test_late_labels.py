@@ -258,6 +258,27 @@ def test_a_share_of_labels_that_all_learn_refuses_an_applied_file_that_corrects_
         spec.run_by(settings)
 
 
+@pytest.mark.parametrize("after", [None, 500_000, 1_000_000])
+@pytest.mark.parametrize("size", [1, 3, 9])
+def test_a_pause_that_is_forgotten_protects_nothing_however_the_stream_is_cut(after, size):
+    """Nine pauses within the horizon: the first is the shortest, and the ninth takes its place."""
+    store, naive = new(after, nan, False, horizon=1_000_000), NaiveJoin(1_000_000, after)
+    join(store, [(False, 0, 1000, nan), (False, 1, 62_000, nan)])
+    naive.features("0", 0.0, 1000)
+    naive.features("1", 1.0, 62_000)
+    events: list[Event] = [(False, i, 62_000 + 100_000 * (i - 1), nan) for i in range(2, 9)]
+    events += [(True, 0, 1_010_000, 1.0), (True, 1, 1_010_001, 1.0)]
+    for start in range(0, len(events), size):
+        join(store, events[start : start + size])
+    for is_label, id_, time, y in events:
+        if is_label:
+            naive.label(str(id_), y, time)
+        else:
+            naive.features(str(id_), float(id_), time)
+    assert naive.counts["expired"] == 1
+    assert {name: n for name, n in store.counts.items() if n} == naive.counts
+
+
 def test_all_that_matures_at_once_is_remembered():
     store, n = new(1_000_000, 0.0, False, horizon=10**9), 3000
     for i in range(0, n, 50):

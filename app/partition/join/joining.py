@@ -670,8 +670,9 @@ def join(
             time = late.times[j] if j < until else features.times[i]
             if time - now > limits.bound:
                 _note_gap(clock, gaps, limits.horizon, now, time)
+                deadline = min(deadline, now)  # gaps that are forgotten protect nothing any more
                 if limits.after >= 0:
-                    due = min(due, now)  # gaps that are forgotten protect nothing any more
+                    due = min(due, now)
             now = max(now, time)
             if now > due:
                 k = _mature(instances, joined, known, limits, counts, now, clock, gaps, op, row, y, k)
