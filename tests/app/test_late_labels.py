@@ -210,6 +210,15 @@ def test_a_learner_comes_to_the_same_however_its_stream_is_cut_and_restarted(rep
         assert learner.digest() == whole.digest()
 
 
+def test_what_a_model_kept_before_it_began_anew_is_gone_after_a_restart_too():
+    drift = {"detectors": {"page-hinkley": {"threshold": 1, "min_values": 5}}, "on_drift": "reset"}
+    spec, events = spec_of(CLASSES, champion="opinion-pool", join=LATE, drift=drift), with_nulls(5, 200)
+    _, whole = folded(spec, events, [])
+    assert whole.roles["champion"].memos.since
+    _, learner = folded(spec, events, [], random.Random(1).sample(range(1, len(events)), 20))
+    assert learner.digest() == whole.digest()
+
+
 def test_partitions_that_share_a_model_append_what_matured():
     spec = stream(join={"unlabelled": {"is": "p", "after": "40ms"}}, classes=["p", "q", "r", "s"])
     world = lived(spec)

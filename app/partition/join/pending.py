@@ -348,6 +348,12 @@ class PendingStore:
         self.out[name][rows[self._instances.entries[rows, SERIAL] < before], 0] = np.nan
         self._segments["instances"].outdate()
 
+    def erase(self, name: str, rows: NDArray[np.int32]) -> None:
+        """What stands in an output says nothing, of these rows of the last program."""
+        self.out[name][rows] = np.nan
+        if self.keeps:
+            self._write_anew(np.unique(rows).astype(np.int64))
+
     def discard(self, names: Iterable[str]) -> None:
         """These outputs go."""
         gone = set(names)
@@ -484,15 +490,20 @@ class PendingStore:
 
     def _note_labels(self, events: Program) -> None:
         """Rows whose label came, and that wait on, are to be written anew where they were written without it."""
-        at, entries, queue = self._instances.at, self._instances.entries, self._instances.queue
         told = np.isin(events.op, (LEARN, CAME, AMENDED, EXCHANGED))
         rows = np.unique(events.row[told]).astype(np.int64)
-        rows = rows[(entries[rows, HOME] >= 0) & ~np.isnan(self._known[rows]) & (queue[entries[rows, PLACE]] == rows)]
+        self._write_anew(rows[~np.isnan(self._known[rows])])
+
+    def _write_anew(self, rows: Ints) -> None:
+        """Rows of the last program are to be written anew where they were written, and wait on."""
+        at, entries, queue = self._instances.at, self._instances.entries, self._instances.queue
+        rows = rows[entries[rows, HOME] >= 0]
+        rows = rows[queue[entries[rows, PLACE]] == rows]
         stop = at[N_LEFT] + len(rows)
         self._instances.left[at[N_LEFT] : stop] = entries[rows, HOME]
         at[N_LEFT] = stop
         entries[rows, HOME] = -1
-        self._told.append(rows)
+        self._told += [rows] if len(rows) else []
 
     def _limits(self) -> Limits:
         return Limits(

@@ -107,5 +107,9 @@ class LearnedRows:
     def arrival(self, i: int) -> int:
         return i
 
+    def erase(self, name: str, rows: NDArray[np.int32]) -> None:
+        """What stands in an output says nothing, of these rows."""
+        self.out[name][rows] = np.nan
+
     def forget(self, name: str, before: int = 0) -> None:
         """Whatever is not the model's own shows by its number."""

@@ -6,8 +6,6 @@ nothing kept. The arrival number of an instance tells which these are (app/parti
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from riparian.app.partition.join.pending import PendingStore, kept_names
 from riparian.app.partition.lineup.learned_rows import LearnedRows
 from riparian.models.contract import LEARN, Program
@@ -51,7 +49,7 @@ class Memos:
         arrivals, learns = self._rows.arrivals()[start : start + len(piece.op)], piece.op == LEARN
         for name, place in zip(self.names, self.of(role), strict=True):
             since = max(self.since or 0, self.begun.get(name, 0))
-            self._rows.out[place][piece.row[learns & (arrivals < since)]] = np.nan
+            self._rows.erase(place, piece.row[learns & (arrivals < since)])
 
     def exchange(self, places: Mapping[str, int | None]) -> list[str]:
         """These are kept from here on; returns those that are new. places : None where it is new."""
