@@ -57,6 +57,10 @@ BY_COMMAND = (
     "(control: true), or give the stream a new name to start afresh"
 )
 CURE = "restore it in the stream file, or give the stream a new name to start afresh"
+RELEARNED = (
+    ": records that wait would be learned a second time, or count as what they were not learned as; restore it in the "
+    "stream file, or begin a stream of a new name with what was learned (riparian import --models-only)"
+)
 
 Model = tuple[str, dict[str, Any]]  # a learner's name and all its parameters
 
@@ -454,10 +458,25 @@ def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
             ):
                 if place.startswith("drift.") and DETECTORS not in was:
                     continue
-                fate, remark = _going_on(place, old, new)
+                fate, remark = (REFUSED, RELEARNED) if _relearns(place, was, now) else _going_on(place, old, new)
                 remark = f"{place} was {_value(place, old)}, is {_value(place, new)}{remark}"
                 found.append(Change(place, fate, remark))
     return found
+
+
+def _relearns(place: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether what was learned of records that wait is not known any more by this change. A state has when a record
+    matured, and not by which label it was learned, nor whether it was before there was a time to mature."""
+    old, new = was.get(place), now.get(place)
+    if place == UNLABELLED and old is not None:
+        return new is None or old.get("is") != new.get("is")
+    return (place == UNLABELLED and ON_REPEAT in was) or (place == ON_REPEAT and old is not None)
+
+
+def relearns(spec: Spec, other: Spec) -> str | None:
+    """Why a running stream cannot go on by this other file, which has its labels wait otherwise; None: it can."""
+    found = _settings(other, {"settings": settings(spec)})
+    return next((one.sentence for one in found if one.what == UNLABELLED and one.fate == REFUSED), None)
 
 
 def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
@@ -498,6 +517,8 @@ def _detector(name: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _value(place: str, value: Any) -> str:
+    if place == ON_REPEAT:
+        return value or "ignore"
     if value is None:
         return "closed" if place.endswith(("max_values", "max_classes", "max_class_bytes")) else "none"
     if place == "join.horizon":
@@ -511,6 +532,9 @@ def _value(place: str, value: Any) -> str:
         return ", ".join(f"{key} {what}" for key, what in remark.items()).replace("features of", "of")
     if place.endswith(".idle"):
         return format_duration(value)
+    if place == UNLABELLED:
+        remark = {**value, "after": format_duration(float(value["after"].removesuffix("s")))}
+        return f"{{{', '.join(f'{key}: {what}' for key, what in remark.items())}}}"
     if isinstance(value, dict) and place.startswith("features."):
         return ", ".join(f"{key} {what}" for key, what in value.items())
     if isinstance(value, list | tuple):

@@ -11,17 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.app.dataset.files.data import DataFile
-from riparian.app.errors import SpecError
+from riparian.app.errors import SpecError, StateError
 from riparian.app.evaluation.evaluate import spec_for
 from riparian.app.partition.join.joining import AMENDED, EXCHANGED, MATURED
 from riparian.app.partition.join.pending import COUNTERS, PendingStore, Unlabelled
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.lineup.model_commands import CommandRefusedError
 from riparian.app.partition.records.clock import Clock
+from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import build
 from riparian.models.contract import LEARN, PREDICT
 from riparian.topics.training_log import read
 from tests.app.naive_late import NaiveJoin
 from tests.app.shared_world import World, lived, replayed, rows, stream
-from tests.app.test_past import CLASSES, drawn, folded, spec_of
+from tests.app.test_past import CLASSES, START, drawn, folded, release_of, spec_of
 from tests.app.test_pending import Checkpoints, everything_small
 
 HORIZON = 400
@@ -312,20 +315,63 @@ def test_a_time_that_is_named_while_instances_wait_holds_for_them():
         assert join(one, [(True, 2, 1002, 1.0), (False, 3, 1102, nan)])[0] == [(1.0, 0.0), (2.0, 1.0)]
 
 
-def test_a_time_that_is_given_up_lets_what_waits_be_learned():
-    store = new(100, 0.0, False)
-    assert join(store, [(False, 1, 1000, nan), (False, 2, 1001, nan), (True, 1, 1002, 1.0)])[0] == []
-    saved = store.checkpoint()
-    plain = new(None, nan, False)
-    plain.restore(saved.arrays)
-    assert join(plain, [(False, 3, 1003, nan)])[0] == [(1.0, 1.0)]
-    assert join(plain, [(True, 2, 1004, 0.0), (True, 3, 1005, 1.0), (False, 4, 1010, nan)])[0] == [
-        (2.0, 0.0),
-        (3.0, 1.0),
-    ]
-
-
 BASE = {"name": "s", "task": "classification", "classes": ["ok", "fraud"], "features": {"a": "numeric"}}
+
+
+FOLD = {**BASE, "champion": "majority-class", "learning": "partition"}
+CORRECT, OK, HELD = {"on_repeat": "correct"}, {"is": "ok", "after": "5s"}, {"after": "5s"}
+
+
+def waiting_by(label=None, unlabelled=None):
+    return build({**FOLD, "label": label or {}, "join": {"horizon": "60d", "unlabelled": unlabelled}}, "s")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ((CORRECT, None), (None, None), "label.on_repeat was correct, is ignore"),
+        ((CORRECT, HELD), (None, HELD), "label.on_repeat was correct, is ignore"),
+        ((CORRECT, None), (CORRECT, OK), "join.unlabelled was none, is {is: ok, after: 5s}"),
+        ((CORRECT, OK), (CORRECT, None), "join.unlabelled was {is: ok, after: 5s}, is none"),
+        (
+            (None, OK),
+            (None, {**OK, "is": "fraud"}),
+            "join.unlabelled was {is: ok, after: 5s}, is {is: fraud, after: 5s}",
+        ),
+        ((None, OK), (None, HELD), "join.unlabelled was {is: ok, after: 5s}, is {after: 5s}"),
+        ((None, HELD), (None, OK), "join.unlabelled was {after: 5s}, is {is: ok, after: 5s}"),
+        ((None, HELD), (None, None), "join.unlabelled was {after: 5s}, is none"),
+        ((None, None), (None, OK), ""),
+        ((None, None), (CORRECT, OK), ""),
+        ((None, OK), (CORRECT, OK), ""),
+        ((None, OK), (None, {**OK, "after": "9s"}), ""),
+    ],
+)
+def test_a_change_by_which_records_would_be_learned_again_is_refused_with_the_cure(before, after, sentence):
+    learner, at, n = PartitionLearner(waiting_by(*before)), (0, 0), 20
+    events = [(START + 1000 * i, {"id": str(i), "x": {"a": i}}, None) for i in range(n)]
+    events += [(START + 1000 * n, None, {"id": str(i), "y": "fraud"}) for i in range(1, n, 2)]
+    release, at = release_of(events, at)
+    learner.step(release)
+    snapshot, spec = learner.checkpoint(), waiting_by(*after)
+    again = PartitionLearner(spec)
+    saved = Snapshot(snapshot.meta, {**snapshot.frozen, **snapshot.arrays})
+    if before[0] == after[0]:
+        command = {"champion": {}, "challengers": {}, "file": spec.models_digest(), "settings": spec.running()}
+        if sentence:
+            with pytest.raises(CommandRefusedError, match=f"{re.escape(sentence)}.*import --models-only"):
+                learner.lineup.steering.apply(**command)
+        else:
+            learner.lineup.steering.apply(**command)
+    if sentence:
+        with pytest.raises(StateError, match=f"{re.escape(sentence)}.*import --models-only"):
+            again.restore(saved)
+        return
+    again.restore(saved)
+    release, _ = release_of([(START + 1000 * n + 20_000, {"id": "z", "x": {"a": 1}}, None)], at)
+    again.step(release)
+    counts = again.pending.counts
+    assert counts["joined"] == n + counts["corrections"]  # each once
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,6 @@ class PendingStore:
         self._early_y = np.zeros(0)  # of the waiting labels, by row of their index
         self._unlabelled, self._corrects = unlabelled, corrects
         self._known = np.zeros(0)  # of the waiting instances whose labels came, by row; none where they leave then
-        self._held = False  # whether labels waited when their time was given up
         self._told: list[Ints] = []  # rows whose label came after they were written
         self._clock = np.zeros(CLOCK, np.int64)
         self._clock[WIDTH] = self._width
@@ -233,7 +232,7 @@ class PendingStore:
     @property
     def keeps(self) -> bool:
         """Whether instances wait on with their labels."""
-        return self._unlabelled is not None or self._corrects or self._held
+        return self._unlabelled is not None or self._corrects
 
     @property
     def n_held(self) -> int:
@@ -336,7 +335,6 @@ class PendingStore:
         self, horizon: float, max_pending: int, max_labels: int, max_bytes: int, unlabelled: "Unlabelled | None" = None
     ) -> None:
         """Other bounds, as at the beginning; what is beyond them leaves with the next that has to wait."""
-        self._held |= self._unlabelled is not None and unlabelled is None
         self._unlabelled = unlabelled
         self.horizon_ms = int(horizon * 1000)
         self.max_pending, self.max_labels, self.max_bytes = max_pending, max_labels, max_bytes
@@ -516,7 +514,7 @@ class PendingStore:
             self._width,
             BOUND_MS,
             self.max_joined,
-            (0 if self._held else -1) if self._unlabelled is None else self._unlabelled.after_ms,
+            -1 if self._unlabelled is None else self._unlabelled.after_ms,
             np.nan if self._unlabelled is None else self._unlabelled.assumed,
             self._corrects,
         )
@@ -614,7 +612,6 @@ class PendingStore:
         ValueError where these are not what a store holds.
         """
         sources = sources or {name: name for name in self.out}
-        self._held = "matured" in arrays and self._unlabelled is None and not self._corrects
         gaps = arrays.get("gaps", self._gaps[:0])
         self._clock[N_GAPS] = len(gaps)
         self._gaps[: len(gaps)] = gaps

@@ -19,7 +19,7 @@ import msgspec
 
 from riparian.app.errors import RiparianError
 from riparian.app.partition.changes import REFUSED as NEVER
-from riparian.app.partition.changes import SEEN, Changes, differing, goes_on, in_part, same
+from riparian.app.partition.changes import SEEN, Changes, differing, goes_on, in_part, relearns, same
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.records.partition_group import Piece
@@ -329,6 +329,8 @@ class ModelCommands:
             name, parameters, own_of_champion = spec.challenger("the-champion", champion)
         except ValueError as error:
             raise CommandRefusedError(str(error)) from None
+        if settings is not None and (refusal := relearns(spec, new_spec)):
+            raise CommandRefusedError(refusal)
 
         def stays(was: tuple[str, dict[str, Any]], model: tuple[str, dict[str, Any]]) -> bool:
             return goes_on(was, model) or in_part(spec.task, was, model) is not None
