@@ -304,6 +304,13 @@ def test_all_that_matures_at_once_is_remembered():
     }  # fmt: skip
 
 
+def test_labels_that_wait_beside_instances_take_8_bytes_each():
+    plain, held = new(None, nan, False), new(100, nan, False)
+    for store in (plain, held):
+        join(store, [(False, 1, 1000, nan)])
+    assert held.n_bytes - plain.n_bytes == 8 * len(held._instances.entries)
+
+
 def test_a_time_that_is_named_while_instances_wait_holds_for_them():
     store = new(None, nan, False)
     join(store, [(False, 1, 1000, nan), (False, 2, 1001, nan)])

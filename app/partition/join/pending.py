@@ -250,9 +250,10 @@ class PendingStore:
     @property
     def n_bytes(self) -> int:
         """Bytes of the arrays, used or not."""
-        tables = self._instances.n_bytes + self._labels.n_bytes + self._joined.n_bytes + self._early_y.nbytes
+        tables = self._instances.n_bytes + self._labels.n_bytes + self._joined.n_bytes
+        labels = self._early_y.nbytes + self._known.nbytes
         slab = self._slab.nbytes + self.past.nbytes if self._ragged is None else self._ragged.n_bytes
-        return slab + sum(out.nbytes for out in self.out.values()) + tables
+        return slab + sum(out.nbytes for out in self.out.values()) + tables + labels
 
     @property
     def _width(self) -> int:
