@@ -21,15 +21,16 @@ RESULTS = Path(os.environ.get("RIPARIAN_RESULTS") or ROOT / "benchmarks" / "resu
 
 
 def commit() -> str:
-    """The commit that is checked out, with a plus where files differ from it; empty outside of a repository."""
+    """The commit that is checked out, with a plus where files but those of figures differ from it; empty outside of a
+    repository."""
     try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=12", "--dirty=+"],
-            cwd=ROOT, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        named = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        differs = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ".", ":!benchmarks/results"], cwd=ROOT)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return found.stdout.strip()
+    return named.stdout.strip() + "+" * (differs.returncode != 0)
 
 
 def processor() -> str:
