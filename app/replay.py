@@ -34,6 +34,7 @@ import numpy as np
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
+from riparian.app.dataset.instances import NEVER
 from riparian.app.errors import BrokerError, DataError, SpecError
 from riparian.app.kafka.access.rights import enter
 from riparian.app.kafka.admin import ensure_topics
@@ -79,13 +80,14 @@ class Published(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """When instance i is due: start + i * step_ms, or times[i]. Its label: delay_ms later. Stamps are whole
-    milliseconds."""
+    """When instance i is due: start + i * step_ms, or times[i]. Its label: delay_ms later, or at due[i] (NEVER: it has
+    none). Stamps are whole milliseconds."""
 
     start: int
     step_ms: float
     delay_ms: int
     times: Sequence[int] | None = None
+    due: Sequence[int] | None = None
 
     def stamp(self, i: int) -> int:
         return self.start + int(i * self.step_ms) if self.times is None else self.times[i]
@@ -126,10 +128,12 @@ class Timeline:
 
     def features(self, rows: Rows) -> ReplayRecords:
         """Feature messages of the rows; their labels wait until they are due."""
-        schedule = self.schedule
-        stamps = [schedule.stamp(i) for i in range(rows.first, rows.first + len(rows))]
+        schedule, stop = self.schedule, rows.first + len(rows)
+        stamps = [schedule.stamp(i) for i in range(rows.first, stop)]
         if self.has_labels:
-            if None in rows.y:
+            if schedule.due is not None:
+                self._at_their_own_time(rows, schedule.due[rows.first : stop])
+            elif None in rows.y:
                 labelled = [i for i, y in enumerate(rows.y) if y is not None]
                 self._ids.extend(rows.ids[i] for i in labelled)
                 self._y.extend(y for y in rows.y if y is not None)
@@ -140,6 +144,14 @@ class Timeline:
                 self._due.extend([stamp + schedule.delay_ms for stamp in stamps])
         values, headers = self.writer.features(self.headers.inside(rows), stamps), self.headers.features(rows, stamps)
         return ReplayRecords(list(map(str.encode, rows.ids)), values, stamps, headers)
+
+    def _at_their_own_time(self, rows: Rows, due: Sequence[int]) -> None:
+        """Those of the rows beside those that wait; null where a row has a time of its label alone."""
+        new = [(at, name, y or "null") for at, name, y in zip(due, rows.ids, rows.y, strict=True) if at != NEVER]
+        waiting = sorted([*zip(self._due, self._ids, self._y, strict=True), *new], key=lambda one: one[0])
+        self._due = deque(at for at, _, _ in waiting)
+        self._ids = deque(name for _, name, _ in waiting)
+        self._y = deque(y for _, _, y in waiting)
 
     def labels(self, until: float, limit: int) -> ReplayRecords:
         """The messages of at most `limit` labels with stamps up to `until`."""
@@ -245,6 +257,7 @@ async def publish(
     label_delay: float = 0.0,
     n: int | None = None,
     times: Sequence[int] | None = None,
+    due: Sequence[int] | None = None,
     batch_rows: int = BATCH_ROWS,
     on_progress: Callable[[int], None] | None = None,
 ) -> Published:
@@ -265,6 +278,8 @@ async def publish(
         Number of instances: then the stamps of an unpaced replay end about now. Without it they begin now.
     times : sequence of int, optional
         The stamp (ms) of each instance, never less than the one before. Not with `rate`.
+    due : sequence of int, optional
+        Beside `times`: the stamp (ms) of each instance's label, NEVER where it has none.
     batch_rows : int
         Most instances of a record, in formats whose records hold many.
     on_progress : callable, optional
@@ -274,10 +289,10 @@ async def publish(
     ------
     BrokerError, TopicError, DataError, SpecError
     """
-    if spec.topics.labels is None and label_delay > 0:
+    if spec.topics.labels is None and (label_delay > 0 or due is not None):
         raise SpecError(
             f"stream {spec.name} has its labels inside the feature records, where they cannot come later: "
-            "leave --label-delay out, or name a topic of labels"
+            f"leave --label-{'delay' if due is None else 'time'} out, or name a topic of labels"
         )
     await enter(spec, connection, "replay", BROKER_SECONDS)
     report = await ensure_topics(spec, connection)
@@ -289,7 +304,7 @@ async def publish(
     latest = await last_stamp(
         connection, [TopicPartition(t, p) for t in inputs if t not in report.created for p in range(counts[t])]
     )
-    schedule = plan(spec, latest, rate=rate, label_delay=label_delay, n=n, times=times)
+    schedule = plan(spec, latest, rate=rate, label_delay=label_delay, n=n, times=times, due=due)
     producer = connection.producer(enable_idempotence=True)
     try:
         await producer.start()
@@ -317,6 +332,7 @@ def plan(
     label_delay: float = 0.0,
     n: int | None = None,
     times: Sequence[int] | None = None,
+    due: Sequence[int] | None = None,
 ) -> Schedule:
     """When instances are due, after `latest`, the last stamp (ms) that the topics hold. The rest as in `publish`."""
     delay_ms = round(label_delay * 1000)
@@ -327,12 +343,12 @@ def plan(
                 f"the topics of stream {spec.name} hold records of a later time than the first row, and time in a "
                 "topic does not run backwards: use a new stream, or leave --time out"
             )
-        if times[-1] + delay_ms > now + FUTURE_MS:
+        if max([times[-1] + delay_ms, *(due or [])]) > now + FUTURE_MS:
             raise DataError(
                 "the last row, or its label, has a time that is more than a minute ahead, which Kafka refuses: "
                 "use --limit, or leave --time out"
             )
-        return Schedule(times[0], STEP_MS, delay_ms, times)
+        return Schedule(times[0], STEP_MS, delay_ms, times, due)
     if rate is not None:
         return Schedule(max(now, latest + 1), 1000.0 / rate, delay_ms)
     span = 0 if n is None else int(n * STEP_MS) + delay_ms
@@ -431,12 +447,13 @@ class _Replay:
     async def _send(self, features: ReplayRecords, labels: ReplayRecords) -> None:
         """One block of both topics: immediate labels ahead of their features, late ones behind."""
         parts = [(self.feature_topic, features), (self.label_topic, labels)]
-        if self.schedule.delay_ms == 0:
+        at_once = self.schedule.delay_ms == 0 and self.schedule.due is None
+        if at_once:
             parts.reverse()
         for topic, messages in parts:
             if topic is not None and messages.keys:
                 await self.sender.send(topic, messages)
-                if topic == self.label_topic and self.schedule.delay_ms == 0:
+                if topic == self.label_topic and at_once:
                     await self.sender.flush()
                 self.end = max(self.end, messages.stamps[-1])
         self.n_features += len(features.keys)

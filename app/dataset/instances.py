@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.dataset.column import number_of
+from riparian.app.dataset.column import is_missing, number_of
 from riparian.app.dataset.files.data import DataFile, Floats, RowBlock
 from riparian.app.dataset.rows import cells_as_json, json_texts
 from riparian.app.errors import DataError
@@ -27,6 +27,7 @@ Ints = NDArray[np.int64]
 
 ID: Path = ("id",)
 JSON = "json"
+NEVER = -1  # when no label comes
 LONGEST_ESCAPE = 6  # characters that one of a text becomes in JSON, at most
 
 
@@ -57,6 +58,8 @@ class Instances(NamedTuple):
     sizes : of bags, how many rows of x each has, one bag after the other
     keys : as of `topics.records.Features`, also of rejected rows
     origin : ms since 1970 of time 0
+    due : (n,) int64, when the label of each row comes, NEVER where none does; None where that is no column. A row with
+        such a time and no label has a label that is null.
     """
 
     first: int
@@ -69,6 +72,7 @@ class Instances(NamedTuple):
     sizes: Ints | None = None
     keys: Sequence[Any] = ()
     origin: int = 0
+    due: Ints | None = None
 
 
 class Rejections:
@@ -150,12 +154,20 @@ class InstanceReader:
         The column with the time of each row: seconds since 1970, or ISO 8601 (UTC where it says nothing else). A time
         before that of an earlier row counts as that one, as in a topic. Times are counted from the first row's.
         Without it the time of a row is its number.
+    label_clock : str, optional
+        The column with the time at which the label of each row comes, as `clock` has it.
     """
 
     def __init__(
-        self, file: DataFile, spec: Spec, goal: str | None, learner: Knowing, clock: str | None = None
+        self,
+        file: DataFile,
+        spec: Spec,
+        goal: str | None,
+        learner: Knowing,
+        clock: str | None = None,
+        label_clock: str | None = None,
     ) -> None:
-        self.file, self.goal, self.learner, self.clock = file, goal, learner, clock
+        self.file, self.goal, self.learner, self.clock, self.label_clock = file, goal, learner, clock, label_clock
         mapping, self.form = spec.mapping(), _Format(spec.record.max_bytes)
         # Those that rows have; behind them what is read for keys alone, and the numbers of all in x.
         self.features = [(feature.name, feature.type) for feature in mapping.features]
@@ -171,6 +183,8 @@ class InstanceReader:
             self.columns.append(file.target(goal)[1])
         if clock is not None:
             self.columns.append(file.position(clock, "the time of a row"))
+        if label_clock is not None:
+            self.columns.append(file.position(label_clock, "the time of a label"))
         self._origin: int | None = None
         self._now = 0
         self._inside = goal is not None and spec.topics.labels is None
@@ -242,11 +256,15 @@ class InstanceReader:
         else:
             moment = moments(file, block, d + (self.goal is not None), self.clock)
             if self._origin is None:
-                self._origin = int(moment[0])
+                self._origin = min(0, int(moment[0]))  # Kafka has no time before 1970
             times = np.maximum.accumulate(np.maximum(moment - self._origin, self._now))
             until = self._now = int(times[-1])
-        origin = self._origin or 0
-        return Instances(first, x, y, times, until, found.rejected, labels_rejected, keys=keys, origin=origin)
+        origin, due = self._origin or 0, None
+        if self.label_clock is not None:
+            due = moments(file, block, len(self.columns) - 1, self.label_clock, missing=NEVER)
+            due = _not_before(np.where(due == NEVER, NEVER, due - origin), times)
+            due[[one.position for one in (*found.rejected, *labels_rejected)]] = NEVER
+        return Instances(first, x, y, times, until, found.rejected, labels_rejected, keys=keys, origin=origin, due=due)
 
     def _labels(self, labels: Any, first: int) -> tuple[Floats, list[Rejected]]:
         """The labels that there are, as records of their own."""
@@ -305,9 +323,12 @@ def _batch(records: _BlockRecords) -> RawBatch:
     return RawBatch(range(n), [0] * n, [None] * n, records)  # type: ignore[arg-type]
 
 
-def moments(file: DataFile, block: RowBlock, at: int, name: str) -> Ints:
-    """Column `at` of `block` as (n,) int64 milliseconds since 1970. DataError with the line of what is no time."""
+def moments(file: DataFile, block: RowBlock, at: int, name: str, missing: int | None = None) -> Ints:
+    """Column `at` of `block` as (n,) int64 milliseconds since 1970, `missing` where there is none, if that may be.
+    DataError with the line of what is no time."""
     column = file.plain(block, at, name)
+    if missing is not None:
+        column = [str(missing / 1000.0) if is_missing(text.strip()) else text for text in column]
     try:
         seconds = np.array(list(map(float, column)))
     except ValueError:
@@ -327,6 +348,19 @@ def times_of(file: DataFile, name: str, limit: int | None = None) -> list[int]:
     found = np.concatenate([np.zeros(0, np.int64), *(moments(file, b, 0, name) for b in file.blocks([at], limit))])
     times: list[int] = np.maximum.accumulate(found).tolist()
     return times
+
+
+def label_times_of(file: DataFile, name: str, times: Sequence[int]) -> list[int]:
+    """When the label of each row comes by column `name`, not before its row's own of `times`; NEVER where none does."""
+    at = file.position(name, "the time of a label")
+    parts = [moments(file, block, 0, name, NEVER) for block in file.blocks([at], len(times))]
+    due: list[int] = _not_before(np.concatenate([np.zeros(0, np.int64), *parts]), np.array(times, np.int64)).tolist()
+    return due
+
+
+def _not_before(due: Ints, times: Ints) -> Ints:
+    found: Ints = np.where(due == NEVER, NEVER, np.maximum(due, times))
+    return found
 
 
 def _seconds(text: str) -> float:

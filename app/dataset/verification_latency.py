@@ -1,8 +1,8 @@
 """Verification latency: labels that come later than their features, in a file where they stand in one row.
 
-The label of a row is due `delay` after the row itself: a number of rows, or of milliseconds where rows have a time. It
-comes after the features of that moment and before those of any later one, as a worker merges two topics. Labels that
-are not due at the end of the file come at its end.
+The label of a row is due `delay` after the row itself: a number of rows, or of milliseconds where rows have a time; or
+when a column of the file says. It comes after the features of that moment and before those of any later one, as a
+worker merges two topics. Labels that are not due at the end of the file come at its end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from riparian.app.dataset.instances import Instances
+from riparian.app.dataset.instances import NEVER, Instances
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.records.partition_group import Ints, Piece, Release
@@ -45,10 +45,16 @@ class Lateness:
         kept = [i for i in range(n) if i not in rejected] if rejected else None
         positions = range(n) if kept is None else kept
         x = instances.x if kept is None else instances.x[kept]
-        labelled = np.flatnonzero(~np.isnan(instances.y))
+        if instances.due is None:
+            labelled, due = np.flatnonzero(~np.isnan(instances.y)), instances.times + self.delay
+        else:
+            labelled, due = np.flatnonzero(instances.due != NEVER), instances.due
         self.rows = np.concatenate((self.rows, first + labelled))
         self.y = np.concatenate((self.y, instances.y[labelled]))
-        self.due = np.concatenate((self.due, instances.times[labelled] + self.delay))
+        self.due = np.concatenate((self.due, due[labelled]))
+        if instances.due is not None:
+            order = np.argsort(self.due, kind="stable")
+            self.rows, self.y, self.due = self.rows[order], self.y[order], self.due[order]
         before = np.searchsorted(self.due, instances.times, side="left")
         keys = [column if kept is None else [column[i] for i in kept] for column in instances.keys]
         features = Features(kept, [str(first + i) for i in positions], x, None, None, [], instances.sizes, keys)

@@ -20,6 +20,7 @@ class Setup(NamedTuple):
         `DataFile.types` takes them
     date_parts : columns of times, of which features are made
     clock : the column with the time of each row, which is no feature (unless a stream file says so)
+    label_clock : the column with the time at which the label of each row comes
     bag : the column that says which bag a row is of
     label_delay, points, detectors : as `app.evaluation.evaluate.evaluate_all` takes them
     seed : of the first repeat
@@ -37,6 +38,7 @@ class Setup(NamedTuple):
     max_values: int | None = None
     date_parts: Sequence[str] = ()
     clock: str | None = None
+    label_clock: str | None = None
     limit: int | None = None
     bag: str | None = None
     label_delay: float = 0

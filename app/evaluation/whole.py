@@ -81,7 +81,7 @@ class Whole:
         promotions, drifts, rejections = list[EventRecord](), list[DriftRecord](), Rejections()
         unlabelled, seconds = self._goal is None, 0.0
         known = list[FromFirstLabel]()
-        if self._delay and self.spec.task not in VALUES:
+        if (self._delay or self._setup.label_clock) and self.spec.task not in VALUES:
             for one in learner.roles.values():
                 own = Prequential(self.spec.task, learner.schema.n_outputs, window=1)
                 known.append(FromFirstLabel(one.metrics, own))
@@ -96,9 +96,8 @@ class Whole:
             promotions.extend(outcome.events)
             drifts.extend(outcome.drifts)
 
-        for instances in InstanceReader(self._file, self.spec, self._goal, learner, clock).read(
-            self._setup.limit, min(LARGEST_BATCH, self.total)
-        ):
+        reader = InstanceReader(self._file, self.spec, self._goal, learner, clock, self._setup.label_clock)
+        for instances in reader.read(self._setup.limit, min(LARGEST_BATCH, self.total)):
             start = time.process_time()
             outcome = lateness.step(instances)
             seconds += time.process_time() - start
@@ -115,6 +114,7 @@ class Whole:
             "task": self.spec.task,
             **({} if unlabelled else {"target": self._goal, "label_delay": self._delay}),
             **({} if clock is None else {"clock": clock}),
+            **({} if self._setup.label_clock is None else {"label_clock": self._setup.label_clock}),
             "seed": self.spec.seed,
             "window": self.spec.metrics.window,
             "models": {

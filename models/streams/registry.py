@@ -101,6 +101,8 @@ _ENTRIES = (
             Parameter("customers", int, 5000, 1, 100_000, text="cards"),
             Parameter("terminals", int, 10_000, 1, 100_000, text="places where they are used"),
             Parameter("radius", float, 5.0, 0.1, 20.0, text="how far a customer goes, in a square of side 100"),
+            Parameter("bad_customers", int, 3, 0, 1000, text="cards that are compromised anew each day"),
+            Parameter("bad_terminals", int, 2, 0, 1000, text="terminals that are compromised anew each day"),
             Parameter(
                 "labels",
                 str,
@@ -108,6 +110,7 @@ _ENTRIES = (
                 choices=("both", "fraud"),
                 text="both, a week late; or of fraud alone, 1 to 60 days",
             ),
+            Parameter("blocked", float, 0.0, 0.0, 1.0, text="share of payments of which no label will come"),
         ),
         paper="Y. Le Borgne, W. Siblini, B. Lebichot and G. Bontempi: Reproducible machine learning for credit card "
         "fraud detection. Practical handbook, ULB 2022.",

@@ -1,19 +1,28 @@
-"""The example of payments: what it predicts from raw payments is what it would predict from the twin's columns."""
+"""The examples of payments: what is predicted from raw payments is what would be predicted from the twin's columns, and
+from chargebacks at their own times what a worker predicts of the topics that a replay writes."""
 
 from pathlib import Path
 
 import msgspec
+import numpy as np
+import pytest
 import yaml
 
-from riparian.app.dataset.files.synthetic import Recipe
+from riparian.app.dataset.files.data import DataFile
+from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile, write_csv
+from riparian.app.dataset.instances import NEVER, label_times_of, times_of
+from riparian.app.errors import DataError
 from riparian.app.evaluation.setup import Setup
 from riparian.app.evaluation.whole import Whole
+from riparian.app.replay import Schedule
 from riparian.app.stream_file.durations import parse_duration
 from riparian.app.stream_file.spec import build
 from riparian.models.streams.registry import open_source
 from tests.app.naive_aggregates import Key, NaiveAggregates
+from tests.app.test_replay import fold, publish_in_memory
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "payments" / "payments.yaml"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "payments"
+EXAMPLE = EXAMPLES / "payments.yaml"
 WEEK = 7 * 86_400
 N = 2500  # a month of 40 cards
 FEW = {"customers": 40, "terminals": 60, "radius": 20}
@@ -68,3 +77,42 @@ def test_the_example_predicts_as_from_the_columns_of_the_twin(tmp_path):
     from_columns = predictions(plain, data=path)
     assert predictions(fields, recipe=Recipe("payments", N, 5, FEW)) == from_columns
     assert len({str(p) for p in from_columns}) > N / 2
+
+
+def test_chargebacks_at_their_own_times_are_predicted_as_from_topics(tmp_path):
+    fields = yaml.safe_load((EXAMPLES / "chargebacks.yaml").read_text(encoding="utf-8"))
+    spec = build(fields | {"champion": "naive-bayes", "challengers": {}}, "it")
+    few = {"customers": 60, "terminals": 60, "radius": 20}
+    made = Recipe("payments", 9000, 5, few | {"labels": "fraud", "blocked": 0.1})
+    path = tmp_path / "payments.csv"
+    write_csv(SyntheticFile(made), path)
+    predicted = []
+    for given in ({"recipe": made}, {"data": path}):
+        whole, lines = Whole(Setup(stream=spec, clock="time", label_clock="labelled", **given)), []
+        whole.run(lambda _: None, lambda line, to=lines: to.append(msgspec.json.decode(line)["p"] or {"fraud": 0}))
+        predicted.append(lines)
+    times = times_of(DataFile(path), "time")
+    due = label_times_of(DataFile(path), "labelled", times)
+    features, labels = publish_in_memory(spec, DataFile(path), Schedule(times[0], 1.0, 0, times, due))
+    from_topics, learner = fold(spec, features, labels)
+    assert [[p["fraud"] for p in lines] for lines in predicted] == [np.nan_to_num(from_topics[:, 1]).tolist()] * 2
+    assert learner.pending.counts == whole.learner.pending.counts
+    assert min(learner.pending.counts[name] for name in ("assumed", "corrections", "null_labels")) > 50
+    stream = made.open().take(made.n)
+    blocked = stream.x[:, 4] == stream.x[:, 0]
+    assert [msgspec.json.decode(value)["id"] for value in labels.values if b"null" in value] == [
+        str(i) for i in np.flatnonzero(blocked).tolist()
+    ]
+    assert labels.stamps == sorted(at for at in due if at != NEVER)
+
+
+def test_times_of_labels(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("at,come\n2018-04-01T00:00:01Z,2018-04-01T00:00:00Z\n1522540802.5,\n1522540803,1522540809\n")
+    base, file = 1_522_540_800_000, DataFile(path)
+    times = times_of(file, "at")
+    assert label_times_of(file, "come", times) == [base + 1000, NEVER, base + 9000]  # none is before its row
+    assert label_times_of(file, "come", times[:2]) == [base + 1000, NEVER]
+    path.write_text("at,come\n1522540802.5,soon\n")
+    with pytest.raises(DataError, match="'soon' in column 'come': expected a time"):
+        label_times_of(DataFile(path), "come", [0])

@@ -251,8 +251,9 @@ def test_times_of_a_column(tmp_path):
 
 def test_labels_inside_the_features_cannot_be_late():
     spec = loads(STREAM + "topics: {labels: null}")
-    with pytest.raises(SpecError, match="leave --label-delay out"):
-        asyncio.run(publish(spec, [], Connection("127.0.0.1:1"), label_delay=1.0))
+    for late, option in (({"label_delay": 1.0}, "delay"), ({"times": [0], "due": [1]}, "time")):
+        with pytest.raises(SpecError, match=f"leave --label-{option} out"):
+            asyncio.run(publish(spec, [], Connection("127.0.0.1:1"), **late))
 
 
 def test_command_says_what_is_wrong(mixed, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import yaml
 
@@ -37,6 +38,23 @@ def test_a_worker_predicts_raw_payments_as_an_evaluation_does(stream: Any) -> No
     whole.run(lambda _: None, lambda line: found.append(msgspec.json.decode(line)))
     assert [one["p"] for one in s.predictions()] == [one["p"] for one in found]
     assert len({str(one["p"]) for one in found}) > N / 4
+    s.holds()
+
+
+def test_a_worker_predicts_chargebacks_as_an_evaluation_does(stream: Any) -> None:
+    """At their own times, and null of what was blocked."""
+    n, few = 4000, {"customers": 60, "terminals": 60, "radius": 20, "labels": "fraud", "blocked": 0.1}
+    late = yaml.safe_load(EXAMPLE.with_name("chargebacks.yaml").read_text(encoding="utf-8"))
+    s = stream(**fields(**late | {"name": "", "champion": "hoeffding-tree", "challengers": {}}))
+    made = [word for name, value in few.items() for word in ("--set", f"{name}={value}")]
+    s.riparian("replay", "--generate", "payments", "-n", n, *made, "--time", "time", "--label-time", "labelled")
+    found = list[Any]()
+    whole = Whole(Setup(recipe=Recipe("payments", n, 0, few), stream=s.spec, clock="time", label_clock="labelled"))
+    whole.run(lambda _: None, lambda line: found.append(msgspec.json.decode(line)))
+    s.run(n, int(np.isfinite(open_source("payments", 0, few).take(n).x[:, 4]).sum()))
+    assert [one["p"] for one in s.predictions()] == [one["p"] for one in found]
+    assert len({str(one["p"]) for one in found}) > n / 4
+    assert min(whole.learner.pending.counts[name] for name in ("assumed", "corrections", "null_labels")) > 10
     s.holds()
 
 

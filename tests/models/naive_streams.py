@@ -103,15 +103,15 @@ def sine(seed, function=0, n_irrelevant=2):
         yield row, 0 if positive else 1
 
 
-def payments(seed, customers, terminals, radius, labels):
-    random, delays = NaiveRandom(seed), NaiveRandom(seed + 2**40)
+def payments(seed, customers, terminals, radius, labels, bad_customers=3, bad_terminals=2, blocked=0.0):
+    random, delays, blocks = NaiveRandom(seed), NaiveRandom(seed + 2**40), NaiveRandom(seed + 2 * 2**40)
     homes = [(100 * random.uniform(), 100 * random.uniform()) for _ in range(customers)]
     shops = [(100 * random.uniform(), 100 * random.uniform()) for _ in range(terminals)]
     habits = [(5 + 95 * random.uniform(), 4 * random.uniform()) for _ in range(customers)]
     near = [[j for j, b in enumerate(shops) if (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 < radius**2] for a in homes]
     bad_shops, bad_cards = [], []  # each day's
     for day in itertools.count():
-        for bad, drawn, n in ((bad_shops, 2, terminals), (bad_cards, 3, customers)):
+        for bad, drawn, n in ((bad_shops, bad_terminals, terminals), (bad_cards, bad_customers, customers)):
             bad.append([])
             while len(bad[-1]) < drawn:
                 one = random.below(n)
@@ -144,6 +144,9 @@ def payments(seed, customers, terminals, radius, labels):
                 while days >= 60:
                     days = 1 - 15 * math.log(1 - delays.uniform())
             late = math.nan if math.isnan(days) else math.floor(86400 * days)
+            if blocks.uniform() < blocked:
+                yield [time, card, shop, amount, time], math.nan
+                continue
             yield [time, card, shop, amount, time + late], float(fraud) if late == late else math.nan
 
 

@@ -42,7 +42,13 @@ TWINS = [
     (hyperplane, [{}, {"n_features": 3, "n_drift": 3, "speed": 0.05, "turn": 0.3, "noise": 0.2}, {"speed": 0.0}]),
     (led, [{}, {"noise": 0.3, "n_irrelevant": 7, "n_swapped": 7}, {"n_swapped": 3}]),
     (moving_squares, [{}, {"speed": 0.01}, {"speed": 1.0}]),
-    (payments, [{**VILLAGE, "labels": labels} for labels in ("both", "fraud")]),
+    (
+        payments,
+        [
+            {**VILLAGE, "labels": "both"},
+            {**VILLAGE, "labels": "fraud", "blocked": 0.2, "bad_customers": 1, "bad_terminals": 5},
+        ],
+    ),
     (rare, [{}, {"ratio": 0.4, "function": 1}, {"ratio": 0.1, "shift": 1.0}]),
     (sea, [{}, *({"function": f, "noise": 0.2} for f in (1, 2, 3))]),
     (sine, [{}, *({"function": f, "n_irrelevant": 0} for f in (1, 2, 3))]),
@@ -162,6 +168,16 @@ def test_labels_of_fraud_alone_come_when_they_are_known():
     assert days.min() >= 1
     assert days.max() < 60
     assert [(days < n).mean() for n in (7, 14, 30)] == pytest.approx([0.34, 0.59, 0.87], abs=0.04)
+
+
+def test_payments_that_are_blocked_have_a_time_and_no_label():
+    free, some = (payments.source(3, labels="fraud", blocked=share).take(100_000) for share in (0.0, 0.1))
+    blocked = some.x[:, 4] == some.x[:, 0]
+    assert blocked.mean() == pytest.approx(0.1, abs=0.005)
+    assert np.isnan(some.y[blocked]).all()
+    assert some.x[~blocked].tobytes() == free.x[~blocked].tobytes()
+    assert some.y[~blocked].tobytes() == free.y[~blocked].tobytes()
+    assert (free.y[blocked] == 1).mean() == pytest.approx((free.y == 1).mean(), rel=0.2)
 
 
 def test_payments_need_somewhere_to_pay():

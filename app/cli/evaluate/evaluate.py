@@ -9,6 +9,7 @@ import click
 
 from riparian.app.cli import grid_option, load
 from riparian.app.cli.terminal.parsing import (
+    check_label_time,
     parse_delay,
     parse_grid,
     parse_measure,
@@ -74,6 +75,13 @@ OF_STREAMS = ("generate", "stream", "clock", "curves", "detectors", "shuffle", "
     help="The label of an instance comes N instances later; with --time so much time later: 250ms, 30s, 5m, 2h, 7d.",
 )
 @click.option("--time", "clock", metavar="COLUMN", help="Time of each row: seconds since 1970, or ISO 8601.")
+@click.option(
+    "--label-time",
+    "label_clock",
+    metavar="COLUMN",
+    help="Time at which the label of each row comes, as --time has it; empty where none does. A row with such a time "
+    "and no label gets a label that is null.",
+)
 @click.option("--repeats", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Seeds to try.")
 @click.option("--shuffle", is_flag=True, help="Rows in random order, another one in each repeat. Held in memory.")
 @click.option(
@@ -277,9 +285,10 @@ def check_combinations(given: dict[str, Any]) -> None:
             if given[name] and given[name] != 1:
                 raise click.UsageError(f"{flags[name]} is about models of --model: add one, or leave {flags[name]} out")
     else:
-        for name in ("predictions", "state"):
+        for name in ("predictions", "state", "label_clock"):
             if given[name] is not None:
                 raise click.UsageError(f"{flags[name]} is of the models of --stream together: leave --model out")
+    check_label_time(given["label_clock"], given["clock"], given["label_delay"] != "0")
     if given["generate"] is None:
         for name in ("n", "drifts", "concepts"):
             if given[name]:

@@ -282,6 +282,8 @@ def _delay(result: dict[str, Any]) -> str:
     delay = result.get("label_delay")
     if delay is None:
         return "no labels"
+    if "label_clock" in result:
+        return f"labels at their own time ({escape(result['label_clock'])})"
     if delay == 0:
         return "labels at once"
     if "clock" in result:

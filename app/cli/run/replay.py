@@ -9,7 +9,7 @@ import click
 
 from riparian.app.cli import broker_option, load, stream_argument
 from riparian.app.cli.run.generate import recipe_options
-from riparian.app.cli.terminal.parsing import recipe
+from riparian.app.cli.terminal.parsing import check_label_time, recipe
 from riparian.app.kafka.connection import Connection
 
 
@@ -39,6 +39,13 @@ from riparian.app.kafka.connection import Connection
     metavar="COLUMN",
     help="Stamp each row with its own time: seconds since 1970, or ISO 8601. Excludes --rate.",
 )
+@click.option(
+    "--label-time",
+    "label_clock",
+    metavar="COLUMN",
+    help="Stamp each label with a time of its own; none is sent where that is empty. A row with such a time and no "
+    "label gets a label that is null.",
+)
 @click.option("--target", metavar="COLUMN", help="The column that holds the label. [default: the last]")
 @click.option(
     "--date-parts",
@@ -65,6 +72,7 @@ def command(
     rate: float | None,
     label_delay: str,
     clock: str | None,
+    label_clock: str | None,
     target: str | None,
     date_parts: tuple[str, ...],
     bag: str | None,
@@ -95,12 +103,13 @@ def command(
 
     if clock is not None and (rate is not None or bag is not None):
         raise click.UsageError("--time takes the times of the rows, so it excludes --rate and --bag")
+    check_label_time(label_clock, clock, label_delay != "0s")
 
     from riparian.app.dataset.dated import DatedFile
     from riparian.app.dataset.files.arrow import open_data
     from riparian.app.dataset.files.data import DataFile
     from riparian.app.dataset.files.synthetic import SyntheticFile
-    from riparian.app.dataset.instances import times_of
+    from riparian.app.dataset.instances import label_times_of, times_of
     from riparian.app.errors import DataError
     from riparian.app.stream_file.durations import parse_duration
     from riparian.topics.codecs import BATCHED
@@ -136,6 +145,7 @@ def command(
     with progress("reading the data"):
         rows = file.count(limit)
         times = None if clock is None else times_of(file, clock, limit)
+        due = None if times is None or label_clock is None else label_times_of(file, label_clock, times)
         if bag is not None:
             owner = file.position(bag, "the bag of a row")
             owners = [text.strip() for block in file.blocks([owner], limit) for text in block.columns[0]]
@@ -158,6 +168,7 @@ def command(
                 label_delay=delay,
                 n=rows,
                 times=times,
+                due=due,
                 batch_rows=batch_rows or BATCH_ROWS,
                 on_progress=advance,
             )

@@ -113,6 +113,15 @@ def parse_delay(text: str, clock: str | None) -> float:
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
 
 
+def check_label_time(label_clock: str | None, clock: str | None, delayed: bool) -> None:
+    """UsageError where --label-time cannot be."""
+    if label_clock is not None and (clock is None or delayed):
+        raise click.UsageError(
+            "--label-time takes the times of the labels, so it excludes --label-delay and needs those of the rows: "
+            "name their column by --time"
+        )
+
+
 def recipe(
     name: str,
     n: int | None,

@@ -6,15 +6,16 @@ within `radius`. Each has a mean amount (5 to 100; the standard deviation is hal
 day (0 to 4). A payment is fraud
 
 - where its amount is above 220,
-- at a compromised terminal: two more are each day, for 28 days,
-- one in three of a compromised customer, with five times the amount: three more are each day, for 14 days.
+- at a compromised terminal: two more (`bad_terminals`) are each day, for 28 days,
+- one in three of a compromised customer, with five times the amount: three more (`bad_customers`) are each day, for 14.
 
 So the record alone shows the first kind only; the past of its card shows the third, and the labels of its terminal the
 second. Where this differs from the Handbook: a third of a compromised customer's payments is drawn payment by payment,
 and the stream has no last day (the Handbook's 183 have about 1,750,000 payments).
 
 `labelled` is when the label comes. With `labels: both`, a week after each payment; with `labels: fraud`, for fraud
-alone, a day and an exponential delay of mean 15 days after it, 60 days at most. Payments are the same for both.
+alone, a day and an exponential delay of mean 15 days after it, 60 days at most. A share of the payments, `blocked`,
+never gets a label, whatever its class: `labelled` is then its own time. Payments and delays are the same for all these.
 """
 
 from typing import NamedTuple
@@ -30,8 +31,8 @@ SIDE = 100.0
 DAY = 86_400.0
 BEGIN = 1_522_540_800.0  # 2018-04-01, UTC
 LIMIT = 220.0  # amounts above it are fraud
-TERMINALS, TERMINAL_DAYS = 2, 28  # compromised a day, and for how long
-CUSTOMERS, CUSTOMER_DAYS, FACTOR = 3, 14, 5.0
+TERMINAL_DAYS = 28  # for so long it is compromised
+CUSTOMER_DAYS, FACTOR = 14, 5.0
 MOST_RATE = 4.0  # payments a day, on average
 NONE_A_DAY = 0.018315638888734179  # exp(-MOST_RATE)
 MOST_A_DAY = 24
@@ -58,7 +59,15 @@ class World(NamedTuple):
 
 
 def source(
-    seed: int = 0, *, customers: int = 5000, terminals: int = 10_000, radius: float = 5.0, labels: str = "both"
+    seed: int = 0,
+    *,
+    customers: int = 5000,
+    terminals: int = 10_000,
+    radius: float = 5.0,
+    bad_customers: int = 3,
+    bad_terminals: int = 2,
+    labels: str = "both",
+    blocked: float = 0.0,
 ) -> EndlessStream:
     """Payments in the order of their time, to the second, from 2018-04-01 on.
 
@@ -70,8 +79,12 @@ def source(
         How many there are.
     radius : float
         Distance to which a customer goes.
+    bad_customers, bad_terminals : int
+        How many more are compromised each day.
     labels : str
         "both", or "fraud": then any other payment has no label.
+    blocked : float
+        Share of the payments that never get a label, by chance: they have a time of it, and no class.
 
     Raises
     ------
@@ -82,7 +95,7 @@ def source(
     world = make_world(state, customers, terminals, radius)
     if not len(world.near):
         raise ValueError(f"no customer of {customers} has one of {terminals} terminals within {radius}: give more")
-    days = _Days(state, seeded(seed + (1 << 40)), world, labels == "fraud")
+    days = _Days(seed, state, world, (bad_terminals, bad_customers), labels == "fraud", blocked)
     return EndlessStream(
         days.fill,
         (0, customers, terminals, 0, 0),
@@ -106,8 +119,11 @@ def make_world(state: NDArray[np.uint64], customers: int, terminals: int, radius
 class _Days:
     """Payments day by day, from which any number is taken."""
 
-    def __init__(self, state: NDArray[np.uint64], delays: NDArray[np.uint64], world: World, one_class: bool) -> None:
-        self.state, self.delays, self.world, self.one_class = state, delays, world, one_class
+    def __init__(
+        self, seed: int, state: NDArray[np.uint64], world: World, bad: tuple[int, int], one_class: bool, blocked: float
+    ) -> None:
+        self.state, self.world, self.bad, self.one_class, self.blocked = state, world, bad, one_class, blocked
+        self.delays, self.blocks = seeded(seed + (1 << 40)), seeded(seed + (2 << 40))
         self.day = 0
         self.rest = np.empty((0, len(COLUMNS) + 1))
         self.drawn = np.empty((len(world.means) * MOST_A_DAY, len(COLUMNS) + 1))
@@ -125,11 +141,12 @@ class _Days:
     def _next(self) -> None:
         world = self.world
         n = _pay(
-            self.state, self.day, world.means, world.rates, world.start, world.near,
+            self.state, self.day, *self.bad, world.means, world.rates, world.start, world.near,
             world.customer_until, world.terminal_until, self.drawn,
         )  # fmt: skip
         self.rest = self.drawn[:n][np.argsort(self.drawn[:n, 0], kind="stable")]
         _label(self.delays, self.one_class, self.rest)
+        _block(self.blocks, self.blocked, self.rest)
         self.day += 1
 
 
@@ -187,10 +204,10 @@ def _compromise(state, n, until, last):
 
 
 @kernel
-def _pay(state, day, means, rates, start, near, customer_until, terminal_until, out):
+def _pay(state, day, bad_terminals, bad_customers, means, rates, start, near, customer_until, terminal_until, out):
     """Write the payments of a day, customer by customer; how many. Mutates the random state and who is compromised."""
-    _compromise(state, TERMINALS, terminal_until, day + TERMINAL_DAYS)
-    _compromise(state, CUSTOMERS, customer_until, day + CUSTOMER_DAYS)
+    _compromise(state, bad_terminals, terminal_until, day + TERMINAL_DAYS)
+    _compromise(state, bad_customers, customer_until, day + CUSTOMER_DAYS)
     n = 0
     for i in range(len(means)):
         # A Poisson number for the highest rate, of which each is kept by the customer's own.
@@ -238,3 +255,12 @@ def _label(state, one_class, rows):
             while days >= 60.0:
                 days = 1.0 - 15.0 * np.log(1.0 - uniform(state))
         rows[i, 4] = rows[i, 0] + np.floor(days * DAY)
+
+
+@kernel
+def _block(state, share, rows):
+    """Take away the labels of a share of the rows, and write their own time; mutates the random state too."""
+    for i in range(len(rows)):
+        if uniform(state) < share:
+            rows[i, 4] = rows[i, 0]
+            rows[i, 5] = np.nan
