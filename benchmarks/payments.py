@@ -1,6 +1,7 @@
 """Fraud among payments: what features over a key's past bring, beside boosting on windows and River's own loop.
 
     python -m benchmarks.payments [--seeds 1,2,3] [--n 690000] [--only ours,alone,worker,boosting,river]
+    python -m benchmarks.payments chargebacks [--seeds 1] [--n 991351] [--only …]
 
 The payments are `riparian generate payments`, their labels (of both classes) come 7 days late, and the second half is
 scored: AUROC, average precision, and the recall where 1 % of the payments are alerts. All costs are CPU time a payment,
@@ -17,8 +18,20 @@ with whatever makes its features.
 - `river`: River's adaptive random forest in River's own loop (`stream.simulate_qa`), on features by River: mean amount
   and count of a card, and the mean target of a terminal. Of the first seed alone, for it is slow.
 
-Each figure is written to benchmarks/results/payments.json when it is there, with the commit that it is of. What is
-there of this commit is not run again, so the command goes on where it was ended; what --only leaves out stays.
+`chargebacks` are 250 days of 2,000 cards at 4,000 terminals, whose labels are of fraud alone and come 1 to 60 days
+late. `auto` predicts them, and the second 125 days are scored by the truth of all payments; p / rate is the mean
+probability beside the share of fraud.
+
+- `silence`: `examples/payments/chargebacks.yaml`, without challengers: silence is taken for ok after 14 days.
+- `silence-worker`: the same by a worker, from topics. Its probabilities have to be those of `silence`.
+- `at-once`: without `unlabelled`: fraud is learned when its label comes, and all others when they are 60 days old.
+- `calibrated`: `silence` with `predictions: {calibrated: true}`.
+- `blocked`: one payment in ten, by chance, is blocked, and its label is null.
+- `blocked-as-ok`: no label comes for those that are blocked, so they are taken for ok.
+
+Each figure is written to benchmarks/results/payments.json (or chargebacks.json) when it is there, with the commit that
+it is of. What is there of this commit is not run again, so the command goes on where it was ended; what --only leaves
+out stays.
 
 `pip install '.[batch,river]' 'pandas>=2.2,<4'` installs what it needs. No extra of Riparian has pandas, for nothing
 else here uses it.
@@ -49,21 +62,32 @@ from riparian.app.evaluation.whole import Whole
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.broker import LocalBroker
 from riparian.app.kafka.reading import read_to_end
-from riparian.app.stream_file.spec import Spec, build
+from riparian.app.stream_file.spec import build
 from riparian.models.contract import Floats
 from riparian.models.streams import Stream
+from riparian.models.streams.generators.payments import BEGIN
 
 EXAMPLE = ROOT / "examples" / "payments" / "payments.yaml"
-N = 690_000
-DELAY = 7 * 86_400.0
+CHARGEBACKS = EXAMPLE.with_name("chargebacks.yaml")
+N = {"payments": 690_000, "chargebacks": 991_351}
+SEEDS = {"payments": "1,2,3", "chargebacks": "1"}
+FEWER = {"customers": 2000, "terminals": 4000, "bad_customers": 1, "bad_terminals": 1}
+BLOCKED = 0.1
+SCORED_DAYS = (125, 250)
+DAY = 86_400.0
+DELAY = 7 * DAY
 DAYS = (1, 7, 30)
 ALERTS = 0.01
 MAX_SECONDS = 3600.0
+SAME = {"worker": "ours", "silence-worker": "silence"}  # to the last digit
 ONCE = ("river",)  # of the first seed alone
 BOOSTING = {"early_stopping": False, "learning_rate": 0.05, "max_leaf_nodes": 8, "min_samples_leaf": 100}
-MEASURES = ("auroc", "average_precision", "recall", "microseconds")
-HEAD = "| what | seed | AUROC | average precision | recall at 1 % | µs a payment |\n|---|---|---|---|---|---|"
-TIME, CARD, TERMINAL, AMOUNT = range(4)  # columns of the stream
+MEASURES = ("auroc", "average_precision", "recall", "ratio", "log_loss", "microseconds")
+HEAD = (
+    "| what | seed | AUROC | average precision | recall at 1 % | p / rate | log loss | µs a payment |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+TIME, CARD, TERMINAL, AMOUNT, LABELLED = range(5)  # columns of the stream
 
 
 class Found(NamedTuple):
@@ -73,31 +97,31 @@ class Found(NamedTuple):
     seconds: float
 
 
-def figures(found: Found, fraud: Floats) -> dict[str, float]:
-    """Of the second half."""
-    from sklearn.metrics import average_precision_score, roc_auc_score
+def figures(found: Found, fraud: Floats, scored: slice) -> dict[str, float]:
+    """Of the payments that are scored."""
+    from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
-    half = len(found.scores) // 2
-    scores, y = found.scores[half:], fraud[half : len(found.scores)]
+    scores, y = found.scores[scored], fraud[scored]
     alerts = np.argsort(-scores, kind="stable")[: round(ALERTS * len(scores))]
     return {
         "auroc": float(roc_auc_score(y, scores)),
         "average_precision": float(average_precision_score(y, scores)),
         "recall": float(y[alerts].sum() / y.sum()),
+        "ratio": float(scores.mean() / y.mean()),
+        "log_loss": float(log_loss(y, scores)),
         "microseconds": 1e6 * found.seconds / len(found.scores),
     }
 
 
-def stream_file(with_keys: bool) -> Spec:
-    """The example's, or what is left of it without keys."""
-    fields = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
-    if not with_keys:
-        fields.pop("keys")
-        plain = (str, type(None))
-        fields["features"] = {
-            name: what for name, what in fields["features"].items() if isinstance(what, plain) or "type" in what
-        }
-    return build(fields, str(EXAMPLE))
+def without_keys(fields: dict[str, Any]) -> dict[str, Any]:
+    """What is left of a stream file without keys and what is made of them."""
+    features = {name: what for name, what in fields["features"].items() if not isinstance(what, dict) or "type" in what}
+    return {name: what for name, what in fields.items() if name != "keys"} | {"features": features}
+
+
+def written(path: Path) -> dict[str, Any]:
+    fields: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return fields
 
 
 class _Probability(msgspec.Struct):
@@ -105,24 +129,25 @@ class _Probability(msgspec.Struct):
     p: dict[str, float] | None = None
 
 
-def run_ours(recipe: Recipe, with_keys: bool) -> Found:
-    scores, decode = np.full(recipe.n, np.nan), msgspec.json.Decoder(_Probability).decode
-    setup = Setup(recipe=recipe, stream=stream_file(with_keys), clock="time", label_delay=DELAY)
+def evaluated(n: int, fields: dict[str, Any], **setup: Any) -> Found:
+    """By `riparian evaluate --stream` of such a file. setup : as `Setup` has it."""
+    scores, decode = np.full(n, np.nan), msgspec.json.Decoder(_Probability).decode
 
     def keep(line: bytes) -> None:
         one = decode(line)
         scores[int(one.id)] = (one.p or {}).get("fraud", 0.0)
 
-    whole = Whole(setup)
+    whole = Whole(Setup(stream=build(fields, "the example"), clock="time", **setup))
     start = time.process_time()
     whole.run(lambda _: None, keep)
     return Found(scores, time.process_time() - start)
 
 
-def run_worker(recipe: Recipe) -> Found:
+def worked(recipe: Recipe, fields: dict[str, Any], *timed: str) -> Found:
+    """By a worker. timed : options of the replay that say when labels come."""
     scores, decode = np.full(recipe.n, np.nan), msgspec.json.Decoder(_Probability).decode
-    made = ("--generate", "payments", "-n", str(recipe.n), "--seed", str(recipe.seed))
-    timed = ("--time", "time", "--label-delay", f"{DELAY:.0f}s")
+    made = ["--generate", recipe.name, "-n", str(recipe.n), "--seed", str(recipe.seed), "--time", "time", *timed]
+    made += [word for name, value in recipe.parameters.items() for word in ("--set", f"{name}={value}")]
 
     def keep(_: TopicPartition, records: list[Any]) -> None:
         for record in records:
@@ -131,18 +156,33 @@ def run_worker(recipe: Recipe) -> Found:
 
     with tempfile.TemporaryDirectory(prefix="payments-") as name:
         folder = Path(name)
+        stream = folder / "stream.yaml"
+        stream.write_text(yaml.safe_dump(fields, sort_keys=False))
         with LocalBroker(folder / "broker") as local:
             to = ("--broker", local.bootstrap)
-            with Child("riparian.app.cli", "replay", str(EXAMPLE), *made, *timed, *to, folder=folder) as replay:
+            with Child("riparian.app.cli", "replay", str(stream), *made, *to, folder=folder) as replay:
                 if replay.process.wait():
                     replay.check()
-            with Worker(EXAMPLE, local.bootstrap, folder) as worker:
+            with Worker(stream, local.bootstrap, folder) as worker:
                 worker.wait_for_instances(recipe.n, MAX_SECONDS)
                 seconds = cpu_seconds(worker.pid)
                 worker.stop()
-            topic = TopicPartition(stream_file(True).topics.predictions, 0)
+            topic = TopicPartition(build(fields, "the example").topics.predictions, 0)
             asyncio.run(read_to_end(Connection(local.bootstrap), {topic: 0}, keep))
     return Found(scores, seconds or np.nan)
+
+
+def from_table(stream: Stream, labelled: Floats, fraud: Floats, fields: dict[str, Any]) -> Found:
+    """An evaluation of payments whose labels come at other times. labelled : NaN where none does."""
+    with tempfile.TemporaryDirectory(prefix="payments-") as name:
+        path = Path(name) / "payments.csv"
+        rows = zip(stream.x[:, :LABELLED].tolist(), labelled.tolist(), fraud.tolist(), strict=True)
+        with path.open("w") as file:
+            file.write("time,card,terminal,amount,labelled,class\n")
+            for (at, card, terminal, amount), due, y in rows:
+                label = ("ok", "fraud")[int(y)] if due == due else ""
+                file.write(f"{at},v{card:.0f},v{terminal:.0f},{amount},{due if due == due else ''},{label}\n")
+        return evaluated(len(fraud), fields, data=path, label_clock="labelled")
 
 
 def windows(stream: Stream) -> Floats:
@@ -220,54 +260,93 @@ def run_river(stream: Stream) -> Found:
     return Found(scores, time.process_time() - start)
 
 
-RUNS: dict[str, Callable[[Recipe, Stream, int], Found]] = {
-    "ours": lambda recipe, stream, refit: run_ours(recipe, True),
-    "alone": lambda recipe, stream, refit: run_ours(recipe, False),
-    "worker": lambda recipe, stream, refit: run_worker(recipe),
+PAYMENTS: dict[str, Callable[[Recipe, Stream, int], Found]] = {
+    "ours": lambda recipe, stream, refit: evaluated(recipe.n, written(EXAMPLE), recipe=recipe, label_delay=DELAY),
+    "alone": lambda recipe, stream, refit: evaluated(
+        recipe.n, without_keys(written(EXAMPLE)), recipe=recipe, label_delay=DELAY
+    ),
+    "worker": lambda recipe, stream, refit: worked(recipe, written(EXAMPLE), "--label-delay", f"{DELAY:.0f}s"),
     "boosting": lambda recipe, stream, refit: run_boosting(stream, refit),
     "river": lambda recipe, stream, refit: run_river(stream),
 }
 
 
+def run_chargebacks(name: str, recipe: Recipe, stream: Stream) -> Found:
+    """One of `LATE`. recipe, stream : labels of both classes."""
+    fields = written(CHARGEBACKS) | {"challengers": {}}
+    late = recipe._replace(parameters={**FEWER, "labels": "fraud"})
+    some = late._replace(parameters={**late.parameters, "blocked": BLOCKED})
+    if name == "silence-worker":
+        return worked(late, fields, "--label-time", "labelled")
+    if name == "at-once":
+        labelled = late.open().take(late.n).x[:, LABELLED]
+        labelled = np.where(np.isnan(labelled), stream.x[:, TIME] + 60 * DAY, labelled)
+        return from_table(stream, labelled, stream.y, fields | {"join": {"horizon": "61d", "max_pending": 1_000_000}})
+    if name == "blocked-as-ok":
+        x = some.open().take(some.n).x
+        return from_table(stream, np.where(x[:, LABELLED] == x[:, TIME], np.nan, x[:, LABELLED]), stream.y, fields)
+    if name == "calibrated":
+        fields |= {"predictions": {"calibrated": True}}
+    return evaluated(recipe.n, fields, recipe=some if name == "blocked" else late, label_clock="labelled")
+
+
+LATE = ("silence", "silence-worker", "at-once", "calibrated", "blocked", "blocked-as-ok")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--seeds", default="1,2,3", help="of the payments [default: 1,2,3]")
-    parser.add_argument("--n", type=int, default=N)
-    parser.add_argument("--only", default=",".join(RUNS), help=f"what is run [default: {','.join(RUNS)}]")
+    parser.add_argument("what", nargs="?", choices=tuple(N), default="payments")
+    parser.add_argument("--seeds", help="of the payments [default: 1,2,3; of chargebacks: 1]")
+    parser.add_argument("--n", type=int)
+    parser.add_argument("--only", metavar="NAME,…", help="what is run [default: all]")
     parser.add_argument("--refit", type=int, default=1, metavar="DAYS")
     options = parser.parse_args()
-    seeds, wanted = [int(seed) for seed in options.seeds.split(",")], options.only.split(",")
-    path, now = RESULTS / "payments.json", {"payments": options.n, "commit": commit()}
+    what, n = options.what, options.n or N[options.what]
+    names = tuple(PAYMENTS) if what == "payments" else LATE
+    seeds = [int(seed) for seed in (options.seeds or SEEDS[what]).split(",")]
+    wanted = options.only.split(",") if options.only else names
+    path, now = RESULTS / f"{what}.json", {"payments": n, "commit": commit()}
     found: dict[str, list[dict[str, Any]]] = json.loads(path.read_text())["figures"]["runs"] if path.exists() else {}
     print(HEAD)
     for seed in seeds:
-        recipe = Recipe("payments", options.n, seed)
-        stream = recipe.open().take(options.n)
+        recipe = Recipe("payments", n, seed, {} if what == "payments" else FEWER)
+        stream = recipe.open().take(n)
+        days = (stream.x[:, TIME] - BEGIN) / DAY
+        scored = slice(n // 2, n) if what == "payments" else slice(*np.searchsorted(days, SCORED_DAYS).tolist())
         for name in wanted if seed == seeds[0] else [name for name in wanted if name not in ONCE]:
             about = {"seed": seed, **now, **({"refit_days": options.refit} if name == "boosting" else {})}
             runs = {run["seed"]: run for run in found.get(name, [])}
             if not about.items() <= runs.get(seed, {}).items():
                 print(f"{datetime.now():%H:%M:%S} {name}, seed {seed} …", file=sys.stderr, flush=True)
-                run = RUNS[name](recipe, stream, options.refit)
-                runs[seed] = {**about, **figures(run, stream.y), "sha256": hashlib.sha256(run.scores).hexdigest()}
+                if what == "payments":
+                    run = PAYMENTS[name](recipe, stream, options.refit)
+                else:
+                    run = run_chargebacks(name, recipe, stream)
+                digest = hashlib.sha256(run.scores).hexdigest()
+                runs[seed] = {**about, **figures(run, stream.y, scored), "sha256": digest}
                 found[name] = [runs[seed] for seed in sorted(runs)]
-                write("payments", {"means": means(found), "runs": found})
+                found = {name: found[name] for name in names if name in found}
+                write(what, {"means": means(found), "runs": found})
             print(row(name, seed, runs[seed]), flush=True)
     for name, mean in means(found).items():
         print(row(name, "mean", mean))
-    ours = {run["seed"]: run["sha256"] for run in found.get("ours", []) if now.items() <= run.items()}
-    for run in found.get("worker", []):
-        if now.items() <= run.items() and run["sha256"] != ours.get(run["seed"], run["sha256"]):
-            raise MeasureError(f"seed {run['seed']}: probabilities of the worker are not those of the evaluation")
+    for one, other in SAME.items():
+        digests = {run["seed"]: run["sha256"] for run in found.get(other, []) if now.items() <= run.items()}
+        for run in found.get(one, []):
+            if now.items() <= run.items() and run["sha256"] != digests.get(run["seed"], run["sha256"]):
+                raise MeasureError(f"seed {run['seed']}: probabilities of {one} are not those of {other}")
 
 
 def means(found: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, float]]:
     """Over the seeds, of each measure."""
-    return {name: {key: float(np.mean([one[key] for one in runs])) for key in MEASURES} for name, runs in found.items()}
+    return {
+        name: {key: float(np.mean([one[key] for one in runs])) for key in MEASURES if all(key in one for one in runs)}
+        for name, runs in found.items()
+    }
 
 
 def row(name: str, seed: object, one: dict[str, float]) -> str:
-    return f"| {name} | {seed} | " + " | ".join(f"{one[key]:,.3f}" for key in MEASURES) + " |"
+    return f"| {name} | {seed} | " + " | ".join(f"{one[key]:,.3f}" if key in one else "" for key in MEASURES) + " |"
 
 
 if __name__ == "__main__":
