@@ -444,6 +444,8 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     latency_p50, latency_p99 : seconds from features to prediction, of the predictions since the record before; None
         without any.
     delay_p50 : seconds from features to label, of the labels since the record before; None without any.
+    scored_until : record time, ms since 1970, up to which all is scored, where labels wait for a time
+        (`join.unlabelled`); None elsewhere.
     rejected : reason -> records sent to the dead letters since `started`.
     checkpoint_age : seconds of work that only memory holds.
     checkpoint_seconds : what the last checkpoint took; None before the first.
@@ -474,6 +476,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     latency_p50: float | None = None
     latency_p99: float | None = None
     delay_p50: float | None = None
+    scored_until: Millis | None = None
     rejected: Annotated[dict[Name, Count], _FEW] = {}
     unmet: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
     alarms: list[Name] = []

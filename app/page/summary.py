@@ -26,6 +26,7 @@ CHANCE = 0.5  # the AUROC of scores that know nothing
 # of a model that are shown, by task
 FIELDS = {REGRESSION: ("mae", "rmse", "r2"), ANOMALY: ("auroc",)}
 
+WITHOUT_LABEL = ("null_labels", "assumed", "corrections")  # counters
 DRIFTS = ("drift", "reset", "replace-started")  # kinds of events that a drift begins
 
 UNREAD = (
@@ -422,6 +423,7 @@ def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
                 "waiting": last.waiting,
                 "instances": last.instances,
                 "delay": last.delay_p50,
+                "scored_until": last.scored_until,
                 "p50": last.latency_p50,
                 "p99": last.latency_p99,
                 "score": view.own(partition),
@@ -455,6 +457,9 @@ def tiles(view: StreamView, now: int, rows: list[dict[str, Any]], partition: int
     def known(field: str, rows: list[dict[str, Any]]) -> list[float]:
         return [row[field] for row in rows if row.get(field) is not None]
 
+    def counted(name: str) -> int:
+        return sum((one.counters or {}).get(name, 0) for one in view.of_role(CHAMPION, partition))
+
     earlier = view.over(f"score:{CHAMPION}", now - 3_660_000, now - 3_540_000, 2, partition)
     before = next((float(v) for v in earlier.mean if v == v), None) if earlier is not None else None
     score = view.recent(CHAMPION, partition)
@@ -472,6 +477,8 @@ def tiles(view: StreamView, now: int, rows: list[dict[str, Any]], partition: int
         "lag_of": None if most is None else most["partition"],
         "waiting": sum(known("waiting", told)) if told else None,
         "delay": max(known("delay", told), default=None),
+        "scored_until": min(known("scored_until", told), default=None),
+        "without_label": {name: n for name in WITHOUT_LABEL if (n := counted(name))},
         "since": max((row["told"] for row in told), default=None) if not kept else None,
         **dict(zip(("expected", "expected_error"), view.expected(partition), strict=True)),
     }

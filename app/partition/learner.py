@@ -360,6 +360,7 @@ class PartitionLearner:
             by_class={name: self._by_class(name, role.metrics) for name, role in roles.items()},
             distances=self.drift.distances(),
             learned_offset=self.learning.learned_place,
+            scored_until=self.pending.scored_until,
         )
 
     def told(self) -> Figures:

@@ -137,6 +137,7 @@ class Figures(NamedTuple):
     estimated : role -> its accuracy as expected before labels come, and as labels here show (`Role.estimated`)
     distances : how far features and predictions are from their references
     learned_offset : of the log that the models of all partitions have learned, where this partition tells of them
+    scored_until : record time, ms, up to which all is scored where labels wait for a time; else None
     by_class : role -> class -> n, recall, precision and f1 over the window or fading, of a window auroc; of the first
         MOST_CLASSES known
     compared : role of a challenger -> how it does beside the champion (`Comparing.figures`)
@@ -160,6 +161,7 @@ class Figures(NamedTuple):
     estimated: Mapping[str, dict[str, float]] = {}
     distances: Sequence[Distance] = ()
     learned_offset: int = 0
+    scored_until: int | None = None
 
 
 def stacked(parts: Sequence[Floats], nothing: float = 0.0) -> Floats:

@@ -26,10 +26,10 @@ def view_of(task="classification"):
     return StreamView(loads(STREAM.format(task=task).replace("last-label", models)), clock=lambda: NOW)
 
 
-def model(role="champion", partition=0, time=NOW, n=5000, comparison=None, estimated=None, **window):
+def model(role="champion", partition=0, time=NOW, n=5000, comparison=None, estimated=None, counters=None, **window):
     record = MetricsRecord(
         "taps", partition, time, role, "last-label", n, n, n, {},
-        window=window, size={"n_nodes": 3}, comparison=comparison, estimated=estimated,
+        window=window, size={"n_nodes": 3}, comparison=comparison, estimated=estimated, counters=counters,
     )  # fmt: skip
     return reports.write(record)
 

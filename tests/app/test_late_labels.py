@@ -117,6 +117,8 @@ def check(stream, batches, after, assumed, repeats):
     assert {name: n for name, n in store.counts.items() if n and name != "forgotten_ids"} == naive.counts
     assert store.n_waiting == len(naive.waiting)
     assert store.n_held == sum(one.label == one.label and not one.learned for one in naive.waiting)
+    unscored = [one.arrived for one in naive.waiting if not one.matured]
+    assert store.scored_until == (None if after is None else (unscored or [naive.now])[0])
     return naive
 
 

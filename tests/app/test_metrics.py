@@ -149,6 +149,17 @@ class Scrape:
         return found[0]
 
 
+def test_scores_that_wait_for_a_time_name_the_record_time_up_to_which_they_count() -> None:
+    held = {"classes": "[no, yes]", "join": "{horizon: 60d, unlabelled: {is: no, after: 14d}}"}
+    metrics, runner = Metrics(stream(**held)), PartitionTask(stream(**held))
+    runner.figures = runner.figures._replace(scored_until=1_700_000_000_500)
+    metrics.stepped(runner, outcome(), 0.1)  # type: ignore[arg-type]
+    found = metrics.of_partition(runner)  # type: ignore[arg-type]
+    assert found.scored_until == 1_700_000_000_500
+    assert reports.read_report(reports.write(found)) == found
+    assert Scrape(metrics).value(names.SCORED_UNTIL) == 1_700_000_000.5
+
+
 @given(
     bounds=st.lists(st.floats(0, 100), min_size=1, max_size=8, unique=True).map(sorted),
     batches=st.lists(st.lists(st.one_of(st.floats(0, 200), st.integers(0, 100).map(float)), max_size=20), max_size=5),
@@ -186,6 +197,7 @@ def test_a_partition_is_told_of_as_it_is_and_what_is_since_the_last_time() -> No
     assert found.delay_p50 is not None
     assert 0.04 <= found.latency_p50 < 1.0 < found.latency_p99
     assert found.delay_p50 == 5.0
+    assert found.scored_until is None
     again = metrics.of_partition(runner)  # type: ignore[arg-type]
     assert (again.latency_p50, again.latency_p99, again.delay_p50) == (None, None, None)
     for record in (found, again):

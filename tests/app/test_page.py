@@ -97,6 +97,20 @@ def test_without_a_worker_the_lag_is_what_the_topics_hold_and_figures_carry_thei
     assert [row["state"] for row in gone["partitions"]] == ["up to date", "nobody"]
 
 
+def test_scores_of_labels_that_wait_for_a_time_name_it_and_what_had_no_label():
+    view = living(view_of())
+    found = summary.tiles(view, NOW, summary.partitions(view, NOW))
+    assert (found["scored_until"], found["without_label"]) == (None, {})
+    for partition, until in ((0, NOW - 500_000), (1, NOW - 900_000)):
+        view.take_report(part(partition, NOW + 1000, scored_until=until))
+        counters = {"joined": 40, "assumed": 30 + partition, "null_labels": 0, "corrections": 2}
+        view.take_report(model(partition=partition, time=NOW + 1000, counters=counters))
+    rows = summary.partitions(view, NOW + 1000)
+    found = summary.tiles(view, NOW + 1000, rows)
+    assert (found["scored_until"], found["without_label"]) == (NOW - 900_000, {"assumed": 61, "corrections": 4})
+    assert summary.tiles(view, NOW + 1000, rows, 0)["without_label"] == {"assumed": 30, "corrections": 2}
+
+
 def test_partitions_that_nobody_reads_are_told():
     view = living(view_of(), unread={"taps.features": [2, 3], "another": [7]})
     found, said = told(view)

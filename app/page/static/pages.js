@@ -137,12 +137,12 @@ function tiles(app) {
     const change = found.change === null || small ? "" : isAccuracy ? `${found.change > 0 ? "+" : "−"}${Math.abs(100 * found.change).toFixed(1)} points in an hour` : `${found.change > 0 ? "+" : "−"}${number(Math.abs(found.change))} in an hour`;
     const split = (text) => { const at = text.lastIndexOf(" "); return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)]; };
     const expected = found.expected === null ? "" : `${percent(found.expected)} expected before labels`;
-    put("score", `${metricName(found.metric)} of the champion`, ...split(isAccuracy ? percent(found.score) : number(found.score)), [change, expected].filter(Boolean).join("\n"), change ? (better ? "good-text" : "bad-text") : "");
+    put("score", `${metricName(found.metric)} of the champion`, ...split(isAccuracy ? percent(found.score) : number(found.score)), [change, expected, found.scored_until === null ? "" : `of records up to ${moment(found.scored_until, app.status.now)}`].filter(Boolean).join("\n"), change ? (better ? "good-text" : "bad-text") : "");
     const before = found.since === null ? null : `since ${moment(found.since, app.status.now)}`; // nobody tells these now
     put("rate", "Throughput", number(found.rate), "instances/s", before ?? `${found.partitions} partition${found.partitions === 1 ? "" : "s"}, ${found.workers} worker${found.workers === 1 ? "" : "s"}`);
     put("latency", "Latency, p99", ...split(span(found.p99)), before ?? (found.p50 === null ? "" : `half within ${span(found.p50)}`));
     put("lag", "Lag", count(found.lag), "records", found.lag === null ? before ?? "" : found.lag_of === null ? "" : `most in partition ${found.lag_of}`);
-    put("waiting", "Waiting for labels", count(found.waiting), "instances", found.delay === null ? "" : `labels come ${span(found.delay)} later`);
+    put("waiting", "Waiting for labels", count(found.waiting), "instances", [found.delay === null ? "" : `labels come ${span(found.delay)} later`, ...Object.entries(found.without_label).map(([what, n]) => `${count(n)} ${what.replace("_", " ")}`)].filter(Boolean).join("\n"));
   }];
 }
 

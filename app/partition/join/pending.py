@@ -46,6 +46,7 @@ from riparian.app.partition.join.joining import (
     CLOCK,
     EXCHANGED,
     GAPS,
+    HEAD,
     HOME,
     MARK,
     MATURE,
@@ -242,6 +243,17 @@ class PendingStore:
         rows = self._instances.rows()
         held = ~np.isnan(self._known[rows]) & (self._instances.entries[rows, PLACE] >= self._instances.at[MATURE])
         return int(np.count_nonzero(held))
+
+    @property
+    def scored_until(self) -> int | None:
+        """When the first instance came that has not waited for its time (`unlabelled`), or stream time, ms: all before
+        are scored. None where labels count when they come. O(waiting)."""
+        if self._limits().after < 0:
+            return None
+        at, queue = self._instances.at, self._instances.queue
+        later = queue[max(at[MATURE], at[HEAD]) : at[TAIL]]
+        later = later[later >= 0]
+        return int(self._instances.entries[later[0], ARRIVED] if len(later) else self._clock[NOW])
 
     @property
     def max_joined(self) -> int:

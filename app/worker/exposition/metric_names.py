@@ -100,6 +100,7 @@ STEP = "riparian_step_seconds"
 DECODE = "riparian_decode_seconds_total"
 KERNEL = "riparian_kernel_seconds_total"
 SCORED = "riparian_scored_labels_total"
+SCORED_UNTIL = "riparian_scored_until_timestamp_seconds"
 NODES = "riparian_model_nodes"
 LEAVES = "riparian_model_leaves"
 DEPTH = "riparian_model_depth"
@@ -147,6 +148,7 @@ METRICS: dict[str, Metric] = {
     PENDING["joined"]: Metric(COUNTER, "Instances that met their label and were learned, since the stream began."),
     WAITING: Metric(GAUGE, "Instances that wait for their label."),
     LABELS_WAITING: Metric(GAUGE, "Labels that wait for their instance."),
+    SCORED_UNTIL: Metric(GAUGE, "Record time, Unix, up to which all is scored, where labels wait for a time."),
     BEHIND: Metric(GAUGE, "Instances joined here that the shared model has not learned yet (learning: shared)."),
     BEHIND_TIME: Metric(GAUGE, "Seconds since the first of these was joined, 0 where there are none."),
     BEHIND_WAIT: Metric(COUNTER, "Seconds that predictions have waited for the shared model to learn them."),

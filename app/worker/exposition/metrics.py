@@ -150,6 +150,7 @@ class Metrics:
             latency_p50=p50,
             latency_p99=p99,
             delay_p50=delay,
+            scored_until=figures.scored_until,
             rejected=dict(series.rejected),
             unmet=None if self._engine is None else self._engine.silence.unmet,
             alarms=[
@@ -262,6 +263,8 @@ class Metrics:
             yield metric_names.BEHIND, (), learner.learning.behind
             yield metric_names.BEHIND_TIME, (), runner.shared.behind.seconds
             yield metric_names.BEHIND_WAIT, (), runner.shared.behind.wait_seconds
+        if figures.scored_until is not None:
+            yield metric_names.SCORED_UNTIL, (), figures.scored_until / 1000.0
         for counter, name in metric_names.PENDING.items():
             yield name, (), learner.pending.counts[counter]
         yield metric_names.FORCED, (), runner.n_forced
