@@ -52,6 +52,8 @@ KEYS: dict[str, Any] = {
         "yes": {"share": "yes", "by": "card", "half_life": "10s", "smooth": 2},
     },
 }
+# Labels of one class alone, of which some are null and some come after their instance was taken for the other.
+LATE: dict[str, Any] = {"join": {"max_wait": "30s", "unlabelled": {"is": "no", "after": "3s"}}}
 # What files say besides, one after another, where workers are restarted with changed ones.
 FILES: tuple[dict[str, Any], ...] = (
     {"decision": {"costs": {"yes": {"no": 5}}}},
@@ -320,6 +322,9 @@ def main() -> int:
     parser.add_argument(
         "--keys", action="store_true", help="as --rekey, by card: features over the past of cards, of which many go"
     )
+    parser.add_argument(
+        "--late", action="store_true", help='as --keys, with labels of "yes" alone and null ones: silence is "no"'
+    )
     parser.add_argument("--control", action="store_true", help="send commands meanwhile (promote, add, reset, ...)")
     parser.add_argument(
         "--rolling", action="store_true", help="restart workers one by one with changed stream files between faults"
@@ -333,6 +338,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # that the broker is away, twice each 50 ms
+    keys = options.keys or options.late
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     folder: Path = options.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-seed-{seed}"
     folder.mkdir(parents=True)
@@ -345,7 +351,8 @@ def main() -> int:
 
         without = f", without the {options.without}" if options.without else ""
         champion = f", champion {options.model[0]}" if options.model else ""
-        champion += ", topics as they are" if options.rekey else ", keys" if options.keys else ""
+        champion += ", topics as they are" if options.rekey else ", keys" if keys else ""
+        champion += ", late labels" if options.late else ""
         champion += ", under commands" if options.control else ""
         champion += ", changed files" if options.rolling else ""
         champion += ", models of each partition" if options.own else ""
@@ -356,7 +363,8 @@ def main() -> int:
                 **STREAMS[of % len(STREAMS)],
                 **(steered.fields(of) if options.control else {}),
                 **({"learning": "partition"} if options.own else {}),
-                **(KEYS if options.keys else {}),
+                **(KEYS if keys else {}),
+                **(LATE if options.late else {}),
                 **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),
             }
             for of in range(seed, seed + options.streams)
@@ -368,7 +376,7 @@ def main() -> int:
             seed=seed,
             rate=options.rate,
             session=options.session,
-            rekey=options.rekey or options.keys,
+            rekey=options.rekey or keys,
             rolling=options.rolling,
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
@@ -377,7 +385,7 @@ def main() -> int:
             **streams[0],
         )
         say(summary(report))
-        of = "-unguarded" if options.without else "-keys" if options.keys else ""
+        of = "-unguarded" if options.without else "-late" if options.late else "-keys" if options.keys else ""
         write(f"campaign-chaos{of}", figures(report), seed=seed)
         if options.without:
             say("it failed, as it must" if report.wrong else f"FAILED  no record is twice or out of order{without}")

@@ -27,6 +27,7 @@ POISON_SHARE = 0.003
 CARDS = 400  # of which some come often
 
 # Share of the labels, and milliseconds after (or before) their features.
+NULL_SHARE = 0.05  # of instances, where labels of one class alone are sent
 DELAYS = ((0.55, (1, 60)), (0.30, (200, 3000)), (0.10, (5000, 20_000)), (0.04, (-300, -1)))
 
 
@@ -36,6 +37,8 @@ Place = Callable[[str, Sent], tuple[str, int]]
 class Generator:
     """The records of one partition, in the order of their time stamps.
 
+    late : whether labels of "yes" alone are sent, and some that are null.
+
     Attributes
     ----------
     n : records so far of each topic, which is the next offset there
@@ -43,8 +46,10 @@ class Generator:
     n_labelled : instances whose label was sent, too
     """
 
-    def __init__(self, seed: int, partition: int, start_ms: float, poison: float = POISON_SHARE) -> None:
-        self._poison = poison
+    def __init__(
+        self, seed: int, partition: int, start_ms: float, poison: float = POISON_SHARE, late: bool = False
+    ) -> None:
+        self._poison, self._late = poison, late
         self._rng = random.Random(f"{seed}/{partition}")
         self._partition = partition
         self._now = start_ms
@@ -81,12 +86,16 @@ class Generator:
         a, b, c = rng.random(), rng.random(), rng.choice("xyz")
         features = {"id": id_, "x": {"a": round(a, 4), "b": round(b, 4), "c": c}, "card": f"v{int(b * b * CARDS)}"}
         self._push(at, FEATURES, features, id_)
+        y = "yes" if (a > 0.5) != (c == "x" and b > 0.3) else "no"
         draw = rng.random()
+        if self._late and rng.random() < NULL_SHARE:
+            self._push(at + rng.randint(1, 60), LABELS, {"id": id_, "y": None}, id_)
+            draw = 1.0
         for share, (least, most) in DELAYS:
             draw -= share
             if draw < 0:
-                y = (a > 0.5) != (c == "x" and b > 0.3)
-                self._push(at + rng.randint(least, most), LABELS, {"id": id_, "y": "yes" if y else "no"}, id_)
+                if y == "yes" or not self._late:
+                    self._push(at + rng.randint(least, most), LABELS, {"id": id_, "y": y}, id_)
                 break
         for topic in (FEATURES, LABELS):
             if rng.random() < self._poison:
@@ -124,9 +133,8 @@ class Load:
     def __init__(
         self, spec: Spec, broker: str, *, seed: int, rate: float, backlog: int, place: Place | None = None
     ) -> None:
-        self.generators = [
-            Generator(seed, p, 1000 * (time.time() - backlog / BACKLOG_RATE)) for p in range(spec.partitions)
-        ]
+        start, late = 1000 * (time.time() - backlog / BACKLOG_RATE), spec.join.unlabelled is not None
+        self.generators = [Generator(seed, p, start, late=late) for p in range(spec.partitions)]
         self._topics = {FEATURES: spec.topics.features, LABELS: spec.topics.labels or ""}
         self._broker, self._rate, self._place = broker, rate, place
         self._finishing = threading.Event()
