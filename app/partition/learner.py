@@ -383,15 +383,15 @@ class PartitionLearner:
 
     def snapshot(self) -> Snapshot:
         """Everything that is known at these offsets, whole. Its arrays are live: use them before the next step."""
-        waiting = over("pending/", self.pending.state()) | over("keys/", self.past.state())
+        waiting = over("pending/", self.pending.state()) | self.learning.key_state()
         return Snapshot(self._meta(), self._arrays() | waiting)
 
     def checkpoint(self) -> Snapshot:
         """As `snapshot`, with what changed since the last call of what waits and of keys, instead of all of it."""
-        changed, touched, arrays = self.pending.checkpoint(), self.past.checkpoint(), self._arrays()
+        changed, touched, arrays = self.pending.checkpoint(), self.learning.key_checkpoint(), self._arrays()
         waiting = {"instances": self.pending.n_waiting, "labels": self.pending.n_labels_waiting}
-        kept = [*(f"pending/{field}" for field in changed.kept), *(f"keys/{field}" for field in touched.kept)]
-        frozen = over("pending/", changed.arrays) | over("keys/", touched.arrays)
+        kept = [*(f"pending/{field}" for field in changed.kept), *touched.kept]
+        frozen = over("pending/", changed.arrays) | touched.arrays
         common = {name for name in arrays if name.startswith(self.learning.held)}
         return Snapshot({**self._meta(), "waiting": waiting}, arrays, frozen, kept, common)
 

@@ -122,10 +122,21 @@ class LabelPast(KeyTables):
     """Aggregates of labels by key, of whichever partition, in the order of the log that all partitions learn.
 
     A key is touched by its labels, and not by records.
+
+    Attributes
+    ----------
+    written : dict of str to array
+        All of it as the last checkpoint had it, whichever partition's that was. An array stays the same object until
+        it is changed, so each partition sees what its own last one did not have.
     """
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec, {name: plan(spec, name, True) for name in labelled_keys(spec)})
+        self.written: dict[str, NDArray[Any]] = {}
+
+    @property
+    def n_bytes(self) -> int:
+        return super().n_bytes + sum(array.nbytes for array in self.written.values())
 
     @property
     def width(self) -> int:
@@ -157,8 +168,14 @@ class LabelPast(KeyTables):
         bounds = [[one.plan.most, one.plan.idle] for one in self._known.values()]
         return super()._numbers() | ({"bounds": np.array(bounds, np.int64)} if self else {})
 
+    def checkpoint(self) -> PendingCheckpoint:
+        changed = super().checkpoint()
+        self.written = {name: self.written[name] for name in changed.kept} | changed.arrays
+        return changed
+
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super().restore(arrays)
+        self.written = dict(arrays)
         for known, (most, idle) in zip(self._known.values(), arrays["bounds"].tolist() if self else (), strict=True):
             known.settle(known.plan._replace(most=most, idle=idle))
 

@@ -14,6 +14,7 @@ from riparian.topics.vocabulary import canonical
 
 KEY_BYTES = 190  # of a key without its aggregates: entry, slots, queue, hash, times
 COLUMN_BYTES = 8  # of each number that is kept of one
+WRITTEN_BYTES = 104  # of one whose labels stand apart, in segments of checkpoints: up to twice what these have of it
 FOLD_BYTES = 1_600_000  # at most, of what happens in one step: two events for each record, and one for each label
 WIDTHS = {"count": 2, "mean": 3, "last": 1, "since": 0, "share": 3}  # numbers that an aggregate keeps of a key
 
@@ -209,9 +210,10 @@ def key_bytes(spec: Any, name: str) -> int:
     """Bytes that a key's past takes at most, per partition. Aggregates of labels stand apart where all partitions share
     it, once a worker."""
     found = [one for one in spec.features.values() if one.past is not None and one.key == name]
-    width = COLUMN_BYTES * sum(WIDTHS[str(one.past)] for one in found)
-    n = {SHARED: len({one.of_labels for one in found}), PARTITION: 1}[spec.learning.kind]
-    return int(spec.keys[name].max * (n * KEY_BYTES + width) + n * FOLD_BYTES)
+    apart = {SHARED: [one for one in found if one.of_labels], PARTITION: []}[spec.learning.kind]
+    width = COLUMN_BYTES * sum(WIDTHS[str(one.past)] for one in (*found, *apart, *apart))
+    n = 1 + (0 < len(apart) < len(found))
+    return int(spec.keys[name].max * (n * KEY_BYTES + WRITTEN_BYTES * bool(apart) + width) + n * FOLD_BYTES)
 
 
 def memory_sentence(spec: Any, name: str) -> str:
