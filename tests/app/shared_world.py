@@ -71,6 +71,15 @@ class World:
         self._merges = [PartitionGroup(learner.buffers()) for learner in self.learners]
         self._n = 0
 
+    @property
+    def n_given(self) -> int:
+        """Instances that have come."""
+        return self._n
+
+    def replace(self, p: int, learner: PartitionLearner) -> None:
+        """A partition goes on with another learner, that stands where it does."""
+        self.learners[p], self._merges[p] = learner, PartitionGroup(learner.buffers())
+
     def events(self, p: int) -> list[EventRecord]:
         return [event for outcome in self.outcomes[p] for event in outcome.events]
 
