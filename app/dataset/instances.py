@@ -143,7 +143,8 @@ class InstanceReader:
     Parameters
     ----------
     file, spec, goal
-        The data, the stream they stand for, and the name of the target column; None where there are no labels.
+        The data, the stream they stand for, and the name of the target column; None where there are no labels. It is
+        not read where labels are later values of a feature.
     learner : PartitionLearner, or Known
         Whose vocabularies are taught.
     clock : str, optional
@@ -155,6 +156,7 @@ class InstanceReader:
     def __init__(
         self, file: DataFile, spec: Spec, goal: str | None, learner: Knowing, clock: str | None = None
     ) -> None:
+        goal = goal if spec.label.of is None else None
         self.file, self.goal, self.learner, self.clock = file, goal, learner, clock
         mapping, self.form = spec.mapping(), _Format(spec.record.max_bytes)
         # Those that rows have; behind them what is read for keys alone, and the numbers of all in x.

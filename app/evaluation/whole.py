@@ -113,7 +113,7 @@ class Whole:
             "data": self.name,
             "rows": rows,
             "task": self.spec.task,
-            **({} if unlabelled else {"target": self._goal, "label_delay": self._delay}),
+            **({} if unlabelled else {"target": self._goal, "label_delay": self.spec.label.ahead or self._delay}),
             **({} if clock is None else {"clock": clock}),
             "seed": self.spec.seed,
             "window": self.spec.metrics.window,

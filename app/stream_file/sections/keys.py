@@ -63,6 +63,9 @@ def check_keys(spec: Any) -> None:
     """ValueError where keys, or the features over their past, cannot be."""
     _check_by(spec)
     made = {name: feature for name, feature in spec.features.items() if feature.past is not None}
+    if spec.label.by is not None and spec.label.by not in spec.keys:
+        known = ", ".join(spec.keys) or "none"
+        raise ValueError(f'label.by: expected one of keys ({known}), found "{spec.label.by}"; name one')
     if not made and spec.predictions.features:
         raise ValueError(
             "predictions.features: expected features over a key's past, which are written then, found none; add one, "
@@ -80,7 +83,7 @@ def check_keys(spec: Any) -> None:
     for name in spec.keys:
         if "/" in name or not name:
             raise ValueError(f'keys: expected names without "/", found "{name}"; rename it')
-        if name not in asked:
+        if name not in asked and name != spec.label.by:
             raise ValueError(
                 f"keys.{name}: expected a feature over its past, found none, so nothing would be kept; add one such as "
                 f"{name}_count: {{count: {name}, half_life: 7d}}, or remove the key"
@@ -92,8 +95,8 @@ def check_keys(spec: Any) -> None:
     if spec.partitions > 1:
         for name in spec.keys:
             of_records = next((n for n, one in made.items() if one.key == name and not one.of_labels), None)
-            if spec.shares and of_records is None:
-                continue  # labels come to all partitions
+            if name not in asked or (spec.shares and of_records is None):
+                continue  # labels come to all partitions; those of label.by are checked there
             if name in spread:
                 without = (
                     f"remove features.{of_records} and others over its records, since aggregates of labels are known "
