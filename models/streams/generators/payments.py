@@ -60,24 +60,8 @@ class World(NamedTuple):
 def source(
     seed: int = 0, *, customers: int = 5000, terminals: int = 10_000, radius: float = 5.0, labels: str = "both"
 ) -> EndlessStream:
-    """Payments in the order of their time, to the second, from 2018-04-01 on.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random states.
-    customers, terminals : int
-        How many there are.
-    radius : float
-        Distance to which a customer goes.
-    labels : str
-        "both", or "fraud": then any other payment has no label.
-
-    Raises
-    ------
-    ValueError
-        No customer has a terminal within reach.
-    """
+    """Payments in the order of their time, to the second, from 2018-04-01 on. ValueError where no customer has a
+    terminal within reach."""
     state = seeded(seed)
     world = make_world(state, customers, terminals, radius)
     if not len(world.near):
