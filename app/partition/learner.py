@@ -287,9 +287,9 @@ class PartitionLearner:
             headers=headers,
             ignored=[one.reason for one in (*features.rejected, *labels.rejected) if one.ignored],
             lineups=self.promotion.lineups,
-            events=self.promotion.tell(offsets, next_offsets[LABELS], known, self.learning.reports_models),
+            events=self.promotion.take_events(offsets, next_offsets[LABELS], known, self.learning.reports_models),
             decided=self.promotion.predictions(named) if named else {},
-            regions=self.intervals.said(joined.predicted, self.lineup.steering.paused),
+            regions=self.intervals.regions(joined.predicted, self.lineup.steering.paused),
             reasons=self._reasons(len(features.ids)),
             joint=ran.joint,
             made=features.x[:, self.past.columns] if self.past.columns else None,
@@ -339,7 +339,7 @@ class PartitionLearner:
         return columns_of(self.spec, self.classes, self.bits, outcome, start)
 
     def pack(self, outcome: Outcome, start: int, room: int) -> list[bytes] | None:
-        """The same as records of many predictions, of at most `room` bytes each. None where they cannot be made so."""
+        """Encode it as records of many predictions, of at most `room` bytes each. None where they cannot be made so."""
         made = [self.codec.pack_predictions(room, part) for part in self._columns(outcome, start)]
         return None if None in made else [one for records in made for one in records or ()]
 
@@ -378,7 +378,7 @@ class PartitionLearner:
             learned_offset=self.learning.learned_place,
         )
 
-    def told(self) -> Figures:
+    def reported(self) -> Figures:
         """`figures` without what another partition tells of the models that all of them learn."""
         found = self.figures()
         if self.learning.reports_models:

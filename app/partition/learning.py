@@ -27,7 +27,7 @@ from riparian.app.partition.lineup.promotion import Promotion
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
 from riparian.app.partition.predictions.decision_policy import DecisionPolicy, decided_name
 from riparian.app.partition.predictions.intervals import Intervals
-from riparian.app.partition.predictions.serving import Serving, Servings, said_name
+from riparian.app.partition.predictions.serving import Serving, Servings, scaling_name
 from riparian.app.partition.records.decoder import PartitionDecoder
 from riparian.app.partition.records.log_positions import LogPositions
 from riparian.app.partition.records.partition_group import Piece, Release
@@ -297,7 +297,7 @@ class Learning:
             if source is not None:
                 self.servings[name].restore(arrays, source, lineup.schema.n_outputs, decides)
             sources |= self._kept_sources(self.roles[name], source, meta["models"])
-            for place in (said_name, decided_name):
+            for place in (scaling_name, decided_name):
                 sources[place(name)] = None if source is None else place(source)
         lineup.restore_comparing(meta, arrays, self.promotion.restore(meta), takes)
         self.intervals.restore(arrays, lineup.schema.n_outputs)

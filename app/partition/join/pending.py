@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from riparian.app.errors import StateError
+from riparian.app.partition.arrays import EMPTY, renamed
 from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, words_of
 from riparian.app.partition.join.joined_ids import JoinedIds
 from riparian.app.partition.join.joining import (
@@ -84,7 +85,6 @@ COUNTERS = (
 N_COUNTERS_BEFORE = 6  # in states of before joined ids were remembered
 N_USUAL = 8  # that a state has where the others are 0
 UNBOUNDED = 2**62
-EMPTY = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
 
 
 class Source(NamedTuple):
@@ -125,17 +125,6 @@ class Joined(NamedTuple):
     waited: Floats
     repeated: NDArray[np.bool_]
     events: Program
-
-
-def kept_names(role: str, kept: Iterable[object]) -> list[str]:
-    """Of the arrays that a model keeps beside instances, in the pending store."""
-    return [f"{role}/{one}" for one in kept]
-
-
-def renamed(name: str, names: Mapping[str, str]) -> str:
-    """The name of an output, where its model is called otherwise. names : of models, before -> from here on."""
-    role, slash, i = name.partition("/")
-    return names.get(role, role) + slash + i
 
 
 class PendingStore:

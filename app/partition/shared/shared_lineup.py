@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.errors import StateError
-from riparian.app.partition.arrays import under
+from riparian.app.partition.arrays import renamed, under
 from riparian.app.partition.drift.detection import Finding
-from riparian.app.partition.join.pending import renamed
 from riparian.app.partition.keys.past import LabelPast, words_of_hash
 from riparian.app.partition.lineup.learned_rows import Ints, LearnedRows
 from riparian.app.partition.lineup.lineup import Decided, Due, Lineup

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.arrays import over, under
-from riparian.app.partition.join.pending import Joined, renamed
+from riparian.app.partition.arrays import over, renamed, under
+from riparian.app.partition.join.pending import Joined
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast
 from riparian.app.partition.keys.plan import bounds_of

@@ -292,7 +292,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         self.way.backpressure.begin(offsets)
         for tp, offset in offsets.items():
             topic_partition = TopicPartition(tp.topic, tp.partition)
-            consumer.resume(topic_partition)  # an earlier runner may have left it paused
+            consumer.resume(topic_partition)  # an earlier task may have left it paused
             consumer.seek(topic_partition, offset)
             unpacking.positions[topic_partition] = offset
             unpacking.jumps.pop(topic_partition, None)
