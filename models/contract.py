@@ -22,7 +22,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from riparian.models.entry import VALUES, Entry, signature
+from riparian.models.entry import VALUES, Entry, documented, signature
+from riparian.models.joined import copied
 
 PREDICT = 0
 LEARN = 1
@@ -41,6 +42,12 @@ class Schema(NamedTuple):
     task : "classification", "regression", "multi-instance" (two classes, of which code 1 is the positive one; what is
         predicted and learned are bags) or "anomaly" (what is predicted is how anomalous an instance is, 0 .. 1; LEARN
         looks at its features alone).
+
+    Examples
+    --------
+    >>> schema = Schema((0, 3), 2, "classification")  # a number, a nominal feature of three values; two classes
+    >>> schema.n_features
+    2
     """
 
     n_values: tuple[int, ...]
@@ -106,9 +113,9 @@ class Learner(ABC):
     """Base class of all learners.
 
     A subclass has an `entry`, where its name, its tasks and its parameters with their types, ranges and defaults are
-    declared. They are checked here, whether a stream file or a caller gives them, and stand in `self._parameters`; a
-    subclass that prepares something from them does it in its own `__init__(schema, *, seed, **parameters)`, after this
-    one.
+    declared. They are checked here, whether a stream file or a caller gives them, and stand in `self._parameters`; the
+    class's docstring names them. A subclass that prepares something from them does it in its own
+    `__init__(schema, *, seed, **parameters)`, after this one.
 
     Parameters
     ----------
@@ -131,11 +138,13 @@ class Learner(ABC):
     # Times that `run` waited for another process, and how long; None where it never does. For metrics, no state.
     n_waits: int | None = None
     wait_seconds: float = 0.0
+    _state: Any  # a NamedTuple of arrays, of a subclass that has no `state` and `restore` of its own
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "entry" in vars(cls):
             cls.name = cls.entry.name
+            cls.__doc__ = documented(vars(cls).get("__doc__"), cls.entry)
             cls.__signature__ = signature(cls.entry.parameters)  # type: ignore[attr-defined]
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
@@ -170,17 +179,17 @@ class Learner(ABC):
         """Begin in the place of a model of the same schema and parameters: know what of it does not learn, as frozen
         members of a pool. Most models have nothing of the kind."""
 
-    @abstractmethod
     def resize(self, schema: Schema) -> None:
         """Raise capacities (`n_outputs`, entries of `n_values`); the number of features stays."""
+        self.schema = schema
 
-    @abstractmethod
     def state(self) -> Any:
         """A NamedTuple of arrays: everything the learner knows. The arrays are live: copy before the next `run`."""
+        return self._state
 
-    @abstractmethod
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of the arrays of an earlier `state()._asdict()` of the same schema and parameters."""
+        self._state = copied(state, self._state)
 
     def adapted(self, was: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """A state of a model of parameters `was`, as `restore` of this one, which has learned nothing, takes it: it may

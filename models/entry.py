@@ -7,9 +7,10 @@ import difflib
 import importlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from inspect import Parameter as Argument
-from inspect import Signature
+from inspect import Signature, cleandoc
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -127,6 +128,20 @@ def signature(parameters: Sequence[Parameter]) -> Signature:
         annotation = kind if default is not None else kind | None
         keywords.append(Argument(name, Argument.KEYWORD_ONLY, default=default, annotation=annotation))
     return Signature([schema, *keywords])
+
+
+def documented(doc: str | None, entry: Any) -> str:
+    """The docstring of a learner's or detector's class, with the parameters and the paper that its entry has."""
+    tasks = [f"schema : Schema\n    Of the task {' or '.join(entry.tasks)}."] if hasattr(entry, "tasks") else []
+    kinds = ((p, p.type.__name__ + (" or None" if p.default is None else "")) for p in entry.parameters)
+    given = [f"{p.name} : {kind}\n    {p.range}, default {p.default}: {p.text}." for p, kind in kinds]
+    parameters = "\n".join([*tasks, "seed : int\n    Of whatever is drawn.", *given])
+    # Sections stand in numpydoc's order: parameters before all others, papers before examples.
+    prose, *sections = re.split(r"\n\n(?=(?:Notes|References|Examples)\n-)", cleandoc(doc or ""))
+    if not any(section.startswith("References") for section in sections):
+        last = sections and sections[-1].startswith("Examples")
+        sections.insert(len(sections) - bool(last), f"References\n----------\n{entry.paper}")
+    return "\n\n".join([prose, f"Parameters\n----------\n{parameters}", *sections])
 
 
 def suggest(wrong: str, known: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""States of several parts: the type that has the arrays of all of them, and a part read back from it."""
+"""Arrays of a state: the type that has those of several parts, a part read back from it, and room for more."""
 
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
@@ -22,6 +22,15 @@ def copied(state: Mapping[str, NDArray[Any]], like: Any, prefix: str = "") -> An
     """The part of a state that `like` is, of the same types: copies of the arrays under its fields behind `prefix`."""
     fields = zip(like._fields, like, strict=True)
     return type(like)(*(np.array(state[prefix + field], array.dtype, order="C") for field, array in fields))
+
+
+def enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:
+    """`array`, or a copy with room for `needed` rows, zero beyond what was there."""
+    if needed <= len(array):
+        return array
+    larger = np.zeros((max(needed, 2 * len(array)), *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 def rewound(n: int, old: NDArray[np.float64], length: int) -> NDArray[np.float64]:

@@ -47,6 +47,14 @@ def evaluate(
     ------
     ValueError
         x, y or w do not fit the schema or each other, or the delay is negative.
+
+    Examples
+    --------
+    >>> from riparian.models.baseline.naive_bayes import NaiveBayes
+    >>> x = np.random.default_rng(1).random((400, 1)).round()
+    >>> found = evaluate(NaiveBayes(Schema((0,), 2, "classification")), x, x[:, 0], delay=10)
+    >>> found.predictions.shape, found.metrics["accuracy"] > 0.9
+    ((400, 2), True)
     """
     if delay < 0:
         raise ValueError(f"delay is {delay}: give 0 or more instances")

@@ -42,24 +42,24 @@ def writes_into_the_slab(self, program, slab, out):
 
 def counts_runs(self, program, slab, out):
     self.kind.run(self, program, slab, out)
-    self._weights[0] += 1e-6 * (self._weights.sum() > 0.0) * (program.op == LEARN).any()
+    self._state.weights[0] += 1e-6 * (self._state.weights.sum() > 0.0) * (program.op == LEARN).any()
 
 
 def learns_many_backwards(self, x, y, w=None):
     self.kind.learn_many(self, x, y, w)
     if len(y) > 1:
-        self._weights *= 2.0
+        self._state.weights[:] *= 2.0
 
 
 def learns_what_it_predicts(self, program, slab, out):
     self.kind.run(self, program, slab, out)
-    if self._weights.sum() > 0.0:
-        self._weights[0] += (program.op == PREDICT).sum()
+    if self._state.weights.sum() > 0.0:
+        self._state.weights[0] += (program.op == PREDICT).sum()
 
 
 def forgets_when_restored(self, state):
     self.kind.restore(self, state)
-    self._weights *= 0.5
+    self._state.weights[:] *= 0.5
 
 
 class Flags(NamedTuple):
@@ -68,19 +68,19 @@ class Flags(NamedTuple):
 
 
 def has_flags(self):
-    return Flags(self._weights, self._weights > 0.0)
+    return Flags(self._state.weights, self._state.weights > 0.0)
 
 
 def gives_new_classes_a_weight(self, schema):
-    more = schema.n_outputs > len(self._weights) and schema.n_values == self.schema.n_values
+    more = schema.n_outputs > len(self._state.weights) and schema.n_values == self.schema.n_values
     self.kind.resize(self, schema)
     if more:
-        self._weights[-1] = 1.0
+        self._state.weights[-1] = 1.0
 
 
 def begins_with_its_room(self, schema, *, seed=0, **parameters):
     self.kind.__init__(self, schema, seed=seed, **parameters)
-    self._weights[0] = 1e-9 * (schema.n_outputs > 3)
+    self._state.weights[0] = 1e-9 * (schema.n_outputs > 3)
 
 
 class Rows(NamedTuple):
@@ -89,7 +89,7 @@ class Rows(NamedTuple):
 
 
 def keeps_every_row(self):
-    return Rows(self._weights, np.zeros(int(self._weights.sum())))
+    return Rows(self._state.weights, np.zeros(int(self._state.weights.sum())))
 
 
 def has_no_depth(self):
@@ -97,7 +97,7 @@ def has_no_depth(self):
 
 
 def learns_warming_up(self):
-    self._weights[0] += 1.0
+    self._state.weights[0] += 1.0
 
 
 def adds_one(self):
@@ -112,9 +112,11 @@ def beyond(n):
 missing = out_of(lambda slab, rows, out: np.where(np.isnan(slab[rows]).all(axis=1)[:, None], np.nan, out))
 infinite = out_of(lambda slab, rows, out: np.where((slab[rows, 0] > 1e200)[:, None], np.nan, out))
 moved = out_of(lambda slab, rows, out: np.where((slab[rows, 3] > 1e8)[:, None], np.nan, out))
-spread = out_of(lambda slab, rows, out: 0.9 * out + 0.1 / out.shape[1], when=lambda self: self._weights.sum() > 0.0)
+spread = out_of(
+    lambda slab, rows, out: 0.9 * out + 0.1 / out.shape[1], when=lambda self: self._state.weights.sum() > 0.0
+)
 guessing = out_of(
-    lambda slab, rows, out: np.full_like(out, 1.0 / out.shape[1]), when=lambda self: self._weights.sum() == 0.0
+    lambda slab, rows, out: np.full_like(out, 1.0 / out.shape[1]), when=lambda self: self._state.weights.sum() == 0.0
 )
 
 

@@ -97,6 +97,10 @@ def ours(name):
     return rest if rest.partition(".")[0] in PACKAGES else ""
 
 
+def module_of(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 def top_level(path):
     """Libraries that a file imports, and packages of ours."""
     return {name.partition(".")[0] if ours(name) is None else ours(name).partition(".")[0] for name in imports(path)}
@@ -133,7 +137,7 @@ def test_folders_have_one_direction(folder, floors):
 
 def test_no_module_leads_back_to_itself():
     paths = [*sources("app"), *sources("models"), *sources("topics")]
-    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths}
+    names = {path: module_of(path) for path in paths}
     left = {name: set(map(ours, imports(path))) & set(names.values()) - {name} for path, name in names.items()}
     while ends := {name for name, others in left.items() if not others & left.keys()}:
         left = {name: others for name, others in left.items() if name not in ends}
@@ -141,6 +145,17 @@ def test_no_module_leads_back_to_itself():
     while tops := left.keys() - set().union(*left.values()):
         left = {name: others for name, others in left.items() if name not in tops}
     assert not left
+
+
+def test_a_partition_has_ten_floors():
+    """A module stands one floor above the highest of those in the folder that it imports."""
+    paths = {module_of(path): path for path in sources("app/partition")}
+
+    @functools.cache
+    def floor(name):
+        return 1 + max((floor(other) for other in map(ours, imports(paths[name])) if other in paths), default=0)
+
+    assert max(map(floor, paths)) <= 10
 
 
 def reached(module, known):

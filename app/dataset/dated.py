@@ -26,7 +26,6 @@ class DatedFile(DataFile):
 
     Parameters
     ----------
-    file : DataFile
     columns : sequence of str
         Columns of times.
 

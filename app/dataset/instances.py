@@ -147,7 +147,8 @@ class InstanceReader:
     Parameters
     ----------
     file, spec, goal
-        The data, the stream they stand for, and the name of the target column; None where there are no labels.
+        The data, the stream they stand for, and the name of the target column; None where there are no labels. It is
+        not read where labels are later values of a feature.
     learner : PartitionLearner, or Known
         Whose vocabularies are taught.
     clock : str, optional
@@ -167,6 +168,7 @@ class InstanceReader:
         clock: str | None = None,
         label_clock: str | None = None,
     ) -> None:
+        goal = goal if spec.label.of is None else None
         self.file, self.goal, self.learner, self.clock, self.label_clock = file, goal, learner, clock, label_clock
         mapping, self.form = spec.mapping(), _Format(spec.record.max_bytes)
         # Those that rows have; behind them what is read for keys alone, and the numbers of all in x.

@@ -23,7 +23,6 @@ class Lateness:
 
     Parameters
     ----------
-    learner : PartitionLearner
     delay : float
         Rows, or seconds.
     timed : bool

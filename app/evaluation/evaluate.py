@@ -112,8 +112,12 @@ def problem_for(file: DataFile, **options: Any) -> FileStream:
         for name in [name for name in ("task", "nominal", "ignore", "max_values") if getattr(setup, name)]:
             option = f"--{name.replace('_', '-')}"
             raise SpecError(f"{option} and --stream exclude each other: the stream file says what the data are")
-        goal = None if target is None and _is_unlabelled(file, stream) else file.target(target, stream.features)[0]
-        if goal is not None and clock == goal:
+        goal = stream.label.of
+        if goal is not None:
+            _check_forecasts(file, setup)
+        elif target is not None or not _is_unlabelled(file, stream):
+            goal = file.target(target, stream.features)[0]
+        if goal is not None and clock == goal and stream.label.of is None:
             raise SpecError(_both(goal))
         n = file.count(limit)
         if file.separator != COMMA:
@@ -157,6 +161,25 @@ def problem_for(file: DataFile, **options: Any) -> FileStream:
         asked = {"coverage": setup.coverage and {"share": setup.coverage, "by": by}, "calibrated": setup.calibrated}
         fields["predictions"] = given | {name: value for name, value in asked.items() if value}
     return FileStream(fields, str(file.path), goal, n, remarks)
+
+
+def _check_forecasts(file: DataFile, setup: Setup) -> None:
+    """SpecError where the options do not suit labels that come from the stream itself."""
+    if setup.clock is None:
+        raise SpecError(
+            f"label.ahead of the stream file: expected the time of each row of {file.path}, by which a later row is "
+            "the label of an earlier one, found none; name its column by --time"
+        )
+    for option, given in (
+        ("--target", setup.target),
+        ("--label-delay", setup.label_delay),
+        ("--label-time", setup.label_clock),
+    ):
+        if given:
+            raise SpecError(
+                f"{option}: expected nothing, since labels are later values of the stream itself (label.of), found "
+                f"{given}; leave it out"
+            )
 
 
 def _metrics(setup: Setup) -> dict[str, Any]:
@@ -292,7 +315,7 @@ def evaluate_all(
                 on_outcome(k, outcome)
     about: dict[str, Any] = {"data": file.path.name, "task": specs[0].task}
     if goal is not None:
-        about |= {"target": goal, "label_delay": label_delay}
+        about |= {"target": goal, "label_delay": specs[0].label.ahead or label_delay}
     if clock is not None:
         about["clock"] = clock
     return [run.result(about) for run in runs]

@@ -82,7 +82,7 @@ def _of_stream(setup: Setup, chosen: Sequence[Candidate]) -> Experiment:
     tasks = tasks_of(problems, chosen, seeds, jobs=jobs, **options)
     spec, name = tasks[0].specs[0], files[0].path.name
     about: dict[str, Any] = {"data": name, "rows": tasks[0].n, "task": spec.task}
-    about |= {"label_delay": setup.label_delay} if labelled else {}
+    about |= {"label_delay": spec.label.ahead or setup.label_delay} if labelled else {}
     about |= {} if setup.clock is None else {"clock": setup.clock}
     if recipe is not None:
         about["generated"] = {key: value for key, value in recipe.plain().items() if key != "seed"}

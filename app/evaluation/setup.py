@@ -64,8 +64,8 @@ class Setup(NamedTuple):
 
     def check_unlabelled(self) -> None:
         """SpecError where something is asked for that only labels can tell."""
-        asked: dict[str, Any] = {"--label-delay": self.label_delay, "--detector": self.detectors}
-        asked |= {"--window": self.window, "--fading": self.fading}
+        asked: dict[str, Any] = {"--label-delay": self.label_delay, "--label-time": self.label_clock}
+        asked |= {"--detector": self.detectors, "--window": self.window, "--fading": self.fading}
         for option in [option for option, value in asked.items() if value]:
             raise SpecError(
                 f"{option} is about labels, and there are none: name their column by --target, or leave it out"

@@ -112,7 +112,7 @@ class Whole:
             "data": self.name,
             "rows": rows,
             "task": self.spec.task,
-            **({} if unlabelled else {"target": self._goal, "label_delay": self._delay}),
+            **({} if unlabelled else {"target": self._goal, "label_delay": self.spec.label.ahead or self._delay}),
             **({} if clock is None else {"clock": clock}),
             **({} if self._setup.label_clock is None else {"label_clock": self._setup.label_clock}),
             "seed": self.spec.seed,

@@ -104,7 +104,6 @@ async def wait_for_broker(
 
     Parameters
     ----------
-    connection : Connection
     timeout_seconds : float
         How long to go on trying. 0 tries once.
     on_wait : callable, optional

@@ -30,8 +30,15 @@ class WaitingRequest(NamedTuple):
     answer: "asyncio.Future[Any]"
 
 
+class Answer(NamedTuple):
+    """The part of a broker's answer that is about one request: what the client looks at."""
+
+    API_VERSION: int
+    topics: list[tuple[str, list[Any]]]
+
+
 class Bundles:
-    """What the producers of one worker send together, one request at a time to each broker."""
+    """What the producers of one worker send together: to each broker, what comes while the last was on its way."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, list[WaitingRequest]] = {}
@@ -59,35 +66,33 @@ class Bundles:
     async def _run(self, node_id: int) -> None:
         try:
             while waiting := self._waiting.pop(node_id, None):
-                bundle, rest = _bundle(waiting)
-                if rest:
-                    self._waiting[node_id] = rest
-                await _send(node_id, bundle)
+                await asyncio.gather(*(_send(node_id, bundle) for bundle in _bundles(waiting)))
         finally:
             del self._tasks[node_id]
 
 
-def _bundle(waiting: list[WaitingRequest]) -> tuple[list[WaitingRequest], list[WaitingRequest]]:
-    """What goes together, and what has to wait: a request names a partition once, and has a size."""
-    bundle, rest = list[WaitingRequest](), list[WaitingRequest]()
-    tps, n_bytes = set[tuple[str, int]](), 0
-    for one in waiting:
-        if one.answer.done():  # nobody waits for it any more
-            continue
-        if one.tps & tps or n_bytes > MOST_BYTES:
-            rest.append(one)
-            continue
-        bundle.append(one)
-        tps |= one.tps
-        n_bytes += one.n_bytes
-    return bundle, rest
+def _bundles(waiting: list[WaitingRequest]) -> list[list[WaitingRequest]]:
+    """What goes together: a request names a partition once, and has a size. All go at once, each by a connection of
+    its own. Where all partitions append to one log, a queue of their requests would hold up what stands in them
+    besides."""
+    left = [one for one in waiting if not one.answer.done()]  # nobody waits for the others any more
+    found = list[list[WaitingRequest]]()
+    while left:
+        bundle, rest, tps, n_bytes = list[WaitingRequest](), list[WaitingRequest](), set[tuple[str, int]](), 0
+        for one in left:
+            fits = not one.tps & tps and n_bytes <= MOST_BYTES
+            (bundle if fits else rest).append(one)
+            if fits:
+                tps |= one.tps
+                n_bytes += one.n_bytes
+        found.append(bundle)
+        left = rest
+    return found
 
 
 async def _send(node_id: int, bundle: list[WaitingRequest]) -> None:
-    """By the connection of the first; where that fails, each sends its own again. All get the one answer, in which each
-    finds its own partitions."""
-    if not bundle:
-        return
+    """By the connection of the first; where that fails, each sends its own again. Each gets its part of the answer: the
+    client goes through all of it."""
     topics: dict[str, list[Any]] = {}
     for one in bundle:
         for topic, batches in one.request._topics:
@@ -106,10 +111,14 @@ async def _send(node_id: int, bundle: list[WaitingRequest]) -> None:
     except Exception as failed:
         error = failed
     finally:
+        found = {} if answer is None else {(topic, about[0]): about for topic, all in answer.topics for about in all}
         for one in bundle:
             if one.answer.done():
                 continue
             if answer is None:
                 one.answer.set_exception(copy.copy(error) or KafkaConnectionError("the connection was closed"))
             else:
-                one.answer.set_result(answer)
+                own = [
+                    (topic, [found[topic, partition]]) for topic, partition in one.tps if (topic, partition) in found
+                ]
+                one.answer.set_result(Answer(answer.API_VERSION, own))

@@ -154,7 +154,6 @@ class Outputs:
     ----------
     producer : AIOKafkaProducer
         Of `fenced_producer`; closed by `stop`.
-    partition : int
     ends : mapping of str to int
         Where each topic's partition ended when the producer was fenced: nobody else has written since.
     compression : str

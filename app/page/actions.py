@@ -72,10 +72,6 @@ class Again(msgspec.Struct, forbid_unknown_fields=True):
 class Actions:
     """Commands under a token.
 
-    Parameters
-    ----------
-    connection : Connection
-
     Attributes
     ----------
     token : what a request has to name.

@@ -19,12 +19,7 @@ MOST_LINES = 600  # lines of an outline, at most
 
 
 class ModelPages:
-    """Reads models, one at a time, and keeps each for a moment.
-
-    Parameters
-    ----------
-    connection : Connection
-    """
+    """Reads models, one at a time, and keeps each for a moment."""
 
     def __init__(self, connection: Connection) -> None:
         self.broker = str(connection)

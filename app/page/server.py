@@ -70,7 +70,6 @@ class Page:
 
     Parameters
     ----------
-    watch : Watch
     paths : mapping of str to str
         Name of a stream -> its stream file, as commands would name it.
     model_pages : ModelPages

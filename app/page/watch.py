@@ -38,12 +38,6 @@ MARKS, LAST = "marks", "last"  # notes: which letters were retried; the last rec
 class Watch:
     """Keeps the views of all streams up to date.
 
-    Parameters
-    ----------
-    views : sequence of StreamView
-    connection : Connection
-    store : Store
-
     Attributes
     ----------
     away_since : ms since when Kafka does not answer; None while it does.

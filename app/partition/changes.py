@@ -36,6 +36,7 @@ ARITHMETIC = "arithmetic"  # 1: of C's library; 2: of models/kernels/elementary.
 LATEST_ARITHMETIC = 2
 DECISION, CLASS_WEIGHTS = "decision", "class_weights"
 UNLABELLED, ON_REPEAT = "join.unlabelled", "label.on_repeat"
+FORECASTS = ("label.of", "label.ahead", "label.by", "label.above")
 
 LATER = (
     "predictions.coverage",
@@ -46,6 +47,7 @@ LATER = (
     CLASS_WEIGHTS,
     UNLABELLED,
     ON_REPEAT,
+    *FORECASTS,
 )  # noted only where the stream file asks for them
 NEW_FILE = "; a stream file with other models counts from then on"
 OTHER_FILE = "; one in which these are edited counts from then on"
@@ -117,7 +119,7 @@ def settings(spec: Spec) -> dict[str, Any]:
     if found[ON_REPEAT] == "ignore":
         found[ON_REPEAT] = None
     for place in LATER:
-        if not found[place]:
+        if not found[place] and not isinstance(found[place], float):  # a class may begin at 0.0
             del found[place]
     bounds = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
     found |= {f"join.{field}": getattr(spec.join, field) for field in bounds}
@@ -483,6 +485,8 @@ def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
     """The fate of what a setting decides, and what to say of it."""
     if place == "metrics.fading" and (old is None or new is None):
         return RESTARTED, ": recent metrics start afresh"
+    if place in FORECASTS:
+        return REFUSED, f": what was learned is of other labels; {CURE}"
     if place.startswith("features.") and isinstance(old or new, dict):
         return REFUSED, f": what is known of keys is of what it was; {CURE}, or give the feature another name"
     if place.startswith("keys.") and place.endswith(".from"):

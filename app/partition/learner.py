@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from riparian.app.errors import StateError
 from riparian.app.partition.arrays import over, under
 from riparian.app.partition.changes import ARITHMETIC, LEARNING, next_origin, reconcile
+from riparian.app.partition.join.ids import Hashes, Ints
 from riparian.app.partition.join.pending import PendingStore, Unlabelled
-from riparian.app.partition.keys.past import Past
+from riparian.app.partition.join.series import Follow
+from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
 from riparian.app.partition.learning import Learning, OwnLearning
 from riparian.app.partition.lineup.lineup import Lineup
 from riparian.app.partition.lineup.model_commands import FILES
@@ -114,11 +116,12 @@ class PartitionLearner:
             max_labels=spec.join.max_labels,
             max_bytes=spec.join.max_pending_bytes,
             bags=spec.task == MULTI_INSTANCE,
-            remembers=spec.topics.labels is not None,
+            remembers=spec.topics.labels is not None or spec.label.of is not None,
             made=self.past.columns,
             past_width=past_width(spec),
             unlabelled=unlabelled_of(spec),
             corrects=spec.label.on_repeat == "correct",
+            ahead_ms=None if spec.label.ahead is None else int(spec.label.ahead * 1000),
         )
         self.learning = learning = kind(spec, self.partition, self.pending, self.past, decoder, logs, self._settle)
         self.vocabularies, self.classes = learning.vocabularies, learning.classes
@@ -230,6 +233,7 @@ class PartitionLearner:
             labels_before = np.searchsorted(kept, labels_before, side="left").astype(np.int64)
         self.learning.fit()
         self.decoder.note_seen(features.x)
+        hashes = self.past.hashes(features)
         joined = self.pending.join(
             features.ids,
             features.x,
@@ -240,8 +244,9 @@ class PartitionLearner:
             label_times,
             labels_before,
             features.sizes,
+            self._follow(features, times, stamps, hashes),
         )
-        features = self.past.observe(features, joined, self.pending, times, stamps, self.learning.label_past)
+        features = self.past.observe(features, joined, self.pending, times, stamps, hashes, self.learning.label_past)
         started = time.perf_counter()
         program, served = joined.program, list(self.servings.values())
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
@@ -282,13 +287,24 @@ class PartitionLearner:
             headers=headers,
             ignored=[one.reason for one in (*features.rejected, *labels.rejected) if one.ignored],
             lineups=self.promotion.lineups,
-            events=self.promotion.tell(offsets, next_offsets[LABELS], known, self.learning.reports_models),
+            events=self.promotion.take_events(offsets, next_offsets[LABELS], known, self.learning.reports_models),
             decided=self.promotion.predictions(named) if named else {},
-            regions=self.intervals.said(joined.predicted, self.lineup.steering.paused),
+            regions=self.intervals.regions(joined.predicted, self.lineup.steering.paused),
             reasons=self._reasons(len(features.ids)),
             joint=ran.joint,
             made=features.x[:, self.past.columns] if self.past.columns else None,
         )
+
+    def _follow(self, features: Features, times: Ints, stamps: Ints, hashes: Mapping[str, Hashes]) -> Follow | None:
+        """What the records are to those of their key that wait, where the label is to come from the stream itself."""
+        label, ahead = self.spec.label, self.pending.ahead_ms
+        if label.of is None or ahead is None:
+            return None
+        y = features.x[:, list(self.spec.features).index(label.of)]
+        if label.above is not None:
+            y = np.where(np.isnan(y), np.nan, y > label.above)
+        keys = np.ones((len(y), 2), np.uint64) if label.by is None else hashes[label.by]
+        return Follow(moments_of(times, stamps, max(AHEAD_MS, 3 * ahead))[1], keys, np.array(y, np.float64))
 
     def _withheld(self, p: dict[str, Floats]) -> dict[str, Floats]:
         """What is told of predictions, by role: nothing known, as a codec writes it, where they are paused."""
@@ -323,7 +339,7 @@ class PartitionLearner:
         return columns_of(self.spec, self.classes, self.bits, outcome, start)
 
     def pack(self, outcome: Outcome, start: int, room: int) -> list[bytes] | None:
-        """The same as records of many predictions, of at most `room` bytes each. None where they cannot be made so."""
+        """Encode it as records of many predictions, of at most `room` bytes each. None where they cannot be made so."""
         made = [self.codec.pack_predictions(room, part) for part in self._columns(outcome, start)]
         return None if None in made else [one for records in made for one in records or ()]
 
@@ -363,7 +379,7 @@ class PartitionLearner:
             scored_until=self.pending.scored_until,
         )
 
-    def told(self) -> Figures:
+    def reported(self) -> Figures:
         """`figures` without what another partition tells of the models that all of them learn."""
         found = self.figures()
         if self.learning.reports_models:
@@ -384,15 +400,15 @@ class PartitionLearner:
 
     def snapshot(self) -> Snapshot:
         """Everything that is known at these offsets, whole. Its arrays are live: use them before the next step."""
-        waiting = over("pending/", self.pending.state()) | over("keys/", self.past.state())
+        waiting = over("pending/", self.pending.state()) | self.learning.key_state()
         return Snapshot(self._meta(), self._arrays() | waiting)
 
     def checkpoint(self) -> Snapshot:
         """As `snapshot`, with what changed since the last call of what waits and of keys, instead of all of it."""
-        changed, touched, arrays = self.pending.checkpoint(), self.past.checkpoint(), self._arrays()
+        changed, touched, arrays = self.pending.checkpoint(), self.learning.key_checkpoint(), self._arrays()
         waiting = {"instances": self.pending.n_waiting, "labels": self.pending.n_labels_waiting}
-        kept = [*(f"pending/{field}" for field in changed.kept), *(f"keys/{field}" for field in touched.kept)]
-        frozen = over("pending/", changed.arrays) | over("keys/", touched.arrays)
+        kept = [*(f"pending/{field}" for field in changed.kept), *touched.kept]
+        frozen = over("pending/", changed.arrays) | touched.arrays
         common = {name for name in arrays if name.startswith(self.learning.held)}
         return Snapshot({**self._meta(), "waiting": waiting}, arrays, frozen, kept, common)
 

@@ -18,6 +18,7 @@ from riparian.app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.drift.events import Drift
 from riparian.app.partition.join.pending import Joined, PendingStore, Source
+from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast, Past
 from riparian.app.partition.lineup.comparing import PromotionDecision
 from riparian.app.partition.lineup.lineup import Lineup, Values
@@ -26,7 +27,7 @@ from riparian.app.partition.lineup.promotion import Promotion
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
 from riparian.app.partition.predictions.decision_policy import DecisionPolicy, decided_name
 from riparian.app.partition.predictions.intervals import Intervals
-from riparian.app.partition.predictions.serving import Serving, Servings, said_name
+from riparian.app.partition.predictions.serving import Serving, Servings, scaling_name
 from riparian.app.partition.records.decoder import PartitionDecoder
 from riparian.app.partition.records.log_positions import LogPositions
 from riparian.app.partition.records.partition_group import Piece, Release
@@ -246,8 +247,17 @@ class Learning:
         """Bytes of what is known of keys."""
         return self._past.n_bytes
 
+    def key_state(self) -> dict[str, NDArray[Any]]:
+        """Copies of all that is known of keys, by their names in a state."""
+        return over("keys/", self._past.state())
+
+    def key_checkpoint(self) -> PendingCheckpoint:
+        """What of this has changed since the last call."""
+        changed = self._past.checkpoint()
+        return PendingCheckpoint(over("keys/", changed.arrays), [f"keys/{name}" for name in changed.kept])
+
     def state(self) -> dict[str, NDArray[Any]]:
-        """Live arrays, by their names in a state."""
+        """Live arrays, by their names in a state, without those of keys."""
         arrays = self.lineup.state() | over("drift/", self.drift.state()) | self.intervals.state()
         for serving in self.servings.values():
             arrays |= serving.state()
@@ -287,7 +297,7 @@ class Learning:
             if source is not None:
                 self.servings[name].restore(arrays, source, lineup.schema.n_outputs, decides)
             sources |= self._kept_sources(self.roles[name], source, meta["models"])
-            for place in (said_name, decided_name):
+            for place in (scaling_name, decided_name):
                 sources[place(name)] = None if source is None else place(source)
         lineup.restore_comparing(meta, arrays, self.promotion.restore(meta), takes)
         self.intervals.restore(arrays, lineup.schema.n_outputs)

@@ -41,9 +41,6 @@ class Asking:
 
     Parameters
     ----------
-    registry : Registry
-    spec : Spec
-    partition : int
     refused : mapping of str to collection of int
         Kind of record -> offsets that were rejected for an unknown schema before.
     taken : mapping of str to int

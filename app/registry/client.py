@@ -46,7 +46,6 @@ class Registry:
 
     Parameters
     ----------
-    settings : RegistrySpec
     environment : mapping of str to str
         What `${NAME}` refers to.
     """

@@ -261,8 +261,6 @@ class Encoder:
 
     Parameters
     ----------
-    stream : str
-    partition : int
     features, topics : as in Manifest.
     last : Manifest, optional
         The checkpoint that the learner was restored from.

@@ -56,7 +56,6 @@ class StateLog:
 
     Parameters
     ----------
-    partition : int
     beside : mapping of int to StateLog, optional
         Logs of other partitions in this process: equal chunks, as of a model that all of them learn, are held once.
 
@@ -173,8 +172,6 @@ class StateLog:
         ----------
         chunks : set of bytes
             Hashes that the next checkpoint needs for itself.
-        count : int
-        every_ms : int
         """
         last = self.manifest
         if last is None or self._data is None or count == 0:

@@ -20,7 +20,7 @@ from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.codec import RECORD_NAME, TOPIC_NAME
 from riparian.app.stream_file.sections.decision import check_decision
 from riparian.app.stream_file.sections.drift import DriftSpec, check_drift
-from riparian.app.stream_file.sections.join import JoinSpec, check_unlabelled
+from riparian.app.stream_file.sections.join import JoinSpec, check_forecasts, check_unlabelled, with_forecasts
 from riparian.app.stream_file.sections.kafka import PROVIDER
 from riparian.app.stream_file.sections.keys import check_keys
 from riparian.app.stream_file.sections.learning import PARTITION, SHARED, learning_of, usual_learning
@@ -85,6 +85,7 @@ class Spec(Fields):
         """Call the topics that have no name after the stream."""
         if not isinstance(data, dict) or not isinstance(data.get("name"), str):
             return data
+        data = with_forecasts(data)
         given = data.get("topics", {})
         if not isinstance(given, dict):
             return data
@@ -105,6 +106,7 @@ class Spec(Fields):
         check_decision(self)
         self._check_classes()
         check_keys(self)
+        check_forecasts(self)
         check_unlabelled(self)
         if self.predictions.calibrated and self.task in records.VALUES:
             raise ValueError(
@@ -401,7 +403,10 @@ class Spec(Fields):
 
     @property
     def has_labels(self) -> bool:
-        """Whether labels come, which of anomalies is so where a topic or a field of them is named alone."""
+        """Whether labels come, which of anomalies is so where a topic or a field of them is named alone, and never of
+        forecasts, whose labels are later values of the stream."""
+        if self.label.of is not None:
+            return False
         return self.task != records.ANOMALY or self.topics.labels is not None or self.record.y is not None
 
     @property

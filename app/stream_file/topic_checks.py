@@ -48,7 +48,7 @@ def check_topics(spec: Any) -> None:
         _check_not_state(spec, f"topics.{role}", name)
         if name is not None:
             roles[name] = role
-    if spec.topics.labels is None:
+    if spec.topics.labels is None and spec.label.of is None:
         if spec.record.y is None and spec.task != ANOMALY:
             raise ValueError(
                 "topics.labels: expected a topic, or labels inside the feature records, found neither; name the "

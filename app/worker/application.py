@@ -52,8 +52,6 @@ def create_app(
 
     Parameters
     ----------
-    spec : Spec
-    connection : Connection
     web : socket, optional
         Where the web server listens; None for no web server of this app's.
     port : int, optional

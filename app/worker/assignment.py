@@ -4,10 +4,10 @@ On assignment a partition that is new here is fenced first: from then on no earl
 Then its state and the ends of its outputs are read, so nothing can come between: the learner is restored from the last
 manifest, and both topics are sought to the manifest's offsets.
 
-In a rebalance nobody knows yet what moves. So every runner writes a checkpoint and goes on, until the assignment comes:
-then those whose partitions stay have not stood still, and the others are dropped. That is sound because a runner's
+In a rebalance nobody knows yet what moves. So every task writes a checkpoint and goes on, until the assignment comes:
+then those whose partitions stay have not stood still, and the others are dropped. That is sound because a task's
 right to write never rested on the group, but on the broker, which refuses what it sends once another owner has fenced
-the partition. A runner that is refused is dropped, and what it had in memory with it.
+the partition. A task that is refused is dropped, and what it had in memory with it.
 """
 
 import asyncio
@@ -58,11 +58,6 @@ class SupersededError(Exception):
 class Assignment:
     """Begins and ends the tasks of the partitions that a worker is assigned.
 
-    Parameters
-    ----------
-    worker : WorkerContext
-    observer : Observer
-
     Attributes
     ----------
     copier : Copier, optional
@@ -74,7 +69,7 @@ class Assignment:
         self.spec, self.connection = spec, connection = worker.spec, worker.connection
         self.states, self.inputs = worker.states, worker.inputs
         worker.ended = self.ended
-        # Topics that are written, and in which partition where that is not each runner's own.
+        # Topics that are written, and in which partition where that is not each task's own.
         self._homes = dict.fromkeys(spec.of_all, 0)
         self.runners = Tasks(worker)
         self.settled: Callable[[], None] = _nothing  # told once, before the first records come
@@ -142,7 +137,7 @@ class Assignment:
             raise
 
     def _goes_on(self, runner: PartitionTask) -> bool:
-        """Whether a runner runs, and its partition was assigned to us again and again since it was loaded."""
+        """Whether a task runs, and its partition was assigned to us again and again since it was loaded."""
         epochs = self.inputs.thread.epochs
         return runner.running and all(epochs.get(tp) == runner.epochs.get(tp) for tp in runner.tps.values())
 
@@ -201,7 +196,7 @@ class Assignment:
         except BaseException:
             await asyncio.gather(*map(close, producers))
             raise
-        # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
+        # Before the seek: what is fetched right after it may come before its answer does, and must find its task.
         for runner in runners:
             self.runners[runner.partition], self.states[runner.partition] = runner, runner.learner
         for replica in behind.values():
@@ -253,7 +248,7 @@ class Assignment:
         return PartitionTask(self.worker, self.observer, learner, state, encoder, outputs, tail, lost, replica)
 
     async def ended(self, runner: PartitionTask, error: BaseException) -> None:
-        """A runner could not go on: begin again where its state stands, or end the worker."""
+        """A task could not go on: begin again where its state stands, or end the worker."""
         if isinstance(error, ProducerFenced):  # if the partition is ours nevertheless, begin again
             self.n_fenced += not self._between
             self._restart(runner, "another worker has taken it over")
@@ -291,7 +286,7 @@ class Assignment:
             await self.worker.crash(error)
 
     async def _drop(self, runners: Collection[PartitionTask]) -> None:
-        """Stop runners: each writes its last checkpoint, if it may. Waits for those that another task is stopping."""
+        """Stop tasks: each writes its last checkpoint, if it may. Waits for those that another task is stopping."""
         async with self._dropping:
             ours = [runner for runner in runners if self.runners.get(runner.partition) is runner]
             for runner in ours:

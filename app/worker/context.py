@@ -28,8 +28,6 @@ class WorkerContext:
     Parameters
     ----------
     app : faust.App
-    spec : Spec
-    connection : Connection
 
     Attributes
     ----------

@@ -50,8 +50,6 @@ class States(faust.Table):  # type: ignore[misc]
     ----------
     app : faust.App
         Made with `TableManager=Tables`.
-    spec : Spec
-    connection : Connection
 
     Attributes
     ----------

@@ -57,19 +57,9 @@ class External(Learner):
     A call that fails is counted and logged once; the prediction is then unknown, the label lost. Memory is bounded as
     the model bounds it.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification" or "regression".
-    seed : int
-        Handed over where the model takes a `seed` or `random_state` and `arguments` has none.
-    import_path : str or None
-        Of a class or function. None: River's Hoeffding tree; of a regression with nominal features its leaves predict
-        means unless `arguments` set it, for its linear leaves take no texts.
-    arguments : dict or None
-        What it is called with; JSON values.
-    as_champion : bool
-        Not used: a stream file is checked for it.
+    `seed` is handed over where the model takes a `seed` or `random_state` and `arguments` has none. The leaves of
+    River's Hoeffding tree predict means where a regression has nominal features, unless `arguments` set it: its linear
+    leaves take no texts.
     """
 
     entry = EXTERNAL
@@ -193,9 +183,6 @@ class External(Learner):
         mean = np.divide(self._totals, self._known, out=np.zeros(len(x)), where=self._known > 0.0)
         filled: Floats = np.where(np.isnan(x), np.where(self._nominal, -1.0, mean), x).reshape(1, -1)
         return filled
-
-    def resize(self, schema: Schema) -> None:
-        self.schema = schema
 
     def state(self) -> ExternalState:
         about = json.dumps(self._about()).encode()

@@ -67,19 +67,6 @@ class HalfSpaceTrees(Learner):
     A missing value lies below all known ones; nominal values lie at random places between 0 and 1, others in each tree.
     Memory is bounded by the parameters: 12 bytes a node and profile, and one window of instances.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "anomaly".
-    seed : int
-        Of the trees.
-    n_trees, height, window, max_window : int
-        See the entry.
-
-    References
-    ----------
-    S. C. Tan, K. M. Ting and F. T. Liu: Fast anomaly detection for streaming data. IJCAI 2011.
-
     Examples
     --------
     >>> learner = HalfSpaceTrees(Schema((0,), 1, "anomaly"), window=10)
@@ -143,9 +130,6 @@ class HalfSpaceTrees(Learner):
     def resize(self, schema: Schema) -> None:
         self.schema = schema
         self._prepare()
-
-    def state(self) -> HalfSpaceState:
-        return self._state
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._take(copied(state, self._state))

@@ -8,7 +8,6 @@ Nodes lie level by level, as in a heap: 2 i + 1 and 2 i + 2 are the children of 
 so what the arrays hold follows from what was learned.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from riparian.models.anomaly.entries import ONLINE_ISOLATION_FOREST
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
-from riparian.models.joined import copied
 from riparian.models.kernels.draws import key, uniform_at
 from riparian.models.kernels.elementary import LN_2, log, power
 from riparian.models.kernels.kernel import kernel
@@ -71,19 +69,6 @@ class OnlineIsolationForest(Learner):
     1, others in each tree. Features with one value in a box are not cut there. Memory is bounded by the parameters: a
     tree has fewer than 4 sqrt((window + 1) / leaf_size) nodes of 16 d + 20 bytes, and one window is kept.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "anomaly".
-    seed : int
-        Of the cuts.
-    n_trees, window, leaf_size : int
-        See the entry.
-
-    References
-    ----------
-    F. Leveni, G. Weigert Cassales, B. Pfahringer, A. Bifet and G. Boracchi: Online isolation forest. ICML 2024.
-
     Examples
     --------
     >>> learner = OnlineIsolationForest(Schema((0,), 1, "anomaly"), window=40, leaf_size=4)
@@ -127,12 +112,6 @@ class OnlineIsolationForest(Learner):
     def resize(self, schema: Schema) -> None:
         self.schema = schema
         self._nominal = np.array(schema.n_values, np.int64) > 0
-
-    def state(self) -> OnlineIsolationState:
-        return self._state
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._state = copied(state, self._state)
 
     def describe(self) -> list[dict[str, Any]]:
         """The forest, and of each numeric feature the widest range that a tree has of it."""

@@ -71,21 +71,9 @@ class MITI(BagWindowLearner):
     A label that is neither 0 nor 1, a weight that is not positive, and a bag without instances teach nothing. Memory is
     bounded by `max_instances`: the oldest bags leave the window. The tree has at most twice as many nodes.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "multi-instance".
-    seed : int
-        Not used: nothing is random.
-    window, max_instances, refit_every
-        See `BagWindowLearner`.
-    size_exponent : float
-        An instance weighs its bag's weight over the bag's size to this power: 0 lets all instances count the same, 1
-        all bags.
-    k : float
-        Of BEPP: how much evidence a proportion of positives needs. 0 takes it as it is.
-    split_criterion : str
-        "max-bepp" (the better half), "gini" (impurity of the halves), "sum-squared-bepp".
+    An instance weighs its bag's weight over the bag's size to the power `size_exponent`: 1 lets all bags count the
+    same. `k` is of BEPP, and 0 takes a proportion of positives as it is; "max-bepp" looks at the better half, "gini" at
+    the impurity of both.
 
     References
     ----------

@@ -55,22 +55,7 @@ class QuickDiverseDensity(BagWindowLearner):
     A label that is neither 0 nor 1, a weight that is not positive, and a bag without instances teach nothing. Memory is
     bounded by `max_instances`: the oldest bags leave the window. Without a positive bag in it all bags are negative.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "multi-instance".
-    seed : int
-        Not used: nothing is random.
-    window, max_instances, refit_every
-        See `BagWindowLearner`.
-    max_iterations : int
-        Points tried, each with a scale of its own.
-    max_steps : int
-        Steps of the optimisation of a scale.
-    scale : float
-        Of all features at the beginning, in deviations, times the root of their number.
-    cap : float
-        Most that a positive bag without an instance near counts, as minus the logarithm of its likelihood.
+    `scale` is in deviations. `cap` bounds minus the logarithm of a positive bag's likelihood.
 
     References
     ----------

@@ -5,11 +5,9 @@ Where labels are autocorrelated it is hard to beat: 85.3 % on elec. Under a labe
 label that had *arrived*, and so shows what repetition is really worth to a user.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from riparian.models.baseline.entries import LAST_LABEL
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
@@ -31,18 +29,6 @@ class LastLabel(Learner):
     Memory is two numbers. A class outside 0 .. n_outputs - 1 and a weight that is not positive teach nothing. Before
     the first label probabilities are all 0, and a value is NaN.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification" or "regression".
-    seed : int
-        Not used: nothing is random.
-
-    References
-    ----------
-    I. Žliobaitė, A. Bifet, J. Read, B. Pfahringer, G. Holmes: Evaluation methods and decision theory for
-    classification of streaming data with temporal dependence. Machine Learning 98, 2015.
-
     Examples
     --------
     >>> learner = LastLabel(Schema((0,), 2, "classification"))
@@ -56,37 +42,20 @@ class LastLabel(Learner):
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
-        self._last = np.array([np.nan, 0.0])
+        self._state = LastLabelState(np.array([np.nan, 0.0]))
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        _run(
-            program.op,
-            program.row,
-            program.y,
-            program.w,
-            out,
-            self._last,
-            self.schema.task != "regression",
-        )
-
-    def resize(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def state(self) -> LastLabelState:
-        return LastLabelState(self._last)
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._last = np.array(state["last"], dtype=np.float64)
+        _run(program.op, program.row, program.y, program.w, out, self._state.last, self.schema.task != "regression")
 
     def describe(self) -> list[dict[str, Any]]:
-        last = float(self._last[0])
+        last, weight = self._state.last.tolist()
         if np.isnan(last):
             value = [0.0] * self.schema.n_outputs
         elif self.schema.task != "regression":
             value = [float(k == int(last)) for k in range(self.schema.n_outputs)]
         else:
             value = [last]
-        return [{"id": 0, "parent": None, "depth": 0, "weight": float(self._last[1]), "value": value}]
+        return [{"id": 0, "parent": None, "depth": 0, "weight": weight, "value": value}]
 
 
 @kernel

@@ -3,11 +3,9 @@
 The floor of every classifier: one that does not beat it has learned nothing from the features.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from riparian.models.baseline.entries import MAJORITY_CLASS
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
@@ -29,18 +27,6 @@ class MajorityClass(Learner):
     Memory is one number a class; there is no bound to reach. A label outside 0 .. n_outputs - 1 and
     a weight that is not positive teach nothing.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification" or "multi-instance".
-    seed : int
-        Not used: nothing is random.
-
-    References
-    ----------
-    I. Žliobaitė, A. Bifet, J. Read, B. Pfahringer, G. Holmes: Evaluation methods and decision theory for
-    classification of streaming data with temporal dependence. Machine Learning 98, 2015.
-
     Examples
     --------
     >>> learner = MajorityClass(Schema((0,), 2, "classification"))
@@ -53,33 +39,20 @@ class MajorityClass(Learner):
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
-        self._weights = np.zeros(schema.n_outputs)
+        self._state = MajorityClassState(np.zeros(schema.n_outputs))
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        _run(program.op, program.row, program.y, program.w, out, self._weights)
+        _run(program.op, program.row, program.y, program.w, out, self._state.weights)
 
     def resize(self, schema: Schema) -> None:
         grown = np.zeros(schema.n_outputs)
-        grown[: len(self._weights)] = self._weights
-        self._weights = grown
+        grown[: self.schema.n_outputs] = self._state.weights
+        self._state = MajorityClassState(grown)
         self.schema = schema
 
-    def state(self) -> MajorityClassState:
-        return MajorityClassState(self._weights)
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._weights = np.array(state["weights"], dtype=np.float64)
-
     def describe(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "id": 0,
-                "parent": None,
-                "depth": 0,
-                "weight": float(self._weights.sum()),
-                "value": self._weights.tolist(),
-            }
-        ]
+        weights = self._state.weights
+        return [{"id": 0, "parent": None, "depth": 0, "weight": float(weights.sum()), "value": weights.tolist()}]
 
 
 @kernel

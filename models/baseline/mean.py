@@ -3,11 +3,9 @@
 The floor of every regressor, as the majority class is of every classifier.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from riparian.models.baseline.entries import MEAN
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
@@ -28,15 +26,7 @@ class Mean(Learner):
 
     Memory is two numbers. A target that is not finite and a weight that is not positive teach nothing.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "regression".
-    seed : int
-        Not used: nothing is random.
-    fading : float
-        Factor by which what was learned counts less with each label, in [0, 1]. 1: all count alike; 0.99: about the
-        last hundred; 0: the last one.
+    With `fading` 0.99 it is the mean of about the last hundred labels, with 0 the last one.
 
     Examples
     --------
@@ -50,22 +40,13 @@ class Mean(Learner):
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
-        self._known = np.zeros(2)
+        self._state = MeanState(np.zeros(2))
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        _run(program.op, program.row, program.y, program.w, out, self._known, self._parameters["fading"])
-
-    def resize(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def state(self) -> MeanState:
-        return MeanState(self._known)
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._known = np.array(state["known"], dtype=np.float64)
+        _run(program.op, program.row, program.y, program.w, out, self._state.known, self._parameters["fading"])
 
     def describe(self) -> list[dict[str, Any]]:
-        weight, mean = self._known.tolist()
+        weight, mean = self._state.known.tolist()
         return [{"id": 0, "parent": None, "depth": 0, "weight": weight, "value": [mean]}]
 
 

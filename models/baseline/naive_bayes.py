@@ -49,13 +49,6 @@ class NaiveBayes(Learner):
     that is not positive teach nothing. Memory is bounded by the schema: 5 numbers a class and numeric feature, 1 + V a
     class and nominal feature of V values.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification".
-    seed : int
-        Not used: nothing is random.
-
     References
     ----------
     P. Langley, W. Iba and K. Thompson: An analysis of Bayesian classifiers. AAAI 1992.

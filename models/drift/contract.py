@@ -17,10 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.drift.entries import DetectorEntry
+from riparian.models.entry import documented
 
 STABLE = 0
 WARNING = 1
 DRIFT = 2
+
+EXAMPLE = """\
+>>> levels = {}().update_many(np.repeat([0.0, 1.0], 500))  # errors: none, then all
+>>> levels[:500].any(), int(levels.max())
+(np.False_, 2)
+"""
 
 Floats = NDArray[np.float64]
 Levels = NDArray[np.int8]
@@ -52,6 +59,8 @@ class Detector(ABC):
         super().__init_subclass__(**options)
         if "entry" in vars(cls):
             cls.name = cls.entry.name
+            doc = documented(vars(cls).get("__doc__"), cls.entry)
+            cls.__doc__ = f"{doc}\n\nExamples\n--------\n" + EXAMPLE.format(cls.__name__)
 
     def __init__(self, *, seed: int = 0, **parameters: Any) -> None:
         self.seed = seed

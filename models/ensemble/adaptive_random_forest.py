@@ -19,34 +19,10 @@ class AdaptiveRandomForest(WatchedForest):
     An instance's own weight multiplies the drawn one. Missing values and what teaches nothing: as HoeffdingTree. Memory
     is bounded by `n_models` trees and as many beside them, each by `max_nodes` and the schema.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification" or "regression".
-    seed : int
-        Of the bootstrap and the subsets.
-    n_models : int
-        Members, >= 1.
-    threads : int
-        Threads that run members, >= 1; the results are the same. They pay where cores are idle, and programs have some
-        hundred instances: see docs/ensembles.md.
-    vote : {"weighted", "average", "majority"}
-        The mean of the members' probabilities, weighted by each member's recent accuracy or not; one vote a member. Of
-        values, weighted by the inverse of the recent error or not; their median.
-    max_features : {"share", "sqrt", "all"}
-        Features that a leaf looks at: `feature_share` of all, their square root and one more, or all; at least two.
-    feature_share : float
-        In (0, 1].
-    rate : float
-        Mean of the Poisson draws that weigh each label for each tree, > 0.
-    drift_detection : bool
-        Watch the trees. Without, none is ever replaced.
-    background_trees : bool
-        Trees begin to grow beside others at warnings. Without, they begin at drifts.
-    warning_delta, drift_delta : float
-        Confidence of ADWIN's cuts, in (0, 1].
-    **tree
-        Parameters of HoeffdingTree. For regression those that regression trees have, too: models.ensemble.regression.
+    A member's vote is weighted by its recent accuracy, that for a value by the inverse of its recent error. "sqrt" is
+    the root of the number of features and one more. Threads pay where programs have some hundred instances:
+    docs/ensembles.md. Trees of a regression take those parameters that regression trees have, too:
+    models.ensemble.regression.
 
     Notes
     -----

@@ -25,35 +25,11 @@ class LeveragingBagging(OnlineBagging):
     Missing values, what teaches nothing, and bounds on memory: as HoeffdingTree, of which there are `n_models`; an
     ADWIN takes 772 bytes.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification".
-    seed : int
-        Of the draws.
-    n_models : int
-        Members, >= 1.
-    threads : int
-        Threads that run members, >= 1; the results are the same. They pay where cores are idle, and programs have some
-        hundred instances: see docs/ensembles.md.
-    vote : {"average", "weighted", "majority"}
-        As in OnlineBagging.
-    rate : float
-        Mean of the Poisson draws, in (0, 100].
-    drift_delta : float
-        Confidence of the ADWINs, in (0, 1].
-    **tree
-        Parameters of HoeffdingTree.
-
     Notes
     -----
     An ADWIN sees a member's error on a label before the member learns it. MOA's LeveragingBag takes the error after it:
     with weights of 6, a tree has then often just been made to agree. Output codes (the paper's second idea) are left
     out.
-
-    References
-    ----------
-    A. Bifet, G. Holmes and B. Pfahringer: Leveraging bagging for evolving data streams. ECML PKDD 2010.
     """
 
     entry = LEVERAGING_BAGGING

@@ -25,29 +25,11 @@ class OnlineBagging(Ensemble):
     An instance's own weight multiplies the drawn one. Missing values, what teaches nothing, and bounds on memory: as
     HoeffdingTree, of which there are `n_models`.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification" or "regression".
-    seed : int
-        Of the draws.
-    n_models : int
-        Members, >= 1.
-    threads : int
-        Threads that run members, >= 1; the results are the same. They pay where cores are idle, and programs have some
-        hundred instances: see docs/ensembles.md.
-    vote : {"average", "weighted", "majority"}
-        The mean of the members' probabilities; the same weighted by each member's recent accuracy; one vote a member.
-    **tree
-        Parameters of HoeffdingTree. For regression those that regression trees have, too: models.ensemble.regression.
+    Votes, threads and the trees of a regression are as in AdaptiveRandomForest.
 
     Notes
     -----
     MOA's OzaBag adds up normalised votes, which is "average".
-
-    References
-    ----------
-    N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.
 
     Examples
     --------

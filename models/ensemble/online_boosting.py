@@ -17,21 +17,7 @@ class OnlineBoosting(Boosting):
 
     Missing values, what teaches nothing, and bounds on memory: as HoeffdingTree, of which there are `n_models`.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification".
-    seed : int
-        Of the draws.
-    n_models : int
-        Members, >= 1.
-    threads : int
-        Threads that run members, >= 1; the results are the same. They pay less than in bagging, since members wait for
-        each other: see docs/ensembles.md.
-    poisson : bool
-        A member learns a label as often as a draw from Poisson(lambda) gives. False: with the weight lambda.
-    **tree
-        Parameters of HoeffdingTree.
+    Threads pay less than in bagging, since members wait for each other: docs/ensembles.md.
 
     Notes
     -----
@@ -39,10 +25,6 @@ class OnlineBoosting(Boosting):
     (wrong + 1) / (right + wrong + 2). Whether a member is right is asked before it learns a label, in the paper and in
     MOA after it: with large weights, a tree has then often just been made to agree. MOA leaves out all members from the
     first whose e is 0 or above 0.5 on, here a member whose e is above 0.5 has no vote.
-
-    References
-    ----------
-    N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.
     """
 
     entry = ONLINE_BOOSTING

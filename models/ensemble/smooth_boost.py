@@ -18,23 +18,7 @@ class SmoothBoost(Boosting):
 
     Missing values, what teaches nothing, and bounds on memory: as HoeffdingTree, of which there are `n_models`.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification".
-    seed : int
-        Not used: nothing is random.
-    n_models : int
-        Members, >= 1.
-    threads : int
-        Threads that run members, >= 1; the results are the same. They pay less than in bagging, since members wait for
-        each other: see docs/ensembles.md.
-    vote : {"average", "weighted", "majority"}
-        As in OnlineBagging.
-    gamma : float
-        The advantage over guessing that members are trusted to have, in (0, 1).
-    **tree
-        Parameters of HoeffdingTree.
+    Threads pay less than in bagging, since members wait for each other: docs/ensembles.md.
 
     Notes
     -----

@@ -17,29 +17,12 @@ class StreamingRandomPatches(WatchedForest):
     An instance's own weight multiplies the drawn one. Missing values and what teaches nothing: as HoeffdingTree. Memory
     is bounded by `n_models` trees and as many beside them, each by `max_nodes` and the schema.
 
-    Parameters
-    ----------
-    schema, seed, n_models, threads, vote, drift_detection, background_trees, warning_delta, drift_delta, **tree :
-        As AdaptiveRandomForest.
-    training_method : {"patches", "subspaces", "resampling"}
-        Random features and a bootstrap; random features alone; a bootstrap alone.
-    max_features : {"share", "sqrt", "all"}
-        Features that a tree looks at: `feature_share` of all, their square root and one more, or all; at least two.
-    feature_share : float
-        In (0, 1].
-    rate : float
-        Mean of the Poisson draws that weigh each label for each tree, > 0.
-
     Notes
     -----
     The linear models of a regression tree know of its features only, too (models.ensemble.regression.Patch).
     In MOA members begin with different subsets where there are at most 20 features; here subsets are drawn one by one.
     Other defaults than MOA's: 70 % of the features, not 60 % (on nursery 5 of 8 are a point worse than 6), and what
     AdaptiveRandomForest documents of tests and ties.
-
-    References
-    ----------
-    H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. ICDM 2019.
 
     Examples
     --------

@@ -15,6 +15,11 @@ def areas(y: NDArray[np.int64], p: Floats, w: Floats) -> dict[int, float]:
     others. O(m n log n).
 
     y : (n,) class codes. p : (n, m) scores. w : (n,) weights > 0.
+
+    Examples
+    --------
+    >>> areas(np.array([0, 1, 1]), np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), np.ones(3))
+    {0: 1.0, 1: 1.0}
     """
     found = {}
     for k, scores in enumerate(np.ascontiguousarray(p.T)):  # NumPy sorts such rows some times as fast as a kernel does

@@ -100,69 +100,10 @@ class StochasticGradientTree(Learner):
     leaf has 6 (n_bins + 1) numbers a numeric feature and 6 (V + 1) a nominal feature of V values. At the bound nothing
     splits any more, leaves go on learning, and only the first trees of a new class are still made.
 
-    Parameters
-    ----------
-    schema : Schema
-    seed : int
-        Of the features and instances that stages sample.
-    preset : {"tuned", "paper", "boosted"}
-        What the parameters are that are None (models.gradient.presets): one tree; the paper's; ten boosted stages.
-    loss : {"squared", "huber", "quantile", "poisson"}
-        Of a regression (models.gradient.losses). "poisson" predicts exp of the score.
-    loss_threshold : float
-        Where the Huber loss turns linear, in deviations of the target; a small one is nearly the absolute error.
-    quantile : float
-        The one that the quantile loss predicts.
-    outputs : {"tree-a-class", "one-tree"}
-        One tree has leaves with a score for each class but the first.
-    linear_rate : float
-        Step of linear models in the leaves, over standardised numeric features; 0 for constant leaves.
-    n_stages : int
-        Stages of a boosted committee.
-    shrinkage : float
-        Share of its score that a stage adds, where there are several.
-    poisson : bool
-        Each stage learns an instance Poisson(1) times.
-    feature_share : float
-        Share of the features that a stage looks at, drawn once; at least one.
-    grace_period : int
-        Weight that a leaf sees between two tests.
-    delta : float
-        p value below which a tree changes.
-    penalty, node_cost : float
-        lambda and gamma of the paper.
-    penalty_on : {"sum", "mean"}
-        What lambda is added to in a test and a split: a leaf's sum of Hessians (equation 13), or, as the reference
-        implementation has it, their mean.
-    n_bins : int
-    binning : {"equal-width", "quantiles"}
-    warm_up : int
-        Labels from which the first bins, and the scale of the target, are made.
-    replay : bool
-        Learn those labels as soon as there are bins. The paper does not.
-    rebin_period : int
-        Labels until bins are made anew, at first earlier (after 2, 4, 8 times the warm-up); 0 for never.
-    leaf_update : {"every-instance", "tested"}
-    learning_rate, decay, largest_step : float
-        Of the update at every instance: factor on the Newton step, on the sum of Hessians, and a bound.
-    multiway : bool
-        Nominal tests have a branch for each value. False: one value against the rest.
-    paired : bool
-        Test a split against "no split".
-    reset_delta : float
-        Confidence of a detector (ADWIN) that gives a stage new trees when its errors have risen; 0 for no resets.
-    max_nodes : int or None
-        Bound on the number of nodes of all trees; None for as many as `max_bytes` holds.
-    max_bytes : int
-        Bytes of all nodes, reckoned from the number of features alone (`nodes_in`).
-    max_depth : int or None
-        Leaves at this depth do not split (the root has depth 0).
-    epochs : int
-        Passes that `fit` makes over a training set. A stream has one.
-
-    References
-    ----------
-    H. Gouk, B. Pfahringer and E. Frank: Stochastic gradient trees. ACML 2019.
+    What the presets set is in models.gradient.presets, losses in models.gradient.losses; "poisson" predicts exp of the
+    score. A small `loss_threshold` is nearly the absolute error. Bins are made anew after 2, 4 and 8 times the warm-up,
+    and then with each `rebin_period`. `learning_rate` is a factor on the Newton step, `decay` on the sum of Hessians.
+    Linear models are over standardised numeric features.
 
     Examples
     --------

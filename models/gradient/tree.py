@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats
 from riparian.models.gradient.bins import GG, GH, HH, MOMENTS, WEIGHT, G, H
 from riparian.models.gradient.splits import best_candidate, children_of, is_better
+from riparian.models.joined import enlarge
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 
 # Columns of GradientNodes.links.
@@ -105,7 +106,7 @@ def no_nodes(n_outputs: int, width: int, n_slopes: int) -> GradientNodes:
 def make_room(nodes: GradientNodes, n_nodes: int, n_blocks: int) -> GradientNodes:
     """Copy trees into arrays with capacity for so many nodes and blocks; capacities double."""
     needed = {name: n_blocks if name == "stats" else n_nodes for name in nodes._fields if name != "counts"}
-    return nodes._replace(**{name: _enlarge(getattr(nodes, name), n) for name, n in needed.items()})
+    return nodes._replace(**{name: enlarge(getattr(nodes, name), n) for name, n in needed.items()})
 
 
 def used(nodes: GradientNodes) -> dict[str, NDArray[Any]]:
@@ -135,14 +136,6 @@ def without_trees(nodes: GradientNodes, dead: NDArray[np.bool_]) -> tuple[Gradie
     deepest = int(links[:, DEPTH].max()) if len(links) else 0
     counts = np.array([len(kept), len(stats), int((~inner).sum()), deepest], np.int64)
     return GradientNodes(**moved, stats=stats, counts=counts), ids[:-1]
-
-
-def _enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:
-    if needed <= len(array):
-        return array
-    larger = np.zeros((max(needed, 2 * len(array)), *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 @kernel(inline=True)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Schema
-from riparian.models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, enlarge
+from riparian.models.hoeffding.nodes import MC_CORRECT, NB_CORRECT
 from riparian.models.hoeffding.parameters import NBA, HoeffdingSettings, bins_of
+from riparian.models.joined import copied, enlarge
 from riparian.models.observers.gaussians import Cache, SeenValues, check_growth, transfer
 
 
@@ -54,8 +55,7 @@ class ClassificationTree(Learner):
         return transfer(self._nodes.stats, self._known, self.schema, schema, bins_of(self._parameters))
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        arrays = self._nodes._asdict().items()
-        self._nodes = type(self._nodes)(*(np.array(state[name], dtype=like.dtype, order="C") for name, like in arrays))
+        self._nodes = copied(state, self._nodes)
         self._known = SeenValues(np.array(state["values"], np.uint8), np.array(state["n_values"], np.int64))
         self._prepare()
 

@@ -6,10 +6,9 @@ better than the present one by the bound, its subtree dies and it takes that tes
 models.hoeffding.mutable_tree.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.hoeffding.entries import EXTREMELY_FAST_DECISION_TREE
@@ -24,6 +23,7 @@ from riparian.models.hoeffding.mutable_tree import (
     PARENT,
     SPLIT,
     TEST,
+    MutableNodes,
     MutableTree,
     next_node,
     route,
@@ -42,28 +42,14 @@ from riparian.models.hoeffding.splitting.candidates import (
     hoeffding_bound,
     merit,
 )
+from riparian.models.joined import joined
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 from riparian.models.observers.gaussians import heaviest, observe, write_joint, write_weights
 from riparian.models.observers.histogram_blocks import observe_bins, score_bins
 from riparian.models.observers.likelihood import score_leaf
 
-
-class ExtremelyFastDecisionTreeState(NamedTuple):
-    """Everything the tree knows: models.hoeffding.mutable_tree.MutableNodes as far as it is used, and
-
-    values : uint8, which values of the nominal features were learned.
-    n_values : (d,) int64, how many of each.
-    """
-
-    links: NDArray[np.int32]
-    test: Floats
-    weights: Floats
-    leaf: Floats
-    stats: Floats
-    child_of_value: NDArray[np.int32]
-    counts: NDArray[np.int64]
-    values: NDArray[np.uint8]
-    n_values: NDArray[np.int64]
+# Everything the tree knows: MutableNodes as far as they are used, and SeenValues.
+ExtremelyFastDecisionTreeState = joined("ExtremelyFastDecisionTreeState", MutableNodes._fields, ("values", "n_values"))
 
 
 class ExtremelyFastDecisionTree(MutableTree):
@@ -72,23 +58,6 @@ class ExtremelyFastDecisionTree(MutableTree):
     Missing values, values without a branch, labels and weights that teach nothing: as in the Hoeffding tree. Memory is
     bounded by `max_nodes` and the schema, as there; inner nodes have statistics too. At the bound leaves do not
     split any more, but a test is still replaced where the new one has no more branches than there is room for.
-
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification".
-    seed : int
-        Not used: nothing is random.
-    grace_period : int
-        Weight that a leaf sees between two attempts to split, >= 1.
-    reevaluation_period : int
-        Weight that an inner node sees between two evaluations of its test, >= 1.
-    delta, tie_threshold, split_criterion, leaf_prediction, observer, n_split_points, n_bins, binary_splits,
-        min_branch_fraction : As in HoeffdingTree.
-    max_nodes : int
-        Bound on the number of nodes, >= 1.
-    max_depth : int or None
-        Leaves at this depth do not split (the root has depth 0).
 
     Notes
     -----
@@ -100,10 +69,6 @@ class ExtremelyFastDecisionTree(MutableTree):
 
     Unlike MOA's, which looks at all nodes on the path of each 2,000th instance of the stream, a node's period counts
     what the node has seen, and merits are those of the moment, not means over the attempts.
-
-    References
-    ----------
-    C. Manapragada, G. I. Webb and M. Salehi: Extremely fast decision tree. KDD 2018.
 
     Examples
     --------
@@ -128,7 +93,7 @@ class ExtremelyFastDecisionTree(MutableTree):
         ):  # fmt: skip
             self._grow(int(progress[NEED_ROWS]), int(progress[NEED_MAPPED]))
 
-    def state(self) -> ExtremelyFastDecisionTreeState:
+    def state(self) -> Any:
         return ExtremelyFastDecisionTreeState(*self._used(), self._known.values, self._known.n_seen)
 
 

@@ -37,6 +37,7 @@ from riparian.models.hoeffding.mutable_tree import (
     NEXT,
     PARENT,
     TEST,
+    MutableNodes,
     MutableTree,
     has_room,
     next_node,
@@ -44,8 +45,9 @@ from riparian.models.hoeffding.mutable_tree import (
     route_known,
     try_branch,
 )
-from riparian.models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN, enlarge
+from riparian.models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN
 from riparian.models.hoeffding.parameters import MC, NB, NBA
+from riparian.models.joined import enlarge, joined
 from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 from riparian.models.kernels.randomness import seeded
@@ -57,26 +59,12 @@ from riparian.models.observers.likelihood import score_leaf
 PENDING, WAITING = 4, 5
 
 
-class HoeffdingAdaptiveTreeState(NamedTuple):
-    """Everything the tree knows: models.hoeffding.mutable_tree.MutableNodes as far as it is used, and
-
-    windows : (n_rows, 193) int32, errors of inner nodes and of the roots of alternate trees.
-    random : (4,) uint64.
-    values : uint8, which values of the nominal features were learned.
-    n_values : (d,) int64.
-    """
-
-    links: NDArray[np.int32]
-    test: Floats
-    weights: Floats
-    leaf: Floats
-    stats: Floats
-    child_of_value: NDArray[np.int32]
-    counts: NDArray[np.int64]
-    windows: NDArray[np.int32]
-    random: NDArray[np.uint64]
-    values: NDArray[np.uint8]
-    n_values: NDArray[np.int64]
+# Everything the tree knows: MutableNodes as far as they are used, SeenValues, and
+# windows : (n_rows, 193) int32, errors of inner nodes and of the roots of alternate trees.
+# random : (4,) uint64.
+HoeffdingAdaptiveTreeState = joined(
+    "HoeffdingAdaptiveTreeState", MutableNodes._fields, ("windows", "random", "values", "n_values")
+)
 
 
 class AdaptivePaths(NamedTuple):
@@ -100,33 +88,8 @@ class HoeffdingAdaptiveTree(MutableTree):
     Alternate trees count, and a quarter of the nodes is kept for them, so that a tree which has grown up to its bound
     still adapts. At the bound leaves do not split any more and no alternate tree begins, until one ends.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification".
-    seed : int
-        Of the weights that `bootstrap` draws.
-    grace_period : int
-        Weight that a leaf sees between two attempts to split, >= 1.
-    alternate_trees : bool
-        Watch errors and grow alternate trees. Without: the Hoeffding tree.
-    drift_delta : float
-        Confidence of ADWIN's cuts, in (0, 1].
-    switch_delta : float
-        Probability, in (0, 1], that a comparison of two error rates is wrong.
-    least_window : int
-        Predictions that both windows hold before their errors are compared, >= 1.
-    early_prediction : bool
-        An alternate tree predicts once its error rate is the lower one, over more than 10 predictions, though the bound
-        does not show yet that it is. On elec that is worth a point.
-    bootstrap : bool
-        Leaves learn each instance with its weight times a number drawn from Poisson(1), 1 where that is 0 (as MOA).
-    delta, tie_threshold, split_criterion, leaf_prediction, n_split_points, binary_splits, min_branch_fraction :
-        As in HoeffdingTree.
-    max_nodes : int
-        Bound on the number of nodes, >= 1.
-    max_depth : int or None
-        Leaves at this depth do not split (the root has depth 0).
+    `early_prediction` is by more than 10 predictions, though the bound does not show yet that the tree errs less: on
+    elec it is worth a point. `bootstrap` draws as MOA does.
 
     Notes
     -----
@@ -137,10 +100,6 @@ class HoeffdingAdaptiveTree(MutableTree):
     Deviations from MOA: an alternate tree that errs more dies (there it lives on if it has been split); in predictions
     the better one of a node and its alternate tree counts (there alternate trees add their votes to the tree's, which
     are not normalised); statistics in the leaves are not windows, in MOA as here, though the paper's are.
-
-    References
-    ----------
-    A. Bifet and R. Gavaldà: Adaptive learning from evolving data streams. IDA 2009.
 
     Examples
     --------
@@ -190,7 +149,7 @@ class HoeffdingAdaptiveTree(MutableTree):
         ):  # fmt: skip
             self._grow(int(progress[NEED_ROWS]), int(progress[NEED_MAPPED]))
 
-    def state(self) -> HoeffdingAdaptiveTreeState:
+    def state(self) -> Any:
         used = self._used()
         return HoeffdingAdaptiveTreeState(
             *used, self._windows[: used.counts[N_ROWS]], self._random, self._known.values, self._known.n_seen

@@ -41,9 +41,9 @@ from riparian.models.hoeffding.nodes import (
     SEEN,
     TEST,
     HoeffdingNodes,
-    HoeffdingTreeState,
 )
 from riparian.models.hoeffding.parameters import bins_of, settings_of
+from riparian.models.joined import joined
 from riparian.models.kernels.frames import KernelFrame
 from riparian.models.kernels.kernel import GROW
 from riparian.models.layout import Paths, StateLayout
@@ -53,6 +53,9 @@ from riparian.models.observers.gaussians import (
     lay_out,
 )
 from riparian.models.observers.likelihood import scratch_of
+
+# Everything the tree knows: HoeffdingNodes as far as they are used, and SeenValues.
+HoeffdingTreeState = joined("HoeffdingTreeState", HoeffdingNodes._fields[:-1], ("values", "n_values", "counts"))
 
 UNWATCHED = np.zeros(0)
 FIRST_ROOM = 16  # leaves, once there are two
@@ -74,40 +77,9 @@ class HoeffdingTree(ClassificationTree):
     goes on growing: the least promising leaves lose their statistics and predict their majority class, until they are
     more promising than another (models.hoeffding.splitting.split).
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification".
-    seed : int
-        Not used: nothing is random.
-    grace_period : int
-        Weight that a leaf sees between two split attempts, >= 1.
-    delta : float
-        Probability, in (0, 1], that a decision differs from the one that infinite data would give.
-    tie_threshold : float
-        Hoeffding bound below which the best test is taken although another may be as good, >= 0.
-    split_criterion : {"info-gain", "gini", "hellinger"}
-    leaf_prediction : {"mc", "nb", "nba"}
-        Majority class, naive Bayes, or in each leaf the one that has been correct more often there.
-    observer : {"gaussian", "histogram"}
-        What a leaf keeps of a numeric feature, for thresholds and for naive Bayes: a Gaussian a class, or a histogram.
-    n_split_points : int
-        Thresholds tried a numeric feature of Gaussians, >= 1.
-    n_bins : int
-        Keys of a histogram, >= 3; each is tried as threshold.
-    binary_splits : bool
-        Test nominal features for one value against the rest. False: one branch a value that the leaf saw.
-    min_branch_fraction : float
-        At least two branches of a test have more than this share of the weight, in [0, 0.5].
-    max_nodes : int
-        Bound on the number of nodes, >= 1.
-    max_depth : int or None
-        Leaves at this depth do not split (the root has depth 0).
-    max_leaves : int or None
-        Bound on the number of leaves, >= 1. A tree of binary tests has one inner node less: 128 gives HT-limit, the
-        Hoeffding tree with at most 127 inner nodes of the soft Hoeffding tree's authors.
-    max_active_leaves : int or None
-        Bound on the number of leaves with statistics, >= 1.
+    Nominal tests that are not binary have a branch for each value that the leaf saw. A tree of binary tests has one
+    inner node less than leaves: `max_leaves` of 128 gives HT-limit, the Hoeffding tree with at most 127 inner nodes of
+    the soft Hoeffding tree's authors.
 
     Notes
     -----
@@ -204,7 +176,7 @@ class HoeffdingTree(ClassificationTree):
         self._enlarge(max(n_nodes, 2 * FIRST_ROOM), max(n_blocks, FIRST_ROOM), n_mapped)
         self._frame = None
 
-    def state(self) -> HoeffdingTreeState:
+    def state(self) -> Any:
         nodes = self._without_room(*(int(self._nodes.counts[i]) for i in (N_NODES, N_BLOCKS, N_MAPPED)))
         return HoeffdingTreeState(**nodes._asdict(), values=self._known.values, n_values=self._known.n_seen)
 

@@ -5,7 +5,7 @@ none, nor have leaves that were deactivated (models.hoeffding.splitting.split). 
 arrays of their own (models.hoeffding.mutable_tree), but the same columns in `leaf`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,8 @@ N_NODES, N_BLOCKS, N_MAPPED, N_LEAVES, DEEPEST = range(5)
 NEXT, WAITING, NEED_NODES, NEED_BLOCKS, NEED_MAPPED = range(5)
 
 
-class HoeffdingTreeState(NamedTuple):
-    """Everything the tree knows.
+class HoeffdingNodes(NamedTuple):
+    """Everything a tree knows but the values seen, with room to grow, as kernels take it.
 
     links : (n_nodes, 8) int32. TEST is the feature tested, -1 for a leaf. Numeric: values above `test` go to child
         FIRST + 1, others to FIRST. Nominal, binary: equal to `test` goes to FIRST, others to FIRST + 1. Nominal, a
@@ -37,8 +37,6 @@ class HoeffdingTreeState(NamedTuple):
         fifth column: the weight that it saw before it last got its block.
     stats : (n_blocks, width) float64, blocks of models.observers.gaussians.
     child_of_value : int32, node of a value, -1 for none.
-    values : uint8, which values of the nominal features were learned.
-    n_values : (d,) int64, how many of each.
     counts : (5,) int64, nodes, blocks, entries of child_of_value, leaves, depth of the deepest leaf.
     """
 
@@ -48,30 +46,7 @@ class HoeffdingTreeState(NamedTuple):
     leaf: Floats
     stats: Floats
     child_of_value: NDArray[np.int32]
-    values: NDArray[np.uint8]
-    n_values: NDArray[np.int64]
     counts: NDArray[np.int64]
-
-
-class HoeffdingNodes(NamedTuple):
-    """The arrays of HoeffdingTreeState with room to grow, as kernels take them."""
-
-    links: NDArray[np.int32]
-    test: Floats
-    weights: Floats
-    leaf: Floats
-    stats: Floats
-    child_of_value: NDArray[np.int32]
-    counts: NDArray[np.int64]
-
-
-def enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:
-    """`array`, or a copy with room for `needed` rows, zero beyond what was there."""
-    if needed <= len(array):
-        return array
-    larger = np.zeros((max(needed, 2 * len(array)), *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 @kernel(inline=True)

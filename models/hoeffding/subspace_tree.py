@@ -21,17 +21,6 @@ class SubspaceTree(HoeffdingTree):
 
     A leaf observes the features of its subset, looks among them for its test, and its naive Bayes knows no other. A
     leaf keeps its subset for life. Inner nodes route by any feature.
-
-    Parameters
-    ----------
-    schema, parameters :
-        As HoeffdingTree.
-    seed : int
-        Of the subsets.
-    n_chosen : int or None
-        Features of a subset, 1 .. those of the schema; None: all.
-    per_leaf : bool
-        A subset for each leaf, as the trees of adaptive random forests have it, or one for the whole tree.
     """
 
     entry = SUBSPACE_TREE

@@ -70,34 +70,12 @@ class MondrianForest(Learner):
     begins its box anew, and so can split again. A node takes more bytes once more classes have been learned: pairs of
     leaves go until the others fit. A tree has room for 3 nodes, whatever they take.
 
-    Parameters
-    ----------
-    schema : Schema
-    seed : int
-    n_trees : int
-        >= 1.
-    max_nodes : int or None
-        Of a tree, >= 3. None: 4,001 of a classification, where older nodes are in the way when a concept changes; of a
-        regression max_bytes alone is the bound.
-    max_bytes : int
-        Of the forest, >= 100,000.
-    step : float
-        Of the aggregation's weights (eta), > 0: the power to which likelihoods are taken.
-    dirichlet : float or None
-        Pseudo-count of each class seen, in the probabilities of a node; > 0. None: 1 over the number of classes seen,
-        which is the Krichevsky-Trofimov estimator for two.
-    split_pure : bool
-        Split nodes that have seen one class, too, and whatever `split_below` is.
-    split_below : float
-        In (0, 1]. An instance splits nothing where the leaf that it comes to gives its class this probability or more,
-        before it is learned. 1: as in the papers, only nodes of one class are not split.
-    vote_power : int
-        0 .. 64. A tree's vote for classes weighs as much as the mean probability that it gave to labels, to this power;
-        labels fade by .999 a label. 0: as in the papers, trees vote alike. Regression trees always do.
-    aggregation : bool
-        False: a Mondrian forest of Lakshminarayanan et al. (classification), or the mean of the leaf (regression).
-    threads : int
-        That share the trees, >= 1. Changes nothing but the time. Two take half of it.
+    A classification's trees have at most 4,001 nodes by default: older ones are in the way when a concept changes. A
+    regression's are bounded by `max_bytes` alone. `step` is eta of the aggregation; the default of `dirichlet` is the
+    Krichevsky-Trofimov estimator for two classes. `split_below` asks before the instance is learned; as in the papers,
+    with 1 only nodes of one class are not split, and with `vote_power` 0 trees vote alike, as regression trees always
+    do; labels fade by .999 a label. Without `aggregation` it is a Mondrian forest of Lakshminarayanan et al.
+    (classification), or the mean of the leaf (regression). Two threads take half of the time.
 
     Notes
     -----

@@ -56,28 +56,10 @@ class OpinionPool(Learner):
     A label that teaches nothing (see the contract) moves no weight; one of weight w < 1 moves them by w of a step.
     A frozen member predicts and is judged, and learns nothing. Memory is bounded as that of the members is.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification" or "regression".
-    seed : int
-        Of the first member; the next one's is higher by one.
-    members : dict, optional
-        name -> model, or a dict of "model" and its parameters, and "frozen": True where it predicts and does not learn.
-        Models may come more than once. Models of other libraries cannot be members. None: entries.MEMBERS of the task.
-        "max_values" and "target_means" define what it sees of nominal features (models.opinion_pool.views).
-    pool : {"auto", "logarithmic", "linear", "leader"}
-    rate : float
-        Length of a step, in [0, 1]; longer while there are few labels. Newton steps add 1 / (2 rate) to the diagonal
-        of the Hessian (models.opinion_pool.pooling).
-    floor : float
-        In (0, 0.5]: one member that is sure and wrong does not rule the others out. The least probability that a member
-        is taken to give the most frequent class; of a rarer one it is lower (models.opinion_pool.pooling).
-    rest_below : float
-        In [0, 0.1]: whoever has less than this share of all weight rests, but for trials (models.opinion_pool.resting).
-        0: nobody does.
-    threads : int
-        Threads that run members, >= 1; the results are the same.
+    The first member has the seed, the next one a higher one by one. A model may be a member more than once; those of
+    other libraries cannot be. `rate` is the length of a step, longer while there are few labels; Newton steps add 1 /
+    (2 rate) to the diagonal of the Hessian. With `floor` one member that is sure and wrong does not rule the others
+    out; for a rarer class it is lower. See models.opinion_pool.pooling, resting and views.
 
     Examples
     --------

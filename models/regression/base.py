@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Schema
+from riparian.models.joined import copied
 from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.frames import KernelFrame
 from riparian.models.layout import Paths, StateLayout
@@ -104,8 +105,7 @@ class RegressionTree(Learner):
         return used(self._nodes)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        kinds = self._nodes._asdict().items()
-        nodes = RegressionNodes(**{name: np.array(state[name], dtype=array.dtype, order="C") for name, array in kinds})
+        nodes: RegressionNodes = copied(state, self._nodes)
         self._nodes = nodes._replace(scales=np.ascontiguousarray(nodes.scales.T))
         self._prepare()
 

@@ -105,44 +105,8 @@ class FimtDD(FramedTree):
     feature of V values. At the bound nothing splits any more; leaves go on learning. With `drift_detection` a quarter
     of the nodes is kept for alternate trees.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "regression".
-    seed : int
-        Not used: nothing is random.
-    grace_period : int
-        Weight that a leaf sees between two split attempts, >= 1.
-    delta : float
-        Probability, in (0, 1], that a decision differs from the one that infinite data would give.
-    tie_threshold : float
-        Hoeffding bound below which the best test is taken although another may be as good, >= 0.
-    leaf_prediction : {"mean", "model", "adaptive"}
-        Mean, linear model, or in each leaf the one that erred less there.
-    learning_rate, learning_rate_decay : float
-        Of the linear models: the step is learning_rate / (1 + learning_rate_decay * weight learned).
-    error_fading : float
-        Factor by which errors that are compared, of mean and model or of trees, fade with each instance, in [0, 1].
-    n_bins : int
-        Thresholds kept a numeric feature and leaf, >= 4.
-    min_branch_fraction : float
-        Both branches of a test have more than this share of the weight, in [0, 0.5].
-    max_nodes : int or None
-        Bound on the number of nodes, >= 1. None: as many as take 64 MB, with ten values a nominal feature: 11,983 of 10
-        numeric features and 32 bins.
-    max_depth : int or None
-        Leaves at this depth do not split (the root has depth 0).
-    drift_detection : bool
-        Watch the errors of inner nodes and grow alternate trees.
-    drift_delta : float
-        Increase of the error that is no drift, in units of three standard deviations of the target, >= 0.
-    drift_threshold : float
-        Cumulated increase that is a drift, in the same units, >= 0.
-
-    References
-    ----------
-    E. Ikonomovska, J. Gama and S. Džeroski: Learning model trees from evolving data streams. Data Mining and Knowledge
-    Discovery 23, 2011.
+    A step of the linear models is learning_rate / (1 + learning_rate_decay * weight learned). 64 MB hold 11,983 nodes
+    of 10 numeric features and 32 bins, reckoned with ten values a nominal feature.
 
     Examples
     --------

@@ -9,12 +9,13 @@ Shared by models.regression.fimt_dd and models.regression.orto. Invariants:
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
+from riparian.models.joined import enlarge
 from riparian.models.kernels.kernel import kernel
 from riparian.models.regression.leaf import AGE, EVALUATED, MEAN, ORIGIN, SEEN, N
 from riparian.models.regression.observers import MEAN_FALSE, MEAN_TRUE, N_FALSE, N_TRUE, divide, rank_tests
@@ -108,12 +109,8 @@ def plant(n_features: int, width: int) -> RegressionNodes:
 def make_room(nodes: RegressionNodes, more_nodes: int, more_blocks: int) -> RegressionNodes:
     """Copy a tree into arrays with free capacity for so many; capacities double."""
     n_nodes, n_blocks = int(nodes.counts[N_NODES]) + more_nodes, int(nodes.counts[N_BLOCKS]) + more_blocks
-    return nodes._replace(
-        links=_enlarge(nodes.links, n_nodes),
-        test=_enlarge(nodes.test, n_nodes),
-        monitor=_enlarge(nodes.monitor, n_nodes),
-        blocks=_enlarge(nodes.blocks, n_blocks),
-    )
+    needed = {"links": n_nodes, "test": n_nodes, "monitor": n_nodes, "blocks": n_blocks}
+    return nodes._replace(**{name: enlarge(getattr(nodes, name), n) for name, n in needed.items()})
 
 
 def used(nodes: RegressionNodes) -> RegressionNodes:
@@ -127,15 +124,6 @@ def used(nodes: RegressionNodes) -> RegressionNodes:
         np.ascontiguousarray(nodes.scales.T),
         nodes.counts,
     )
-
-
-def _enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:
-    """`array`, or a copy with room for `needed` rows, zero beyond what was there."""
-    if needed <= len(array):
-        return array
-    larger = np.zeros((max(needed, 2 * len(array)), *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 @kernel(inline=True)

@@ -97,31 +97,8 @@ class Orto(RegressionTree):
     Memory is bounded by `max_nodes` and the schema, as in FIMT-DD, and the time of an instance by `max_trees`. At the
     bound nothing splits any more; leaves go on learning.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "regression".
-    seed : int
-        Not used: nothing is random.
-    prediction : {"average", "weighted", "best-path"}
-        Mean of the options, the same weighted by 1 / L^2, or the option with the least L, where L is the faded sum of
-        an option's squared errors (see error_fading).
-    keep_leaf : bool
-        The leaf is an option beside its tests, and goes on learning.
-    max_options : int
-        Options of an option node at the root, >= 1.
-    option_decay : float
-        Factor on max_options for each level below, in [0, 1].
-    max_trees : int
-        Trees that the option tree stands for: 1, and 1 for each further option, >= 1.
-    grace_period, delta, tie_threshold, leaf_prediction, learning_rate, learning_rate_decay, error_fading, n_bins, \
-min_branch_fraction, max_nodes, max_depth
-        As for FIMT-DD.
-
-    References
-    ----------
-    E. Ikonomovska, J. Gama, B. Ženko and S. Džeroski: Speeding-up Hoeffding-based regression trees with options.
-    ICML 2011.
+    Options are weighted by 1 / L^2, where L is the faded sum of their squared errors. An option tree stands for one
+    tree, and for one more with each further option: `max_trees` bounds these.
 
     Examples
     --------

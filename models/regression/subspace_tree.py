@@ -27,23 +27,6 @@ class SubspaceRegressionTree(FramedTree):
 
     Missing values, nominal features, labels, weights and bounds on memory: as in models.regression.fimt_dd.FimtDD.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "regression".
-    seed : int
-        Of the subsets.
-    n_features : int or None
-        Features that a leaf observes, >= 1; None, or more than there are: all.
-    grace_period, delta, tie_threshold, leaf_prediction, learning_rate, learning_rate_decay, error_fading, n_bins, \
-min_branch_fraction, max_nodes, max_depth
-        As for FIMT-DD.
-
-    References
-    ----------
-    H. M. Gomes, J. P. Barddal, L. E. B. Ferreira and A. Bifet: Adaptive random forests for data stream regression.
-    ESANN 2018.
-
     Examples
     --------
     >>> learner = SubspaceRegressionTree(Schema((0, 2), 1, "regression"), n_features=1, grace_period=50)

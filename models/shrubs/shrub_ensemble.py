@@ -63,42 +63,10 @@ class ShrubEnsemble(Learner):
     Memory is bounded by window and n_trees: a tree has at most 2 window - 1 nodes. Nothing happens at the bound: the
     oldest item and the tree of least weight always make room.
 
-    Parameters
-    ----------
-    schema : Schema
-    seed : int
-        Of random tests, sampled features and sampled items.
-    n_trees : int
-        Most trees of a window with a weight above 0 (M), >= 1.
-    window : int
-        Items that trees grow on and are judged by (B), >= 2: of the longest window.
-    n_windows : int
-        Windows, each a quarter as long as the one before but never below 2 items; 1 is the paper's algorithm.
-    max_depth : int
-        Of a tree, >= 1; from window - 1 on it is no limit.
-    every : int
-        A new tree with each such label, >= 1: of the longest window. A window a quarter as long has a tree four times
-        as often. Below this count of labels there is a tree with labels 1, 2, 4, 8 …
-    step : float
-        Of the gradient (alpha), > 0.
-    burn_in : int
-        Further gradient steps with each new tree, >= 0.
-    ridge : float
-        Factor of the squared weights in the objective, >= 0.
-    loss : {"mse", "cross-entropy"}
-        Classification: of the class probabilities. Regression: the squared error in units of the window's variance.
-    splits : {"best", "random"}
-        The best threshold of a feature, or one drawn at random.
-    max_features : {"all", "sqrt", "subspace"}
-        Features that trees look at: all; for each node others, as many as the root of their number; for each tree
-        others, half of them, at least two (random subspaces: Ho 1998).
-    train_share : float
-        Share of the window that a tree grows on, in (0, 1]; below 1 it is judged by the others alone, and by those that
-        come later.
-    weighting : {"learned", "equal"}
-        Equal: the newest n_trees trees with equal weights, the baseline.
-    threads : int
-        That share the windows, >= 1; the results are the same.
+    `every`, `window` and the bounds are of the longest window: one a quarter as long has a tree four times as often,
+    and never less than 2 items. Before `every` labels there is a tree with labels 1, 2, 4, 8 … The loss of a regression
+    is the squared error in units of the window's variance. "subspace" are at least two features a tree (random
+    subspaces: Ho 1998). With a `train_share` below 1 a tree is also judged by what comes later.
 
     Notes
     -----
@@ -106,10 +74,6 @@ class ShrubEnsemble(Learner):
     by alpha / (B C) at most, as in the paper's Theorem 1. C is the number of classes learned so far. Weights are pruned
     once, after the last step. With train_share below 1 each entry of the Gram matrix is a mean over the items that
     judge both members.
-
-    References
-    ----------
-    S. Buschjäger, S. Hess and K. Morik: Shrub ensembles for online classification. AAAI 2022.
 
     Examples
     --------

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Program, Schema
+from riparian.models.joined import copied
 from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import GROW
 from riparian.models.layout import Paths, StateLayout
@@ -130,10 +131,7 @@ class Models:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         before = {"residuals": np.zeros_like(self.forest.residuals)}  # of a state that an older version wrote
-        fields, arrays = self.forest._asdict().items(), {**before, **state}
-        self.forest = SoftForest(
-            **{name: np.array(arrays[name], dtype=array.dtype, order="C") for name, array in fields}
-        )
+        self.forest = copied({**before, **state}, self.forest)
 
 
 class SoftModel(Learner):

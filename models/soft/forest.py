@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
-from riparian.models.hoeffding.nodes import enlarge
+from riparian.models.joined import enlarge
 from riparian.models.kernels.randomness import seeded, uniform
 from riparian.models.observers import gaussians as observers
 from riparian.models.regression.observers import lay_out as lay_out_values

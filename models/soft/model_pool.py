@@ -39,23 +39,7 @@ class ModelPool(Learner):
     learned all candidates learn. Missing values, weights and what teaches nothing are the candidates' matter; weights
     weigh losses, too. Memory is bounded as the candidates' is.
 
-    Parameters
-    ----------
-    schema : Schema
-    seed : int
-        Of the candidates, and of those that are drawn.
-    of : str
-        The model of the candidates, by its name in the registry. "auto": soft-hoeffding-tree, for a regression
-        soft-tree.
-    candidates : str
-        Values of the model's parameters, of which all combinations are candidates, at most 100:
-        "alpha=0.3,0.7; max_depth=5,6,7". "auto": usual ones, where the model has them.
-    learning_share : float
-        Share of the candidates that learn a label, rounded up to whole ones, in [0, 1]; at least one learns.
-    n_explored : int
-        How many of those that learn are drawn at random, whatever their losses; one is always the best.
-    fading : float
-        Factor by which losses fade with each label, in [0.5, 1].
+    There are at most 100 candidates. Those that learn are a whole number, rounded up: one is always the best.
 
     References
     ----------

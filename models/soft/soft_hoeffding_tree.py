@@ -18,33 +18,10 @@ class SoftHoeffdingTree(SoftModel):
     leaves above that depth (regression: 130 a numeric feature, 4 a nominal value). Then nothing splits any more;
     weights go on learning.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification" or "regression".
-    seed : int
-        Not used: nothing is random.
-    max_depth : int
-        Leaves at this depth do not split (root: 0), 0 .. 12.
-    alpha : float
-        Share of the linear form in a gate, in [0, 1]; the split test has the rest. 0 is nearly a Hoeffding tree, 1 a
-        soft tree that grows.
-    gamma : float
-        Width of the smooth step, > 0. Smaller routes harder, and reaches fewer nodes.
-    learning_rate, beta1, beta2 : float
-        Of Adam; steps are shorter where a class is rare (models.soft.passes.backward).
-    min_reach : float
-        Instances enter a leaf's statistics if they reach it with a higher probability, in [0.05, 1].
-    grace_period : int
-        Weight that enters a leaf's statistics between two split attempts, >= 1.
-    delta : float
-        Probability, in (0, 1], that a decision differs from the one that infinite data would give.
-    tie_threshold : float
-        Hoeffding bound below which the best test is taken although another may be as good, >= 0. With the default this
-        is so up to 25 classes from the first attempt on: what decides is `significance`.
-    significance : float
-        Level at which the best test has to beat chance, in (0, 1]: of a likelihood-ratio test, corrected for the number
-        of tests tried (models.soft.growth). 1 asks for nothing, as in the paper.
+    `alpha` 0 is nearly a Hoeffding tree, 1 a soft tree that grows. Steps of Adam are shorter where a class is rare
+    (models.soft.passes.backward). With the default of `tie_threshold` the best test is taken up to 25 classes: what
+    decides is `significance`, the level of a likelihood-ratio test, corrected for the number of tests tried
+    (models.soft.growth).
 
     Notes
     -----

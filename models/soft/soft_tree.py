@@ -14,29 +14,13 @@ class SoftTree(SoftModel):
     Memory is that of the first moment: n_trees (2^(depth + 1) - 1) nodes, at most 2^18
     leaves.
 
-    Parameters
-    ----------
-    schema : Schema
-    seed : int
-        Of the initial weights, drawn from U(-0.01, 0.01).
-    depth : int
-        Of all leaves, 0 .. 12; 0 is a constant.
-    n_trees : int
-        Trees, 1 .. 1000.
-    gamma : float
-        Width of the smooth step, > 0.
-    learning_rate, beta1, beta2 : float
-        Of Adam; steps are shorter where a class is rare (models.soft.passes.backward).
+    Weights begin as draws from U(-0.01, 0.01). A `depth` of 0 is a constant. Steps of Adam are shorter where a class is
+    rare (models.soft.passes.backward).
 
     Notes
     -----
     With more than one tree it is the ensemble of soft trees that shrub ensembles were compared with ("SDT": Buschjäger,
     Hess and Morik: Shrub ensembles for online classification. AAAI 2022), with the smooth step for the sigmoid.
-
-    References
-    ----------
-    H. Hazimeh, N. Ponomareva, P. Mol, Z. Tan and R. Mazumder: The tree ensemble layer: differentiability meets
-    conditional computation. ICML 2020.
 
     Examples
     --------

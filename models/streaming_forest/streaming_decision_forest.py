@@ -97,39 +97,9 @@ class StreamingDecisionForest(Learner):
     Memory is bounded by n_trees, max_nodes and window. At max_nodes a tree does not split any more, and its leaves go
     on counting; where trees are replaced it is gone some day.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification".
-    seed : int
-        Of sampled features and bootstrap draws.
-    n_trees : int
-        Trees, >= 1.
-    batch_size : int
-        Labels that are learned together, >= 1. Up to so many labels wait, and do not influence predictions.
-    window : int
-        Newest labels, those of the batch among them, that false roots are grown on. Below batch_size: the batch alone,
-        as in the paper.
-    max_features : {"sqrt", "all"}
-        Features tried a node: the square root of their number, rounded up, or all.
-    min_split : int
-        Fewest rows that a false root is split with, >= 2.
-    leaf_values : {"counts", "overwrite"}
-        Leaves count the classes of all they learned, or hold those of the last rows that they were grown on.
-    bootstrap : bool
-        Each tree learns a label Poisson(1) times, or once.
-    replaced : {"never", "fading", "always"}
-        Begin the trees anew that predicted the fewest labels right: with each batch from the third on, or with
-        probability 1 / batches so far.
-    n_replaced : int
-        How many at once, >= 1.
-    vote : {"majority", "average"}
-        One vote a tree, or the mean of the leaves' class shares.
-    max_nodes : int
-        Of a tree, >= 1.
-    threads : int
-        >= 1; the results are the same. They pay where batches and trees are many: a tree that is begun anew grows on
-        one, half of the work at the defaults.
+    Up to `batch_size` labels wait, and do not influence predictions. Trees that predicted the fewest labels right are
+    begun anew from the third batch on ("fading": with probability 1 / batches so far). Threads pay where batches and
+    trees are many: a tree that is begun anew grows on one, half of the work at the defaults.
 
     Notes
     -----
@@ -138,10 +108,6 @@ class StreamingDecisionForest(Learner):
     on the batch's rows alone and overwrites its values, so that one row turns what many have taught: `leaf_values:
     overwrite` with `window: 0`. It replaces "fading", by the accuracy on one batch; here that is faded by 0.9 a batch.
     A new tree is grown on the whole window.
-
-    References
-    ----------
-    H. Xu, J. Dey, S. Panda and J. T. Vogelstein: Streaming decision trees and forests. arXiv:2110.08483, 2021.
 
     Examples
     --------

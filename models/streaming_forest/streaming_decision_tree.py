@@ -10,19 +10,8 @@ class StreamingDecisionTree(StreamingDecisionForest):
     Missing values, nominal features, weights, buffered labels and the bound on memory: as there. Class probabilities
     are the shares of a leaf.
 
-    Parameters
-    ----------
-    schema : Schema
-        Task "classification".
-    seed : int
-        Of the order in which features are tried: the first of equally good ones is taken.
-    batch_size, window, min_split, leaf_values, max_nodes
-        See StreamingDecisionForest. Batches are greater by default: the first one makes the upper splits, and the tree
-        is never begun anew.
-
-    References
-    ----------
-    H. Xu, J. Dey, S. Panda and J. T. Vogelstein: Streaming decision trees and forests. arXiv:2110.08483, 2021.
+    Of equally good features the first is taken, in an order drawn by the seed. Batches are greater by default than the
+    forest's: the first one makes the upper splits, and the tree is never begun anew.
 
     Examples
     --------

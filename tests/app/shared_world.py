@@ -64,12 +64,21 @@ class World:
         self.learners = [PartitionLearner(spec, p) for p in range(spec.partitions)]
         self.outcomes: list[list[Outcome]] = [[] for _ in self.learners]
         self.sent: list[list[bytes]] = [[] for _ in self.learners]
-        roles = (FEATURES, LABELS, *([CONTROL] if spec.control and not spec.shares else []))
+        roles = tuple(log.role for log in spec.inputs)
         self.raw: list[dict[str, list[tuple[int, bytes]]]] = [{role: [] for role in roles} for _ in self.learners]
         self._taken = [dict.fromkeys((*roles, LEARNED), 0) for _ in self.learners]
         self._asked = 0
         self._merges = [PartitionGroup(learner.buffers()) for learner in self.learners]
         self._n = 0
+
+    @property
+    def n_given(self) -> int:
+        """Instances that have come."""
+        return self._n
+
+    def replace(self, p: int, learner: PartitionLearner) -> None:
+        """A partition goes on with another learner, that stands where it does."""
+        self.learners[p], self._merges[p] = learner, PartitionGroup(learner.buffers())
 
     def events(self, p: int) -> list[EventRecord]:
         return [event for outcome in self.outcomes[p] for event in outcome.events]
@@ -80,6 +89,8 @@ class World:
             at, self._n = self.raw[self._n % len(self.learners)], self._n + 1
             id_ = str(self._n)
             at[FEATURES].append((1000 + 10 * self._n, json.dumps({"id": id_, "x": x}).encode()))
+            if LABELS not in at:
+                continue
             at[LABELS].append((1000 + 10 * self._n + late, json.dumps({"id": id_, "y": y}).encode()))
 
     def ask(self, what: str, again: bool = False, **fields: Any) -> None:
@@ -113,7 +124,7 @@ class World:
         outcome = learner.step(merge.release(EVERYTHING))
         self.outcomes[p].append(outcome)
         self.sent[p] += learner.encode(outcome)
-        places = {role: learner.places[role] for role in (FEATURES, LABELS)}
+        places = {role: learner.places.get(role, 0) for role in (FEATURES, LABELS)}
         self.log += [write(one) for joint in outcome.joint for one in records(joint, p, places, self.time_of(p))]
 
     def time_of(self, p: int) -> int:

@@ -4,8 +4,11 @@ import asyncio
 import threading
 
 import pytest
+from aiokafka.errors import KafkaError, ProducerFenced
 
+from riparian.app.errors import TopicError
 from riparian.app.partition.learner import PartitionLearner
+from riparian.app.worker import assignment as module
 from riparian.app.worker import context
 from riparian.app.worker.assignment import SupersededError
 from riparian.topics.names import changelog_topic
@@ -128,3 +131,40 @@ def test_the_first_of_two_failures_stops_the_worker(tmp_path, monkeypatch):
         assert worker.failure is first
 
     asyncio.run(run())
+
+
+def test_a_task_that_another_worker_has_fenced_begins_again_and_is_counted(tmp_path, monkeypatch):
+    _, spec = stream_file(tmp_path, "fenced")
+
+    async def run():
+        assignment, again = engine_of(spec, tmp_path), []
+        monkeypatch.setattr(assignment, "_restart", lambda _, why: again.append(why))
+        await assignment.ended(Slow(assignment), KafkaError("gone"))
+        assert assignment.n_fenced == 0
+        await assignment.ended(Slow(assignment), ProducerFenced())
+        assert assignment.n_fenced == 1
+        assert again == ["KafkaError('gone')", "another worker has taken it over"]
+
+    asyncio.run(run())
+
+
+def test_a_topic_that_is_missing_is_waited_for_as_long_as_a_fresh_one_may_take(tmp_path, monkeypatch):
+    _, spec = stream_file(tmp_path, "missing")
+    monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.0)
+
+    async def run(n_missing):
+        assignment, loads = engine_of(spec, tmp_path), []
+
+        async def load(partitions, generation):
+            loads.append(partitions)
+            if len(loads) <= n_missing:
+                raise TopicError("it is not there")
+            return {}
+
+        monkeypatch.setattr(assignment, "_load", load)
+        return await assignment._insist([0], 0), len(loads)
+
+    assert asyncio.run(run(1)) == ({}, 2)
+    monkeypatch.setattr(module, "MISSING_SECONDS", -1.0)
+    with pytest.raises(TopicError):
+        asyncio.run(run(1))

@@ -10,6 +10,14 @@ from aiokafka.protocol.produce import ProduceRequest
 from riparian.app.kafka.bundles import SMALL_BYTES, Bundles
 
 
+def answer(*tps):
+    """Of a broker: what became of a batch of each partition, of which the number is the offset here."""
+    topics = {}
+    for topic, partition in tps:
+        topics.setdefault(topic, []).append((partition, 0, partition))
+    return types.SimpleNamespace(API_VERSION=3, topics=list(topics.items()))
+
+
 def request(topic, partition, batch=b"batch"):
     return ProduceRequest(None, -1, 1000, [(topic, [(partition, batch)])])
 
@@ -51,31 +59,36 @@ def test_what_is_sent_at_once_goes_together_and_what_comes_meanwhile_goes_next()
         await settle()
         together = (0, 0, [("p", [(0, b"batch"), (1, b"batch")])])
         assert clients.sent == [together, (2, 1, [("p", [(2, b"batch")])])]
-        clients.answers[0].set_result("answer")
+        clients.answers[0].set_result(answer(("p", 1), ("p", 0)))
         await settle()
         assert clients.sent[2:] == [(2, 0, [("q", [(2, b"batch")])])]
-        clients.answers[1].set_result("there")
-        clients.answers[2].set_result("later")
+        clients.answers[1].set_result(answer(("p", 2)))
+        clients.answers[2].set_result(answer(("q", 2)))
         return [*await asyncio.gather(*tasks), await elsewhere]
 
-    assert asyncio.run(run()) == ["answer", "answer", "later", "there"]
+    found = asyncio.run(run())
+    own = [[("p", [(0, 0, 0)])], [("p", [(1, 0, 1)])], [("q", [(2, 0, 2)])], [("p", [(2, 0, 2)])]]
+    assert [one.topics for one in found] == own
+    assert {one.API_VERSION for one in found} == {3}
 
 
-def test_a_request_names_a_partition_once():
+def test_a_request_names_a_partition_once_and_none_waits_for_another():
     """All partitions' owners write to the one partition of the log that they share."""
 
     async def run():
-        clients = Clients(2)
-        tasks = [clients.send(i, 0, request("log", 0, b"%d" % i)) for i in range(2)]
+        clients = Clients(4)
+        tasks = [clients.send(i, 0, request("log", 0, b"%d" % i)) for i in range(3)]
+        tasks.append(clients.send(3, 0, request("p", 3)))
         await settle()
-        assert clients.sent == [(0, 0, [("log", [(0, b"0")])])]
-        clients.answers[0].set_result("first")
-        await settle()
-        assert clients.sent[1:] == [(1, 0, [("log", [(0, b"1")])])]
-        clients.answers[1].set_result("second")
+        first = (0, 0, [("log", [(0, b"0")]), ("p", [(3, b"batch")])])
+        assert clients.sent == [first, *((i, 0, [("log", [(0, b"%d" % i)])]) for i in (1, 2))]
+        clients.answers[0].set_result(answer(("log", 0), ("p", 3)))
+        for sent in clients.answers[1:]:
+            sent.set_result(answer(("log", 0)))
         return await asyncio.gather(*tasks)
 
-    assert asyncio.run(run()) == ["first", "second"]
+    found = asyncio.run(run())
+    assert [one.topics for one in found] == [[("log", [(0, 0, 0)])]] * 3 + [[("p", [(3, 0, 3)])]]
 
 
 def test_what_is_large_or_no_idempotent_batch_goes_by_its_own_connection():
@@ -87,8 +100,8 @@ def test_what_is_large_or_no_idempotent_batch_goes_by_its_own_connection():
             clients.send(1, 0, one)
         await settle()
         assert [i for i, *_ in clients.sent] == [1, 1, 1]
-        for answer in clients.answers:
-            answer.set_result(None)
+        for sent in clients.answers:
+            sent.set_result(None)
         await settle()
 
     asyncio.run(run())
@@ -110,7 +123,7 @@ def test_all_are_told_that_a_request_has_failed_and_later_ones_are_sent(error):
         found = await asyncio.gather(*tasks, return_exceptions=True)
         again = clients.send(1, 0, request("p", 1))
         await settle()
-        clients.answers[1].set_result("there")
+        clients.answers[1].set_result(answer(("p", 1)))
         return found, await again
 
     found, again = asyncio.run(run())
@@ -118,4 +131,4 @@ def test_all_are_told_that_a_request_has_failed_and_later_ones_are_sent(error):
     assert [type(one) for one in found] == [kind, kind]
     assert found[0] is not found[1]
     assert all(one.retriable for one in found)
-    assert again == "there"
+    assert again.topics == [("p", [(1, 0, 1)])]

@@ -13,6 +13,7 @@ from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint, portable
 from riparian.app.stream_file.spec import Spec
 from riparian.models.registry import REGISTRY
+from tests.app.shared_world import World
 from tests.golden.make import (
     AFTER,
     ANEW,
@@ -34,6 +35,8 @@ from tests.golden.make import (
     file,
     fold,
     judged,
+    keyed,
+    share,
     steer,
     steered,
     stream,
@@ -201,6 +204,23 @@ def test_a_golden_state_whose_features_have_changed_is_read_and_goes_on_as_it_wo
     change(beginning)
     goes_on(learner, beginning, digests, (*SINCE, *ANEW))
     assert {one.signal for one in learner.drift.distances()} == {"a", "b", "prediction"}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("keyed-*.json")), ids=lambda path: path.stem)
+def test_a_golden_state_of_a_shared_stream_with_keys_is_read_and_goes_on_as_it_would_have(path: Path) -> None:
+    digests = json.loads(path.read_text(encoding="utf-8"))
+    exported = portable.unpack(path.with_suffix(".bin").read_bytes(), path.stem)
+    learner, world = portable.restore(keyed(), exported), World(keyed())
+    assert learner.digest() == digests["restored"]
+    assert any(name.startswith("learned/keys/card/rows/") for name in exported.manifest.arrays) == (
+        "whole" not in path.stem
+    )
+    share(world, BEFORE)
+    assert world.learners[PARTITION].digest() == learner.digest()
+    assert learner.pending.n_waiting > 50
+    world.replace(PARTITION, learner)
+    share(world, AFTER)
+    assert world.learners[PARTITION].digest() == digests["continued"]
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("decided-*.json")), ids=lambda path: path.stem)

@@ -211,6 +211,19 @@ def restored(version: Stored) -> PartitionLearner:
     return learner
 
 
+def test_a_dead_letter_was_dealt_with_up_to_the_record_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = [("riparian-topic", b"s.features"), ("riparian-offset", b"7"), ("riparian-reason", b"malformed")]
+
+    async def read_to_end(connection: Any, starts: Any, take: Any, **options: Any) -> Any:
+        take(TopicPartition("s.deadletters", 0), [SimpleNamespace(offset=0, value=b"{", headers=headers)])
+        return {tp: Bounds(0, 1) for tp in starts}
+
+    monkeypatch.setattr(uncommitted_outputs, "read_to_end", read_to_end)
+    loaded = Loaded(PartitionLearner(SPEC), checkpoint.Encoder("s", 0), None, [])
+    (found,) = asyncio.run(uncommitted_outputs.read_tails(SPEC, Connection("broker:9092"), [loaded]))
+    assert found.rejected == {"s.features": 8}
+
+
 def read_back(monkeypatch: pytest.MonkeyPatch, loaded: Loaded, sent: list[bytes]) -> UncommittedOutputs:
     """The tail of the predictions, as the next owner reads it."""
 

@@ -109,6 +109,13 @@ def test_the_log_is_bounded_by_the_state_and_every_prefix_of_checkpoints_can_be_
     assert max(written) < 2.3 * (1 + manifest_share) + 2 / max(1, int(200 * hot))
 
 
+def test_a_manifest_that_needs_no_chunk_is_live():
+    owner = Owner(Topic())
+    for _ in range(2):
+        owner.write()
+    assert owner.topic.read().manifest.sequence == 2
+
+
 def test_a_state_that_shrinks_takes_its_log_with_it():
     rng = np.random.default_rng(0)
     topic = Topic()

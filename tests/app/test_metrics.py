@@ -68,7 +68,7 @@ class PartitionTask:
     def __init__(self, spec: Spec, partition: int = 0, ends: dict[TP, int] | None = None) -> None:
         self.partition = partition
         self.learner = PartitionLearner(spec, partition)
-        self.figures = self.learner.told()
+        self.figures = self.learner.reported()
         self.buffers = {role: RecordQueue() for role in INPUTS}
         self.n_forced = self.n_skipped = self.n_unknown_schemas = 0
         self.shared = SimpleNamespace(behind=ModelLag(self.learner.learning))
@@ -108,7 +108,7 @@ class PartitionTask:
             {LABELS: np.zeros(len(rows), dtype=np.int64)},
         )
         outcome = self.learner.step(release)
-        self.figures = self.learner.told()
+        self.figures = self.learner.reported()
         return outcome
 
 

@@ -1,6 +1,7 @@
 """What a runner does with batches and offsets before any of it reaches Kafka."""
 
 import asyncio
+import itertools
 import time
 import types
 
@@ -332,7 +333,7 @@ class Sending:
 def stepping(spec, sent: UncommittedOutputs | None = None):
     """A runner, and a step of it: whether there are predictions, drift events, and how many of these are settled."""
     runner = runner_of(spec, sent)
-    runner.outputs = runner.telling._outputs = outputs = Sending()
+    runner.outputs = runner.reporter._outputs = outputs = Sending()
     runner.observer = types.SimpleNamespace(stepped=lambda *_: None)
     runner.host.inputs.learned = lambda _: None
 
@@ -365,11 +366,11 @@ def test_a_drift_event_is_sent_when_a_prediction_behind_it_is_with_the_broker(sp
     assert step(True, [event(3)], 1) == ["predictions", "flush", 1, 2, 3]
     assert step(False, [event(4)], 0) == ["predictions"]
     # Or when a manifest that holds it is.
-    runner.telling.is_durable([event(4)])
+    runner.reporter.is_durable([event(4)])
     runner.outputs.log.clear()
-    asyncio.run(runner.telling.tell())
+    asyncio.run(runner.reporter.send_drifts())
     assert runner.outputs.log == ["flush", 4]
-    assert runner.telling.untold == []
+    assert runner.reporter.untold == []
 
 
 def test_drift_events_that_were_sent_are_not_sent_again(spec):
@@ -425,7 +426,7 @@ def test_a_manifest_s_events_are_sent_by_whoever_comes_next(spec):
         return PartitionTask(host, None, learner, state, checkpoint.Encoder("s", 0), Sending(), sent)
 
     runner = asyncio.run(make())
-    asyncio.run(runner.telling.tell())
+    asyncio.run(runner.reporter.send_drifts())
     assert runner.outputs.log == ["flush", 4]
 
 
@@ -435,8 +436,10 @@ def checkpoints_of(spec, n_partitions: int, partition: int = 0) -> Checkpoints:
     async def flush() -> None:
         pass
 
+    offsets = itertools.count()
+
     async def write(_, records) -> list[int]:
-        return list(range(len(list(records))))
+        return [next(offsets) for _ in records]
 
     async def in_thread(function, *args):
         return function(*args)
@@ -446,11 +449,9 @@ def checkpoints_of(spec, n_partitions: int, partition: int = 0) -> Checkpoints:
 
     inputs = types.SimpleNamespace(tps=lambda _: {}, commit=ignore)
     host = types.SimpleNamespace(spec=spec, in_thread=in_thread, states=range(n_partitions), inputs=inputs)
-    reporter = types.SimpleNamespace(hear=ignore, is_durable=ignore)
+    reporter = types.SimpleNamespace(keep=ignore, is_durable=ignore)
     outputs = types.SimpleNamespace(flush=flush, write=write)
     state, encoder = StateLog(partition), checkpoint.Encoder("s", partition)
-    # The changelog's offsets do not matter here.
-    state.append = ignore
     one = Checkpoints(host, PartitionLearner(spec, partition), state, encoder, outputs, reporter, ignore)
     take, encode = one._take, one._encode
     one._take = lambda: (0.5, take()[1])
@@ -464,6 +465,15 @@ async def write_one(checkpoints: Checkpoints) -> float:
     await checkpoints.begin(lambda: Beside({}, {}, []))
     await checkpoints.settle()
     return checkpoints.due - began
+
+
+def test_chunks_that_no_checkpoint_needs_any_more_leave_memory(spec):
+    one = checkpoints_of(spec, 1)
+    for n in range(4):
+        one._learner.roles["champion"].model.learn_many([[0.0]], [0.0], [1.0 + n])
+        asyncio.run(write_one(one))
+    assert one.state.manifest.sequence == 4
+    assert set(one.state.chunks) == set(one.state.needed())
 
 
 @pytest.mark.parametrize(("n_partitions", "seconds"), [(1, 10.0), (8, 80.0)])
@@ -565,7 +575,7 @@ def test_a_partition_that_may_not_step_takes_no_turn_before_the_replica_has_lear
     if waits_to == "join":
         runner.replica, runner._replays = types.SimpleNamespace(join=join, first=None), True
         runner.learner.learning.joins = True
-        runner.telling.due = runner.checkpoints.due = 0.0
+        runner.reporter.due = runner.checkpoints.due = 0.0
     else:
         runner.shared.behind._learning = types.SimpleNamespace(most_at_once=10, lags=True)
         runner._releases.due = 0.0

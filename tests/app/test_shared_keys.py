@@ -10,11 +10,13 @@ import pytest
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import SpecError, StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
-from riparian.app.partition.keys.past import hashes_of, secret
+from riparian.app.partition.join.segments import decode as rows_of
+from riparian.app.partition.keys.past import LabelPast, hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.clock import Clock
 from riparian.app.partition.records.partition_group import Piece, Release
 from riparian.app.state.audit.backtest import of_models
+from riparian.app.state.checkpoint import Encoder, decode
 from riparian.app.stream_file.sections.keys import key_bytes
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import FEATURES, LABELS, LEARNED
@@ -60,12 +62,18 @@ def keyed(task: str = "classification", most: int = 1000, idle: str | None = Non
 
 
 class Payments(Led):
-    """Records that come late, at one time, and after long pauses; some have no terminal."""
+    """Records that come late, at one time, and after long pauses; some have no terminal. Checkpoints write what has
+    changed."""
 
     _now = 1_000_000
 
     def time_of(self, p: int) -> int:
         return max(self.learners[p].clocks[role].time for role in (FEATURES, LABELS))
+
+    def cut(self, p: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        meta, arrays, frozen, kept, _ = self.learners[p].checkpoint()
+        before = self.kept[p]
+        return meta, {**arrays, **frozen, **{name: before.arrays[name] for name in kept if before is not None}}
 
     def come(self, given: list[tuple[dict[str, Any], Any]], late: int = 12) -> None:
         for x, y in given:
@@ -187,6 +195,50 @@ def test_features_equal_the_twins_in_workers_that_lose_partitions(task, most, id
         restored = PartitionLearner(spec, p)
         restored.restore(world.kept[p])
         assert restored.digest() == learner.digest()
+
+
+def test_a_checkpoint_writes_the_keys_that_labels_touched_since_the_partitions_last_one():
+    world, given = Payments(keyed(), 14), payments("classification", 14, 480)
+    for i, (x, _) in enumerate(given[:360]):
+        x["terminal"] = f"t{i}"
+    encoders = [Encoder("s", p) for p in range(3)]
+    manifests: list[Any] = [None for _ in encoders]
+    written: list[dict[bytes, bytes]] = [{} for _ in encoders]
+
+    def write(p: int) -> int:
+        """A checkpoint; how many rows of terminals are among what is new."""
+        replica = world.replicas[p]
+        with world.learners[p].learning.still() as drifts:
+            assert drifts is not None
+            encoders[p].take(world.learners[p].checkpoint(), replica.common)
+        encoded = encoders[p].encode(sequence=1, created_ms=0, outputs={}, written=written[p])
+        manifests[p], world.kept[p] = encoded.manifest, decode(encoded.manifest, written[p] | encoded.new)
+        written[p] |= encoded.new
+        restored = PartitionLearner(world.spec, p)
+        restored.restore(world.kept[p])
+        assert restored.digest() == world.learners[p].digest()
+        segments = {n: one for n, one in encoded.manifest.arrays.items() if n.startswith("learned/keys/terminal/rows/")}
+        fresh = [n for n, (_, _, digests) in segments.items() if not encoded.new.keys().isdisjoint(digests)]
+        return sum(len(rows_of(world.kept[p].arrays[n])["serial"]) for n in fresh if not n.endswith("alive"))
+
+    def learn(part: list[Any]) -> None:
+        world.come(part)
+        world.finish()
+        world.finish()
+        world.replica.advance()
+
+    learn(given[:360])
+    assert [write(p) for p in (0, 1)] == [348] * 2
+    for part in (given[360:420], given[420:]):
+        learn(part)
+        assert 0 < write(0) <= 20
+    assert 0 < write(1) <= 40
+    assert write(2) >= 348
+    assert [write(p) for p in range(3)] == [0] * 3
+    world.restart_all()
+    encoders = [Encoder("s", p, last=manifests[p], arrays=world.kept[p].arrays) for p in range(3)]
+    world.recover()
+    assert [write(p) for p in range(3)] == [0] * 3
 
 
 def test_workers_that_are_restarted_one_by_one_with_other_bounds_hold_the_same():
@@ -338,6 +390,20 @@ def test_keys_take_no_more_than_is_promised_and_are_counted_once_a_worker():
     own = [one.past.n_bytes for one in world.learners]
     assert [n - o for n, o in zip(parts, own, strict=True)] == [world.learners[0].lineup.keys.n_bytes, 0, 0]
     assert 0 < max(parts) <= promised
+
+
+@pytest.mark.parametrize("most", [1, 900, 20_000])
+def test_labels_take_no_more_than_is_promised_with_what_checkpoints_have_of_them(most):
+    fields: dict[str, Any] = {"classes": ["p", "q"], "features": {"a": "numeric", "risk": OF_CLASSES["risk"]}}
+    spec, draws, n = stream(keys={"terminal": {"max": most}}, **fields), np.random.default_rng(1), 8192
+    past = LabelPast(spec)
+    for i in range(most // n + 12):
+        rows = draws.integers(1, 2**62, (n, past.width))
+        rows[:, 0] = 10**12 + i
+        past.fold([(most, 2**62)], rows, rows[:, 0].copy(), np.zeros(n))
+        past.checkpoint()
+        assert past.written
+        assert past.n_bytes <= key_bytes(spec, "terminal")
 
 
 def test_a_worker_compiles_the_kernels_before_the_first_record():

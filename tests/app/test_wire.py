@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import io
 import random
 import shutil
 import ssl
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 from aiokafka import conn
-from aiokafka.protocol import produce
+from aiokafka.protocol import fetch, produce, types
+from aiokafka.protocol.api import Response
 from aiokafka.protocol.struct import Struct
 
 from riparian.app.kafka.client import wire
@@ -103,6 +105,47 @@ def test_a_connection_that_ends_within_an_answer_says_so(size: int) -> None:
 def test_a_size_below_zero_is_an_error() -> None:
     with pytest.raises(ValueError, match="fewer bytes than none"):
         asyncio.run(receive([struct.pack(">i", -1) + b"abc"]))
+
+
+def a_value(random_: random.Random, kind: Any) -> Any:
+    """Any value of one of the client's types, null too."""
+    if isinstance(kind, types.Schema):
+        return tuple(a_value(random_, field) for field in kind.fields)
+    if isinstance(kind, types.Array):
+        n = random_.choice([None, 0, 1, 3])
+        return None if n is None else [a_value(random_, kind.array_of) for _ in range(n)]
+    if isinstance(kind, types.String):
+        return random_.choice([None, "", "ü" * random_.randrange(9)])
+    if kind is types.Bytes:
+        return random_.choice([None, b"", random_.randbytes(50)])
+    bits = {"b": 8, "h": 16, "i": 32, "q": 64}[wire.NUMBERS[kind]]
+    return random_.choice([-(1 << bits - 1), -1, 0, (1 << bits - 1) - 1])
+
+
+def structures(of: type) -> list[Any]:
+    found = [one for module in (fetch, produce) for one in vars(module).values() if isinstance(one, type)]
+    return [one for one in found if issubclass(one, of) and "SCHEMA" in vars(one) and one.SCHEMA.fields]
+
+
+def test_requests_of_numbers_and_answers_are_the_clients() -> None:
+    wire.install()
+    random_, answers, requests = random.Random(5), structures(Response), structures(produce.RequestStruct)
+    assert len(answers) >= 20
+    assert len(requests) >= 20
+    for one in answers * 20:
+        values = a_value(random_, one.SCHEMA)
+        data = one.SCHEMA.encode(values)
+        behind_a_header = io.BytesIO(b"1234" + data)
+        behind_a_header.read(4)
+        expected = Struct.decode.__func__(one, data)
+        assert one.decode(data) == one.decode(behind_a_header) == expected
+        assert list(vars(expected).values()) == list(values)
+        with pytest.raises(ValueError, match="an answer"):
+            one.decode(data[: random_.randrange(len(data))])
+    for one in requests * 20:
+        values = a_value(random_, one.SCHEMA)
+        made = one(*values)
+        assert wire._encode(made) == one.SCHEMA.encode(values)
 
 
 def test_requests_to_write_records_are_the_clients() -> None:

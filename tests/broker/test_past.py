@@ -11,8 +11,10 @@ from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.page.predictions import explained
+from riparian.app.partition.keys.past import hashes_of, secret
+from riparian.app.state.checkpoint import decode
 from riparian.topics.names import source_of
-from tests.broker.harness import Sent, Stream, make_topics, send
+from tests.broker.harness import Sent, Stream, make_topics, send, state_log
 from tests.processes import until
 
 pytestmark = pytest.mark.broker
@@ -250,3 +252,75 @@ def test_partitions_that_share_a_model_know_the_labels_of_all(stream, tmp_path):
     assert new.stored(0).lineup.keys.state().keys() == learners[0].lineup.keys.state().keys()
     assert sum("risk" in one["features"] for p in range(2) for one in new.predictions(p)) > 25
     assert all(new.holds(p, start=1).n_predictions == 50 for p in range(2))
+
+
+def test_two_workers_forget_a_key_of_their_shared_model_and_of_both_partitions(stream):
+    rows = payments(500)
+    fields = {
+        **FIELDS,
+        "keys": {"card": {"from": "@key", "max": 60}, "terminal": {"from": "terminal", "max": 100}},
+        "partitions": 2,
+        "predictions": {"features": True},
+        "checkpoint": {"every": "1s"},
+        "control": True,
+    }
+    s = stream(**fields)
+    hashed = hashes_of(secret(s.spec.name), ["t1"]).tobytes()
+
+    def of(p, start, stop, without=None):
+        return [(i, *rows[i]) for i in range(start, stop) if int(rows[i][1][1:]) % 2 == p and rows[i][2] != without]
+
+    def give(start, stop, without=None):
+        for p in range(2):
+            records = [
+                Sent(json.dumps({"id": str(i), "x": {"amount": a}, "terminal": t}).encode(), at, c.encode())
+                for i, a, c, t, at, _ in of(p, start, stop, without)
+            ]
+            send(s.broker, s.spec.topics.features, records, partition=p)
+            sent[p] += len(records)
+            s.predicted(sent[p], partition=p)
+
+    def label(start, stop):
+        for p in range(2):
+            records = [
+                Sent(json.dumps({"id": str(i), "y": y}).encode(), at + DELAY, c.encode())
+                for i, _, c, _, at, y in of(p, start, stop)
+            ]
+            send(s.broker, s.spec.topics.labels, records, partition=p)
+
+    def learned(n):
+        with suppress(StateError, AssertionError):  # a chunk, or the first of all, is on its way
+            return all(s.stored(p).lineup.n == n for p in range(2))
+
+    def where():
+        """Which parts of the last checkpoints have the hash."""
+        logs = [state_log(s.broker, s.spec, p) for p in range(2)]
+        arrays = {(p, n): a for p, log in enumerate(logs) for n, a in decode(log.manifest, log.chunks).arrays.items()}
+        return {(p, n.split("/rows/")[0]) for (p, n), array in arrays.items() if hashed[:8] in array.tobytes("A")}
+
+    sent = [0, 0]
+    with s.worker(name="first") as first, s.worker(name="second") as second:
+        give(0, 300)
+        label(0, 200)
+        until(lambda: learned(200))
+        assert {(p, "learned/keys/terminal") for p in range(2)} < where()  # and beside instances that wait
+        assert "No answer" in s.riparian("forget", "--key", "terminal=t1", "--wait", "0", code=1)
+        give(300, 400, without="t1")
+        label(200, 300)
+        until(lambda: learned(300))
+        assert where() == set()
+        second.kill()
+        give(400, 500)
+        learners = [s.reach(sent[p], 0, first, partition=p) for p in range(2)]
+        assert first.stop() == 0
+    assert len({learner.lineup.digest() for learner in learners}) == 1
+    (event,) = [one for p in range(2) for one in s.read("events", p)]
+    assert "is forgotten" in json.loads(event.value)["sentence"]
+    for p in range(2):
+        s.check(learners[p])
+        assert s.holds(p).n_predictions == sent[p]
+    risks = {int(one["id"]): "risk" in one["features"] for p in range(2) for one in s.predictions(p)}
+    assert [{risks[i] for i in range(400, 500) if rows[i][2] == terminal} for terminal in ("t1", "t2")] == [
+        {False},
+        {True},
+    ]

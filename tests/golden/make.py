@@ -15,7 +15,8 @@ and one has a fresh model on trial beside it. That of `steered` is in steered-v3
 promoted a challenger, frozen another model, and added one. In that of `changed`, changed-v3.bin and changed-v3.json, a
 rule promotes, distributions are watched, and a file that was applied has added a feature and dropped another.
 That of `decided`, with a threshold and weights, is in
-decided-v3.bin and decided-v3.json.
+decided-v3.bin and decided-v3.json. That of `keyed`, a partition of a shared stream with features over the past of keys,
+is in keyed-v3.bin; keyed-whole-v3.bin is of before checkpoints had segments of what labels change.
 """
 
 import json
@@ -30,7 +31,9 @@ from riparian.app.state import checkpoint, portable
 from riparian.app.stream_file.columns import plain
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.registry import REGISTRY
+from riparian.topics.names import LABELS
 from riparian.topics.records import RawBatch
+from tests.app.shared_world import World
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / f"state-v{checkpoint.VERSION}.json"
@@ -46,6 +49,7 @@ DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
 DECIDED = FOLDER / f"decided-v{checkpoint.VERSION}.json"
 STEERED = FOLDER / f"steered-v{checkpoint.VERSION}.json"
 CHANGED = FOLDER / f"changed-v{checkpoint.VERSION}.json"
+KEYED = FOLDER / f"keyed-v{checkpoint.VERSION}.json"
 BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
 LATE = 20  # instances that wait for their labels at the export
 PARTITION = 1
@@ -223,6 +227,42 @@ def decided() -> Spec:
     return build(content, "golden")
 
 
+def keyed() -> Spec:
+    """The stream file of the golden state with keys, of a model that all partitions learn."""
+    content: dict[str, Any] = {
+        "name": "golden",
+        "task": "classification",
+        "classes": ["no", "yes"],
+        "partitions": 2,
+        "keys": {"card": {"max": 12}, "terminal": {"max": 200, "idle": "3s"}},
+        "features": {
+            "a": "numeric",
+            "n": {"count": "card", "half_life": "2s"},
+            "mean": {"mean": "a", "by": "card", "half_life": "5s"},
+            "since": {"since": "card"},
+            "of_card": {"share": "yes", "by": "card", "smooth": 3},
+            "risk": {"share": "yes", "by": "terminal", "half_life": "4s"},
+        },
+        "rekey": {"features": "raw", "labels": "late", "by": "card"},
+        "champion": {"model": "hoeffding-tree", "grace_period": 50, "delta": 0.05},
+        "drift": "none",
+    }
+    return build(content, "golden")
+
+
+def share(world: World, stop: int) -> None:
+    """Have records up to this number come to both partitions; every seventh has no label."""
+    for i in range(world.n_given, stop):
+        terminal = int(40 * _draw(i, "terminal"))
+        x = {"a": round(_draw(i, "a"), 6), "card": f"{i % 2}-{int(9 * _draw(i, 'card'))}", "terminal": f"t{terminal}"}
+        world.come([(x, "yes" if (terminal < 8) != (_draw(i, "noise") < 0.05) else "no")])
+        if i % 7 == 0:
+            world.raw[i % 2][LABELS].pop()
+        if i % 60 == 59:
+            for p in range(2):
+                world.step(p)
+
+
 def _draw(*key: Any) -> float:
     """A number in [0, 1) that no random generator's version changes."""
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=4).digest(), "big") / 2**32
@@ -305,6 +345,20 @@ def main() -> None:
         learner = PartitionLearner(decided(), PARTITION)
         digests = write(learner, "classification", DECIDED.with_suffix(".bin"), without=ANEW)
         DECIDED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    if not KEYED.exists():
+        world, encoder, items = World(keyed()), checkpoint.Encoder("golden", PARTITION), dict[bytes, bytes]()
+        for stop in range(BEFORE // 4, BEFORE + 1, BEFORE // 4):
+            share(world, stop)
+            encoder.take(world.learners[PARTITION].checkpoint())
+            encoded = encoder.encode(sequence=1, created_ms=0, outputs={"predictions": BEFORE})
+            items |= {checkpoint.chunk_key(PARTITION, digest): chunk for digest, chunk in encoded.new.items()}
+        items = {key: items[key] for key in (checkpoint.chunk_key(PARTITION, d) for d in encoded.manifest.chunks())}
+        items[checkpoint.manifest_key(PARTITION)] = encoded.data
+        KEYED.with_suffix(".bin").write_bytes(portable.pack(items, PARTITION))
+        digests = {"restored": world.learners[PARTITION].digest()}
+        share(world, AFTER)
+        digests["continued"] = world.learners[PARTITION].digest()
+        KEYED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     for path, without in JUDGED.items():
         if not path.exists():
             learner = PartitionLearner(judged(), PARTITION)

@@ -19,6 +19,7 @@ from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
 from riparian.topics.formats.avro import types as avro_types
 from riparian.topics.formats.avro.codec import AvroCodec
+from riparian.topics.formats.common.json_text import MAX_DEPTH
 from riparian.topics.formats.common.varints import MalformedError, whole
 from riparian.topics.records import RawBatch
 from riparian.topics.schemas import AVRO, RegisteredSchema, Schemas
@@ -461,6 +462,13 @@ def deep(levels: int) -> bytes:
     """A record in a record in a record."""
     body = encode(CONTENT, GOOD)[5:-1]
     return HEAD + (body + b"\2") * levels + body + b"\0"
+
+
+def test_a_value_at_the_greatest_depth_is_passed_over() -> None:
+    kind = avro_types.parse(RegisteredSchema(AVRO, '"long"'))
+    assert kind.skip(b"\2", 0, MAX_DEPTH) == 1
+    with pytest.raises(avro_types.TooDeepError):
+        kind.skip(b"\2", 0, MAX_DEPTH + 1)
 
 
 @pytest.mark.parametrize(

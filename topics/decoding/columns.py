@@ -79,7 +79,6 @@ class ColumnDecoder:
 
     Parameters
     ----------
-    mapping : Mapping
     features, labels : readers of the format
 
     Attributes
@@ -120,7 +119,6 @@ class ColumnDecoder:
 
         Parameters
         ----------
-        batch : RawBatch
         vocabularies : sequence of Vocabulary or None
             One a feature, None for numeric ones.
         classes : Vocabulary, optional

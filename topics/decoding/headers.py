@@ -170,7 +170,6 @@ class HeaderWriter:
 
     Parameters
     ----------
-    mapping : Mapping
     labels_inside : bool
         Whether labels go into the feature records.
     """

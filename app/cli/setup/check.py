@@ -261,12 +261,13 @@ def waiting_bytes(spec: "Spec") -> int:
     """Bytes that the instances of a full pending store take, per partition, without their ids; for bags, the largest
     possible."""
     from riparian.app.partition.join.room import PLACE_BYTES, ROW_BYTES
+    from riparian.app.partition.join.series import OF_ROW
     from riparian.app.stream_file.sections.keys import past_width
     from riparian.models.registry import memo_names
 
     classes = spec.class_vocabulary()
     n_outputs = 1 if classes is None else max(2, classes.capacity)
-    x = 8 * (len(spec.features) + past_width(spec))
+    x = 8 * (len(spec.features) + past_width(spec) + (0 if spec.label.of is None else OF_ROW))
     if spec.task == "multi-instance":
         x = PLACE_BYTES + spec.record.max_instances * x
     vectors = sum(1 + len(memo_names(model, spec.task, parameters)) for model, parameters in spec.models().values())
@@ -283,7 +284,7 @@ def joined_bytes(spec: "Spec") -> int:
     """Bytes that remembered ids of joined instances take when there are as many as may be, per partition."""
     from riparian.app.partition.join.room import JOINED_BYTES, most_joined
 
-    if spec.topics.labels is None:
+    if spec.topics.labels is None and spec.label.of is None:
         return 0
     return JOINED_BYTES * most_joined(spec.most_waiting, spec.join.max_pending_bytes)
 
@@ -330,13 +331,15 @@ def _keys(spec: "Spec") -> dict[str, dict[str, Any]]:
             "features": [feature for feature, one in spec.features.items() if one.past is not None and one.key == name],
         }
         for name, key in spec.keys.items()
+        if any(one.past is not None and one.key == name for one in spec.features.values())
     }
 
 
 def _of_keys(spec: "Spec") -> list[str]:
     from riparian.app.stream_file.sections.keys import memory_sentence
 
-    lines, mapping = [f"keys: {memory_sentence(spec, name)}" for name in spec.keys], spec.mapping()
+    asked = {one.key for one in spec.features.values() if one.past is not None}
+    lines, mapping = [f"keys: {memory_sentence(spec, name)}" for name in spec.keys if name in asked], spec.mapping()
     for name, at in zip(spec.keys, mapping.keys, strict=True):
         if at is not None and at < mapping.n_columns:
             lines.append(
@@ -430,6 +433,10 @@ def _of_waiting(spec: "Spec") -> list[str]:
     if spec.most_waiting:
         waits = f"{spec.most_waiting:,} instances a partition, {waiting_bytes(spec) / 1e6:,.0f} MB when full"
         lines = [f"waiting for labels: up to {horizon} and {waits}"]
+    if (label := spec.label).of is not None and label.ahead is not None:
+        what = label.of if label.above is None else f"whether {label.of} is above {label.above:g}"
+        whose = "" if label.by is None else f" of the same {label.by}"
+        lines.append(f"the label is {what} in the first record{whose} at least {format_duration(label.ahead)} later")
     if (given := spec.join.unlabelled) is not None:
         without = "not learned" if given.is_ is None else f"learned as {given.is_}, until a label corrects it"
         lines.append(f"labels wait until {format_duration(given.after)}; an instance without one by then is {without}")
@@ -480,7 +487,8 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     for role, name in spec.topics.model_dump().items():
         if name is None and role != LABELS:  # this stream has none
             continue
-        cells = [role, name or ("none" if spec.record.y is None else "in the feature records")]
+        labels = f"later values of {spec.label.of}" if spec.label.of is not None else "none"
+        cells = [role, name or (labels if spec.record.y is None else "in the feature records")]
         if report is not None:
             n = report.partitions.get(name)
             cells.append("" if name is None else "missing" if n is None else _partitions(n))

@@ -13,7 +13,6 @@ class ShuffledFile(DataFile):
 
     Parameters
     ----------
-    file : DataFile
     seed : int
         Same seed, same order.
     limit : int, optional

@@ -3,18 +3,27 @@
 aiokafka reads by a stream of asyncio, which takes 256 kB at a time as an object, adds that to a buffer, stops reading
 at 128 kB and cuts the answer out of the buffer. Here the socket fills the place where a large answer will stand. And
 where aiokafka joins a request for each list and structure within it, so that records are copied six times, here it is
-joined once.
+joined once. An answer of many partitions is read by structures, and not number by number.
 """
 
 import asyncio
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from aiokafka import conn
-from aiokafka.protocol import produce
-from aiokafka.protocol.types import Array, Bytes, Int32, Schema
+from aiokafka.protocol import fetch, produce
+from aiokafka.protocol.api import Response
+from aiokafka.protocol.types import Array, Bytes, Int8, Int16, Int32, Int64, Schema, String
 
 SMALL_BYTES = 1 << 16  # up to which an answer comes by the buffer of all
+NUMBERS = {Int8: "b", Int16: "h", Int32: "i", Int64: "q"}  # the client's type -> that of `struct`
+LENGTHS = {String: struct.Struct(">h"), Bytes: struct.Struct(">i")}  # what stands before a text and before bytes
+COUNT = struct.Struct(">i")
+
+Read = Callable[[bytes, int], tuple[Any, int]]  # given bytes and a place, the value there and the place behind it
 
 
 class Receiver(conn.AIOKafkaProtocol, asyncio.BufferedProtocol):  # type: ignore[misc]
@@ -103,9 +112,18 @@ class Receiver(conn.AIOKafkaProtocol, asyncio.BufferedProtocol):  # type: ignore
             self._large = None
 
 
+@cache
+def _numbers(kind: Any) -> struct.Struct | None:
+    """Of a structure that has nothing but numbers."""
+    found = [NUMBERS.get(field, "") if isinstance(field, type) else "" for field in kind.fields]
+    return struct.Struct(">" + "".join(found)) if all(found) else None
+
+
 def _add(kind: Any, value: Any, parts: list[Any]) -> None:
     """The bytes of a value of one of the client's types."""
-    if isinstance(kind, Schema):
+    if isinstance(kind, Schema) and (numbers := _numbers(kind)) is not None:
+        parts.append(numbers.pack(*value))
+    elif isinstance(kind, Schema):
         for field, one in zip(kind.fields, value, strict=True):
             _add(field, one, parts)
     elif type(kind) is Array and value is not None:
@@ -124,9 +142,86 @@ def _encode(self: Any) -> bytes:
     return b"".join(parts)
 
 
+def _reader(kind: Any) -> Read:
+    """Reads a value of one of the client's types."""
+    if isinstance(kind, Schema):
+        return _reader_of_fields(kind.fields)
+    if isinstance(kind, Array):
+        return _reader_of_list(_reader(kind.array_of))
+    if kind in NUMBERS:
+        return _reader_of_fields([kind], alone=True)
+    length, is_text = LENGTHS[Bytes if kind is Bytes else type(kind)], kind is not Bytes
+
+    def read(data: bytes, at: int) -> tuple[bytes | str | None, int]:
+        (n,), at = length.unpack_from(data, at), at + length.size
+        if n < 0:
+            return None, at
+        found = data[at : at + n]
+        if len(found) < n:
+            raise ValueError(f"an answer ends within {n} bytes")
+        return found.decode() if is_text else found, at + n
+
+    return read
+
+
+def _reader_of_list(one: Read) -> Read:
+    def read(data: bytes, at: int) -> tuple[list[Any] | None, int]:
+        (n,), at = COUNT.unpack_from(data, at), at + COUNT.size
+        found = []
+        for _ in range(n):
+            value, at = one(data, at)
+            found.append(value)
+        return None if n == -1 else found, at
+
+    return read
+
+
+def _reader_of_fields(kinds: Sequence[Any], alone: bool = False) -> Read:
+    """Numbers that stand beside each other are read at once. alone : the value is that of the one field."""
+    steps = list[tuple[str, Read | None]]()  # numbers, or what reads another value
+    for kind in kinds:
+        number = NUMBERS.get(kind) if isinstance(kind, type) else None
+        if number is None:
+            steps.append(("", _reader(kind)))
+        elif steps and steps[-1][1] is None:
+            steps[-1] = steps[-1][0] + number, None
+        else:
+            steps.append((number, None))
+    parts = [(struct.Struct(f">{numbers}"), one) for numbers, one in steps]
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        found = list[Any]()
+        for numbers, one in parts:
+            if one is None:
+                found += numbers.unpack_from(data, at)
+                at += numbers.size
+            else:
+                value, at = one(data, at)
+                found.append(value)
+        return found[0] if alone else tuple(found), at
+
+    return read
+
+
+def _decoder(answer: Any) -> Any:
+    """The `decode` of a class of the client's answers."""
+    read = _reader(answer.SCHEMA)
+
+    def decode(cls: Any, data: Any) -> Any:
+        whole, at = (data, 0) if isinstance(data, bytes) else (data.getvalue(), data.tell())  # none is copied
+        try:
+            return cls(*read(whole, at)[0])
+        except struct.error as error:
+            raise ValueError(f"an answer is cut off: {error}") from None
+
+    return classmethod(decode)
+
+
 def install() -> None:
     """Have all connections of this process be so."""
     conn.AIOKafkaProtocol = Receiver
-    for request in vars(produce).values():
-        if isinstance(request, type) and issubclass(request, produce.RequestStruct):
-            setattr(request, "encode", _encode)  # noqa: B010 (the client's classes say nothing of their types)
+    for one in (*vars(produce).values(), *vars(fetch).values()):
+        if isinstance(one, type) and issubclass(one, produce.RequestStruct):
+            setattr(one, "encode", _encode)  # noqa: B010 (the client's classes say nothing of their types)
+        elif isinstance(one, type) and issubclass(one, Response) and one.__module__.endswith(("fetch", "produce")):
+            setattr(one, "decode", _decoder(one))  # noqa: B010

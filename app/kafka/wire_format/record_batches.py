@@ -40,7 +40,6 @@ class Parser:
 
     Parameters
     ----------
-    bodies : sequence of Body
     first : int
         Offset below which records are left out.
     most : int

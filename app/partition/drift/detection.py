@@ -114,7 +114,6 @@ class Signal:
         Name of a detector -> its parameters.
     kind : str
         MISTAKES, ABSOLUTE or VALUES. Detectors that are about rates of errors do not watch VALUES.
-    seed : int
     """
 
     def __init__(self, detectors: Mapping[str, Mapping[str, Any]], kind: str, *, seed: int = 0) -> None:

@@ -13,10 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.arrays import over, under
+from riparian.app.partition.arrays import EMPTY, over, under
 from riparian.app.partition.drift.detection import LEVELS, VALUES, Finding, Signal
 from riparian.app.partition.drift.distributions import Distributions
-from riparian.app.partition.join.pending import EMPTY
 from riparian.app.partition.lineup.lineup import Lineup
 from riparian.app.partition.lineup.model_slot import ALERT, ERROR
 from riparian.app.stream_file.sections.drift import DistributionsSpec
@@ -37,8 +36,6 @@ class Drift:
 
     Parameters
     ----------
-    spec : Spec
-    partition : int
     lineup : Lineup
         Whose models are watched.
     vocabularies, classes : of the partition, which grow.

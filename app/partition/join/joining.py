@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from riparian.app.partition.join.ids import Bytes, Hashes, Ints, digest_of, write_digests, write_tags
+from riparian.app.partition.join.series import TIME, add, first_due, remove
 from riparian.models.contract import LEARN, PREDICT, Floats
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.words import zeros_above
@@ -86,6 +87,7 @@ class Limits(NamedTuple):
     after : ms after which a label is learned, or that none came; -1: as soon as it comes.
     assumed : the label of what has none by then; NaN: none.
     corrects : whether a label is learned again where another one comes.
+    ahead : ms; how much later a record is that is the label of one of its key.
     """
 
     horizon: int
@@ -100,6 +102,7 @@ class Limits(NamedTuple):
     after: int
     assumed: float
     corrects: bool
+    ahead: int
 
 
 @kernel
@@ -238,6 +241,14 @@ def take_out(index, row):
     _free(index, row)
 
 
+@kernel(inline=True)
+def _drop(instances, series, row):
+    """An instance leaves, also those of its key. O(1)."""
+    if len(series.next) > 0:
+        remove(series, row)
+    take_out(instances, row)
+
+
 @kernel
 def oldest(index):
     """The row that has waited longest, or -1. Amortised O(1)."""
@@ -295,14 +306,14 @@ def _deadline(instances, labels, horizon, now, clock, gaps):
 
 
 @kernel
-def _expire(instances, labels, known, counts, limits, now, clock, gaps):
+def _expire(instances, labels, series, known, counts, limits, now, clock, gaps):
     """Drop what has waited longer than the horizon; the next deadline."""
     horizon = limits.horizon
     row = oldest(instances)
     while row >= 0 and _since(instances, row, clock, gaps) < now - horizon:
         if len(known) == 0 or not _is_learned(instances, known, limits, row):
             counts[EXPIRED] += 1
-        take_out(instances, row)
+        _drop(instances, series, row)
         row = oldest(instances)
     row = oldest(labels)
     while row >= 0 and _since(labels, row, clock, gaps) < now - horizon:
@@ -588,6 +599,14 @@ def _same_features(joined, row, mark):
 
 
 @kernel
+def _is_again(instances, joined, features, marks, i):
+    """Whether the id of a feature record waits, or the record was delivered again."""
+    remembered = recall(joined, features.digests[i])
+    again = remembered >= 0 and _same_features(joined, remembered, marks[i])
+    return again or find(instances, features, i) >= 0
+
+
+@kernel
 def mark_all(bits, sizes, marks):
     """Write 32 bits of the features of each instance. bits : (rows, d) uint64, those of x; sizes : (n,) int64, rows of
     each. A missing feature counts as none, so one that is new does not change the marks of those before."""
@@ -611,6 +630,7 @@ def mark_all(bits, sizes, marks):
 def join(
     instances,
     labels,
+    series,
     joined,
     early_y,
     known,
@@ -623,6 +643,7 @@ def join(
     bits,
     sizes,
     marks,
+    follows,
     late,
     rows,
     before,
@@ -634,17 +655,18 @@ def join(
     """Put a batch into the store and write the program; its length, and how many labels met their instance. O(records
     and what expires, or has waited for its time).
 
-    instances, labels, joined, early_y (y by row of `labels`), clock, counts : mutated. known : (C,) float64 by row of
-    `instances`, mutated: the label that has come, NaN for none; (0,) where no instance waits on with its label. slab :
-    (rows, d) uint64, bits of x by row, written; (0, d) of bags. gaps : (GAPS, 2) int64 ms, mutated: from where to where
-    time went on. features, late : Batch of n feature and m label records, whose hashes are written. bits, sizes, marks
-    : of the features, as in `mark_all`. rows : (n,) int32, taken for the features. before : (n,) int64, labels before
-    each feature. op, row, y : (2 n + m,) and as many as may have waited for their time, and waited : (n + m,) int64 ms
-    of each label that met its instance: written. marks : (n,) int64, written, REPEATED of features whose id waits, or
-    that were delivered again.
+    instances, labels, series, joined, early_y (y by row of `labels`), clock, counts : mutated. known : (C,) float64 by
+    row of `instances`, mutated: the label that has come, NaN for none; (0,) where no instance waits on with its label.
+    slab : (rows, d) uint64, bits of x by row, written; (0, d) of bags. gaps : (GAPS, 2) int64 ms, mutated: from where
+    to where time went on. features, late : Batch of n feature and m label records, whose hashes are written. bits,
+    sizes, marks : of the features, as in `mark_all`. follows : (n,) float64, what each is to those of its key that wait
+    (series.py). rows : (n,) int32, taken for the features. before : (n,) int64, labels before each feature. op, row, y
+    : (2 n + m,) and as many as may have waited for their time, or for a later record, and waited : (n + m,) and as
+    many, int64 ms of each label that met its instance: written. marks : (n,) int64, written, REPEATED of features whose
+    id waits, or that were delivered again.
     """
     n, m, width = len(features.ends), len(late.ends), limits.width
-    keeps = len(known) > 0
+    keeps, forecasts = len(known) > 0, len(series.next) > 0
     for i in range(n if len(slab) > 0 else 0):
         for j in range(slab.shape[1]):
             slab[rows[i], j] = bits[i, j]
@@ -679,7 +701,7 @@ def join(
                 due = _due(instances, limits.after, now, clock, gaps)
                 forget_at = _forget_old(joined, limits.horizon, now)
             if now > deadline:
-                deadline = _expire(instances, labels, known, counts, limits, now, clock, gaps)
+                deadline = _expire(instances, labels, series, known, counts, limits, now, clock, gaps)
             if now > forget_at:
                 forget_at = _forget_old(joined, limits.horizon, now)
             if j == until:
@@ -732,6 +754,18 @@ def join(
             j += 1
         if i == n:
             break
+        again = forecasts and _is_again(instances, joined, features, marks, i)
+        while forecasts and not again and not np.isnan(follows[i]):
+            one = first_due(series, rows[i], limits.ahead)
+            if one < 0:
+                break
+            op[k], row[k], y[k] = LEARN, one, follows[i]
+            waited[n_met] = series.about[rows[i], TIME] - series.about[one, TIME]
+            k += 1
+            n_met += 1
+            counts[JOINED] += 1
+            remove(series, one)
+            forget_at = min(forget_at, _leave(instances, joined, one, follows[i], limits, now, counts))
         op[k], row[k], y[k] = PREDICT, rows[i], np.nan
         k += 1
         label = features.y[i] if len(features.y) > 0 else np.nan
@@ -761,15 +795,15 @@ def join(
         if limits.max_pending == 0:  # nothing waits
             _free(instances, rows[i])
             continue
-        remembered = recall(joined, features.digests[i])
-        again = remembered >= 0 and _same_features(joined, remembered, marks[i])
-        if again or find(instances, features, i) >= 0:
+        if again or (not forecasts and _is_again(instances, joined, features, marks, i)):
             counts[REPEATED_IDS] += 1
             marks[i] = REPEATED
             _free(instances, rows[i])
         else:
             put(instances, rows[i], features, i, now)
             instances.entries[rows[i], MARK] = marks[i]
+            if forecasts:
+                add(series, rows[i])
             if keeps:
                 known[rows[i]] = label
                 if not np.isnan(label):
@@ -783,7 +817,7 @@ def join(
                 instances.at[N] > limits.max_pending
                 or instances.at[N] * each + instances.at[TEXT_LIVE] + instances.at[EXTRA_LIVE] > limits.max_bytes
             ):
-                take_out(instances, oldest(instances))
+                _drop(instances, series, oldest(instances))
                 counts[EVICTED] += 1
     clock[NOW] = now
     return k, n_met

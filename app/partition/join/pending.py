@@ -23,6 +23,7 @@ What happens when (each is counted):
 - With `unlabelled`, labels wait beside their instance until it has waited for its time: it matures, and is learned. One
   without a label is learned by the one that is *assumed*, if any is, and waits on for a correction, by which it is
   learned once more. With `corrects`, all that was learned waits on for *corrections*.
+- With `ahead`, each record is a label of those of its key that wait and came so much earlier (series.py).
 - More than `max_pending` joined ids are remembered: the oldest is forgotten. *forgotten_ids*
 
 Stream time is the later one of the two topics' times (clock.py). Where it goes on by more than a minute at once, what
@@ -37,6 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from riparian.app.errors import StateError
+from riparian.app.partition.arrays import EMPTY, renamed
 from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, words_of
 from riparian.app.partition.join.joined_ids import JoinedIds
 from riparian.app.partition.join.joining import (
@@ -71,6 +73,7 @@ from riparian.app.partition.join.joining import (
 from riparian.app.partition.join.ragged import Ragged
 from riparian.app.partition.join.room import ROW_BYTES, most_joined
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
+from riparian.app.partition.join.series import KEY, OF_ROW, TIME, Follow, KeyQueues, forget
 from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns, grown
 from riparian.app.partition.records.clock import BOUND_MS
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Program
@@ -83,7 +86,6 @@ COUNTERS = (
 N_COUNTERS_BEFORE = 6  # in states of before joined ids were remembered
 N_USUAL = 8  # that a state has where the others are 0
 UNBOUNDED = 2**62
-EMPTY = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
 
 
 class Source(NamedTuple):
@@ -126,17 +128,6 @@ class Joined(NamedTuple):
     events: Program
 
 
-def kept_names(role: str, kept: Iterable[object]) -> list[str]:
-    """Of the arrays that a model keeps beside instances, in the pending store."""
-    return [f"{role}/{one}" for one in kept]
-
-
-def renamed(name: str, names: Mapping[str, str]) -> str:
-    """The name of an output, where its model is called otherwise. names : of models, before -> from here on."""
-    role, slash, i = name.partition("/")
-    return names.get(role, role) + slash + i
-
-
 class PendingStore:
     """Waiting instances and waiting labels of one partition.
 
@@ -164,6 +155,8 @@ class PendingStore:
         When labels are learned that do not come, or come before their time.
     corrects : bool
         Whether a label is learned again where another one comes.
+    ahead_ms : int, optional
+        How much later a record is that is the label of one of its key, where no others come.
     """
 
     def __init__(
@@ -181,6 +174,7 @@ class PendingStore:
         past_width: int = 0,
         unlabelled: "Unlabelled | None" = None,
         corrects: bool = False,
+        ahead_ms: int | None = None,
     ) -> None:
         self.horizon_ms = int(horizon * 1000)
         self.max_pending = max_pending
@@ -203,6 +197,7 @@ class PendingStore:
         self._early_y = np.zeros(0)  # of the waiting labels, by row of their index
         self._unlabelled, self._corrects = unlabelled, corrects
         self._known = np.zeros(0)  # of the waiting instances whose labels came, by row; none where they leave then
+        self.ahead_ms, self._series = ahead_ms, KeyQueues.empty(key)
         self._told: list[Ints] = []  # rows whose label came after they were written
         self._clock = np.zeros(CLOCK, np.int64)
         self._clock[WIDTH] = self._width
@@ -211,6 +206,7 @@ class PendingStore:
         self._last_program = EMPTY, 0  # and the number of the first arrival in it
         self._arrivals: Ints | None = None  # by its operations, once somebody asks
         self._ones = np.ones(0)  # weights of programs
+        self._no_labels = np.zeros(0)
 
     @property
     def slab(self) -> Floats | Bags:
@@ -264,6 +260,7 @@ class PendingStore:
         """Bytes of the arrays, used or not."""
         tables = self._instances.n_bytes + self._labels.n_bytes + self._joined.n_bytes
         labels = self._early_y.nbytes + self._known.nbytes
+        tables += self._series.n_bytes
         slab = self._slab.nbytes + self.past.nbytes if self._ragged is None else self._ragged.n_bytes
         return slab + sum(out.nbytes for out in self.out.values()) + tables + labels
 
@@ -389,6 +386,8 @@ class PendingStore:
                 self.past = grown(self.past, capacity) if self.past.shape[1] else self.past
             else:
                 self._ragged.reserve(capacity)
+            if self.ahead_ms is not None:
+                self._series = self._series.linked(self._instances.rows(), capacity)
             self.out = {name: grown(out, capacity) for name, out in self.out.items()}
         if self.keeps and capacity > len(self._known):
             self._known = np.concatenate((self._known, np.full(capacity - len(self._known), np.nan)))
@@ -402,6 +401,15 @@ class PendingStore:
         found = rows[(self.past[rows, at : at + len(values)] == values).all(axis=1)]
         self.past[found, at : at + len(values)] = 0
         self._segments["instances"].outdate()
+
+    def forget_series(self, words: Hashes) -> bool:
+        """No record is a label any more of those that wait and have a key of this hash, (2,); whether any did."""
+        rows = self._instances.rows()
+        found = forget(self._series, rows, words.view(np.int64))
+        if len(found):
+            self._series = self._series.linked(rows, self._capacity)
+            self._segments["instances"].outdate()
+        return len(found) > 0
 
     def fill(self, rows: NDArray[np.int32], columns: Sequence[int], values: Floats) -> None:
         """Features that records do not have, of rows that `join` has just given; it has taken them for missing."""
@@ -417,6 +425,7 @@ class PendingStore:
             twin.join(ids, x, [0], None, ["b"], [0.0], [0], np.zeros(1, np.int64), sizes)
         again = PendingStore(self.n_features, {}, horizon=1.0, max_pending=1, max_labels=1, bags=bags)
         again.restore(twin.checkpoint().arrays)
+        self._series.linked(np.zeros(0, np.int64), 1)
 
     def join(
         self,
@@ -429,6 +438,7 @@ class PendingStore:
         label_times: ArrayLike,
         labels_before: Ints,
         sizes: Ints | None = None,
+        follow: Follow | None = None,
     ) -> Joined:
         """Put a batch into the store, in its merged order, and return the program to run.
 
@@ -441,6 +451,7 @@ class PendingStore:
         label_ids, label_y, label_times : labels in order. y : NaN of one that is null.
         labels_before : (n,) int64, for each feature how many of the labels come before it.
         sizes : (n,) int64, of bags: how many rows of x each has, one bag after the other.
+        follow : what records are to those of their key that wait, where no labels come otherwise.
         """
         n, m, first = len(ids), len(label_ids), self.next_arrival
         text, ends = packed(ids)
@@ -450,6 +461,9 @@ class PendingStore:
             latest = max(int(self._clock[NOW]), *np.array(times).tolist(), *np.array(label_times).tolist(), 0)
             mature = n_to_mature(self._instances, latest - limits.after)
             room += n + mature
+        elif follow is not None:
+            mature = self.n_waiting
+            room += mature
         self._reserve(n, len(text), m, len(label_text), mature)
         instances, labels = self._instances, self._labels
         predicted = instances.take(n)
@@ -458,14 +472,19 @@ class PendingStore:
         else:
             self._ragged.put(predicted, sizes, x, instances.rows)
             instances.extra[predicted] = self._ragged.weights(sizes)
+        follows = self._no_labels if follow is None else follow.y
+        if follow is not None:
+            self._series.about[predicted, TIME] = follow.times
+            self._series.about[predicted, KEY:] = follow.keys.view(np.int64)
         features = _batch(text, ends, times, () if inline is None else inline)
         late = _batch(label_text, label_ends, label_times, label_y)
         op, row, target = np.empty(room, np.int8), np.empty(room, np.int32), np.empty(room)
         marks = np.zeros(n, np.int64)
-        waited, happened = np.empty(n + m, np.int64), np.zeros(len(COUNTERS), np.int64)
+        waited, happened = np.empty(n + m + mature, np.int64), np.zeros(len(COUNTERS), np.int64)
         length, n_met = join(
             instances,
             labels,
+            self._series,
             self._joined,
             self._early_y,
             self._known,
@@ -478,6 +497,7 @@ class PendingStore:
             _bits_of(x),
             np.array(sizes, np.int64),
             marks,
+            follows,
             late,
             predicted,
             np.array(labels_before, np.int64),
@@ -516,13 +536,18 @@ class PendingStore:
         entries[rows, HOME] = -1
         self._told += [rows] if len(rows) else []
 
+    @property
+    def _width_beside(self) -> int:
+        """Numbers of 8 bytes that all rows have, besides outputs."""
+        return self.n_features + self.past.shape[1] + (OF_ROW if self.ahead_ms is not None else 0)
+
     def _limits(self) -> Limits:
         return Limits(
             self.horizon_ms,
             self.max_pending,
             self.max_labels,
             self.max_bytes,
-            ROW_BYTES + (8 * (self.n_features + self.past.shape[1]) if self._ragged is None else 0),
+            ROW_BYTES + (8 * self._width_beside if self._ragged is None else 0),
             8 * len(self.out),
             self._width,
             BOUND_MS,
@@ -530,6 +555,7 @@ class PendingStore:
             -1 if self._unlabelled is None else self._unlabelled.after_ms,
             np.nan if self._unlabelled is None else self._unlabelled.assumed,
             self._corrects,
+            -1 if self.ahead_ms is None else self.ahead_ms,
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -604,7 +630,9 @@ class PendingStore:
     def _features_of(self, rows: Ints) -> Columns:
         known = {"known": self._known[rows]} if self.keeps else {}
         if self._ragged is None:
-            return {"x": self._slab[rows], **({"past": self.past[rows]} if self.past.shape[1] else {}), **known}
+            past = {"past": self.past[rows]} if self.past.shape[1] else {}
+            series = {"series": self._series.about[rows]} if self.ahead_ms is not None else {}
+            return {"x": self._slab[rows], **past, **series, **known}
         bags = self._ragged.bags.take(rows)
         return {"x": bags.x, "size": bags.size, **known}
 
@@ -632,6 +660,8 @@ class PendingStore:
             self._restore_state(arrays, sources)
         else:
             self._restore_cut(arrays, sources)
+        if self.ahead_ms is not None:
+            self._series = self._series.linked(self._instances.rows(), self._capacity)
         self._joined = JoinedIds.restored(self._instances.key, arrays)
         self._blocks_written = 0 if "x" in arrays else self._joined.n_full_blocks
         known = self._known[self._instances.rows()] if self.keeps else self._known
@@ -696,6 +726,8 @@ class PendingStore:
             self._instances.entries[rows, MARK] = marks_of(_recorded(x[which], self._made), None)
             if self.past.shape[1]:
                 self.past[rows] = columns["past"][which]
+            if self.ahead_ms is not None:
+                self._series.about[rows] = columns["series"][which]
         else:
             bags = Bags.of(columns["size"], x)
             if (bags.size < 0).any() or bags.size.sum() != len(x):

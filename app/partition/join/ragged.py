@@ -18,12 +18,7 @@ from riparian.models.contract import Bags, Floats, indices
 
 
 class Ragged:
-    """Bags by row.
-
-    Parameters
-    ----------
-    n_features : int
-    """
+    """Bags by row."""
 
     def __init__(self, n_features: int) -> None:
         self.bags = Bags(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, n_features)))

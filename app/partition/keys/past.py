@@ -122,10 +122,21 @@ class LabelPast(KeyTables):
     """Aggregates of labels by key, of whichever partition, in the order of the log that all partitions learn.
 
     A key is touched by its labels, and not by records.
+
+    Attributes
+    ----------
+    written : dict of str to array
+        All of it as the last checkpoint had it, whichever partition's that was. An array stays the same object until
+        it is changed, so each partition sees what its own last one did not have.
     """
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec, {name: plan(spec, name, True) for name in labelled_keys(spec)})
+        self.written: dict[str, NDArray[Any]] = {}
+
+    @property
+    def n_bytes(self) -> int:
+        return super().n_bytes + sum(array.nbytes for array in self.written.values())
 
     @property
     def width(self) -> int:
@@ -157,8 +168,14 @@ class LabelPast(KeyTables):
         bounds = [[one.plan.most, one.plan.idle] for one in self._known.values()]
         return super()._numbers() | ({"bounds": np.array(bounds, np.int64)} if self else {})
 
+    def checkpoint(self) -> PendingCheckpoint:
+        changed = super().checkpoint()
+        self.written = {name: self.written[name] for name in changed.kept} | changed.arrays
+        return changed
+
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super().restore(arrays)
+        self.written = dict(arrays)
         for known, (most, idle) in zip(self._known.values(), arrays["bounds"].tolist() if self else (), strict=True):
             known.settle(known.plan._replace(most=most, idle=idle))
 
@@ -185,7 +202,7 @@ class Past(KeyTables):
     def __init__(self, spec: Spec, whole: bool = True) -> None:
         self._whole = whole
         super().__init__(spec, self._plans(spec))
-        self._names, self._labelled = list(spec.keys), labelled_keys(spec)
+        self._names, self._labelled, self._follows = list(spec.keys), labelled_keys(spec), spec.label.by
 
     def _plans(self, spec: Spec) -> dict[str, Plan]:
         self.columns = [j for j, one in enumerate(spec.features.values()) if one.past is not None]
@@ -195,6 +212,10 @@ class Past(KeyTables):
 
     def __bool__(self) -> bool:
         return bool(self._names)
+
+    def hashes(self, features: Features) -> dict[str, Hashes]:
+        """Of each key of these records, (n, 2); 0 of one that is missing."""
+        return {name: hashes_of(self._secret, one) for name, one in zip(self._names, features.keys, strict=True)}
 
     def settle(self, spec: Spec) -> None:
         """What this stream file says of the keys holds from here on."""
@@ -208,20 +229,19 @@ class Past(KeyTables):
         pending: PendingStore,
         times: Ints,
         stamps: Ints,
+        hashes: Mapping[str, Hashes],
         labels: LabelPast | None = None,
     ) -> Features:
         """Go through a program that was just made, write the features to the slab, and return them.
 
-        times, stamps : (n,) int64 ms, of the records: stream time and their own. labels : aggregates of all
-        partitions' labels, where these share what they learn.
+        times, stamps : (n,) int64 ms, of the records: stream time and their own. hashes : of their keys. labels :
+        aggregates of all partitions' labels, where these share what they learn.
         """
         program, n = joined.events, len(features.ids)
         if not self or not len(program.op):
             return features
-        stamps = stamps.clip(0, LATEST_MS)
-        known = np.where(times, times, stamps)  # the first records of a topic come before its time
-        own = np.where(stamps <= known + AHEAD_MS, stamps, known) + self.origin
-        hashes = {name: hashes_of(self._secret, one) for name, one in zip(self._names, features.keys, strict=True)}
+        known, own = moments_of(times, stamps, AHEAD_MS)
+        own = own + self.origin
         beside = {name: 1 + 2 * i for i, name in enumerate(self._labelled)}  # columns of `PendingStore.past`
         if beside:
             pending.past[joined.predicted, 0] = own
@@ -260,9 +280,19 @@ class Past(KeyTables):
         `hashes_of` makes it, in hexadecimal. ValueError where the state has other hashes."""
         words = words_of_hash(hashed)
         known = self.drop(name, words)
+        if name == self._follows:
+            known |= pending.forget_series(words)
         if name in self._labelled:
             pending.strike_out(1 + 2 * self._labelled.index(name), words.view(np.int64))
         return known
+
+
+def moments_of(times: Ints, stamps: Ints, reach: int) -> tuple[Ints, Ints]:
+    """Stream time at each record, and the record's own time, ms. times : 0 of the first records of a topic, which come
+    before its time. reach : how far beyond stream time a record may be, ms; else it has stream time."""
+    stamps = stamps.clip(0, LATEST_MS)
+    known = np.where(times, times, stamps)
+    return known, np.where(stamps <= known + reach, stamps, known)
 
 
 def _hashes(rows: Ints, at: int) -> Hashes:

@@ -42,7 +42,6 @@ class Comparing:
 
     Parameters
     ----------
-    spec : Spec
     roles : mapping
         Name -> role, as they are now.
     stakes : Stakes

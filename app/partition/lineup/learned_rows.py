@@ -1,18 +1,58 @@
 """What models learn from that learn the log of all partitions: the rows of one piece of it. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.join.pending import kept_names, renamed
+from riparian.app.partition.arrays import kept_names, renamed
 from riparian.app.partition.predictions.decision_policy import DECIDED, decided_name
 from riparian.app.stream_file.spec import Spec
-from riparian.models.contract import Floats, Program
+from riparian.models.contract import Bags, Floats, Program
 from riparian.models.predictions.decision import DECIDED_WIDTH
 from riparian.topics.records import VALUES
 
 Ints = NDArray[np.int64]
+
+
+class InstanceRows(Protocol):
+    """What models learn from: instances in rows, and what is kept beside each. The pending store, or `LearnedRows`."""
+
+    out: dict[str, Floats]
+    counts: dict[str, int]
+
+    @property
+    def slab(self) -> Floats | Bags:
+        """The features of the rows."""
+
+    @property
+    def next_arrival(self) -> int:
+        """The number that the next instance will have."""
+
+    def arrivals(self) -> Ints:
+        """For each operation of the last program, the number of its instance's arrival."""
+
+    def arrival(self, i: int) -> int:
+        """The number of the instance in place i of those that wait."""
+
+    def n_before(self, number: int) -> int:
+        """How many wait of those that arrived before the one of this number."""
+
+    def taken_over(self, program: Program, at: int) -> int:
+        """The number of the first instance that a model predicts which takes over at operation `at` of the program."""
+
+    def lasting(self, number: int) -> int | None:
+        """Of the number of an arrival, what a state has of it where nothing watches errors."""
+
+    def begun(self, names: Iterable[str]) -> dict[str, int]:
+        """Since which arrival outputs are there that are new."""
+
+    def erase(self, name: str, rows: NDArray[np.int32]) -> None:
+        """What stands in an output says nothing, of these rows."""
+
+    def forget(self, name: str, before: int = ...) -> None:
+        """What stands in an output was not predicted, of instances that arrived before the one of this number."""
 
 
 class LearnedRows:
@@ -24,7 +64,7 @@ class LearnedRows:
 
     def __init__(self, task: str) -> None:
         self._decides = task not in VALUES
-        self.slab: Floats = np.zeros((0, 0))
+        self.slab: Floats | Bags = np.zeros((0, 0))
         self.out: dict[str, Floats] = {}
         self.counts = {"joined": 0}
         self._at: Ints = np.zeros(0, np.int64)
@@ -35,7 +75,6 @@ class LearnedRows:
         return self.counts["joined"]
 
     def lasting(self, number: int) -> int | None:
-        """Of the number of an arrival, what a state has of it where nothing watches errors."""
         return number
 
     def begun(self, names: Iterable[str]) -> dict[str, int]:
@@ -108,7 +147,6 @@ class LearnedRows:
         return i
 
     def erase(self, name: str, rows: NDArray[np.int32]) -> None:
-        """What stands in an output says nothing, of these rows."""
         self.out[name][rows] = np.nan
 
     def forget(self, name: str, before: int = 0) -> None:

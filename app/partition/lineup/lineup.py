@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from riparian.app.partition.arrays import over, under
 from riparian.app.partition.changes import DECISION, room_of, settings
 from riparian.app.partition.drift.detection import Finding
-from riparian.app.partition.join.pending import PendingStore
 from riparian.app.partition.lineup.comparing import Comparing, PromotionDecision
-from riparian.app.partition.lineup.learned_rows import LearnedRows
+from riparian.app.partition.lineup.learned_rows import InstanceRows
 from riparian.app.partition.lineup.model_commands import Change, LineupFollower, ModelCommands
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.predictions.decision_policy import Stakes
@@ -70,7 +69,7 @@ class Lineup:
     spec : Spec
     seed : int
         Of models that begin.
-    rows : PendingStore or LearnedRows
+    rows : InstanceRows
         What they learn from.
     vocabularies, classes : that they know, which grow
 
@@ -100,7 +99,7 @@ class Lineup:
         self,
         spec: Spec,
         seed: int,
-        rows: PendingStore | LearnedRows,
+        rows: InstanceRows,
         vocabularies: list[Vocabulary | None],
         classes: Vocabulary | None,
     ) -> None:

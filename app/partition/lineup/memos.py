@@ -6,8 +6,8 @@ nothing kept. The arrival number of an instance tells which these are (app/parti
 
 from collections.abc import Iterable, Mapping
 
-from riparian.app.partition.join.pending import PendingStore, kept_names
-from riparian.app.partition.lineup.learned_rows import LearnedRows
+from riparian.app.partition.arrays import kept_names
+from riparian.app.partition.lineup.learned_rows import InstanceRows
 from riparian.models.contract import LEARN, Program
 
 
@@ -18,7 +18,7 @@ class Memos:
     ----------
     names : iterable
         Of what the model keeps beside each instance.
-    rows : PendingStore or LearnedRows
+    rows : InstanceRows
         What the model learns from.
 
     Attributes
@@ -31,7 +31,7 @@ class Memos:
         learned: the log may have what others of their name kept before.
     """
 
-    def __init__(self, names: Iterable[str], rows: PendingStore | LearnedRows) -> None:
+    def __init__(self, names: Iterable[str], rows: InstanceRows) -> None:
         self.names = list(names)
         self.since: int | None = None
         self.begun: dict[str, int] = {}

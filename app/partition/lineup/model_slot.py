@@ -25,11 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.errors import SpecError
-from riparian.app.partition.arrays import over, under
+from riparian.app.partition.arrays import EMPTY, over, under
 from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, SEEN, Detection, Finding, Signal, errors
-from riparian.app.partition.join.pending import EMPTY, PendingStore
 from riparian.app.partition.lineup.background_learner import DROPPED, REPLACED, BackgroundLearner
-from riparian.app.partition.lineup.learned_rows import LearnedRows
+from riparian.app.partition.lineup.learned_rows import InstanceRows
 from riparian.app.partition.lineup.memos import Memos
 from riparian.app.partition.predictions.decision_policy import decided_name
 from riparian.app.partition.predictions.reasons import Reasons, pieces
@@ -67,7 +66,7 @@ class ModelSlot:
     schema : Schema
         That every model of this role is made with before it is resized: the arrays of a new model are then laid out
         like those of one that has run from the beginning.
-    rows : PendingStore or LearnedRows
+    rows : InstanceRows
         What it learns from, with what was predicted for it.
     seed : int
 
@@ -97,7 +96,7 @@ class ModelSlot:
         How often each of REACTIONS happened.
     """
 
-    def __init__(self, name: str, spec: Spec, schema: Schema, rows: PendingStore | LearnedRows, seed: int) -> None:
+    def __init__(self, name: str, spec: Spec, schema: Schema, rows: InstanceRows, seed: int) -> None:
         self.name = self.key = name
         self.learner_name, self._parameters = spec.models()[name]
         self.schema = self._first = schema

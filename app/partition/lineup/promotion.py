@@ -25,12 +25,6 @@ from riparian.topics.places import index_of, offset_of
 class Promotion:
     """Of one partition.
 
-    Parameters
-    ----------
-    stream : str
-    partition : int
-    logs : LogPositions
-
     Attributes
     ----------
     n_events : int
@@ -129,13 +123,13 @@ class Promotion:
                 found.setdefault(name, np.zeros(shape))[lined.start : end] = said[one][lined.start : end]
         return found
 
-    def tell(
-        self, places: NDArray[np.int64], label_places: NDArray[np.int64], times: NDArray[np.int64], tells: bool
+    def take_events(
+        self, places: NDArray[np.int64], label_places: NDArray[np.int64], times: NDArray[np.int64], reports: bool
     ) -> list[EventRecord]:
         """The events that come before a prediction of the last program, each with its place; the others wait.
 
-        places, label_places, times : (n,) int64, of its predictions. tells : whether this partition tells them; another
-        one does otherwise.
+        places, label_places, times : (n,) int64, of its predictions. reports : whether this partition sends them;
+        another one does otherwise.
         """
         told, waiting = [], []
         for due, start in zip(self.due, self._starts, strict=True):
@@ -144,7 +138,7 @@ class Promotion:
             else:
                 waiting.append(due)
         self.due = waiting
-        return told if tells else []
+        return told if reports else []
 
     def state(self, proposed: list[str]) -> dict[str, Any]:
         """What is known, with the names of `Comparing.proposed`; nothing where there is nothing."""

@@ -106,7 +106,6 @@ class DecisionPolicy(Stakes):
 
     Parameters
     ----------
-    spec : Spec
     classes : Vocabulary, optional
         As of `Stakes`.
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.arrays import over, under
-from riparian.app.partition.join.pending import PendingStore, kept_names
+from riparian.app.partition.arrays import kept_names, over, under
+from riparian.app.partition.join.pending import PendingStore
 from riparian.app.partition.predictions.serving import Serving
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats, Program
@@ -29,7 +29,6 @@ class Intervals:
 
     Parameters
     ----------
-    spec : Spec
     n_outputs : int
         Of the models.
     pending : PendingStore
@@ -80,7 +79,7 @@ class Intervals:
         for (start, served), end in zip(champions, ends, strict=True):
             self._conformal.run(program.part(start, end), served.predictions, said)
 
-    def said(self, rows: NDArray[np.int32], withheld: bool = False) -> Floats | None:
+    def regions(self, rows: NDArray[np.int32], withheld: bool = False) -> Floats | None:
         """What was said for rows of the pending store, as `Outcome.said` has it. withheld : nothing is told of it."""
         if self._conformal is None:
             return None

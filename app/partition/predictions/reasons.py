@@ -50,7 +50,6 @@ class Ahead:
 
     Parameters
     ----------
-    program : Program
     decision, calibration : of the model; copies follow the program. The latter only where it scales probabilities.
     out, named, scaled : of the rows of the pending store what was predicted, what that named, and how it was scaled.
     """
@@ -88,7 +87,6 @@ class Reasons:
 
     Parameters
     ----------
-    program : Program
     keys : (n,) uint64
         Of its predictions, as `keys_of` gives them.
     most : int

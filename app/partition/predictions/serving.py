@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.arrays import over, under
-from riparian.app.partition.join.pending import EMPTY, PendingStore, kept_names
+from riparian.app.partition.arrays import EMPTY, kept_names, over, under
+from riparian.app.partition.join.pending import PendingStore
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.predictions.decision_policy import Decision, DecisionPolicy, decided_name
 from riparian.app.partition.predictions.reasons import Ahead, Reasons
@@ -29,13 +29,13 @@ from riparian.models.restoring import restore
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import MULTI_INSTANCE, REGRESSION, VALUES
 
-SAID = "/said"
+SCALING = "/said"
 NOT_SCALED = np.zeros((0, POWERS_WIDTH))
 
 
-def said_name(role: str) -> str:
+def scaling_name(role: str) -> str:
     """Where the pending store keeps how the probabilities of a model were scaled."""
-    return f"{role}{SAID}"
+    return f"{role}{SCALING}"
 
 
 def asked_at_once(x: Floats) -> Program:
@@ -85,7 +85,7 @@ class Serving:
             scales = spec.predictions.calibrated
             self.calibration = Calibration(n_outputs, scales=scales, window=window, fading=fading)
             if scales:
-                pending.keep([said_name(name)], POWERS_WIDTH)
+                pending.keep([scaling_name(name)], POWERS_WIDTH)
         self.decision: Decision | None = None
         if deciding.asked is not None:
             self.decision = Decision(deciding)
@@ -153,7 +153,7 @@ class Serving:
         """Scale the predictions of a program that was run, if asked for, and see how well calibrated they were. Which
         class is the likeliest does not change, nor what is known."""
         if self.calibration is not None:
-            said = self._pending.out[said_name(self.name)] if self.calibration.scales else NOT_SCALED
+            said = self._pending.out[scaling_name(self.name)] if self.calibration.scales else NOT_SCALED
             self.calibration.run(program, self.predictions, said)
 
     def decide(self, program: Program) -> None:
@@ -188,7 +188,7 @@ class Serving:
         if self.decision is None:
             return None
         scales = self.calibration is not None and self.calibration.scales
-        scaled = self._pending.out[said_name(self.name)] if scales else NOT_SCALED
+        scaled = self._pending.out[scaling_name(self.name)] if scales else NOT_SCALED
         made = Ahead(program, self.decision, self.calibration if scales else None, self.predictions, self.named, scaled)
         made.follow(program.part(0, start), self.predictions)
         return made

@@ -24,9 +24,6 @@ class LogPositions:
 
     Parameters
     ----------
-    spec : Spec
-    partition : int
-    codec : Codec
     besides : mapping of str to str
         Role of a log that is no input topic of the stream file -> the rule by which its records are ordered.
 

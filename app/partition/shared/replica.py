@@ -27,13 +27,13 @@ import numpy as np
 from riparian.app.partition.learning import Learning, Step
 from riparian.app.partition.outcome import DeadLetter, Outcome
 from riparian.app.partition.records.partition_group import Piece, Release, concatenate, empty_piece
-from riparian.app.partition.shared.shared_lineup import KEYS, Learned, News, Obeyed, SharedLineup
+from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed, SharedLineup
 from riparian.app.partition.shared.sharing import SharedLearning, after
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import FEATURES, LEARNED
 from riparian.topics.records import DriftRecord, RawBatch
 
-LED = ("models/", "metrics/", "compared/", KEYS)  # names of arrays that a partition takes over from the replica
+LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica
 MOST_APART = 2**16  # instances learned between two partitions that recover together: more are not worth waiting for
 
 
@@ -224,6 +224,8 @@ class FollowedLearning(SharedLearning):
     def _lead(self, replica: Replica) -> None:
         """Its models are these from here on."""
         assert replica.lineup is not None
+        if replica.lineup is not self.lineup:
+            self._written = {}
         self.lineup = self.drift.lineup = replica.lineup
 
     def join(self) -> bool:

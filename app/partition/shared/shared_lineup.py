@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.errors import StateError
-from riparian.app.partition.arrays import over, under
+from riparian.app.partition.arrays import renamed, under
 from riparian.app.partition.drift.detection import Finding
-from riparian.app.partition.join.pending import renamed
 from riparian.app.partition.keys.past import LabelPast, words_of_hash
 from riparian.app.partition.lineup.learned_rows import Ints, LearnedRows
 from riparian.app.partition.lineup.lineup import Decided, Due, Lineup
@@ -28,6 +27,7 @@ from riparian.app.partition.lineup.model_commands import Change
 from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.predictions.decision_policy import DECIDED, Stakes
 from riparian.app.partition.records.partition_group import Piece
+from riparian.app.partition.state import Snapshot, digest
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
@@ -373,7 +373,11 @@ class SharedLineup(Lineup):
         return found | ({"commands": [self.n_commands, self.next_command]} if self.next_command else {})
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return super().state() | {VALUES: self._values()} | over(KEYS, self.keys.state())
+        return super().state() | {VALUES: self._values()}
+
+    def digest(self) -> str:
+        """With the aggregates of labels."""
+        return super().digest() + digest(Snapshot({}, self.keys.state()))
 
     def meta(self, n_events: int, files: list[list[str]]) -> dict[str, Any]:
         """With what the log alone tells of what waits elsewhere: keys of models that are called otherwise by now, since

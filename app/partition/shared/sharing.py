@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.arrays import under
-from riparian.app.partition.join.pending import Joined, renamed
+from riparian.app.partition.arrays import over, renamed, under
+from riparian.app.partition.join.pending import Joined
+from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast
 from riparian.app.partition.keys.plan import bounds_of
 from riparian.app.partition.learning import Learning, Ran, Step
@@ -63,6 +64,7 @@ class SharedLearning(Learning):
         self._held = empty_piece()  # of the log: a command, and what is behind it, that wait for an instance
         self._terms, self._bounds = terms_of(spec), bounds_of(spec)
         self._max_behind = spec.learning.max_behind
+        self._written = dict[str, NDArray[Any]]()  # of aggregates of labels, what this partition's state has
         self._pending.keep(self.names, 2)
         self.count_width()
         return SharedLineup(spec), list(map(opened, spec.vocabularies())), opened(spec.class_vocabulary())
@@ -94,6 +96,20 @@ class SharedLearning(Learning):
 
     def key_bytes(self) -> int:
         return super().key_bytes() + self.lineup.keys.n_bytes
+
+    def key_state(self) -> dict[str, NDArray[Any]]:
+        return super().key_state() | over(KEYS, self.lineup.keys.state())
+
+    def key_checkpoint(self) -> PendingCheckpoint:
+        arrays, kept = super().key_checkpoint()
+        self.lineup.keys.checkpoint()
+        before, self._written = self._written, over(KEYS, self.lineup.keys.written)
+        for name, array in self._written.items():
+            if before.get(name) is array:
+                kept.append(name)
+            else:
+                arrays[name] = array
+        return PendingCheckpoint(arrays, kept)
 
     def _begin_keys(self, arrays: Mapping[str, NDArray[Any]], kind: type[Learning]) -> None:
         super()._begin_keys(arrays, kind)
@@ -193,6 +209,7 @@ class SharedLearning(Learning):
         self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], known: Values
     ) -> tuple[Values, list[Scalar] | None]:
         found = self.lineup.restore_log(meta, arrays)
+        self._written = over(KEYS, self.lineup.keys.written)
         self.lineup.place, self.lineup.last = self.logs.places[LEARNED], self.logs.last_taken.get(LEARNED)
         self.come_to_the_models()
         self.count_width()

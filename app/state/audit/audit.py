@@ -156,7 +156,6 @@ class _Audit:
 
     Parameters
     ----------
-    proof : Proof
     sent : Reader
         Of the predictions, at its start.
     inputs : mapping of str to Reader

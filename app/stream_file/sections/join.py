@@ -6,9 +6,12 @@ from pydantic import Field, model_serializer
 
 from riparian.app.stream_file.durations import duration, format_duration
 from riparian.app.stream_file.sections.base import Section
+from riparian.app.stream_file.sections.keys import spread_keys
 from riparian.app.stream_file.sections.record import Label
-from riparian.topics.records import VALUES
+from riparian.topics.records import CLASSIFICATION, NUMERIC, REGRESSION, VALUES
 from riparian.topics.vocabulary import canonical
+
+FORECASTS = ("above", "ahead", "by")  # fields of `label` that say more of `label.of`
 
 
 class UnlabelledSpec(Section):
@@ -74,6 +77,97 @@ class JoinSpec(Section):
         description="How long one topic may keep the other waiting, in real time, before records are taken out of the "
         "order of their timestamps.",
     )
+
+
+def with_forecasts(data: dict[str, Any]) -> dict[str, Any]:
+    """What a stream file stands for whose labels come from the stream itself: it reads none, and a key that is no
+    more than a field need not be declared."""
+    label = data.get("label")
+    if not isinstance(label, dict) or label.get("of") is None:
+        return data
+    usual: dict[str, dict[str, Any]] = {"topics": {"labels": None}, "record": {"y": None}}
+    if isinstance(label.get("by"), str):
+        usual["keys"] = {} if label["by"] in (data.get("keys") or {}) else {label["by"]: {"max": 1}}
+    made = dict(data)
+    for place, fields in usual.items():
+        given = data.get(place, {})
+        made |= {place: {**fields, **given}} if isinstance(given, dict) else {}
+    usual_classes = label.get("above") is not None and data.get("task") == CLASSIFICATION and "classes" not in data
+    return {**made, "classes": [False, True]} if usual_classes else made
+
+
+def check_forecasts(spec: Any) -> None:
+    """ValueError where labels are to come from the stream itself, and cannot."""
+    label, given = spec.label, {name for name in FORECASTS if getattr(spec.label, name) is not None}
+    if label.of is None:
+        if given:
+            name = min(given)
+            raise ValueError(
+                f"label.{name}: expected label.of beside it, the feature whose later value is the label, found none; "
+                "add it, or remove the line"
+            )
+        return
+    feature = spec.features.get(label.of)
+    if feature is None or feature.past is not None or feature.type != NUMERIC:
+        what = "nothing of that name" if feature is None else f"one that is {feature.type}"
+        if feature is not None and feature.past is not None:
+            what = "one that is over a key's past"
+        raise ValueError(
+            f'label.of: expected a numeric feature that records have, found "{label.of}", {what}; name another'
+        )
+    if label.ahead is None:
+        raise ValueError("label.ahead: expected how much later the label is, such as 1h, found nothing; add it")
+    if label.ahead >= spec.join.horizon:
+        raise ValueError(
+            f"label.ahead: expected less than join.horizon, {format_duration(spec.join.horizon)}, by which an instance "
+            f"has left, found {format_duration(label.ahead)}; shorten it, or lengthen the horizon"
+        )
+    if spec.task not in (REGRESSION, CLASSIFICATION):
+        raise ValueError(
+            f"label.of: expected task regression, or classification with label.above, found task {spec.task}; change it"
+        )
+    if (spec.task == CLASSIFICATION) != (label.above is not None):
+        raise ValueError(
+            "label.above: expected a number, by which a value becomes a class, with task classification and no other, "
+            f"found {'none' if label.above is None else f'{label.above:g}'} and task {spec.task}; "
+            + ("add it" if label.above is None else "remove it, or change the task")
+        )
+    if spec.task == CLASSIFICATION and len(spec.classes or ()) != 2:
+        raise ValueError(
+            "classes: expected two with label.above, the second of values above it, found "
+            f"{len(spec.classes or ())}; name two, or leave the line out"
+        )
+    if spec.topics.labels is not None or spec.record.y is not None:
+        place = "topics.labels" if spec.topics.labels is not None else "record.y"
+        raise ValueError(
+            f"{place}: expected nothing beside label.of, since labels are later values of the stream itself, found "
+            "one; remove the line, or label.of"
+        )
+    read = sorted(spec.label.model_fields_set & {"envelope", "id", "y", "time"})
+    if read:
+        raise ValueError(
+            f"label.{read[0]}: expected nothing beside label.of, since no label is read, found a value; remove the line"
+        )
+    if label.on_repeat != "ignore":
+        raise ValueError("label.on_repeat: expected ignore beside label.of, since a label comes once; remove the line")
+    if spec.join.unlabelled is not None:
+        raise ValueError(
+            "join.unlabelled: expected nothing beside label.of, whose labels come when another record does, found "
+            "after; remove it, and write no longer a join.horizon than a label may take"
+        )
+    if spec.partitions > 1:
+        if label.by is None:
+            raise ValueError(
+                "label.by: expected a key, since later records of a series have to come to its partition, found none "
+                f"and {spec.partitions} partitions; name one, or write partitions: 1"
+            )
+        if label.by in spread_keys(spec):
+            raise ValueError(
+                f'label.by: expected a key by which the topic is partitioned, found "{label.by}", whose records would '
+                f'be spread over {spec.partitions} partitions; write keys: {{{label.by}: {{from: "@key", max: '
+                "1000000}} where producers key their records by it, have workers copy the topic by it "
+                f"(rekey: {{features: TOPIC, by: {label.by}}}), or write partitions: 1"
+            )
 
 
 def check_unlabelled(spec: Any) -> None:

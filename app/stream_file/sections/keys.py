@@ -14,6 +14,7 @@ from riparian.topics.vocabulary import canonical
 
 KEY_BYTES = 190  # of a key without its aggregates: entry, slots, queue, hash, times
 COLUMN_BYTES = 8  # of each number that is kept of one
+WRITTEN_BYTES = 104  # of one whose labels stand apart, in segments of checkpoints: up to twice what these have of it
 FOLD_BYTES = 1_600_000  # at most, of what happens in one step: two events for each record, and one for each label
 WIDTHS = {"count": 2, "mean": 3, "last": 1, "since": 0, "share": 3}  # numbers that an aggregate keeps of a key
 
@@ -62,6 +63,9 @@ def check_keys(spec: Any) -> None:
     """ValueError where keys, or the features over their past, cannot be."""
     _check_by(spec)
     made = {name: feature for name, feature in spec.features.items() if feature.past is not None}
+    if spec.label.by is not None and spec.label.by not in spec.keys:
+        known = ", ".join(spec.keys) or "none"
+        raise ValueError(f'label.by: expected one of keys ({known}), found "{spec.label.by}"; name one')
     if not made and spec.predictions.features:
         raise ValueError(
             "predictions.features: expected features over a key's past, which are written then, found none; add one, "
@@ -79,7 +83,7 @@ def check_keys(spec: Any) -> None:
     for name in spec.keys:
         if "/" in name or not name:
             raise ValueError(f'keys: expected names without "/", found "{name}"; rename it')
-        if name not in asked:
+        if name not in asked and name != spec.label.by:
             raise ValueError(
                 f"keys.{name}: expected a feature over its past, found none, so nothing would be kept; add one such as "
                 f"{name}_count: {{count: {name}, half_life: 7d}}, or remove the key"
@@ -91,8 +95,8 @@ def check_keys(spec: Any) -> None:
     if spec.partitions > 1:
         for name in spec.keys:
             of_records = next((n for n, one in made.items() if one.key == name and not one.of_labels), None)
-            if spec.shares and of_records is None:
-                continue  # labels come to all partitions
+            if name not in asked or (spec.shares and of_records is None):
+                continue  # labels come to all partitions; those of label.by are checked there
             if name in spread:
                 without = (
                     f"remove features.{of_records} and others over its records, since aggregates of labels are known "
@@ -209,9 +213,10 @@ def key_bytes(spec: Any, name: str) -> int:
     """Bytes that a key's past takes at most, per partition. Aggregates of labels stand apart where all partitions share
     it, once a worker."""
     found = [one for one in spec.features.values() if one.past is not None and one.key == name]
-    width = COLUMN_BYTES * sum(WIDTHS[str(one.past)] for one in found)
-    n = {SHARED: len({one.of_labels for one in found}), PARTITION: 1}[spec.learning.kind]
-    return int(spec.keys[name].max * (n * KEY_BYTES + width) + n * FOLD_BYTES)
+    apart = {SHARED: [one for one in found if one.of_labels], PARTITION: []}[spec.learning.kind]
+    width = COLUMN_BYTES * sum(WIDTHS[str(one.past)] for one in (*found, *apart, *apart))
+    n = 1 + (0 < len(apart) < len(found))
+    return int(spec.keys[name].max * (n * KEY_BYTES + WRITTEN_BYTES * bool(apart) + width) + n * FOLD_BYTES)
 
 
 def memory_sentence(spec: Any, name: str) -> str:

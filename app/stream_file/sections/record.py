@@ -177,6 +177,25 @@ class LabelSpec(Section):
         "learned, too (`correct`), for which instances wait on, learned, for the whole horizon ([late "
         "labels](late-labels.md#a-label-that-is-corrected)).",
     )
+    of: str | None = Field(
+        default=None,
+        description="A numeric feature, whose value in a later record is the label, in place of labels that come "
+        "([forecasts](forecasts.md)).",
+    )
+    ahead: duration("1h", 0.001) | None = Field(  # type: ignore[valid-type]
+        default=None, description="How much later that record is, at least, by record timestamps."
+    )
+    by: str | None = Field(
+        default=None,
+        description="What both records have in common: a key of `keys`, or a field inside `record.x`; null: any later "
+        "record is it.",
+    )
+    above: float | None = Field(
+        default=None,
+        allow_inf_nan=False,
+        description="Of a classification: the label is whether the value is above this. `classes` are `[false, true]`, "
+        "if left out.",
+    )
 
 
 class FeatureSpec(ShortForm):

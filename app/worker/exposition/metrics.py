@@ -75,7 +75,7 @@ class Series:
 
 
 class Metrics:
-    """The observer of a stream's runners in this worker, and what Prometheus scrapes of them (`scrape`).
+    """The observer of a stream's tasks in this worker, and what Prometheus scrapes of them (`scrape`).
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Metrics:
         self._series: dict[int, Series] = {}
         self._engine: Assignment | None = None
 
-    # -- what the runners report -------------------------------------------------------------------------------
+    # -- what the tasks report ---------------------------------------------------------------------------------
 
     def stepped(self, runner: "PartitionTask", outcome: Outcome, seconds: float) -> None:
         """A batch was applied and its predictions were handed to the producer."""

@@ -26,12 +26,7 @@ def out_of_group(error: BaseException, session_timeout: float) -> BrokerError | 
 
 
 class Access:
-    """Watches the connections of a client.
-
-    Parameters
-    ----------
-    connection : Connection
-    """
+    """Watches the connections of a client."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -42,8 +42,6 @@ class InputLogs:
     ----------
     app : faust.App
         Whose consumer fetches them.
-    spec : Spec
-    connection : Connection
 
     Attributes
     ----------

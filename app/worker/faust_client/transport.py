@@ -109,19 +109,22 @@ async def when_there(service: Any, action: Callable[[], Awaitable[None]]) -> Non
         await asyncio.sleep(START_PAUSE_SECONDS)
 
 
-async def _unpacked(fetcher: Any, tps: set[TP], seconds: float, n: int) -> None:
-    """Wait until a client has fetched something of `tps`. What is large is unpacked by another thread: n pieces."""
+async def _unpacked(fetcher: Any, tps: set[TP], seconds: float, n: int) -> int:
+    """Wait until a client has fetched something of `tps`. What is large is unpacked by another thread: n pieces.
+    Returns how many pieces to take at once: n, or all that came where each is small."""
     if tps.isdisjoint(fetcher._records):
         waiter = fetcher._create_fetch_waiter()
         await asyncio.wait([waiter], timeout=seconds)
         if not waiter.done():
             waiter.cancel()
-            return
+            return n
         waiter.result()  # what the client may not do
     fetched = [getattr(found, "_partition_records", None) for tp, found in fetcher._records.items() if tp in tps]
     large = [records for records in fetched if records is not None and records.is_large()]
-    if large:
-        await asyncio.to_thread(_read_ahead, large, n)
+    if not large:
+        return max(n, len(fetched))
+    await asyncio.to_thread(_read_ahead, large, n)
+    return n
 
 
 def _read_ahead(fetched: Iterable[BatchRecords], n: int) -> None:
@@ -256,8 +259,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 raise ConsumerStoppedError
             try:
                 with fetcher._subscriptions.fetch_context():
-                    await _unpacked(fetcher, active_partitions, left, max_records or 1)
-                    found = await fetcher.fetched_records(active_partitions, timeout=0, max_records=max_records)
+                    n = await _unpacked(fetcher, active_partitions, left, max_records or 1)
+                    found = await fetcher.fetched_records(active_partitions, timeout=0, max_records=n)
             except KafkaError as error:
                 if not denied(error):
                     raise
@@ -289,7 +292,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         self.way.backpressure.begin(offsets)
         for tp, offset in offsets.items():
             topic_partition = TopicPartition(tp.topic, tp.partition)
-            consumer.resume(topic_partition)  # an earlier runner may have left it paused
+            consumer.resume(topic_partition)  # an earlier task may have left it paused
             consumer.seek(topic_partition, offset)
             unpacking.positions[topic_partition] = offset
             unpacking.jumps.pop(topic_partition, None)

@@ -14,7 +14,6 @@ class ModelLag:
 
     Parameters
     ----------
-    learning : Learning
     clock : callable
         Seconds that never go back.
 

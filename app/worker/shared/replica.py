@@ -29,8 +29,6 @@ class ReplicaOfWorker:
 
     Parameters
     ----------
-    worker : WorkerContext
-    replica : Replica
     group : list of ReplicaOfWorker
         Those of the worker, in which this one is once it has started.
     learned : callable
@@ -75,16 +73,16 @@ class ReplicaOfWorker:
             if learning.apart:
                 raise AloneError("it has learned otherwise than the partitions beside it")
             return False
-        self._tell(learning)
+        self._log_joined(learning)
         return True
 
     def hold_back(self, learning: Learning, place: int | None) -> None:
-        """As of the replica."""
+        """Keep the replica from going beyond `place` for this partition (`Replica.hold_back`)."""
         self._replica.hold_back(learning, place)
         self._came.set()
 
     def waits_for(self, learning: Learning) -> bool:
-        """As of the replica."""
+        """Whether the replica waits for this partition."""
         return self._replica.waits_for(learning)
 
     async def leave(self, learning: Learning) -> None:
@@ -95,12 +93,12 @@ class ReplicaOfWorker:
             self._group.remove(self)
             await self.stop()
 
-    def _tell(self, learning: Learning) -> None:
+    def _log_joined(self, learning: Learning) -> None:
         said = "partition %d: the worker's replica learns for it from offset %d of %s on"
         log.info(said, learning.partition, learning.logs.places[LEARNED], self._topic)
 
     async def move(self, learning: Learning, to: "ReplicaOfWorker") -> list[DriftRecord] | None:
-        """As of the learning. None where it stays."""
+        """Let a partition follow another replica (`Learning.move`). None where it stays."""
         if self._replica.apart is to._replica:
             return None
         drifts: list[DriftRecord] | None = None
@@ -111,7 +109,7 @@ class ReplicaOfWorker:
             if drifts is None:
                 await to.leave(learning)
         if drifts is not None:
-            to._tell(learning)
+            to._log_joined(learning)
         elif self._replica.apart is to._replica:
             log.warning(
                 "partition %d has learned otherwise than others of this worker, and keeps a replica beside theirs: a "

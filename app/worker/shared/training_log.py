@@ -2,7 +2,7 @@
 learn (`learning: shared`), and back.
 
 Faust gives out partitions, and this log has one that every replica reads. So each replica has a consumer of its own, as
-has the runner of the first partition for the control topic.
+has the task of the first partition for the control topic.
 """
 
 import asyncio
@@ -239,7 +239,7 @@ class CommandFeed(Feed):
 
 
 class SharedLog:
-    """What a runner appends to the log; nothing, where models are of one partition.
+    """What a task appends to the log; nothing, where models are of one partition.
 
     Parameters
     ----------

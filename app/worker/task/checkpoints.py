@@ -1,4 +1,4 @@
-"""The checkpoints of a partition's runner: what changed is copied between two steps, and written beside the steps.
+"""The checkpoints of a partition: what changed is copied between two steps, and written beside the steps.
 
 Chunks first, then the manifest, whose offsets lie behind all outputs; then what nothing needs any more is cut off at
 the front of the changelog. A failed write shows at the next `check`.
@@ -36,12 +36,10 @@ class Beside(NamedTuple):
 
 
 class Checkpoints:
-    """Takes, writes and cleans up the checkpoints of one runner.
+    """Takes, writes and cleans up the checkpoints of one task.
 
     Parameters
     ----------
-    host : WorkerContext
-    learner : PartitionLearner
     state : StateLog
         What the changelog holds.
     encoder : Encoder
@@ -101,7 +99,7 @@ class Checkpoints:
         if drifts is None:
             self.dirty, self.due = True, now + AGAIN_SECONDS
             return
-        self._reporter.hear(drifts)
+        self._reporter.keep(drifts)
         self._task = asyncio.create_task(self._write(beside(), now, seconds))
 
     async def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""The runner of a partition: merges, steps, sends and checkpoints, for as long as the partition is this worker's.
+"""The task of a partition: merges, steps, sends and checkpoints, for as long as the partition is this worker's.
 
 It takes turns (app/worker/agent.py), one at a time, whenever it has something to do. A runner begins with what the
 manifest and the recorded order say. At a rebalance it writes a checkpoint and goes on; when its partition goes to
@@ -58,7 +58,7 @@ SECURE_SECONDS = 1.0  # that a rebalance may wait for a checkpoint: without it m
 
 
 class Observer(Protocol):
-    """What runners report to (Prometheus, the demo's table)."""
+    """What tasks report to (Prometheus, the demo's table)."""
 
     def stepped(self, runner: "PartitionTask", outcome: Outcome, seconds: float) -> None: ...
     def rejected(self, runner: "PartitionTask", reason: str) -> None: ...
@@ -83,8 +83,6 @@ class PartitionTask(Turns):
 
     Parameters
     ----------
-    worker : WorkerContext
-    observer : Observer
     learner : PartitionLearner
         As the manifest left it.
     state : StateLog
@@ -92,7 +90,7 @@ class PartitionTask(Turns):
     encoder : Encoder
         Writes the learner's checkpoints.
     outputs : Outputs
-        Stopped with the runner.
+        Stopped with the task.
     tail : UncommittedOutputs
         What was sent after the manifest.
     lost : mapping of str to Lost, optional
@@ -141,7 +139,7 @@ class PartitionTask(Turns):
         self.started = time.time()
         self._tail = tail
         events = [] if state.manifest is None else state.manifest.events
-        self.telling = Reporter(
+        self.reporter = Reporter(
             worker,
             learner,
             outputs,
@@ -150,7 +148,7 @@ class PartitionTask(Turns):
             self.sent_offset,
             lambda: observer.of_partition(self),
         )
-        self.checkpoints = Checkpoints(worker, learner, state, encoder, outputs, self.telling, self._has_checkpoint)
+        self.checkpoints = Checkpoints(worker, learner, state, encoder, outputs, self.reporter, self._has_checkpoint)
         self._brief = Brief()
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if worker.registry is None else self._ask(worker.registry, tail)
@@ -175,11 +173,11 @@ class PartitionTask(Turns):
     @property
     def figures(self) -> Figures:
         """As they were last taken, for metrics."""
-        return self.telling.figures
+        return self.reporter.figures
 
     @property
     def n_forced(self) -> int:
-        """As of `Releases`."""
+        """How often the merge went on without what it waited for (`Releases.n_forced`)."""
         return self._releases.n_forced
 
     @property
@@ -240,7 +238,7 @@ class PartitionTask(Turns):
             drifts = await replica.move(learning, first)
             if drifts is not None:
                 self.replica = first
-                self.telling.hear(drifts)
+                self.reporter.keep(drifts)
                 self.checkpoints.dirty = True
                 await replica.leave(learning)
         return True
@@ -302,7 +300,7 @@ class PartitionTask(Turns):
         idle = time.monotonic() + IDLE_SECONDS
         if self.learner.learning.joins:  # until the replica has come to its place it does nothing: `learned_more`
             return idle
-        due: float = min(self.telling.due, self._releases.due, self.shared.latest, idle)
+        due: float = min(self.reporter.due, self._releases.due, self.shared.latest, idle)
         if self.checkpoints.wanted:
             due = min(due, self.checkpoints.due)
         return due
@@ -354,7 +352,7 @@ class PartitionTask(Turns):
 
     async def report(self, step: Step) -> None:
         """Drift events, answers to commands, and what the step was."""
-        if await self.telling.stepped(step.outcome):
+        if await self.reporter.stepped(step.outcome):
             self.checkpoints.due = 0.0
         self.observer.stepped(self, step.outcome, time.monotonic() - step.started)
         if self._asking is not None:
@@ -405,11 +403,11 @@ class PartitionTask(Turns):
     async def punctuate(self) -> None:
         """Do what is due."""
         now = time.monotonic()
-        if now >= self.telling.due:
-            await self.telling.send_metrics()
+        if now >= self.reporter.due:
+            await self.reporter.send_metrics()
             self.host.inputs.commit({})  # what was refused before: of a silent topic no more is to come
-        await self.telling.tell()
-        self.checkpoints.check()  # a failed write ends the runner here
+        await self.reporter.send_drifts()
+        self.checkpoints.check()  # a failed write ends the task here
         if now >= self.shared.due:
             await self.shared.append()
         if now >= self.checkpoints.due and self.checkpoints.wanted:
@@ -420,7 +418,7 @@ class PartitionTask(Turns):
 
     def _beside(self) -> Beside:
         lost = self.gaps.behind(self.learner.offsets)
-        return Beside(self._output_positions(), lost, self.telling.untold)
+        return Beside(self._output_positions(), lost, self.reporter.untold)
 
     def _has_checkpoint(self, seconds: float, n_bytes: int) -> None:
         self.observer.checkpointed(self, seconds, n_bytes)
@@ -456,8 +454,8 @@ class PartitionTask(Turns):
                 if self.checkpoints.dirty:
                     await self.checkpoints.begin(self._beside)
                     await self.checkpoints.settle()
-                await self.telling.send_metrics()
-                await self.telling.tell()
+                await self.reporter.send_metrics()
+                await self.reporter.send_drifts()
                 await self.outputs.flush()
         except ProducerFenced:
             log.info("partition %d: another worker has it; it goes on at the checkpoint before", self.partition)

@@ -32,10 +32,8 @@ class Releases:
 
     Parameters
     ----------
-    merge : PartitionGroup
     tps : mapping of str to TP
         Role of each input topic -> its partition.
-    inputs : InputLogs
     turns : Turns
         Of the partition.
     clock : callable

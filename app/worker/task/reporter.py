@@ -32,12 +32,10 @@ def first_due(every: float, partition: int) -> float:
 
 
 class Reporter:
-    """What one runner tells.
+    """What one task reports: metrics, drift events, answers to commands.
 
     Parameters
     ----------
-    host : WorkerContext
-    learner : PartitionLearner
     outputs : Outputs
         Of the partition.
     tail : UncommittedOutputs
@@ -45,7 +43,7 @@ class Reporter:
     events : sequence of DriftRecord
         Of the manifest, that nobody may have been told of.
     sent_offset : int
-        Place, exclusive, up to which predictions were sent before this runner began.
+        Place, exclusive, up to which predictions were sent before this task began.
     state : callable
         How the partition is.
     """
@@ -60,14 +58,14 @@ class Reporter:
         sent_offset: int,
         state: Callable[[], PartitionRecord],
     ) -> None:
-        self.figures = learner.told()
+        self.figures = learner.reported()
         self.due = first_due(host.spec.metrics.every, learner.partition)  # of the next metrics
         self._host, self._learner, self._outputs, self._tail = host, learner, outputs, tail
         self._sent_offset, self._state = sent_offset, state
         self._ignored = self.figures.counts["ignored_leaps"]  # that the log tells of
         self._metrics_sent = dict(tail.metrics)
         self._told_place, self._told_at = (-1, -1), 0.0  # of the last record of the partition
-        # Drift events that nobody has been told of: see `tell`. Those of a manifest are durable, and numbered below.
+        # Drift events that are not sent yet: see `send_drifts`. Those of a manifest are durable, and numbered below.
         self._untold = [record for record in events if record.number >= tail.drift]
         self._told = learner.drift.n_events
 
@@ -76,7 +74,7 @@ class Reporter:
         """Drift events that nobody has been told of."""
         return list(self._untold)
 
-    def hear(self, drifts: Sequence[DriftRecord]) -> None:
+    def keep(self, drifts: Sequence[DriftRecord]) -> None:
         """Keep drift events until they may be told. What the last worker sent already is in the topic, as are its
         predictions. Events behind these were not sent, even where a changed stream file has fewer of them and their
         numbers come again."""
@@ -85,10 +83,10 @@ class Reporter:
 
     async def stepped(self, outcome: Outcome) -> bool:
         """Predictions of a step are on their way to the broker. Whether a command asks for a checkpoint."""
-        self.hear(outcome.drifts)
+        self.keep(outcome.drifts)
         if outcome.ids and self._untold:
             self._told = self._learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
-            await self.tell()
+            await self.send_drifts()
         return bool(outcome.events) and await self._answer(outcome.events)
 
     def is_durable(self, events: Sequence[DriftRecord]) -> None:
@@ -96,7 +94,7 @@ class Reporter:
         if events:
             self._told = max(self._told, events[-1].number + 1)
 
-    async def tell(self) -> None:
+    async def send_drifts(self) -> None:
         """Send the drift events that will not be otherwise, whatever happens.
 
         After a crash the records beyond the last prediction may come in another order, and their errors with them. So
@@ -127,14 +125,14 @@ class Reporter:
     def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
         """Off the event loop: figures, and drift events that were found on the way to them."""
         with self._learner.learning.still() as drifts:
-            return self._learner.told(), drifts or []
+            return self._learner.reported(), drifts or []
 
     async def send_metrics(self) -> None:
         """Take the figures of now, and send those that nobody has told."""
         self.due = time.monotonic() + self._host.spec.metrics.every
         figures, drifts = await self._host.in_thread(self._take_figures)
         self.figures = figures
-        self.hear(drifts)
+        self.keep(drifts)
         spec, ignored = self._learner.spec, figures.counts["ignored_leaps"]
         if ignored > self._ignored:
             said = (

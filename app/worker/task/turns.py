@@ -35,10 +35,6 @@ Turn = Callable[[Any], Awaitable[bool]]  # of a task; whether there is more
 class Turns:
     """Takes turns, one at a time, whenever there is something to do.
 
-    Parameters
-    ----------
-    worker : WorkerContext
-
     Attributes
     ----------
     life : Life

@@ -20,17 +20,8 @@ N_FUNCTIONS = 10
 
 
 def source(seed: int = 0, *, function: int = 0, perturbation: float = 0.05) -> EndlessStream:
-    """Applicants; class 0 is the paper's group A.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state.
-    function : int
-        Class function 0 .. 9 (function 1 .. 10 of the paper).
-    perturbation : float
-        Numeric values are moved by up to this share of their range, after the class was decided.
-    """
+    """Applicants; class 0 is the paper's group A. Values are moved after the class was decided; function 0 is the first
+    of the paper."""
     if not 0 <= function < N_FUNCTIONS:
         raise ValueError(f"Agrawal has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
     return EndlessStream(partial(_fill, seeded(seed), function, perturbation), N_VALUES, NAMES, 2)

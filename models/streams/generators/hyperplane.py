@@ -23,23 +23,7 @@ def source(
     turn: float = 0.1,
     noise: float = 0.05,
 ) -> EndlessStream:
-    """Points in the unit cube.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state, which the weights of the plane are drawn from as well.
-    n_features : int
-        Features, all relevant.
-    n_drift : int
-        Weights that move.
-    speed : float
-        By how much they move after each instance; 0 for a stationary stream.
-    turn : float
-        Probability that a weight's direction turns round after an instance.
-    noise : float
-        Probability that the class is inverted.
-    """
+    """Points in the unit cube."""
     if n_drift > n_features:
         raise ValueError(f"n_drift is {n_drift}: there are {n_features} features")
     state = seeded(seed)

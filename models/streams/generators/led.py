@@ -24,19 +24,8 @@ SEGMENTS = np.array(
 
 
 def source(seed: int = 0, *, noise: float = 0.1, n_irrelevant: int = 17, n_swapped: int = 0) -> EndlessStream:
-    """Digits.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state.
-    noise : float
-        Probability that a segment is inverted.
-    n_irrelevant : int
-        Features behind the segments that are fair coins.
-    n_swapped : int
-        The first so many segments stand where the first coins were, and these where the segments were.
-    """
+    """Digits. The segments that `n_swapped` names stand where the first coins were, and these where the segments
+    were."""
     if n_swapped > min(N_SEGMENTS, n_irrelevant):
         raise ValueError(f"n_swapped is {n_swapped}: there are {N_SEGMENTS} segments and {n_irrelevant} other features")
     d = N_SEGMENTS + n_irrelevant

@@ -20,15 +20,7 @@ REACH = 1.0 - (N_CLASSES - 1) * DISTANCE - SIDE  # how far the left edge of the 
 
 
 def source(seed: int = 0, *, speed: float = 0.00025) -> EndlessStream:
-    """Points of a strip of length 1.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state.
-    speed : float
-        Distance that the squares move along the first feature at each instance; they turn back at the ends.
-    """
+    """Points of a strip of length 1. The squares turn back at the ends."""
     return EndlessStream(partial(_fill, seeded(seed), np.array([0.0, speed])), (0, 0), numbered(2), N_CLASSES)
 
 

@@ -69,28 +69,8 @@ def source(
     labels: str = "both",
     blocked: float = 0.0,
 ) -> EndlessStream:
-    """Payments in the order of their time, to the second, from 2018-04-01 on.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random states.
-    customers, terminals : int
-        How many there are.
-    radius : float
-        Distance to which a customer goes.
-    bad_customers, bad_terminals : int
-        How many more are compromised each day.
-    labels : str
-        "both", or "fraud": then any other payment has no label.
-    blocked : float
-        Share of the payments that never get a label, by chance: they have a time of it, and no class.
-
-    Raises
-    ------
-    ValueError
-        No customer has a terminal within reach.
-    """
+    """Payments in the order of their time, to the second, from 2018-04-01 on. ValueError where no customer has a
+    terminal within reach."""
     state = seeded(seed)
     world = make_world(state, customers, terminals, radius)
     if not len(world.near):

@@ -18,17 +18,7 @@ from riparian.models.streams import EndlessStream, numbered
 def source(
     seed: int = 0, *, n_features: int = 10, n_classes: int = 4, n_centroids: int = 50, speed: float = 0.001
 ) -> EndlessStream:
-    """Points.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state, which the centroids are drawn from as well.
-    n_features, n_classes, n_centroids : int
-        Sizes of the world.
-    speed : float
-        Distance that a centroid moves at each instance; 0 for a stationary stream.
-    """
+    """Points."""
     state = seeded(seed)
     fill = partial(_fill, state, *_centroids(state, n_centroids, n_features, n_classes), speed)
     return EndlessStream(fill, (0,) * n_features, numbered(n_features), n_classes)

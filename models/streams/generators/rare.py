@@ -16,19 +16,8 @@ N_FUNCTIONS = 2
 
 
 def source(seed: int = 0, *, ratio: float = 0.002, shift: float = 2.5, function: int = 0) -> EndlessStream:
-    """Normal instances, of which a few are shifted.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state.
-    ratio : float
-        Probability of class 1.
-    shift : float
-        By how much two features of an instance of class 1 are shifted, in standard deviations.
-    function : int
-        Which features are: 0 x1 and x2, or x3 and x4; 1 x5 and x6, or x7 and x8.
-    """
+    """Normal instances, of which a few are shifted. Of an instance of class 1 two features are shifted: x1 and x2, or
+    x3 and x4; by function 1 x5 and x6, or x7 and x8."""
     if not 0 <= function < N_FUNCTIONS:
         raise ValueError(f"rare has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
     first = 4 * function

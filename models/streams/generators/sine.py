@@ -17,17 +17,7 @@ N_FUNCTIONS = 4
 
 
 def source(seed: int = 0, *, function: int = 0, n_irrelevant: int = 2) -> EndlessStream:
-    """Points.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state.
-    function : int
-        0 SINE1, 1 its reverse, 2 SINE2, 3 its reverse.
-    n_irrelevant : int
-        Uniform features behind the two that matter.
-    """
+    """Points."""
     if not 0 <= function < N_FUNCTIONS:
         raise ValueError(f"sine has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
     d = 2 + n_irrelevant

@@ -17,15 +17,7 @@ N_FUNCTIONS = 3
 
 
 def source(seed: int = 0, *, function: int = 0) -> EndlessStream:
-    """Objects.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state.
-    function : int
-        0 for small and red, 1 for green or circle, 2 for medium or large.
-    """
+    """Objects."""
     if not 0 <= function < N_FUNCTIONS:
         raise ValueError(f"STAGGER has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
     return EndlessStream(partial(_fill, seeded(seed), function), (3, 3, 3), NAMES, 2)

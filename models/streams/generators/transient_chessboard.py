@@ -17,19 +17,8 @@ GROUP = 4  # fields that are shown alone before the whole board is
 
 
 def source(seed: int = 0, *, size: int = 8, alone: int = 250, together: int = 1000) -> EndlessStream:
-    """Points of the unit square.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state, which the order of the fields is drawn from as well; each pass over the board has its own.
-    size : int
-        Fields along a side, and classes: row r and column c have class (c + 2 r) modulo `size`.
-    alone : int
-        Instances of a field that is shown alone.
-    together : int
-        Instances of the whole board, after each four fields.
-    """
+    """Points of the unit square. Row r and column c have class (c + 2 r) modulo `size`; each pass over the board has an
+    order of its own."""
     fill = partial(_fill, seeded(seed), np.arange(size * size), np.zeros(1, np.int64), size, alone, together)
     return EndlessStream(fill, (0, 0), numbered(2), size)
 

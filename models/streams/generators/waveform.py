@@ -19,15 +19,7 @@ PAIRS = np.array([[0, 1], [0, 2], [1, 2]])  # rows are classes
 
 
 def source(seed: int = 0, *, n_irrelevant: int = 0) -> EndlessStream:
-    """Waves.
-
-    Parameters
-    ----------
-    seed : int
-        Of the random state.
-    n_irrelevant : int
-        Standard normal features behind the 21 points: 0, or 19 for the version of 40 features.
-    """
+    """Waves. Features that mean nothing are standard normal."""
     d = N_POINTS + n_irrelevant
     return EndlessStream(partial(_fill, seeded(seed), WAVES, PAIRS), (0,) * d, numbered(d), len(PAIRS))
 

@@ -39,7 +39,6 @@ class ArrowRows(Packed):
 
     Parameters
     ----------
-    value : bytes
     first : place of the first row
     n : rows; 1 of a record that is rejected as one
     batch : what was read of it

@@ -52,12 +52,7 @@ class _Texts:
 
 
 class Predictions:
-    """Writes and reads predictions.
-
-    Parameters
-    ----------
-    mapping : Mapping
-    """
+    """Writes and reads predictions."""
 
     def __init__(self, mapping: Mapping) -> None:
         self._write = JsonPredictionWriter().write

@@ -21,7 +21,6 @@ class ArrowRecordWriter:
 
     Parameters
     ----------
-    mapping : Mapping
     labels_inside : bool
         Whether labels go into the feature records.
     """

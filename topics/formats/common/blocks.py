@@ -21,7 +21,6 @@ class Shape:
 
     Parameters
     ----------
-    slots : sequence of Slot
     instances : Shape, optional
         What it maps of each instance of a bag.
     needs_one : bool
@@ -94,7 +93,6 @@ class ColumnReader:
 
     Parameters
     ----------
-    mapping : Mapping
     features : those of the mapping; none of label records.
     shape, blocks : of what is mapped, and what makes a reader of blocks; None where there is none.
     layout : has `column(records, path)`, for records that are no block. inside : likewise, for what features are found
