@@ -1,4 +1,4 @@
-"""What partitions that learn one model tell each other: records of `NAME.learned`.
+"""What partitions that learn one model send each other: records of `NAME.learned`.
 
 The owner of a partition appends what it has joined, instances with their labels and the predictions that were made for
 them, as columns. Each partition numbers its instances, so that whoever reads the topic learns each of them once. The
@@ -23,8 +23,8 @@ Ints = NDArray[np.int64]
 
 
 class Terms(msgspec.Struct, array_like=True, frozen=True):
-    """By what instances are learned: what the stream file of the worker says that joined them. All replicas go by it,
-    whatever their own files say, so that they stay equal while workers are restarted with another one.
+    """By what instances are learned: what the stream file of the worker has that joined them. All replicas go by it,
+    whatever their own files declare, so that they stay equal while workers are restarted with another one.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
         Key of a model, and what it predicted, decided or kept for the instances -> its width k, and (n, k) float64.
         The key is the model's first name, and never another model's, whatever they are called by now.
     terms : Terms, optional
-        None in records of before: whatever the last ones said.
+        None in records of before: whatever the last ones had.
     keys : LearnedKeys, optional
         Where labels count for a key.
     features : str, optional
