@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trees import nodes, tree
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = "app", "models", "topics"
 # What a package may import: packages of ours, and libraries. "" is what stands in riparian itself.
@@ -79,7 +81,7 @@ def sources(package):
 def imports(path):
     """Full names of all modules that a file imports, anywhere in it."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -183,7 +185,7 @@ def test_the_pure_part_of_app_knows_no_kafka(name):
 def identifiers(path):
     """Every name in a file that is not text: imported, used, of a parameter or of an argument."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         for field in ("id", "attr", "arg", "name"):
             names.add(getattr(node, field, None))
     return names
@@ -224,7 +226,7 @@ def test_only_one_module_decorates_kernels():
 
 def test_kernels_never_use_hidden_random_state():
     for path in sources("models"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Attribute) and node.attr == "random":
                 assert not (isinstance(node.value, ast.Name) and node.value.id == "np"), path.relative_to(ROOT)
 
@@ -243,7 +245,7 @@ def test_arguments_of_kernels_differ_in_name_or_fields():
     would be looked up anew at every call of a kernel, for 0.35 ms."""
     known = {}
     for path in sources("models"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == "NamedTuple" for base in node.bases):
                 fields = tuple(part.target.id for part in node.body if isinstance(part, ast.AnnAssign))
                 assert (node.name, fields) not in known, f"{path} repeats {node.name} of {known[node.name, fields]}"
@@ -325,7 +327,7 @@ def test_who_learns_is_chosen_once():
     assert asked(ast.parse(planted)) == {"f": {2, 3}}
     found = {}
     for path in sources("app"):
-        for name, lines in asked(ast.parse(path.read_text(encoding="utf-8"))).items():
+        for name, lines in asked(tree(path)).items():
             found[f"{path.relative_to(ROOT)} {name}"] = len(lines)
     assert found == {place: n for place, (n, _) in ASKS_WHO_LEARNS.items()}
     assert sum(found.values()) <= 10

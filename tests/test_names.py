@@ -5,6 +5,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from tests.trees import nodes
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -13,7 +15,7 @@ def class_names():
     found = defaultdict(list)
     for package in ("app", "models", "topics"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in nodes(path):
                 if isinstance(node, ast.ClassDef):
                     found[node.name].append(str(path.relative_to(ROOT)))
     return found
@@ -31,10 +33,8 @@ def test_no_module_function_or_class_is_named_by_a_verb_of_speech():
     found = []
     for package in ("app", "models", "topics", "deploy"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            names = [
-                node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            ]
+            kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+            names = [node.name for node in nodes(path) if isinstance(node, kinds)]
             words = {
                 name: set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")) for name in (path.stem, *names)
             }
@@ -47,7 +47,7 @@ def test_a_docstring_begins_with_what_the_thing_does():
     for package in ("app", "models", "topics"):
         for path in sorted((ROOT / package).rglob("*.py")):
             place = str(path.relative_to(ROOT))
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in nodes(path):
                 if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                     text = ast.get_docstring(node) or ""
                     if text.startswith(("As of ", "As in ", "The same")):

@@ -63,7 +63,7 @@ class Codec(Protocol):
         """The schemas of a registry that records of "features" or "labels" name, known or not."""
 
     def prepare(self, keys: Collection[Key]) -> None:
-        """Make of schemas that have just been told what takes long, off the event loop say; decoding would."""
+        """Make of schemas that have just come what takes long, off the event loop for example; decoding would."""
 
     def problems(self, kind: str, schema: RegisteredSchema, name: str) -> list[Any]:
         """Where a schema of the registry does not fit what the stream maps of "features" or "labels": sentences, each

@@ -28,11 +28,11 @@ class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     id : its own, such as a UUID
     model : of OF_A_MODEL, the name of the model: "champion", or a challenger's
     definition : of ADD, what stands at `challengers.NAME` of a stream file
-    champion, challengers, file : of APPLY, what a stream file says of them, and `Spec.models_digest` of it
+    champion, challengers, file : of APPLY, what a stream file declares of them, and `Spec.models_digest` of it
     settings : of APPLY, what else of it takes effect while the stream runs (`Spec.running`); None: nothing of that
     features : of APPLY with settings, the features that it names, where these have changed
     key, hash : of FORGET, which of `keys`, and the hash of the one that is to be forgotten, in hexadecimal
-    by, asked : who asked, as they say themselves, and when, in ms since 1970
+    by, asked : who asked, by their own account, and when, in ms since 1970
     """
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -67,7 +67,7 @@ class EventRecord(msgspec.Struct, omit_defaults=True):
     """What became of a command in a partition, or of a rule that steers by itself.
 
     number : of the partition's events, from 0, without gaps
-    event : "applied" or "refused"; "proposed" where a rule only says so
+    event : "applied" or "refused"; "proposed" where a rule only proposes
     id, by, asked, model : of the command
     control_offset : its place; None for a rule
     offset, label_offset, index, label_index : of the first instance that is predicted with it in effect, and the next

@@ -25,7 +25,7 @@ LEARNED = "learned"
 TIMESTAMP_AFTER = "message.timestamp.after.max.ms"
 TIMESTAMP_AFTER_MS = 60_000
 
-# Topics that are read, and topics that are written, in the order in which people are told about them.
+# Topics that are read, and topics that are written, in the order in which people read of them.
 INPUTS = (FEATURES, LABELS)  # further input logs come after these two, which every state and every prediction names
 OUTPUTS = (PREDICTIONS, METRICS, DRIFT, DEADLETTERS)
 STEERING = (CONTROL, EVENTS)  # of streams that take commands: one more that is read, and one more that is written
@@ -111,7 +111,7 @@ def state_field(role: str, what: str) -> str:
 
 
 def place_field(role: str, what: str = "offset") -> str:
-    """The name under which a record says where an input log stood: `offset`, `label_offset`, `control_offset`.
+    """The name of the field with the place where an input log stood: `offset`, `label_offset`, `control_offset`.
 
     what : or "index", which instance of its record."""
     return what if role == FEATURES else state_field(role, what)
@@ -132,7 +132,7 @@ class Topics(NamedTuple):
 
 
 def topic_name(stream: str, role: str) -> str:
-    """The name of a stream's topic unless the stream file says otherwise: `elec.predictions`."""
+    """The name of a stream's topic unless the stream file names another: `elec.predictions`."""
     return f"{stream}.{role}"
 
 
@@ -230,7 +230,7 @@ def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, 
 def dead_letter_headers(
     topic: str, partition: int, offset: int, reason: str, detail: str, index: int | None = None
 ) -> list[tuple[str, bytes]]:
-    """Headers that say where a dead letter came from and why it is one. All values are UTF-8 text.
+    """Headers with where a dead letter came from and why it is one. All values are UTF-8 text.
 
     index : which instance of the record, where it holds several."""
     names = (HEADER_TOPIC, HEADER_PARTITION, HEADER_OFFSET, HEADER_REASON, HEADER_DETAIL)

@@ -4,7 +4,7 @@ A place is one integer, `offset << bits | index`, so that places are compared, s
 format in which a record is an instance, `bits` is 0 and a place is an offset. What comes after the last instance of a
 record is the first of the next offset: `next_places`.
 
-Only what speaks to Kafka, or to people, tells the two apart: fetching, seeking, committing, ends of topics, lag, states
+Only what speaks to Kafka, or to people, keeps the two apart: fetching, seeking, committing, ends of topics, lag, states
 (`feature_offset` and `feature_index`), and the records that are written (`offset` and `index`).
 """
 

@@ -1,4 +1,4 @@
-"""What prediction records say, as columns: what a codec is given to write."""
+"""What prediction records hold, as columns: what a codec is given to write."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -47,7 +47,7 @@ UNREADABLE_BATCH = "unreadable-batch"  # the batch that Kafka keeps it in is too
 TOO_DEEP = "too-deep"  # nested more than 200 levels
 NOT_UTF8 = "not-utf8"  # bytes that are not text
 NOT_JSON = "not-json"  # text that is not JSON
-WRONG_TYPE = "wrong-type"  # a field is not of the type that the stream file says
+WRONG_TYPE = "wrong-type"  # a field is not of the type that the stream file declares
 NOT_FINITE = "not-finite"  # a number that float64 cannot hold
 MISSING_ID = "missing-id"  # no id, null, or ""
 MISSING_X = "missing-x"  # the object that holds the features is absent or null
@@ -60,16 +60,16 @@ NOMINAL_OVERFLOW = "nominal-overflow"  # a new nominal value or class, where max
 TOO_LONG = "too-long"  # an id or nominal value of more than 1,024 characters, or a class beyond max_class_bytes
 MALFORMED = "malformed"  # bytes that their schema does not fit
 NO_SCHEMA_ID = "no-schema-id"  # a record of a registry's formats that names no schema
-UNKNOWN_SCHEMA = "unknown-schema"  # the registry said that it does not know the schema that the record names
+UNKNOWN_SCHEMA = "unknown-schema"  # the registry does not know the schema that the record names
 UNUSABLE_SCHEMA = "unusable-schema"  # a schema of another format, or one that cannot be read
 
-WRONG_ENVELOPE = "wrong-envelope"  # not what record.envelope or label.envelope says
+WRONG_ENVELOPE = "wrong-envelope"  # not of record.envelope or label.envelope
 
 # Why a record is no instance or label, and no mistake either: it is counted, and no dead letter. A tombstone is one of
 # them in the envelopes whose topics have them.
 DELETE = "delete"  # a row that was deleted
 NO_ROW = "no-row"  # a change that is about no row
-UNAVAILABLE = "unavailable"  # a label that Debezium was not told
+UNAVAILABLE = "unavailable"  # a label that Debezium did not get
 IGNORED = (TOMBSTONE, DELETE, NO_ROW, UNAVAILABLE)
 
 WRONG_COMMAND = "wrong-command"  # in the control topic, and no command
@@ -136,7 +136,7 @@ class Mapping:
     further : fields of a prediction that name the next offsets of input logs besides features and labels.
     has_intervals : whether predictions have an interval, or a set of classes.
     has_reasons : whether predictions have reasons.
-    has_alerts : whether predictions say which scores are alerts.
+    has_alerts : whether predictions have which scores are alerts.
     has_key_features : whether predictions have the features over the past of keys.
     """
 
@@ -168,7 +168,7 @@ class Mapping:
 
 
 class Unread(bytes):
-    """Stands for the value of records that could not be read; its text says which, and why."""
+    """Stands for the value of records that could not be read; its text names which, and why."""
 
     @classmethod
     def batch(cls, first: int, last: int, why: str) -> "Unread":
@@ -177,7 +177,7 @@ class Unread(bytes):
 
 
 class Unknown(bytes):
-    """The value of a record whose schema the registry does not know: it said so before the record was decoded.
+    """The value of a record whose schema the registry does not know, as was known before the record was decoded.
 
     That is found out, and noted here, outside of the fold, so that folding again does not depend on the registry.
     """
@@ -370,7 +370,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     name : of the learner
     offset, label_offset : next offsets of the inputs, up to which the figures count
     index, label_index : which instance of these records is the next one
-    learned_offset : likewise of what all partitions learn, where this partition tells of their model
+    learned_offset : likewise of what all partitions learn, where this partition reports their model
     n : predictions scored
     overall, window, fading : metric name -> value, null where it is not defined yet
     counters : joined, expired, … of the partition
@@ -438,7 +438,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     worker : host and port of the worker's web server; host and process where it has none.
     version : of Riparian.
     offset, label_offset : next offsets of the inputs.
-    lag : role of an input topic -> records that were not taken yet, where Kafka has said it.
+    lag : role of an input topic -> records that were not taken yet, where Kafka has given its end.
     instances, labels, learned : counts of the stream, predicted, read and joined.
     waiting : instances without their label yet.
     latency_p50, latency_p99 : seconds from features to prediction, of the predictions since the record before; None
@@ -450,7 +450,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     checkpoint_age : seconds of work that only memory holds.
     checkpoint_seconds : what the last checkpoint took; None before the first.
     state_bytes : of all models, what waits and what watches for drift.
-    unmet : what the worker says of it while next to no label meets its instance; None where they do.
+    unmet : a sentence of the worker on it while next to no label meets its instance; None where they do.
     alarms : models ("" for features) with a drift among the last 1,000 labels or values.
     distances : how far features and predictions are from their references, the farthest 100; empty where that is not
         watched, or no reference is whole yet.
@@ -529,7 +529,7 @@ class DriftRecord(msgspec.Struct, omit_defaults=True):
         At the end of a trial they are the mean errors of the fresh and of the old model. None where there were no
         values.
     shift : of the detector "two-sample", how a distribution changed. `before` and `after` are then the shares that
-        differ most: of the values up to `shift.at` (numeric), of that value, or of what `shift.kind` says.
+        differ most: of the values up to `shift.at` (numeric), of that value, or of what `shift.kind` names.
     """
 
     stream: Name

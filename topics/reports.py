@@ -54,7 +54,7 @@ def write(record: MetricsRecord | PartitionRecord | DriftRecord) -> bytes:
 
 def read_metrics(value: bytes | None) -> tuple[str | None, Place, int]:
     """The role of the model that a metrics record is of (None: of the partition), and the offsets up to which it
-    counts: of the inputs, and of what all partitions learn (0 where it does not say). ValueError where it is none."""
+    counts: of the inputs, and of what all partitions learn (0 where it has none). ValueError where it is none."""
     found = _metrics(value)
     if found.model is None and found.kind != "partition":
         raise ValueError("it has no model")

@@ -1,7 +1,7 @@
 """Schemas of a registry as codecs know them: filled from outside, before the records that need them are decoded.
 
 An id means the same schema for ever, so decoding stays a function of the records. Nothing here asks a registry:
-`Codec.unknown` says which ids a batch needs and nobody has told us of, and whoever folds the batch asks first
+`Codec.unknown` gives the ids that a batch needs and that are not known yet, and whoever folds the batch asks first
 (`app.registry`). Whether a registry answers is therefore no part of the fold.
 """
 
@@ -63,7 +63,7 @@ class Schemas:
         self._n_calls = 0
 
     def know(self, found: Mapping[Key, RegisteredSchema]) -> None:
-        """Take in what a registry has told, and forget what is too much then."""
+        """Take in what a registry has answered, and forget what is too much then."""
         self.known.update(found)
         self._use(found)
         size = sum(_ITSELF + schema.size for schema in self.known.values())

@@ -1,4 +1,4 @@
-"""What partitions that learn one model tell each other: records of `NAME.learned`.
+"""What partitions that learn one model send each other: records of `NAME.learned`.
 
 The owner of a partition appends what it has joined, instances with their labels and the predictions that were made for
 them, as columns. Each partition numbers its instances, so that whoever reads the topic learns each of them once. The
@@ -11,9 +11,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.topics.commands import WrongCommandError, read_command
 from riparian.topics.vocabulary import MAX_TEXT, Scalar
 
 VERSION = 2  # 1: joined by workers whose exponentials and logarithms had other last bits
+WITH_FEATURES = 3  # of a command that adds or drops features: workers that could not obey it do not read it
 MOST_ROWS = 65_536  # rows of a record, at most
 
 Floats = NDArray[np.float64]
@@ -21,8 +23,8 @@ Ints = NDArray[np.int64]
 
 
 class Terms(msgspec.Struct, array_like=True, frozen=True):
-    """By what instances are learned: what the stream file of the worker says that joined them. All replicas go by it,
-    whatever their own files say, so that they stay equal while workers are restarted with another one.
+    """By what instances are learned: what the stream file of the worker has that joined them. All replicas go by it,
+    whatever their own files declare, so that they stay equal while workers are restarted with another one.
 
     Parameters
     ----------
@@ -93,9 +95,12 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
         Key of a model, and what it predicted, decided or kept for the instances -> its width k, and (n, k) float64.
         The key is the model's first name, and never another model's, whatever they are called by now.
     terms : Terms, optional
-        None in records of before: whatever the last ones said.
+        None in records of before: whatever the last ones had.
     keys : LearnedKeys, optional
-        Where labels count for a key. Other records do not have the field at all.
+        Where labels count for a key.
+    features : str, optional
+        Which features x has, by a hash of their names and types in order. None in records of before, which have those
+        that the stream began with.
     """
 
     version: int
@@ -111,6 +116,7 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     out: dict[str, tuple[int, bytes]]
     terms: Terms | None = None
     keys: LearnedKeys | None = None
+    features: str | None = None
 
     @property
     def n(self) -> int:
@@ -152,9 +158,16 @@ _COMMAND = _encoder.encode(LearnedCommand(VERSION, 0, None))[:1]  # a list of th
 
 
 def write(record: LearnedRecord | LearnedCommand) -> bytes:
-    if isinstance(record, LearnedRecord) and record.keys is None:
-        return _encoder.encode(msgspec.structs.astuple(record)[:-1])
     return _encoder.encode(record)
+
+
+def command_at(offset: int, value: bytes | None) -> LearnedCommand:
+    """A record of the control topic, and where it stands there."""
+    try:
+        version = VERSION if read_command(value).features is None else WITH_FEATURES
+    except WrongCommandError:
+        version = VERSION
+    return LearnedCommand(version, offset, value)
 
 
 def is_command(value: bytes | None) -> bool:
@@ -169,8 +182,10 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
         found: LearnedRecord | LearnedCommand = decoder.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
-    if found.version not in (1, VERSION):
-        raise ValueError(f"it has format {found.version}, and this version reads formats 1 and {VERSION}")
+    formats = (1, VERSION, WITH_FEATURES) if isinstance(found, LearnedCommand) else (1, VERSION)
+    if found.version not in formats:
+        known = " and ".join((", ".join(map(str, formats[:-1])), str(formats[-1])))
+        raise ValueError(f"it has format {found.version}, and this version reads formats {known}")
     if isinstance(found, LearnedCommand):
         if not 0 <= found.offset < _MOST:
             raise ValueError("a command of no place")

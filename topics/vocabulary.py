@@ -15,7 +15,7 @@ Scalar = str | int | float | bool
 JSON_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"  # a pattern
 
 UNKNOWN = -1
-# What Debezium writes for a value that the database has not told it, in texts and (in base64) in bytes.
+# What Debezium writes for a value that the database did not give it, in texts and (in base64) in bytes.
 UNAVAILABLE = "__debezium_unavailable_value"
 UNAVAILABLE_BASE64 = b64encode(UNAVAILABLE.encode()).decode()
 # Longer texts are rejected: millions of ids wait in memory, and values are part of every checkpoint.

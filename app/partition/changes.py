@@ -189,7 +189,7 @@ def reconcile(
     elif spec is not declared and spec.models() != declared.models():
         now = ", ".join(f"{role} {name}" for role, (name, _) in spec.models().items())
         steered.append(f"the models are those that commands have left ({now}), and not the stream file's{NEW_FILE}")
-    if other := differing(declared, spec):
+    if other := {place: value for place, value in differing(declared, spec).items() if not _of_a_feature(place)}:
         places = ", ".join(f"{place} {_value(place, value)}" for place, value in other.items())
         stays = f"the state goes on with {places}" if runs else f"an applied file has left {places}"
         steered.append(f"{stays}, and the stream file says otherwise{BY_APPLY if runs else OTHER_FILE}")
@@ -207,7 +207,8 @@ def reconcile(
         vocabularies = [*vocabularies, *(None if v is None else v.state() for v in fresh)]
     elif others:
         there = ", ".join(spec.present)
-        steered.append(f"an applied file has left the features {there}, and the stream file says otherwise{BY_APPLY}")
+        goes_on_with = "the state goes on with" if runs else "an applied file has left"
+        steered.append(f"{goes_on_with} the features {there}, and the stream file says otherwise{BY_APPLY}")
     found += [*_values(spec, vocabularies), *_classes(spec, meta)]
     models, takes = _models(spec, meta)
     if spec.control and (meta.get("steering") or {}).get("paused"):
@@ -217,13 +218,14 @@ def reconcile(
         *found,
         *arithmetic,
         *models,
-        *(one for one in _settings(spec, meta) if not (others and _of_a_feature(one))),
+        *(one for one in _settings(spec, meta) if not (others and _of_a_feature(one.what))),
     ]
     return Changes(changes, takes, left, kept, others)
 
 
-def _of_a_feature(change: Change) -> bool:
-    return change.what.startswith("features.") and change.what != SEEN
+def _of_a_feature(place: str) -> bool:
+    """Whether a place of the stream file is one of a single feature."""
+    return place.startswith("features.") and place != SEEN
 
 
 def _topics(meta: Mapping[str, Any], topics: Mapping[str, str]) -> list[Change]:

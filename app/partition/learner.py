@@ -160,7 +160,7 @@ class PartitionLearner:
 
     def _settle(self, spec: Spec) -> None:
         """What this stream file says besides its models holds from here on."""
-        self.decoder.settle(spec)
+        self.decoder.widen(spec)
         if new := len(self.decoder.values) - self.pending.n_features:
             self.pending.widen(new)
         self.past.settle(spec)
@@ -432,7 +432,7 @@ class PartitionLearner:
 
     def never_seen(self) -> list[str]:
         """Features of the stream file that no instance had since the state was loaded."""
-        return self.decoder.never_seen(self.spec)
+        return self.decoder.never_seen()
 
     def marks(self) -> dict[str, Mark]:
         """Role of an input topic -> mark of the last record taken."""

@@ -146,6 +146,7 @@ class Learning:
         return self.lineup.roles
 
     def _settle(self, spec: Spec) -> None:
+        """What this stream file says besides its models holds from here on."""
         self._settled(spec)
         self.drift.settle(spec)
         self.intervals.settle(spec)
@@ -366,6 +367,10 @@ class OwnLearning(Learning):
     def _join(self) -> None:
         self.lineup.join(self.servings)
         self.lineup.steering.forgets = lambda key, hashed: self._past.forget(key, hashed, self._pending)
+
+    def _settle(self, spec: Spec) -> None:
+        super()._settle(spec)
+        self.decoder.settle(spec)
 
     def _begin_keys(self, arrays: Mapping[str, NDArray[Any]], kind: type[Learning]) -> None:
         if not kind.whole and labelled_keys(self.lineup.spec):

@@ -57,6 +57,7 @@ class Joint(NamedTuple):
     terms : by which they are learned
     keys : (n, 1 + 2 k) int64, times and hashes of keys (`topics.training_log.LearnedKeys`); None of no key
     bounds : of these keys
+    features : a hash of those that x has
     """
 
     first: int
@@ -69,6 +70,7 @@ class Joint(NamedTuple):
     terms: Terms
     keys: Ints | None = None
     bounds: Sequence[tuple[int, int]] = ()
+    features: str | None = None
 
 
 class Outcome(NamedTuple):

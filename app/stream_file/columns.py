@@ -5,19 +5,19 @@ A feature keeps its column for good: models know features by their places. One t
 may name, in an order of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from pydantic import ValidationError
 
 from riparian.app.stream_file.lineup import digest
-from riparian.app.stream_file.sections.learning import SHARED
 from riparian.app.stream_file.sections.record import FeatureSpec, name_keys
 from riparian.app.stream_file.spec_errors import sentence
 from riparian.topics import records
 
 MOST_COLUMNS = 100_000  # columns that a stream may come to have
+KEPT = "features do not change while a stream with {} runs: give the new features to a stream of another name"
 
 
 class Columns(msgspec.Struct):
@@ -61,18 +61,15 @@ def digest_of(features: Mapping[str, FeatureSpec]) -> str:
     return digest({name: one.type for name, one in features.items()})
 
 
-def fixed(spec: Any) -> str:
-    """For which field of its file a stream keeps its features while it runs; empty where they may change."""
-    fields = {f"learning: {SHARED}": spec.shares, f"task: {spec.task}": spec.task == records.MULTI_INSTANCE}
-    return next((field for field, keeps in fields.items() if keeps), "")
+def hash_of(features: Iterable[tuple[str, FeatureSpec]]) -> str:
+    """Of their names and types, in order."""
+    return digest([[name, one.type] for name, one in features])
 
 
 def unfit(spec: Any, was: Mapping[str, str], now: Mapping[str, str]) -> str | None:
     """Why features cannot change so while a stream runs; None where they can. was, now : name -> type."""
-    if kind := fixed(spec):
-        return (
-            f"features do not change while a stream with {kind} runs: give the new features to a stream of another name"
-        )
+    if spec.task == records.MULTI_INSTANCE:
+        return KEPT.format(f"task: {spec.task}")
     for name in was:
         if now.get(name, was[name]) != was[name]:
             return f"features.{name} was {was[name]}, is {now[name]}: a model knows it as it was; give it another name"
@@ -116,9 +113,12 @@ def changed(spec: Any, given: Mapping[str, FeatureSpec]) -> tuple[dict[str, Feat
     return columns, frozenset(known.keys() - given.keys())
 
 
-def remembered(spec: Any, left: Mapping[str, Any]) -> tuple[dict[str, FeatureSpec], frozenset[str]] | None:
-    """The features of a state, for a stream file that says them as they are now, or that they take the place of;
-    None for one that says others. left : a state's `Columns`, plain. ValueError where it is none."""
+def remembered(
+    spec: Any, left: Mapping[str, Any], by_commands: bool = False
+) -> tuple[dict[str, FeatureSpec], frozenset[str]] | None:
+    """The features of a state, for a stream file that says them as they are now, or that they take the place of, or
+    where commands alone change them; None for one that says others. left : a state's `Columns`, plain. by_commands :
+    whether commands alone do. ValueError where it is none."""
     found = msgspec.convert(left, Columns)
     columns, gone = read(found.features), frozenset(found.gone)
     there = {name: one for name, one in columns.items() if name not in gone}
@@ -127,7 +127,24 @@ def remembered(spec: Any, left: Mapping[str, Any]) -> tuple[dict[str, FeatureSpe
     now: Mapping[str, FeatureSpec] = spec.features
     if digest_of(there) == digest_of(now):  # the file's own words count: paths, values
         return {name: now.get(name, one) for name, one in columns.items()}, gone
-    return (columns, gone) if digest_of(now) in found.files else None
+    return (columns, gone) if by_commands or digest_of(now) in found.files else None
+
+
+def beyond_types(features: Mapping[str, FeatureSpec]) -> dict[str, dict[str, Any]]:
+    """Of features what a stream file may say besides their types, where it says more."""
+    return {name: one for name, one in plain(features).items() if len(one) > 1}
+
+
+def not_yet_applied(spec: Any, was: Mapping[str, str], left: Mapping[str, Any] | None) -> dict[str, FeatureSpec] | None:
+    """The features of a state, where this stream file has others, which no command has applied yet; None where it has
+    the same, or not all of them are known. was : name -> type. left : a state's `beyond_types`."""
+    now: Mapping[str, FeatureSpec] = spec.features
+    kept = {name: now[name] for name, kind in was.items() if name in now and now[name].type == kind}
+    if list(kept) == list(now) or (len(kept) < len(was) and left is None):
+        return None
+    further = {name: (left or {}).get(name, {"type": kind}) for name, kind in was.items() if name not in kept}
+    known = kept | (read(further) if further else {})
+    return {name: known[name] for name in was} or None
 
 
 def of_state(spec: Any, was: Mapping[str, str]) -> tuple[dict[str, FeatureSpec], frozenset[str]]:

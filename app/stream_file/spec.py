@@ -258,6 +258,17 @@ class Spec(Fields):
         from riparian.models.auto.auto import CHOICES
         from riparian.models.registry import validate
 
+        left, by_commands = meta.get("steering") or {}, self.control and RUNS in meta  # alone, at one place for all
+        if "features" in left:
+            known = columns.remembered(self, left["features"], by_commands)
+            if known is not None:
+                rest = {field: value for field, value in left.items() if field != "features"}
+                return self.with_columns(*known).adopting({**meta, "steering": rest})
+            left = {field: value for field, value in left.items() if field != "applied"}  # of other features
+        elif by_commands:
+            was, beyond = dict(meta.get("features") or ()), meta[RUNS].get("features")
+            if (before := columns.not_yet_applied(self, was, beyond)) is not None:
+                return self.with_columns(before, frozenset()).adopting(meta)
         runs = self.runs_by(meta)
         if runs is not None:
             with suppress(
@@ -267,13 +278,6 @@ class Spec(Fields):
                 same = repr(going.models()) == repr(self.models())  # also in the order of a pool's members
                 same &= (going.running(), going.own_on_drift()) == (self.running(), self.own_on_drift())
                 return self if same else going
-        left = meta.get("steering") or {}
-        if "features" in left:
-            known = columns.remembered(self, left["features"])
-            if known is not None:
-                rest = {field: value for field, value in left.items() if field != "features"}
-                return self.with_columns(*known).adopting({**meta, "steering": rest})
-            left = {field: value for field, value in left.items() if field != "applied"}  # of other features
         if self.running_digest() in left.get("applied", {}).get("files", ()):
             without = {**meta, "steering": {field: value for field, value in left.items() if field != "applied"}}
             return self.run_by(left["applied"]["settings"]).adopting(without)

@@ -18,7 +18,7 @@ from riparian.topics import commands
 from riparian.topics.commands import Command, EventRecord
 from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
-from riparian.topics.training_log import LearnedCommand, LearnedRecord, read, write
+from riparian.topics.training_log import LearnedRecord, command_at, read, write
 
 RESETS: dict[str, Any] = {"detectors": {"page-hinkley": {"threshold": 2, "min_values": 5}}, "on_drift": "reset"}
 
@@ -100,7 +100,7 @@ class World:
 
     def ask_bytes(self, value: bytes | None, again: bool = False) -> None:
         if self.spec.shares:
-            made = write(LearnedCommand(2, self._asked, value))
+            made = write(command_at(self._asked, value))
             self.log += [made, made] if again else [made]
         else:
             for at in self.raw:

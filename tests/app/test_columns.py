@@ -187,10 +187,8 @@ def test_what_cannot_change_is_refused_with_a_sentence() -> None:
     assert said[1].startswith("features.b: type: expected")
     assert said[2].startswith("features: expected 1 to")
     assert list(fold.learner.spec.features) == ["a", "c", "b", "d"]
-    for fields in ({"task": "multi-instance", "classes": ["p", "q"]}, {"learning": "shared"}):
-        other = type("Stream", (), {"task": "classification", "shares": False})()
-        other.task, other.shares = fields.get("task", "classification"), "learning" in fields
-        assert "do not change while a stream with" in str(columns.unfit(other, {}, {}))
+    bags = spec(task="multi-instance", champion="majority-class", challengers={}, drift="none", predictions={})
+    assert "do not change while a stream with task: multi-instance" in str(columns.unfit(bags, {}, {}))
 
 
 def test_a_restart_by_a_file_that_nobody_applied_is_refused_and_says_how() -> None:

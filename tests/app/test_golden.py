@@ -36,7 +36,9 @@ from tests.golden.make import (
     fold,
     judged,
     keyed,
+    learn,
     share,
+    shared,
     steer,
     steered,
     stream,
@@ -221,6 +223,24 @@ def test_a_golden_state_of_a_shared_stream_with_keys_is_read_and_goes_on_as_it_w
     world.replace(PARTITION, learner)
     share(world, AFTER)
     assert world.learners[PARTITION].digest() == digests["continued"]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("shared-*.json")), ids=lambda path: path.stem)
+def test_a_golden_log_is_learned_by_fresh_models_and_by_those_of_a_golden_state(path: Path) -> None:
+    """Its records do not name their features, and a command that does was refused."""
+    digests, log = (
+        json.loads(path.read_text(encoding="utf-8")),
+        msgspec.msgpack.decode(path.with_suffix(".log").read_bytes()),
+    )
+    learner = portable.restore(shared(), portable.unpack(path.with_suffix(".bin").read_bytes(), path.stem))
+    assert learner.lineup.digest() == digests["restored"]
+    fresh = PartitionLearner(shared(), 1)
+    for one in (learner, fresh):
+        assert len(log) > (one.lineup.place or 0) + 3
+        learn(log, one)
+        assert one.lineup.digest() == digests["continued"]
+        assert (list(one.spec.features), one.roles["champion"].learner_name) == (["a", "c"], "naive-bayes")
+        assert "more" in one.roles
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("decided-*.json")), ids=lambda path: path.stem)

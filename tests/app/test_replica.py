@@ -230,10 +230,18 @@ def folded(world: World, p: int) -> PartitionLearner:
     return learner
 
 
-def lived(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12, made: Any = None, kind: type["Led"] = Led) -> Led:
+def lived(
+    spec: Spec,
+    n: int = 720,
+    seed: int = 0,
+    chunk: int = 12,
+    made: Any = None,
+    kind: type["Led"] = Led,
+    commands: list[dict[str, Any]] = COMMANDS,
+) -> Led:
     """As a worker would have lived that loses partitions and gets them back, with commands where they are taken."""
     world, given = kind(spec, seed), made or rows(n, seed)
-    rng, asked = world.rng, list(COMMANDS) if spec.control else []
+    rng, asked = world.rng, list(commands) if spec.control else []
     for i, start in enumerate(range(0, n, chunk)):
         live = start < n - 5 * chunk  # and then all come to an end
         if not live:

@@ -167,19 +167,6 @@ def test_a_changed_file_counts_by_a_command_alone_where_the_stream_takes_any() -
     assert own.spec.models().keys() == {"champion", "late"}
 
 
-def test_features_are_not_applied_where_partitions_share_the_rows() -> None:
-    world = World(stream(1, control=True))
-    features = {"a": "numeric", "c": "nominal", "d": {"type": "nominal", "values": ["u", "v"]}}
-    for named in (features, {**features, "e": "numeric"}):
-        file = {"champion": {}, "challengers": {"nb": NB}, "file": "f", "settings": RUNNING, "features": named}
-        world.ask("apply", **file)
-        world.come(rows(3))
-        world.step(0)
-    applied, refused = world.events(0)
-    assert (applied.event, refused.event) == ("applied", "refused")
-    assert refused.sentence.startswith("features do not change while a stream with learning: shared runs: give the new")
-
-
 def test_what_members_of_a_name_said_before_is_not_another_ones() -> None:
     """A partition to which no features come obeys late, and appends what a member said that is gone elsewhere: the
     other one of its name said nothing of it."""

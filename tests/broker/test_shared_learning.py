@@ -1,6 +1,7 @@
 """Partitions that learn one model: each label once in their log, every prediction by the records, equal replicas."""
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -205,9 +206,6 @@ def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(stream: Any) -
         come((0, 1, 2))
         for p in range(PARTITIONS):
             s.reach(100, worker=worker, partition=p)
-        s.change(**fields, features={"a": "numeric", "b": "numeric", "c": {"type": "nominal"}, "d": "numeric"})
-        said = s.riparian("apply", code=2)
-        assert "the features have changed: d is new; restore it in the stream file, or give the stream a new" in said
         s.change(**new, metrics={"every": "1s", "window": 50}, drift=SETTINGS["drift"])
         answer = thread.submit(s.riparian, "apply")
         while not answer.done():
@@ -241,6 +239,61 @@ def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(stream: Any) -
             "tree": False,
         }
         assert (learner.origin, learner.spec.metrics.window) == (None, 50)
+        assert "compared: all equal" in s.riparian("audit", "--partition", p)
+
+
+def test_features_are_added_and_dropped_through_kills(stream: Any) -> None:
+    """Workers are started with a file before it is applied, and after. A model that knows what is new is promoted."""
+    fields: dict[str, Any] = {"partitions": PARTITIONS, "control": True, "challengers": {"nb": "naive-bayes"}}
+    nominal = {"type": "nominal"}
+    begun = {**fields, "features": {"a": "numeric", "c": nominal}}
+    files = [
+        {"features": {"b": "numeric", "a": "numeric", "c": nominal}, "challengers": {"nb": NB, "wide": TREE}},
+        {"features": {"b": "numeric", "a": "numeric"}, "challengers": {"hoeffding-tree": TREE}},
+    ]
+    s = stream(**begun)
+    rows, at, said = instances(60_000), 0, list[str]()  # more than come
+    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        workers = [stack.enter_context(s.worker(name=f"before-{i}")) for i in range(2)]
+        ready(*workers)
+
+        def come(n: int = 20) -> None:
+            nonlocal at
+            for p in range(PARTITIONS):
+                s.give(rows, at, at + n, partition=p)
+                at += n
+
+        for life, more in enumerate(files):
+            come(100)
+            s.predicted(at // PARTITIONS, *workers)
+            s.change(**{**fields, **more})
+            answer = pool.submit(s.riparian, "apply", "--wait", 100)
+            come()
+            workers[0].kill()
+            workers = [workers[1], stack.enter_context(s.worker(name=f"after-{life}"))]
+            for further in (None, command("promote", model="wide")):
+                if further is not None and life == 0:
+                    answer = pool.submit(asyncio.run, ask(s.spec, s.connection, further, PATIENCE))
+                while not answer.done():
+                    come()
+                    time.sleep(0.1)
+                said.append(str(answer.result()))
+        come()
+        settled(s, at, *workers)
+        for worker in workers:
+            assert worker.stop() == 0, worker.output[-3000:]
+    assert said[0].startswith("partition 0: applied: added: wide; ")
+    assert "features added: b" in said[0]
+    assert "'applied'" in said[1]
+    assert "features dropped: c" in said[2]
+    assert check_replicas(s.broker, s.spec) == []
+    s.change(**begun)
+    for p in range(PARTITIONS):
+        learner = s.check(s.stored(p))
+        assert (list(learner.spec.features), learner.spec.gone) == (["a", "c", "b"], {"c"})
+        known = {name: role.columns for name, role in learner.roles.items()}
+        assert known == {"champion": None, "hoeffding-tree": [0, 1]}
+        assert s.holds(p).n_predictions == len(s.predictions(p)) == at // PARTITIONS
         assert "compared: all equal" in s.riparian("audit", "--partition", p)
 
 

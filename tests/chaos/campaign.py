@@ -108,14 +108,17 @@ class Subject:
         Whether features and labels lie in topics as they are.
     fields : mapping
         Of the stream file; a stream with `control` is sent commands.
+    features : bool
+        Whether half of these are files that add and drop features.
     """
 
-    def __init__(self, folder: Path, name: str, fields: Mapping[str, Any], rekey: bool) -> None:
+    def __init__(self, folder: Path, name: str, fields: Mapping[str, Any], rekey: bool, features: bool = False) -> None:
         by = next(iter(fields.get("keys", ())), None)
         copied = rekeyed.fields(name, by) if rekey else {}
         fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **copied}
         self.file, self.spec = stream_file(folder, name, **fields)
         self._rekey, self._folder, self._fields, self._n_files = rekey, folder, fields, 0
+        self._features = features
         self.one_file = True  # by which a fold in memory comes to the same
 
     def change(self) -> None:
@@ -135,7 +138,7 @@ class Subject:
         self.load = Load(self.spec, broker, seed=seed, rate=rate, backlog=backlog, place=place)
         self.load.start()
         self._made: Sequence[Generator | rekeyed.Copies] = self.load.generators
-        self.asked = steered.Commands(self.spec, broker, seed) if self.spec.control else None
+        self.asked = steered.Commands(self.spec, broker, seed, self._features) if self.spec.control else None
         if self.asked is not None:
             self.asked.start()
 
@@ -186,16 +189,18 @@ def run(
     entry: Sequence[str] = ("riparian.app.cli",),
     rekey: bool = False,
     rolling: bool = False,
+    features: bool = False,
     beside: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
 ) -> Report:
     """Run the steps under load, let the workers catch up for `patience` seconds, stop them, and check each partition.
 
-    `rate`, `backlog`, `rekey`, `fields` : as in `Subject`. `beside` : fields of further streams, which each worker
-    runs, too. `rolling` : between faults workers are restarted, one by one, with changed stream files.
+    `rate`, `backlog`, `rekey`, `features`, `fields` : as in `Subject`. `beside` : fields of further streams, which each
+    worker runs, too. `rolling` : between faults workers are restarted, one by one, with changed stream files.
     """
     subjects = [
-        Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey) for i, its in enumerate([fields, *beside])
+        Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey, features)
+        for i, its in enumerate([fields, *beside])
     ]
     counts: Counter[str] = Counter()
     began = time.monotonic()
@@ -327,6 +332,9 @@ def main() -> int:
     )
     parser.add_argument("--control", action="store_true", help="send commands meanwhile (promote, add, reset, ...)")
     parser.add_argument(
+        "--features", action="store_true", help="as --control: half of the commands add and drop features"
+    )
+    parser.add_argument(
         "--rolling", action="store_true", help="restart workers one by one with changed stream files between faults"
     )
     parser.add_argument("--own", action="store_true", help="each partition has models of its own")
@@ -337,6 +345,7 @@ def main() -> int:
         help="switch this guard off: only faults that it guards against, and they must break something",
     )
     options = parser.parse_args()
+    options.control |= options.features
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # that the broker is away, twice each 50 ms
     keys = options.keys or options.late
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
@@ -354,6 +363,7 @@ def main() -> int:
         champion += ", topics as they are" if options.rekey else ", keys" if keys else ""
         champion += ", late labels" if options.late else ""
         champion += ", under commands" if options.control else ""
+        champion += ", features that come and go" if options.features else ""
         champion += ", changed files" if options.rolling else ""
         champion += ", models of each partition" if options.own else ""
         champion += f", {options.streams} streams" if options.streams > 1 else ""
@@ -378,6 +388,7 @@ def main() -> int:
             session=options.session,
             rekey=options.rekey or keys,
             rolling=options.rolling,
+            features=options.features,
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
             entry=("tests.chaos.unguarded", options.without) if options.without else ("riparian.app.cli",),
@@ -386,6 +397,7 @@ def main() -> int:
         )
         say(summary(report))
         of = "-unguarded" if options.without else "-late" if options.late else "-keys" if options.keys else ""
+        of = "-features" if options.features else of
         write(f"campaign-chaos{of}", figures(report), seed=seed)
         if options.without:
             say("it failed, as it must" if report.wrong else f"FAILED  no record is twice or out of order{without}")

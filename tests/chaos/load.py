@@ -84,7 +84,8 @@ class Generator:
         id_ = f"{self._partition}-{self._made:07d}"
         self._made += 1
         a, b, c = rng.random(), rng.random(), rng.choice("xyz")
-        features = {"id": id_, "x": {"a": round(a, 4), "b": round(b, 4), "c": c}, "card": f"v{int(b * b * CARDS)}"}
+        x = {"a": round(a, 4), "b": round(b, 4), "c": c, "d": round(a - b, 4), "e": c if a > b else "w", "f": a > 0.5}
+        features = {"id": id_, "x": x, "card": f"v{int(b * b * CARDS)}"}
         self._push(at, FEATURES, features, id_)
         y = "yes" if (a > 0.5) != (c == "x" and b > 0.3) else "no"
         draw = rng.random()

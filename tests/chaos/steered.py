@@ -48,6 +48,7 @@ WHAT = (
     *(commands.RESUME,) * 2,
     commands.CHECKPOINT,
 )
+FILES = (commands.APPLY,) * len(WHAT)  # for every other command a file
 # What a file that is applied says besides its models.
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},
@@ -66,6 +67,9 @@ def fields(seed: int) -> dict[str, Any]:
     return {"control": True, "drift": {"on_drift": ("reset", "replace")[seed // 4 % 2]}, **rule}
 
 
+MORE: dict[str, Any] = {"d": {"type": "numeric"}, "e": {"type": "nominal"}, "f": {"type": "boolean"}}
+
+
 class Commands:
     """A thread that sends commands until `finish`.
 
@@ -74,15 +78,17 @@ class Commands:
     n : records so far, in each partition
     sent : place in the topic, and command, of those that must be answered
     poison : offsets of the records that are no commands
+
+    features : whether half of the commands are files, which add and drop features
     """
 
-    def __init__(self, spec: Spec, broker: str, seed: int) -> None:
+    def __init__(self, spec: Spec, broker: str, seed: int, features: bool = False) -> None:
         assert spec.topics.control is not None
         self._topic, self._partitions, self._broker = spec.topics.control, spec.commanded, broker
         self._rng = random.Random(f"{seed}/commands")
         self._learners: dict[str, dict[str, Any]] = {**LEARNERS, **dict(spec.models().values())}
         self._features = plain(spec.features)
-        self._fewer = dict(list(self._features.items())[:-1])  # one goes, and comes back
+        self._what, self._share_of_features = (WHAT + FILES, 0.9) if features else (WHAT, 0.6)
         self._twin = Twin(spec)  # what there is, as far as no rule promotes: so that most commands can be done
         self.n = 0
         self.sent: list[tuple[int, Command]] = []
@@ -131,7 +137,7 @@ class Commands:
             return rng.choice(GARBAGE)
         if what is None and draw < NO_COMMAND + TWICE and self.sent:
             return commands.write(rng.choice(self.sent[-20:])[1])
-        what = what or rng.choice(WHAT)
+        what = what or rng.choice(self._what)
         there = self._twin.models
         names = NAMES if rng.random() < AMISS else tuple(self._twin.frozen) if what == commands.THAW else tuple(there)
         names = tuple(set(NAMES) - set(there)) if what == commands.ADD and names != NAMES else names
@@ -158,8 +164,13 @@ class Commands:
             "challengers": {name: {"model": learner, **self._learners[learner]} for name, learner in learners.items()},
             "file": f"{self.n}",
             "settings": {**running, **rng.choice(SETTINGS)},
-            **rng.choice(({}, {"features": self._features}, {"features": self._fewer})),
+            **({"features": self._some()} if rng.random() < self._share_of_features else {}),
         }
+
+    def _some(self) -> dict[str, Any]:
+        """Features that go, come and come back; those that the stream began without, too."""
+        rng, every = self._rng, {**self._features, **MORE}
+        return {name: every[name] for name in rng.sample(list(every), rng.randint(1, len(every)))}
 
 
 def events(broker: str, spec: Spec, partition: int) -> list[EventRecord]:
@@ -183,15 +194,12 @@ class Twin:
         self.paused = False
         self._called: str | None = None
         self._before: str | None = None
-        self._fixed = set(spec.features) if spec.shares else None  # features, where rows are in a log of all
 
     def does(self, command: Command) -> bool:
         """Whether a command can be done; then it is."""
         what, name, learner = command.command, command.model, (command.definition or {}).get("model")
         if what == commands.APPLY:
             wanted = {name: one["model"] for name, one in (command.challengers or {}).items()}
-            if self._fixed is not None and set(command.features or self._fixed) != self._fixed:
-                return False
             return self._apply({CHAMPION: (command.champion or {})["model"], **wanted})
         known, frozen = name in self.models, name in self.frozen
         possible = {

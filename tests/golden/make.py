@@ -17,6 +17,10 @@ rule promotes, distributions are watched, and a file that was applied has added 
 That of `decided`, with a threshold and weights, is in
 decided-v3.bin and decided-v3.json. That of `keyed`, a partition of a shared stream with features over the past of keys,
 is in keyed-v3.bin; keyed-whole-v3.bin is of before checkpoints had segments of what labels change.
+
+Of `shared`, whose partitions learn one model, shared-v3.log has the log: instances that do not name their features,
+and commands. shared-v3.bin is a state in the middle of it, and shared-v3.json what the models came to there and at the
+end.
 """
 
 import json
@@ -24,8 +28,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
+
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, Piece
+from riparian.app.partition.shared.sharing import records as joined
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint, portable
 from riparian.app.stream_file.columns import plain
@@ -33,6 +41,8 @@ from riparian.app.stream_file.spec import Spec, build
 from riparian.models.registry import REGISTRY
 from riparian.topics.names import LABELS
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import LearnedCommand
+from riparian.topics.training_log import write as write_learned
 from tests.app.shared_world import World
 
 FOLDER = Path(__file__).parent
@@ -50,6 +60,7 @@ DECIDED = FOLDER / f"decided-v{checkpoint.VERSION}.json"
 STEERED = FOLDER / f"steered-v{checkpoint.VERSION}.json"
 CHANGED = FOLDER / f"changed-v{checkpoint.VERSION}.json"
 KEYED = FOLDER / f"keyed-v{checkpoint.VERSION}.json"
+SHARED = FOLDER / f"shared-v{checkpoint.VERSION}.json"
 BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
 LATE = 20  # instances that wait for their labels at the export
 PARTITION = 1
@@ -263,6 +274,64 @@ def share(world: World, stop: int) -> None:
                 world.step(p)
 
 
+def shared() -> Spec:
+    """The stream file of the golden log of models that partitions share."""
+    content: dict[str, Any] = {
+        "name": "golden",
+        "task": "classification",
+        "partitions": 2,
+        "features": {"a": "numeric", "c": {"type": "nominal", "max_values": 6}},
+        "champion": {"model": "hoeffding-tree", "grace_period": 50, "delta": 0.05},
+        "challengers": {"nb": "naive-bayes"},
+        "drift": "none",
+        "control": True,
+    }
+    return build(content, "golden")
+
+
+def learn(log: list[bytes], learner: PartitionLearner) -> None:
+    """Have the models of a partition learn the log from where they stand on."""
+    at, n = learner.lineup.place or 0, len(log)
+    offsets, none = np.arange(at, n), np.zeros(n - at, np.int64)
+    raw = RawBatch(offsets.tolist(), none.tolist(), [None] * len(none), log[at:])
+    learner.lineup.follow(Piece(raw, offsets, none, none))  # type: ignore[attr-defined]
+
+
+def logged() -> tuple[list[bytes], PartitionLearner]:
+    """The log of half of BEFORE in each partition, with commands, one of which names other features; and the first
+    partition in its middle."""
+    spec, log = shared(), list[bytes]()
+    learners = [PartitionLearner(spec, p) for p in range(2)]
+    merges = [PartitionGroup(one.buffers()) for one in learners]
+    features, labels = records("classification")
+    plain_of = {"challengers": {"nb": {"model": "naive-bayes"}}, "settings": spec.running(), "file": "f"}
+    asked: list[dict[str, Any]] = [
+        {"command": "promote", "model": "nb"},
+        {"command": "apply", "champion": {}, **plain_of, "features": {"a": {"type": "numeric"}}},
+        {"command": "add", "model": "more", "definition": {"model": "majority-class"}},
+    ]
+    for start in range(0, BEFORE, 100):
+        if start % 300 == 200 and asked:
+            one = {"id": str(start), "by": "maker", "asked": start, **asked.pop(0)}
+            log.append(write_learned(LearnedCommand(2, start, json.dumps(one).encode())))
+        p = start // 100 % 2
+        learner, merge = learners[p], merges[p]
+        for role, batch in (("features", features), ("labels", labels)):
+            values = batch.part(start, start + 100)
+            at = merge.buffers[role].next_offset
+            numbered = list(range(at, at + 100))
+            merge.buffers[role].add(RawBatch(numbered, values.timestamps, values.keys, values.values))
+        at = merge.buffers["learned"].next_offset
+        n = len(log) - at
+        merge.buffers["learned"].add(RawBatch([*range(at, len(log))], [0] * n, [None] * n, log[at:]))
+        outcome = learner.step(merge.release(EVERYTHING))
+        log += [write_learned(one) for joint in outcome.joint for one in joined(joint, p, {}, 1000 + start)]
+        if start == BEFORE // 2:
+            middle = PartitionLearner(spec, 0)
+            middle.restore(learners[0].snapshot())
+    return log, middle
+
+
 def _draw(*key: Any) -> float:
     """A number in [0, 1) that no random generator's version changes."""
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=4).digest(), "big") / 2**32
@@ -341,6 +410,15 @@ def main() -> None:
         change(learner)
         digests = write(learner, "classification", CHANGED.with_suffix(".bin"), without=(*SINCE, *ANEW))
         CHANGED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    if not SHARED.exists():
+        log, middle = logged()
+        items = items_of(middle.checkpoint(), "golden", 0)
+        SHARED.with_suffix(".bin").write_bytes(portable.pack(items, 0))
+        SHARED.with_suffix(".log").write_bytes(msgspec.msgpack.encode(log))
+        digests = {"restored": middle.lineup.digest()}
+        learn(log, middle)
+        digests["continued"] = middle.lineup.digest()
+        SHARED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     if not DECIDED.exists():
         learner = PartitionLearner(decided(), PARTITION)
         digests = write(learner, "classification", DECIDED.with_suffix(".bin"), without=ANEW)

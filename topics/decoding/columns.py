@@ -1,7 +1,7 @@
 """Values of records, read from any format, as columns.
 
 A format reads records (`Reader`); `ColumnDecoder` makes ids, times, rows of x, and codes of nominal values and classes
-of what was read, and says which records cannot be used. It keeps no state: what is learned while decoding is in the
+of what was read, and gives which records cannot be used. It keeps no state: what is learned while decoding is in the
 vocabularies that the caller passes in. A record that cannot be used is in `rejected`, with its reason, and does not
 change the vocabularies.
 
@@ -36,8 +36,8 @@ Bad = headers.Bad
 
 
 class Reader(Protocol):
-    """How a format reads records of one kind, label records say, of one stream: what `topics.decoding.headers.inside`
-    leaves of its mapping. Fields in headers are not its business.
+    """How a format reads records of one kind, such as labels, of one stream: what is left by
+    `topics.decoding.headers.inside` of its mapping. Fields in headers are not its business.
 
     What it reads has the types that the mapping asks for, or is None: an id is a text or an integer; a time a number or
     ISO 8601; a label, and a nominal value, a scalar; the label of a regression a number. A record of which this is not
@@ -283,7 +283,7 @@ _UNTOLD = [text.encode() for text in UNTOLD]
 
 
 def _untold(value: Any) -> bool:
-    """Whether Debezium was not told what is missing in a record: never of a row of many in one."""
+    """Whether Debezium did not get what is missing in a record: never of a row of many in one."""
     return isinstance(value, bytes) and any(text in value for text in _UNTOLD)
 
 

@@ -12,7 +12,7 @@ MAX_INDEX = 999
 _PART = re.compile(r"([^\[\]]*)((?:\[[0-9]+\])*)")
 _INDEX = re.compile(r"\[([0-9]+)\]")
 
-# A field name that not every decoder can be told: in JSON it would have to be escaped.
+# A field name that not every decoder can take: in JSON it would have to be escaped.
 _FORBIDDEN = frozenset('"\\') | {chr(i) for i in range(32)}
 
 

@@ -12,7 +12,7 @@ SECONDS_BELOW = 1e11
 # The first millisecond of the year 10000.
 END_OF_TIME_MS = 253_402_300_800_000.0
 
-# Logical types by which Kafka Connect and Debezium say the unit of a time -> milliseconds of one, in every format.
+# Logical types by which Kafka Connect and Debezium name the unit of a time -> milliseconds of one, in every format.
 UNITS = {
     "org.apache.kafka.connect.data.Date": 86_400_000.0,
     "org.apache.kafka.connect.data.Timestamp": 1.0,
@@ -40,7 +40,7 @@ def in_unit(value: float, unit: float) -> float:
 
 
 def milliseconds(value: str | int | float) -> float:
-    """An event time as ms since 1970: a number of seconds or milliseconds, or ISO 8601 (UTC unless it says so).
+    """An event time as ms since 1970: a number of seconds or milliseconds, or ISO 8601 (UTC unless it names a zone).
 
     Raises
     ------

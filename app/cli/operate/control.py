@@ -193,8 +193,8 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
     Models that are equal go on, also where only parameters differ that their states do not depend on, and pools of
     opinions with other members; other challengers begin anew, and those that the file does not name are dropped. The
     champion has to be the one that runs. drift, promotion, the window or fading of metrics, and the bounds and horizon
-    of join change as well. Features are added and dropped, unless all partitions learn one model: models go on with
-    those that they know, and challengers that begin know all. Everything else changes at a restart, or never, and is
+    of join change as well. Features are added and dropped: models go on with those that they know, and challengers
+    that begin know all. Everything else changes at a restart, or never, and is
     refused here, before anything is sent.
     """
 
@@ -215,8 +215,7 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
         }
         champion, running = plain.pop("champion"), spec.running()
         features = None
-        unknown = len(found) < spec.partitions and not columns.fixed(spec)
-        if unknown or any(changes.other_features for _, changes in found.values()):
+        if len(found) < spec.partitions or any(changes.other_features for _, changes in found.values()):
             features = columns.plain(spec.features)
             champion = {} if spec.champion.model == AUTO else champion  # chosen for other features; it goes on
         file = spec.models_digest()

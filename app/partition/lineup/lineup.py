@@ -180,10 +180,14 @@ class Lineup:
         self.comparing.settle(spec)
         self.change(lambda follower: follower.settle(spec))
 
+    def vocabularies_of(self, spec: Spec) -> list[Vocabulary | None]:
+        """New ones, of all columns."""
+        return spec.vocabularies()
+
     def _widen(self, spec: Spec) -> None:
         """Records have the features of this stream file from here on. Those that are new get columns, which no model
         knows yet."""
-        new = spec.vocabularies()[len(self.vocabularies) :]
+        new = self.vocabularies_of(spec)[len(self.vocabularies) :]
         if not new:
             return
         self.vocabularies += new  # in place: others look at them

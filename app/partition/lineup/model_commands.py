@@ -23,7 +23,7 @@ from riparian.app.partition.changes import SEEN, Changes, differing, goes_on, in
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.records.partition_group import Piece
-from riparian.app.stream_file.columns import Columns, changed, check_pasts, digest_of, known_columns, plain, read
+from riparian.app.stream_file.columns import KEPT, Columns, changed, check_pasts, digest_of, known_columns, plain, read
 from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import Spec
@@ -119,9 +119,12 @@ class ModelCommands:
         Whether predictions are withheld: what is sent says nothing but where it stands in the order.
     forgets : callable, optional
         Given a key and a hash of it, drops what is known; whether anything was. ValueError where it has other hashes.
+    keeps_features : bool
+        Whether a command comes from a worker that knew no other features than those that the stream began with.
     """
 
     forgets: Callable[[str, str], bool] | None = None
+    keeps_features = False
 
     def __init__(self, lineup: Steered) -> None:
         self._lineup = lineup
@@ -392,6 +395,8 @@ class ModelCommands:
         check_pasts(spec, given)
         if given.keys() == spec.present.keys() and digest_of(given) == digest_of(spec.present):
             return spec
+        if self.keeps_features:
+            raise ValueError(KEPT.format("learning: shared"))
         new_spec = spec.with_columns(*changed(spec, given))
         if any(spec.make_codec().index_bits):
             raise ValueError(

@@ -173,6 +173,10 @@ class ModelSlot:
             return schema
         return schema._replace(n_values=tuple(schema.n_values[j] for j in self.columns))
 
+    def columns_of(self, x: Floats) -> Floats:
+        """Of (n, d) rows, the features that the models of this role know."""
+        return x if self.columns is None else np.ascontiguousarray(x[:, self.columns])
+
     def _scores(self, spec: Spec) -> Prequential:
         """What scores the predictions, as this stream file says, and has seen none."""
         window, fading = spec.metrics.window, spec.metrics.fading

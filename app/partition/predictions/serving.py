@@ -141,11 +141,11 @@ class Serving:
     # -- predictions -------------------------------------------------------------------------------------------
 
     def predict(self, role: ModelSlot, x: Floats, rows: NDArray[np.int32]) -> None:
-        """Predict instances that wait in these rows of the pending store, and learn nothing. x : (n, d), they as the
-        model knows them."""
+        """Predict instances that wait in these rows of the pending store, and learn nothing. x : (n, d), with the codes
+        of the models."""
         names = [self.name, *self.kept_names]
         out, *kept = (np.zeros((len(rows), self._pending.out[name].shape[1])) for name in names)
-        role.model.run_with(asked_at_once(x), x, out, kept)
+        role.model.run_with(asked_at_once(x), role.columns_of(x), out, kept)
         for name, found in zip(names, (out, *kept), strict=True):
             self._pending.out[name][rows] = found
 
@@ -199,7 +199,7 @@ class Serving:
         program = asked_at_once(x)
         if (reasons := self.begin_reasons(program, keys, ahead=False)) is not None and len(rows):
             named = None if self.decision is None else self.named[rows, 0]
-            reasons.ask(role.model, x, program, self.predictions[rows], named=named)
+            reasons.ask(role.model, role.columns_of(x), program, self.predictions[rows], role.columns, named)
 
     # -- what is told ------------------------------------------------------------------------------------------
 

@@ -34,9 +34,10 @@ class PartitionDecoder:
     """
 
     codec: Codec
+    _present: list[int] | None = None  # columns of the features that records have; None: all
     _unseen: Sequence[int] = ()  # columns of features that no instance has had, of the first `_n_columns`
     _n_columns = 0
-    _columns: Any = None  # for which features records are decoded
+    _columns: tuple[Any, Any] = None, None  # for which features records are decoded
 
     def __init__(self, spec: Spec) -> None:
         self.values, self.classes = spec.vocabularies(), spec.class_vocabulary()
@@ -48,10 +49,21 @@ class PartitionDecoder:
             if vocabulary is not None:
                 vocabulary.restore(state or [])
 
+    def widen(self, spec: Spec) -> None:
+        """Rows have all columns of this stream file from here on; records are read as before, until `settle`."""
+        new = spec.vocabularies()[len(self.values) :]
+        if new and self._present is None:
+            self._present = list(range(len(self.values)))
+        self.values += new
+
+    def reads(self, spec: Spec) -> bool:
+        """Whether records are read as this stream file says."""
+        return (spec.features, spec.gone) == self._columns
+
     def settle(self, spec: Spec) -> None:
-        """Records have the features of this stream file from here on."""
-        if (spec.features, spec.gone) != self._columns:
-            self._columns = spec.features, spec.gone
+        """Records have the features of this stream file from here on, whose columns are there."""
+        if not self.reads(spec):
+            self._columns, self._mapping = (spec.features, spec.gone), spec.mapping()
             self.codec, self._present = spec.make_codec(), present(spec)
 
     def features(
@@ -111,10 +123,10 @@ class PartitionDecoder:
         if self._unseen and len(x):
             self._unseen = [j for j in self._unseen if np.isnan(x[:, j]).all()]
 
-    def never_seen(self, spec: Spec) -> list[str]:
-        """Features of the stream file that no instance had since the state was loaded."""
+    def never_seen(self) -> list[str]:
+        """Features of the records that no instance had since the state was loaded."""
         columns = self._present or range(len(self.values))
         unseen = {*self._unseen, *range(self._n_columns, len(self.values))}
-        mapping = spec.mapping()
+        mapping = self._mapping
         named = zip(mapping.features[: mapping.n_columns], columns, strict=True)
         return [dotted(feature.path) for feature, j in named if j in unseen]

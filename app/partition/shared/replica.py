@@ -282,7 +282,11 @@ class FollowedLearning(SharedLearning):
                 before, release = release.parts([at])
                 outcomes += step(before)
             drifts = self._catch_up_with(replica, letters)
-            first, *others = after(drifts, step(release))
+            taken = list[Outcome]()
+            for part in self._cut(release):
+                taken += step(part)
+                self.decoder.settle(self._file)
+            first, *others = after(drifts, taken)
         first = first._replace(rejected=first.rejected | self._of_log(letters))
         return [*outcomes, first, *others]
 

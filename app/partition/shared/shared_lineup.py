@@ -6,11 +6,13 @@ that it has, and the models have codes of their own, by first sight in the log.
 What a label counts, what a mistake costs and how many values there may be depends on the stream file, which workers get
 one after another. So a record of the log says that, too (`Terms`), and models go by it: what they hold depends on the
 log alone.
+
+A command may add and drop features. A feature keeps its column for good, so what was joined before has a part of the
+columns that there are, from the first on, and the others are missing. A record names those that it has by a hash.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,11 +30,20 @@ from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.predictions.decision_policy import DECIDED, Stakes
 from riparian.app.partition.records.partition_group import Piece
 from riparian.app.partition.state import Snapshot, digest
+from riparian.app.stream_file.columns import beyond_types, hash_of
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.topics.records import WRONG_LEARNED
-from riparian.topics.training_log import VERSION, LearnedCommand, LearnedRecord, Terms, is_command, read
+from riparian.topics.training_log import (
+    VERSION,
+    WITH_FEATURES,
+    LearnedCommand,
+    LearnedRecord,
+    Terms,
+    is_command,
+    read,
+)
 from riparian.topics.vocabulary import Scalar, Vocabulary
 
 # Of a state: an array, what names of arrays begin with, and a field of its meta.
@@ -76,6 +87,11 @@ def terms_of(spec: Spec) -> Terms:
         spec.class_weights or {},
         spec.prices,
     )
+
+
+def open_vocabularies(spec: Spec) -> list[Vocabulary | None]:
+    """Those of the models, of all columns."""
+    return list(map(opened, spec.vocabularies()))
 
 
 def opened(known: Vocabulary | None) -> Vocabulary | None:
@@ -127,10 +143,13 @@ class SharedLineup(Lineup):
         self.n_commands = self.next_command = 0
         self.numbers: dict[int, int] = {}
         self._lengths: list[int] = []  # how many instances of each record were in the last program
+        self._widths = [len(spec.features)]  # how many columns there have been, since the beginning
+        self._named: dict[str | None, int] = {}  # what a record names -> how many of them it has
+        self._name_columns(spec)
         self.keys = LabelPast(spec)
         self._commanded = spec.topics.control is not None
-        rows, values = LearnedRows(spec.task), list(map(opened, spec.vocabularies()))
-        super().__init__(spec, spec.seed, rows, values, opened(spec.class_vocabulary()))
+        rows, classes = LearnedRows(spec.task), opened(spec.class_vocabulary())
+        super().__init__(spec, spec.seed, rows, self.vocabularies_of(spec), classes)
         self.join(rows)
         self.steering.forgets = self._forget
 
@@ -153,6 +172,21 @@ class SharedLineup(Lineup):
         super().change(change)
         self.news.append(change)
 
+    def vocabularies_of(self, spec: Spec) -> list[Vocabulary | None]:
+        return open_vocabularies(spec)
+
+    def _widen(self, spec: Spec) -> None:
+        n = len(self.vocabularies)
+        super()._widen(spec)
+        if len(self.vocabularies) > n:
+            self.terms = msgspec.structs.replace(self.terms, most=[*self.terms.most, *terms_of(spec).most[n:]])
+            self._widths.append(len(self.vocabularies))
+            self._name_columns(spec)
+
+    def _name_columns(self, spec: Spec) -> None:
+        features = list(spec.features.items())
+        self._named = {hash_of(features[:n]): n for n in self._widths} | {None: self._widths[0]}
+
     def fit_schema(self) -> None:
         before = self.schema
         super().fit_schema()
@@ -161,8 +195,8 @@ class SharedLineup(Lineup):
 
     def _go_by(self, terms: Terms) -> None:
         """Learn by these from here on. A value that is known stays so."""
-        bounds = zip((*terms.most, terms.most_classes), (*self.vocabularies, self.classes), strict=True)
-        for most, known in bounds:
+        room = (*terms.most, terms.most_classes), (*self.vocabularies, self.classes)
+        for most, known in zip(*room, strict=True):
             if most is not None and known is not None:
                 known.limit = max(most, len(known))
         self.terms = terms
@@ -179,23 +213,9 @@ class SharedLineup(Lineup):
     # -- learning ----------------------------------------------------------------------------------------------
 
     def follow(self, piece: Piece) -> None:
-        """Learn the next records of the log, and obey the commands among them."""
-        for _, same in groupby(self._decoded(piece), lambda one: (type(one), getattr(one, "terms", None))):
-            found = list(same)
-            self._learn([one for one in found if isinstance(one, LearnedRecord)])
-            for one in found:
-                if isinstance(one, LearnedCommand):
-                    self._obey(one)
-        if len(piece.offsets):
-            raw = piece.raw
-            self.place = piece.end
-            self.last = int(raw.offsets[-1]), int(raw.timestamps[-1]), raw.keys[-1], raw.values[-1]
-
-    def _decoded(self, piece: Piece) -> list[LearnedRecord | LearnedCommand]:
-        """Records of the log, without those that no worker of this stream has written: all replicas pass over the
-        same."""
-        found, numbers = list[LearnedRecord | LearnedCommand](), dict(self.numbers)
-        raw = piece.raw
+        """Learn the next records of the log, and obey the commands among them, without those that no worker of this
+        stream has written: all replicas pass over the same."""
+        alike, numbers, raw = list[LearnedRecord](), dict(self.numbers), piece.raw
         for offset, key, value in zip(piece.offsets.tolist(), raw.keys, raw.values, strict=True):
             try:
                 record = self._read(value)
@@ -207,15 +227,25 @@ class SharedLineup(Lineup):
                             "is the next one: where records of its own were lost, give the stream a new name"
                         )
                     numbers[record.partition] = max(first, record.first + record.n)
-                found.append(record)
             except ValueError as error:
                 self.news.append(DeadLetter(offset, key, value, WRONG_LEARNED, str(error)))
-        return found
+                continue
+            if isinstance(record, LearnedCommand) or (alike and alike[0].terms != record.terms):
+                self._learn(alike)
+                alike = []
+            if isinstance(record, LearnedCommand):
+                self._obey(record)
+            else:
+                alike.append(record)
+        self._learn(alike)
+        if len(piece.offsets):
+            self.place = piece.end
+            self.last = int(raw.offsets[-1]), int(raw.timestamps[-1]), raw.keys[-1], raw.values[-1]
 
     def _read(self, value: bytes | None) -> LearnedRecord | LearnedCommand:
         """ValueError where it is none that a worker of this stream writes."""
         record = read(value)
-        if record.version != VERSION:
+        if record.version < VERSION:
             raise StateError(
                 f"the log of the shared model holds a record of format {record.version}, of a worker of an earlier "
                 "version, whose models have other last bits: stop such workers, and begin a stream of a new name with "
@@ -225,9 +255,17 @@ class SharedLineup(Lineup):
             if not self._commanded:
                 raise ValueError("a command, and the stream file does not say control: true")
             return record
-        if len(record.values) != len(self.vocabularies) or (record.classes is None) != (self.classes is None):
+        width = self._named.get(record.features)
+        if width is None:
+            raise StateError(
+                f"the log of the shared model holds instances of partition {record.partition} with features that the "
+                "models here have not come to have: they began by another stream file, or passed over the command that "
+                "added these; stop workers of an earlier version, and go back to a checkpoint before that command "
+                "(riparian rollback), or begin with the stream file that the stream began with"
+            )
+        if len(record.values) != width or (record.classes is None) != (self.classes is None):
             raise ValueError("it has other features or another task")
-        if any((a is None) != (b is None) for a, b in zip(record.values, self.vocabularies, strict=True)):
+        if any((a is None) != (b is None) for a, b in zip(record.values, self.vocabularies[:width], strict=True)):
             raise ValueError("it has other kinds of features")
         if (0 if record.keys is None else 1 + 2 * len(record.keys.bounds)) != (self.keys.width if self.keys else 0):
             raise ValueError("it has other keys")
@@ -257,13 +295,17 @@ class SharedLineup(Lineup):
         if isinstance(command, DeadLetter):
             self.news.append(command)
         elif command is not None:
+            self.steering.keeps_features = record.version < WITH_FEATURES
             due = self.obey(command, record.offset)
         self.news.append(Obeyed(due))
 
     def _learn(self, records: Sequence[LearnedRecord]) -> None:
         if not records:
             return
-        if (terms := records[0].terms) not in (None, self.terms):
+        if (terms := records[0].terms) is not None:
+            most = [*terms.most, *self.terms.most[len(terms.most) :]]  # of later features a record says nothing
+            terms = msgspec.structs.replace(terms, most=most)
+        if terms not in (None, self.terms):
             self.room = self.schema  # what there is room for stays
             self._go_by(terms)
         width = self._fit(records)
@@ -289,7 +331,7 @@ class SharedLineup(Lineup):
         for record in found:
             if record.first + record.n <= self.numbers.get(record.partition, 0):
                 continue
-            listing = zip((*record.values, record.classes), (*self.vocabularies, self.classes), strict=True)
+            listing = [(record.classes, self.classes), *zip(record.values, self.vocabularies, strict=False)]
             for listed, known in listing:
                 for value in listed or ():
                     if known is not None:
@@ -336,8 +378,10 @@ class SharedLineup(Lineup):
         names."""
         x, y, at, out = record.columns()
         begin = self.numbers.get(record.partition, 0) - record.first
-        x, y, at = np.array(x[begin:]), np.array(y[begin:]), at[begin:]
-        for j, (listed, known) in enumerate(zip(record.values, self.vocabularies, strict=True)):
+        y, at, own = np.array(y[begin:]), at[begin:], x[begin:]
+        x = np.full((len(own), len(self.vocabularies)), np.nan)
+        x[:, : own.shape[1]] = own
+        for j, (listed, known) in enumerate(zip(record.values, self.vocabularies, strict=False)):
             if listed is not None and known is not None:
                 x[:, j] = _codes(listed, known, np.nan)[places_of(x[:, j], len(listed))]
         w = np.ones(len(y))
@@ -370,6 +414,8 @@ class SharedLineup(Lineup):
         classes = None if self.classes is None else self.classes.state()
         found: dict[str, Any] = {"n": self.n, "classes": classes, "numbers": sorted(self.numbers.items())}
         found["terms"] = msgspec.to_builtins(self.terms)
+        if len(self._widths) > 1:
+            found["columns"] = list(self._widths)
         return found | ({"commands": [self.n_commands, self.next_command]} if self.next_command else {})
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -392,6 +438,8 @@ class SharedLineup(Lineup):
             "begun": {name: role.memos.begun for name, role in roles if role.memos.begun},
         }
         runs = {"settings": spec.running(), "on_drift": spec.own_on_drift(), "files": files}
+        if spec.control:
+            runs["features"] = beyond_types(spec.features)
         return found | {what: one for what, one in further.items() if one} | {STATE: self._numbers(), RUNS: runs}
 
     def restore_log(
@@ -399,6 +447,10 @@ class SharedLineup(Lineup):
     ) -> tuple[list[list[Scalar] | None], list[Scalar] | None]:
         """Stand in the log where a state does. Returns the values and classes that the models know."""
         found = meta[STATE]
+        self._widths = [int(n) for n in found.get("columns", [len(self.vocabularies)])]
+        if self._widths != sorted({*self._widths}) or self._widths[-1] != len(self.vocabularies):
+            raise ValueError("the numbers of its columns are damaged")
+        self._name_columns(self.spec)
         if "terms" in found:  # states of before have none
             self._go_by(msgspec.convert(found["terms"], Terms))
         values: list[list[Scalar] | None] = msgspec.msgpack.decode(arrays[VALUES].tobytes())

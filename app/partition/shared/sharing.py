@@ -35,10 +35,12 @@ from riparian.app.partition.shared.shared_lineup import (
     News,
     Obeyed,
     SharedLineup,
+    open_vocabularies,
     opened,
     places_of,
     terms_of,
 )
+from riparian.app.stream_file.columns import hash_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, PREDICT, Floats, Program
 from riparian.topics.names import AS_IT_COMES, CHAMPION, CONTROL, FEATURES, LEARNED
@@ -62,12 +64,25 @@ class SharedLearning(Learning):
 
     def _begin(self, spec: Spec) -> tuple[Lineup, list[Vocabulary | None], Vocabulary | None]:
         self._held = empty_piece()  # of the log: a command, and what is behind it, that wait for an instance
-        self._terms, self._bounds = terms_of(spec), bounds_of(spec)
+        self._bounds, self._file = bounds_of(spec), spec
+        self._joins_by(spec)
         self._max_behind = spec.learning.max_behind
         self._written = dict[str, NDArray[Any]]()  # of aggregates of labels, what this partition's state has
         self._pending.keep(self.names, 2)
         self.count_width()
-        return SharedLineup(spec), list(map(opened, spec.vocabularies())), opened(spec.class_vocabulary())
+        return SharedLineup(spec), open_vocabularies(spec), opened(spec.class_vocabulary())
+
+    def _joins_by(self, spec: Spec) -> None:
+        """What is joined has the features of this stream file from here on."""
+        self._terms, self._features = terms_of(spec), hash_of(spec.features.items())
+
+    def _settle(self, spec: Spec) -> None:
+        """Columns come before the next prediction. Its record is read as those before it: which records are rejected
+        after the last prediction is nothing that predictions record."""
+        self.vocabularies += open_vocabularies(spec)[len(self.vocabularies) :]
+        self._joins_by(spec)
+        self._file = spec
+        super()._settle(spec)
 
     @staticmethod
     def usual_seed(seed: int, partition: int) -> int:
@@ -126,20 +141,30 @@ class SharedLearning(Learning):
         is behind it waits, too.
         """
         release, piece, come = release.without(LEARNED)
-        n, come = len(come), come + len(self._held.offsets)
+        come = come + len(self._held.offsets)
         piece, self._held = self._held.with_next(piece), empty_piece()
-        waits = self.lineup.waiting(piece)
+        return self._take(release, piece, come, step, [])
+
+    def _take(
+        self, release: Release, piece: Piece, come: NDArray[np.int64], step: Step, letters: list[DeadLetter]
+    ) -> list[Outcome]:
+        """A release, and records of the log, of which so many come before each feature. letters : as `_catch_up` takes
+        them."""
+        waits, each, n = self.lineup.waiting(piece), come, len(come)
         if waits and n:
             accepted = self.decoder.predicted(release.pieces[FEATURES])
             predicted = np.maximum.accumulate(np.where(accepted, np.arange(n), -1))
             come = np.where(predicted < 0, 0, come[predicted])
         cuts = np.flatnonzero(np.diff(come, prepend=0)).tolist()
         stops, at, outcomes = [0, *come[cuts].tolist()], 0, list[Outcome]()
-        parts = list(zip(release.parts(cuts), stops, strict=True))
-        letters = list[DeadLetter]()
-        for part, stop in parts[0 if parts[0][0].n or not cuts else 1 :]:
+        parts = list(zip(release.parts(cuts), stops, [0, *cuts], strict=True))
+        for part, stop, i in parts[0 if parts[0][0].n or not cuts else 1 :]:
             drifts, at = self._follow(piece.part(at, stop), letters), stop
-            outcomes += after(drifts, step(part))
+            one, *rest = [part] if self.decoder.reads(self._file) else self._cut(release.parts([i])[1])
+            outcomes += after(drifts, step(one))
+            self.decoder.settle(self._file)
+            if rest:
+                return outcomes + self._take(rest[0], piece.part(at), each[i + 1 :] - at, step, letters)
         stop = next((i for i in waits if i >= at), None)
         drifts = self._follow(piece.part(at, stop), letters)
         self._held = empty_piece() if stop is None else piece.part(stop)
@@ -147,9 +172,16 @@ class SharedLearning(Learning):
         outcomes[-1] = last._replace(drifts=[*last.drifts, *drifts], rejected=last.rejected | self._of_log(letters))
         return outcomes
 
+    def _cut(self, release: Release) -> list[Release]:
+        """The first feature, which is predicted and read as those before it, and what is read by another stream file
+        from there on, if anything is."""
+        changes = len(release.pieces[FEATURES].offsets) > 1 and not self.decoder.reads(self._file)
+        return release.parts([1] if changes else [])
+
     def obey_all(self) -> None:
         held, self._held = self._held, empty_piece()
         self._follow(held, [])
+        self.decoder.settle(self._file)
 
     def _of_log(self, letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
         """Role of an input log -> its dead letters, of those that came by the log of all partitions."""
@@ -305,7 +337,7 @@ class SharedLearning(Learning):
                     out[renamed(name, keys)] = self._pending.out[name][rows]
         keyed = self._pending.past[rows] if self._bounds else None
         first = self._pending.counts["joined"] - n
-        return [Joint(first, x, y, at, values, listed, out, self._terms, keyed, self._bounds)]
+        return [Joint(first, x, y, at, values, listed, out, self._terms, keyed, self._bounds, self._features)]
 
     def reached(self) -> dict[str, int]:
         return {**self.logs.places, CONTROL: self.lineup.next_command}
@@ -341,8 +373,9 @@ def after(drifts: list[DriftRecord], outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def together(joined: Sequence[Joint]) -> list[Joint]:
-    """Consecutive instances as one piece, or several where other models predicted: their values are listed once."""
-    return [_together(list(same)) for _, same in groupby(joined, key=lambda one: tuple(one.out))]
+    """Consecutive instances as one piece, or several where other models predicted, or features came: their values are
+    listed once."""
+    return [_together(list(same)) for _, same in groupby(joined, key=lambda one: (tuple(one.out), one.features))]
 
 
 def _together(joined: Sequence[Joint]) -> Joint:
@@ -369,7 +402,7 @@ def _together(joined: Sequence[Joint]) -> Joint:
     out = {name: stacked([one.out[name] for one in joined]) for name in first.out}
     at = np.concatenate([one.at for one in joined])
     keys = None if first.keys is None else np.concatenate([one.keys for one in joined])  # type: ignore[misc]
-    return Joint(first.first, x, y, at, values, classes, out, first.terms, keys, first.bounds)
+    return Joint(first.first, x, y, at, values, classes, out, first.terms, keys, first.bounds, first.features)
 
 
 def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, start: int = 0) -> list[LearnedRecord]:
@@ -389,6 +422,7 @@ def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, 
             *(VERSION, partition, joint.first + i, dict(places), time, *columns, joint.values, joint.classes, out),
             terms=joint.terms,
             keys=None if joint.keys is None else LearnedKeys(list(joint.bounds), joint.keys[part].tobytes()),
+            features=joint.features,
         )
         found.append(record)
     return found

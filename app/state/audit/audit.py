@@ -414,7 +414,7 @@ def _begin(
     if last is not None:
         left, runs = last.manifest.meta.get("steering") or {}, spec.runs_by(last.manifest.meta)
         if runs is not None:
-            left, first = {}, list(runs["files"][0]) == spec.digests()
+            left, first = {"features": left.get("features", {})}, list(runs["files"][0]) == spec.digests()
         for files, own in (
             (left.get("files"), spec.models_digest()),
             (left.get("applied", {}).get("files"), spec.running_digest()),

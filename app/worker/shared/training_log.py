@@ -28,7 +28,7 @@ from riparian.app.worker.task.turns import FEW, Turns
 from riparian.topics.commands import MAX_COMMAND_BYTES
 from riparian.topics.names import CONTROL, LEARNED
 from riparian.topics.records import RawBatch
-from riparian.topics.training_log import VERSION, LearnedCommand, LearnedRecord, read, write
+from riparian.topics.training_log import LearnedCommand, LearnedRecord, command_at, read, write
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Consumer
@@ -127,7 +127,7 @@ class Commands:
         for offset, value in zip(raw.offsets, raw.values, strict=True):
             # One byte more than a command may have says as much as all of them.
             cut = None if value is None else bytes(value[: MAX_COMMAND_BYTES + 1])
-            self._waiting.append(LearnedCommand(VERSION, int(offset), cut))
+            self._waiting.append(command_at(int(offset), cut))
             self.fetch_offset = int(offset) + 1
 
     def begin(self, first: int, topic: str) -> None:

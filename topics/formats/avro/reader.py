@@ -1,6 +1,6 @@
 """Reads what a stream maps of Avro records: the truth about values and reasons, where the kernel leaves a record.
 
-A `Shape` says what a stream maps: a slot for each field, in the order of a tuple. The paths of the slots are followed
+A `Shape` has what a stream maps: a slot for each field, in the order of a tuple. The paths of the slots are followed
 into a record by the types of its schema, and what is not mapped is passed over. A field that the schema lacks is None,
 as if the record lacked it.
 """

@@ -84,7 +84,7 @@ class Type:
 
     kind : one of the constants above. logical : its logical type, or None. name : full name of a record, enum or fixed.
     fields : of a record, (name, type); `taking` are those that take bytes, `blank` the others. symbols : of an enum.
-    unit : of whole numbers that are moments, the ms of one. no_moment : whether they say that they are none. size : of
+    unit : of whole numbers that are moments, the ms of one. no_moment : whether their name is of none. size : of
     a fixed. item : of an array or a map. branches : of a union. scale : of a decimal. empty : whether its values take
     no bytes. whole : of a record of one value, and of nothing else that takes bytes, the type of that value; of any
     other type itself.
@@ -125,7 +125,7 @@ class Type:
         return _READ[self.kind](v, p)
 
     def skip(self, v: bytes, p: int, depth: int) -> int:
-        """Where the value at p ends. It may be said to end behind the bytes there are."""
+        """Where the value at p ends. That may be behind the bytes there are."""
         kind = self.kind
         if depth > MAX_DEPTH:
             raise TooDeepError
@@ -227,7 +227,7 @@ class Type:
 
 
 def parse(schema: RegisteredSchema) -> Type:
-    """The type that a schema's text says.
+    """The type that a schema's text declares.
 
     Raises
     ------

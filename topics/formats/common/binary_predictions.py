@@ -1,6 +1,6 @@
 """Writes predictions in a binary format, by the schema of the registry that they have.
 
-A format says how the value of each field looks (`BinaryWriter.encode`). Which rows have which fields, and what is left
+A format has how the value of each field looks (`BinaryWriter.encode`). Which rows have which fields, and what is left
 out of a record that Kafka might refuse, is the same for all.
 """
 
@@ -61,7 +61,7 @@ class BinaryWriter:
         raise NotImplementedError
 
     def challengers(self, names: Sequence[str], opinions: Sequence[bytes]) -> bytes:
-        """Of one record. opinions : what each of them says: y, p, and whether its score is an alert."""
+        """Of one record. opinions : what each of them predicts: y, p, and whether its score is an alert."""
         raise NotImplementedError
 
     def write(self, given: PredictionColumns) -> list[bytes]:
@@ -116,7 +116,7 @@ class BinaryWriter:
 
 
 def _besides(given: PredictionColumns, has_alerts: bool) -> dict[str, Iterable[Any]]:
-    """What is said besides, by field: all that stands before the last field that is asked for, as in the schemas."""
+    """What there is besides, by field: all that stands before the last field that is asked for, as in the schemas."""
     found: dict[str, Iterable[Any]] = {}
     if given.regions is not None and given.classes is None:
         found = dict(zip(("lower", "upper"), given.regions.T.tolist(), strict=True))

@@ -57,7 +57,7 @@ def body_of(value: bytes | None) -> bytes:
 
 
 def inline(values: list[bytes | None], headers: Sequence[Any] | None) -> list[bytes | None]:
-    """The values, with what a header says of their schema before them."""
+    """The values, with what a header has of their schema before them."""
     if headers is None or not any(headers):
         return values
     return [

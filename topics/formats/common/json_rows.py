@@ -1,4 +1,4 @@
-"""Feature and label records as JSON, laid out as a stream file says: what replays send.
+"""Feature and label records as JSON, laid out as a stream file declares: what replays send.
 
 A record is a JSON text with a slot for each leaf, filled by `%`: 1.5 µs for eight features, where a dict and an
 encoder take 4.
@@ -131,7 +131,7 @@ def _wrapped(records: list[bytes], envelope: str | None) -> list[bytes]:
 
 
 def _times(times: Sequence[int], envelope: str | None, path: Path) -> list[str]:
-    """ms since 1970; a text in the field that CloudEvents says is one."""
+    """ms since 1970; a text in the field that CloudEvents has for one."""
     if envelope != CLOUDEVENTS or path != ("time",):
         return list(map(str, times))
     return [f'"{datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")}"' for ms in times]

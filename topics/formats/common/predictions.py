@@ -27,7 +27,7 @@ def opinions(
     Parameters
     ----------
     out : (n, m) ndarray of float64
-        Of a model that tells classes apart. There is room for classes to come.
+        Of a model of classes. There is room for classes to come.
     values : sequence
         The k classes that are known, in their form.
     shares : callable, optional

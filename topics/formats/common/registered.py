@@ -18,7 +18,7 @@ Encode = Callable[[bytes], bytes]
 FURTHER = {place_field(LEARNED): "Of the next record that all partitions learn, when it was made."}
 
 
-# Of predictions as of any stream, with what is said besides, with reasons, too, with alerts, and with features of keys.
+# Of predictions as of any stream, with regions besides, with reasons, too, with alerts, and with features of keys.
 Predictions = tuple[RegisteredSchema, ...]
 
 

@@ -1,7 +1,7 @@
 """The text of a registry's schema within bounds, before anything is made of it.
 
 Whoever may register a schema chooses its text. How long it is, how many parts it has and how deep these lie is counted
-in the text, so that what a parser does with it is bounded whatever it says, and the same wherever it is parsed.
+in the text, so that what a parser does with it is bounded whatever it holds, and the same wherever it is parsed.
 """
 
 import json

@@ -86,7 +86,7 @@ def of_features(mapping: Mapping) -> tuple[list[Slot], list[Slot] | None]:
 
 
 def of_envelope(owner: str, envelope: str | None, slots: Sequence[Slot]) -> list[Slot]:
-    """What has to be read besides to tell whether a record is an instance. owner : "record" or "label"."""
+    """What has to be read besides to see whether a record is an instance. owner : "record" or "label"."""
     if envelope != DEBEZIUM:
         return []
     there = {slot.path for slot in slots}

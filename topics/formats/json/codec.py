@@ -56,7 +56,7 @@ class _ObjectFeatures(NamedTuple):
 
 
 def _plain(value: bytes) -> bytes:
-    """The record without byte order marks, and without what stands for a value that Debezium was not told: a number or
+    """The record without byte order marks, and without what stands for a value that Debezium did not get: a number or
     a flag is expected there."""
     value = value.lstrip(_BYTE_ORDER_MARK)  # its bytes, which begin no JSON; the value is UTF-8
     for text in _UNTOLD:

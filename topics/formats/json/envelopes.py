@@ -224,7 +224,7 @@ def with_row(value: bytes) -> bytes | None:
 
 
 def _type(kind: Any, name: str) -> Any:
-    """What the decoder accepts where a schema tells of a logical type."""
+    """What the decoder accepts where a schema has a logical type."""
     if name == _VARIABLE:
         return _Variable | None
     if name in UNITS or is_no_moment(name):  # nanoseconds are integers that float64 does not hold
@@ -235,7 +235,7 @@ def _type(kind: Any, name: str) -> Any:
 
 
 def _conversion(schema: Any, path: Path, kind: Any) -> Conversion | None:
-    """What a schema says of the field at a path, as far as something is to be made of it."""
+    """What a schema declares of the field at a path, as far as something is to be made of it."""
     for part in path:
         if not isinstance(schema, dict):
             return None

@@ -6,7 +6,7 @@ or first seen, the earlier one of equals, or the class that costs or a threshold
 model knows nothing. A class that is not listed in p has probability 0. A record of more than `MAX_BYTES` (hundreds of
 long classes, and challengers) is written with p, and the set of classes, null everywhere. Regression has no p, and a
 null y where the model has no value. Where they are asked for, the ends of an interval stand under "lower" and "upper",
-or a set of classes, in their JSON forms, under "set"; null where nothing is said. What features added to it, where that
+or a set of classes, in their JSON forms, under "set"; null where there is none. What features added to it, where that
 is asked for, stands under "reasons": `{feature: number}`, the largest first. Where it is decided which scores of
 anomalies are alerts, that of the champion stands under "alert", true or false; null while it is not. Features over
 the past of keys, where they are asked for, stand under "features": `{feature: number}`, without those that are missing.

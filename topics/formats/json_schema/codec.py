@@ -1,6 +1,6 @@
 """JSON records with the id of their JSON Schema in a registry before them.
 
-The JSON is read as that of any stream: what the stream file maps has to be of the types that it says, and nothing else
+The JSON is read as that of any stream: what the stream file maps has to be of the types that it names, and nothing else
 is looked at. So which schema a record names changes nothing about how it is read; records are not held against it. At
 the start the latest schema of each topic is held against the stream file.
 """
@@ -113,7 +113,7 @@ class _JsonSchemaReader:
         return f"schema {key} cannot be used: {flaw}" if flaw else None
 
     def _body(self, i: int, value: Any, refused: Bad) -> Any:
-        """The JSON of a record. Where there is no record, the value stays: the reader of JSON says what is wrong."""
+        """The JSON of a record. Where there is no record, the value stays: the reader of JSON finds what is wrong."""
         if no_record(value, self.max_bytes) is not None:
             return value
         found = head_of(value)
@@ -136,7 +136,7 @@ class _JsonSchemaReader:
         return bool(self._plain.is_null(RawBatch([0], [0], [None], [bare]), 0, path))
 
     def prepare(self, key: Key) -> None:
-        """Nothing: a schema says nothing about how its records are read."""
+        """Nothing: no schema is about how its records are read."""
 
     def problems(self, schema: RegisteredSchema, name: str) -> list[SchemaMismatch]:
         return JsonSchema(schema).problems(*self._slots, name)

@@ -2,7 +2,7 @@
 
 Drafts 4 to 2020-12: `type`, `enum`, `const`, `properties`, `additionalProperties`, `items`, `prefixItems`, `allOf`,
 `anyOf`, `oneOf`, `$ref` into the schema itself and into what it refers to in the registry, and `format` of texts. What
-a schema says beyond that (`not`, `if`, bounds, patterns) narrows values and not types, and is not looked at. Where it
+a schema has beyond that (`not`, `if`, bounds, patterns) narrows values and not types, and is not looked at. Where it
 says nothing, anything may be.
 """
 
@@ -235,7 +235,7 @@ def _bundled(document: Any) -> list[Any]:
 
 
 def _field(content: dict[str, Any], name: str) -> Any:
-    """What a schema says of a field: a schema; False where it may not be there; None where nothing is said of it."""
+    """What a schema declares of a field: a schema; False where it may not be there; None where nothing is declared."""
     fields = content.get("properties")
     if isinstance(fields, dict) and name in fields:
         return fields[name]
@@ -267,7 +267,7 @@ def _kinds(way: _Way) -> set[str]:
 
 
 def _types(ways: list[_Way]) -> set[str]:
-    """The types that values may have, a text with the format that it is said to have: `string (uuid)`."""
+    """The types that values may have, a text with the format that it is to have: `string (uuid)`."""
     found = set[str]()
     for way in ways:
         kinds = _kinds(way)

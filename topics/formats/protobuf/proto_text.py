@@ -3,7 +3,7 @@
 Fields, maps, oneofs, groups, nested types, imports and the features of editions decide how bytes are read. Options,
 services, extensions, reserved numbers and default values do not, and are passed over, so a file may use options that
 nobody here can resolve. Names of types stay as they were written: protobuf's own pool resolves them, and checks the
-rest. Whatever a text says, it takes time in proportion to its length.
+rest. Whatever a text holds, it takes time in proportion to its length.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 protobuf parses a record into a message of its schema: bounded by the bytes that it has, and to a depth of 100. What the
 stream maps is then taken from the message by functions that are made once for each message of a schema. A field that
-cannot say whether it is there (a number of proto3 without `optional`) has its default where it is not: 0, "" or false.
+cannot show whether it is there (a number of proto3 without `optional`) has its default where it is not: 0, "" or false.
 Any other field that is not there is missing.
 """
 
@@ -288,7 +288,7 @@ def _all(takes: list[Take]) -> Take:
 
 
 def _plain(fields: list[tuple[str, int, bool]]) -> Take:
-    """Takes numbers as they are, in one call: name, place, and whether the field can say that it is not there. It is
+    """Takes numbers as they are, in one call: name, place, and whether the field can show that it is not there. It is
     asked only where it has no other value than one that is not there."""
     get, places = attrgetter(*(name for name, _, _ in fields)), [place for _, place, _ in fields]
     asked = [(name, place) for name, place, has_presence in fields if has_presence]

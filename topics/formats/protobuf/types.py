@@ -2,7 +2,7 @@
 
 protobuf's pool resolves names and checks the rest; a schema of a registry never meets another one, nor the messages of
 this process. What is imported and stands neither among the references nor among google/protobuf is left out: it is used
-by options alone, or the pool says which type is not there.
+by options alone, or the pool names the type that is not there.
 """
 
 import base64
@@ -156,7 +156,7 @@ def _of_bytes(text: str) -> Any | None:
 
 
 def head_of(indexes: tuple[int, ...]) -> bytes:
-    """The bytes that say which message of its schema a record is."""
+    """The bytes that name which message of its schema a record is."""
     return b"\0" if indexes == (0,) else b"".join(map(whole, (len(indexes), *indexes)))
 
 
