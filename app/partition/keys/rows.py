@@ -77,14 +77,18 @@ class KeyRows:
     def forget(self, hashed: NDArray[np.uint64]) -> bool:
         """Drop a key, (2,), also from what is written: segments keep what has left. Whether it was known."""
         self._segments.outdate()
-        text = hashed.view(np.uint8)
-        ends = np.array([HASH_BYTES])
-        found = tags(self._index.key, text, ends)
-        row = find(self._index, Batch(text, ends, found, ends, np.zeros(0), words=words_of(text)), 0)
+        row = self.row_of(hashed)
         if row >= 0:
             self._rows[row] = self.plan.blank
             take_out(self._index, row)
-        return bool(row >= 0)
+        return row >= 0
+
+    def row_of(self, hashed: NDArray[np.uint64]) -> int:
+        """The row of a key, (2,); below 0 where it is not known."""
+        text = hashed.view(np.uint8)
+        ends = np.array([HASH_BYTES])
+        found = tags(self._index.key, text, ends)
+        return int(find(self._index, Batch(text, ends, found, ends, np.zeros(0), words=words_of(text)), 0))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all rows, in order of the last touch: independent of places, batches and checkpoints."""
