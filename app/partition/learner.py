@@ -531,6 +531,26 @@ class PartitionLearner:
         self.origin = next_origin(self._meta())
         return [name for name, source in changes.takes.items() if source is None]
 
+    def begin_beside(self, snapshot: Snapshot) -> None:
+        """A fresh learner stands in the log of all partitions where another partition of the stream does, as if it had
+        folded it alone: it knows nothing of its own topics.
+
+        Raises
+        ------
+        StateError
+            As `restore`.
+        """
+        with reading("the state"):
+            led = self.learning.led
+            fresh = PartitionLearner(self.spec.adopting(snapshot.meta), self.partition).snapshot()
+            arrays = {name: array for name, array in snapshot.arrays.items() if name.startswith(led)}
+            arrays |= {name: array for name, array in fresh.arrays.items() if not name.startswith(led)}
+            own = {name: fresh.meta[name] for name in ("classes", "n_instances", "n_labels", "origin")}
+            meta = {**snapshot.meta, **own, **LogPositions.joined(fresh.meta, snapshot.meta)}
+            meta.pop("spoke", None)
+            self._restore(meta, arrays, None)
+            self.drift.begin_anew(self.spec)
+
     def go_on_at(self, meta: Mapping[str, Any]) -> None:
         """Stand in the topics of features and labels where a state does that has learned them up to there."""
         self.logs.go_on_at(meta)

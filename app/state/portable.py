@@ -112,6 +112,17 @@ def begun(spec: Spec, exported: Stored, partition: int, where: str) -> tuple[Par
     return learner, anew
 
 
+def added(spec: Spec, stored: Stored, partition: int) -> PartitionLearner:
+    """A partition that was added to the topics of a stream, with the models that a checkpoint of another one of it has.
+    It begins where its topics do."""
+    snapshot, learner = checkpoint.decode(*stored), PartitionLearner(spec, partition)
+    if spec.shares:
+        learner.begin_beside(snapshot)
+    else:
+        learner.begin_with(snapshot, stored.manifest.partition)
+    return learner
+
+
 def learned_from(spec: Spec, manifest: checkpoint.Manifest) -> bool:
     """Whether a state was learned from the topics of features and labels that the stream has."""
     return manifest.topics[: len(INPUTS)] == list(spec.input_topics.values())[: len(INPUTS)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from riparian.app.cli import broker_option, streams_argument
+from riparian.app.cli import broker_option, load, streams_argument
 from riparian.app.cli.operate.deadletters import safe
 from riparian.app.cli.run.worker import check_apart
 from riparian.app.cli.setup import reasons_price
@@ -75,8 +75,6 @@ def command(
     if not streams:
         raise click.UsageError("expected a stream file, found none; give STREAM.yaml or --schema", context)
 
-    from riparian.app.stream_file.spec import load
-
     # Only an option asks for it: RIPARIAN_BROKER may be set for other commands.
     sources = [context.get_parameter_source(name) for name in ("broker", "kafka_config", "connect")]
     asked = ParameterSource.COMMANDLINE in sources
@@ -87,7 +85,7 @@ def command(
         file = streams[place]
         summed: dict[str, Any] = {"file": str(file)} if several else {}
         try:
-            spec = load(file)
+            spec = load(file, connections[place] if asked else None)
             check_apart([*known.values(), spec], [*known, file])
             known[file] = spec
             if compiling:

@@ -1,0 +1,106 @@
+"""Partitions that were added to a stream's topics: the stream goes on with as many.
+
+Features and labels are grown by whoever owns them. The stream's own topics follow: first the changelog, then in each
+new partition of it a first checkpoint with the models of the stream, then the outputs, the predictions last. So a
+stream has as many partitions as its predictions have, and each of them has a state. Whoever is interrupted, or is not
+the only one, does again what is not done yet: a checkpoint that is there is not written a second time.
+"""
+
+from aiokafka.admin import NewPartitions
+from aiokafka.errors import InvalidPartitionsError
+
+from riparian.app.errors import BrokerError, StateError, TopicError
+from riparian.app.kafka.admin import admin_client, led_partitions, partition_counts, stream_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.state import checkpoint, portable
+from riparian.app.state.changelog import read_whole, write
+from riparian.app.state.checkpoint import Stored
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import INPUTS, LEARNED, changelog_topic, state_field
+
+
+async def sized(spec: Spec, connection: Connection) -> Spec:
+    """The stream with as many partitions as it has in Kafka; with those of its file where it has not begun."""
+    predictions, changelog = spec.topics.predictions, changelog_topic(spec.name)
+    async with admin_client(connection) as client:
+        found = await partition_counts(client, [predictions, changelog])
+    if changelog not in found:
+        return spec
+    try:
+        return spec.with_partitions(min(found[changelog], found.get(predictions, found[changelog])))
+    except ValueError:
+        return spec  # `check_topics` has a sentence on it
+
+
+async def grow(spec: Spec, connection: Connection) -> tuple[Spec, int, str | None]:
+    """Let a stream have as many partitions as its features and labels. spec : `sized`.
+
+    Returns
+    -------
+    The stream with them; how many of them it cannot have, else 0; and what was done, or why nothing could be.
+    """
+    names, changelog, before = stream_topics(spec), changelog_topic(spec.name), spec.partitions
+    async with admin_client(connection) as client:
+        found = await partition_counts(client, [*names.values(), changelog])
+    wanted = min(found.get(names[role], 0) for role in INPUTS if role in names)
+    if changelog not in found or wanted <= before:
+        return spec, 0, None
+    what = f"the features and labels of {spec.name} have {wanted} partitions, and the stream {before}: "
+    try:
+        grown = spec.with_partitions(wanted)
+        await _make(spec, connection, [changelog], wanted)
+        await _begin(grown, connection, range(before, wanted))
+        outputs = [name for role, name in names.items() if role not in INPUTS and name not in spec.of_all]
+        await _make(spec, connection, [name for name in outputs if name != spec.topics.predictions], wanted)
+        await _make(spec, connection, [spec.topics.predictions], wanted)
+    except (ValueError, TopicError, StateError) as error:
+        return spec, wanted, f"{what}those from {before} on are not read; {error}"
+    return grown, 0, f"{what}it goes on with {wanted}"
+
+
+async def _make(spec: Spec, connection: Connection, topics: list[str], n: int) -> None:
+    """Give topics of the stream n partitions. TopicError where that is not ours to do."""
+    async with admin_client(connection) as client:
+        found = await partition_counts(client, topics)
+        fewer = [topic for topic in topics if found.get(topic, n) < n]
+        if not fewer:
+            return
+        tool = f"kafka-topics.sh --bootstrap-server {connection} --alter"
+        commands = [f"{tool} --topic {topic} --partitions {n}" for topic in fewer]
+        if spec.create_topics == "never":
+            raise TopicError("add them to the topics of the stream, too:\n" + "\n".join(commands))
+        for topic in fewer:
+            try:
+                await client.create_partitions({topic: NewPartitions(n)})
+            except InvalidPartitionsError:  # another worker was quicker
+                continue
+            except BrokerError:
+                raise
+            except Exception as error:
+                raise TopicError(
+                    f"Kafka does not let this worker add partitions to {topic} ({type(error).__name__}): grant the ACL "
+                    "Alter on it, or run\n" + "\n".join(commands)
+                ) from error
+        await led_partitions(client, topics)
+
+
+async def _begin(spec: Spec, connection: Connection, partitions: range) -> None:
+    """Give new partitions a first checkpoint, with the models of the partition that has learned most."""
+    source: Stored | None = None
+    for partition in range(partitions.start):
+        log, findings = await read_whole(connection, spec.name, partition)
+        if findings.manifest is None or not findings.sound:
+            continue
+        if source is None or _learned(findings.manifest) > _learned(source.manifest):
+            source = Stored(findings.manifest, checkpoint.chunks_of(log.items, partition))
+    if source is None:
+        return  # nothing was learned: they begin as the others did
+    for partition in partitions:
+        learner = portable.added(spec, source, partition)
+        _, manifest_data, chunks = portable.encoded(spec, learner, 1)
+        await write(spec, connection, partition, chunks, manifest_data, once=True)
+
+
+def _learned(manifest: checkpoint.Manifest) -> tuple[int, int]:
+    """By how much a partition has learned: of the log of all partitions, then of its own labels."""
+    return int(manifest.meta.get(state_field(LEARNED, "offset"), 0)), int(manifest.meta["n_labels"])
