@@ -96,7 +96,7 @@ async def _begin(spec: Spec, connection: Connection, partitions: range) -> None:
     if source is None:
         return  # nothing was learned: they begin as the others did
     for partition in partitions:
-        learner = portable.added(spec, source, partition)
+        learner = portable.added(spec, source, partition, partitions.start)
         _, manifest_data, chunks = portable.encoded(spec, learner, 1)
         await write(spec, connection, partition, chunks, manifest_data, once=True)
 

@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from riparian.app.errors import StateError
 from riparian.app.partition.arrays import EMPTY, renamed
-from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, words_of
+from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, tags, words_of
 from riparian.app.partition.join.joined_ids import JoinedIds
 from riparian.app.partition.join.joining import (
     AMENDED,
@@ -64,6 +64,7 @@ from riparian.app.partition.join.joining import (
     WIDTH,
     Batch,
     Limits,
+    find,
     join,
     mark_all,
     n_to_mature,
@@ -506,6 +507,14 @@ class PendingStore:
             program = Program(of, program.row[learned], program.y[learned], self._ones[: len(learned)])
         self._last_program, self._arrivals = (program, first), None
         return Joined(program, predicted, waited[:n_met] / 1000.0, marks == REPEATED, events)
+
+    def early(self, ids: Sequence[str]) -> NDArray[np.bool_]:
+        """(n,), whether a label of each id waits for its instance."""
+        if not self.n_labels_waiting:
+            return np.zeros(len(ids), np.bool_)
+        text, ends = packed(ids)
+        batch = Batch(text, ends, tags(self._labels.key, text, ends), np.zeros(0, np.int64), np.zeros(0))
+        return np.array([find(self._labels, batch, i) >= 0 for i in range(len(ids))], np.bool_)
 
     def _note_labels(self, events: Program) -> None:
         """Rows whose label came, and that wait on, are to be written anew where they were written without it."""
