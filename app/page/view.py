@@ -204,11 +204,14 @@ class StreamView:
         if fixed[0] != fixed[1]:
             self.file_said = "it names another stream or other topics"
             return
-        n = max(spec.partitions, self.spec.partitions)
-        self.spec, self.file_said = spec.with_partitions(n), None
+        self.spec, self.file_said = spec.with_partitions(self.spec.partitions), None
         self.__dict__.pop("_declared", None)
         for role in self.others.keys() & spec.models().keys():
             del self.others[role]
+
+    def grow(self, n: int) -> None:
+        """The stream has as many partitions by now."""
+        self.spec = self.spec.with_partitions(n)
 
     # -- records in --------------------------------------------------------------------------------------------
 

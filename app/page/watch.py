@@ -120,7 +120,7 @@ class Watch:
         for view in self.views:
             n = len(consumer.partitions_for_topic(view.spec.topics.predictions) or ())
             if n > view.spec.partitions:  # it has grown
-                view.renew(view.spec.with_partitions(n))
+                view.grow(n)
         return [
             TopicPartition(topic, p)
             for topic, (view, _) in self._of.items()

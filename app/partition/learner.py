@@ -551,17 +551,20 @@ class PartitionLearner:
         self.origin = next_origin(self._meta())
         return [name for name, source in changes.takes.items() if source is None]
 
-    def begin_beside(self, snapshot: Snapshot) -> None:
-        """A fresh learner stands in the log of all partitions where another partition of the stream does, as if it had
-        folded it alone: it knows nothing of its own topics.
+    def begin_beside(self, snapshot: Snapshot, partition: int) -> None:
+        """A fresh learner, of a partition that was added, begins with what another one has: where all partitions learn
+        one log, as if it had folded that alone; else with the models. partition : whose state it is.
 
         Raises
         ------
         StateError
-            As `restore`.
+            As `restore`, or as `begin_with`.
         """
+        led = self.learning.led
+        if not led:
+            self.begin_with(snapshot, partition)
+            return
         with reading("the state"):
-            led = self.learning.led
             fresh = PartitionLearner(self.spec.adopting(snapshot.meta), self.partition).snapshot()
             arrays = {name: array for name, array in snapshot.arrays.items() if name.startswith(led)}
             arrays |= {name: array for name, array in fresh.arrays.items() if not name.startswith(led)}

@@ -116,10 +116,7 @@ def added(spec: Spec, stored: Stored, partition: int, before: int) -> PartitionL
     """A partition that was added to the topics of a stream, with the models that a checkpoint of another one of it has.
     It begins where its topics do. before : how many partitions there were."""
     snapshot, learner = checkpoint.decode(*stored), PartitionLearner(spec, partition)
-    if spec.shares:
-        learner.begin_beside(snapshot)
-    else:
-        learner.begin_with(snapshot, stored.manifest.partition)
+    learner.begin_beside(snapshot, stored.manifest.partition)
     time = max(int(snapshot.meta[state_field(role, "time")]) for role in INPUTS)
     learner.grown = before, time + int(1000 * spec.join.horizon)
     return learner

@@ -40,7 +40,7 @@ def test_a_partition_begins_beside_another_as_the_fold_of_the_log(fields: dict[s
     own = World(stream(1, **fields))
     own.come(rows(200, seed=7))
     began = PartitionLearner(spec.with_partitions(4), 3)
-    began.begin_beside(source.snapshot())
+    began.begin_beside(source.snapshot(), of)
     folded = PartitionLearner(spec.with_partitions(4), 3)
     assert fed(began, world, own.raw[0]) == fed(folded, world, own.raw[0])
     assert began.digest() == folded.digest()

@@ -40,7 +40,7 @@ class TopicWatch:
 
     def __init__(self, spec: Spec, in_vain: int = 0) -> None:
         self.unread: dict[str, list[int]] = {}
-        self._spec, self._in_vain = spec, in_vain
+        self._spec, self.in_vain = spec, in_vain
         names = stream_topics(spec)
         self._read = {name for role, name in names.items() if role in (*INPUTS, CONTROL)}
         self._wanted = dict.fromkeys((*names.values(), changelog_topic(spec.name)), spec.partitions)
@@ -85,7 +85,7 @@ class TopicWatch:
         before = self._spec.partitions
         for topics in (inputs, own):
             n = min(there[topic] for topic in topics)
-            if n > before and (topics == own or n > self._in_vain):
+            if n > before and (topics == own or n > self.in_vain):
                 raise GrownError(f"the stream {self._spec.name} goes on with {n} partitions; it had {before}")
 
     def _broken(self, found: Mapping[str, int], lacking: Mapping[str, int]) -> TopicError:
