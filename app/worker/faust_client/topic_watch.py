@@ -84,7 +84,7 @@ class TopicWatch:
         own = {self._spec.topics.predictions, changelog_topic(self._spec.name)}
         before = self._spec.partitions
         for topics in (inputs, own):
-            n = min(there[topic] for topic in topics)
+            n = min(there.get(topic, 0) for topic in topics)
             if n > before and (topics == own or n > self.in_vain):
                 raise GrownError(f"the stream {self._spec.name} goes on with {n} partitions; it had {before}")
 
