@@ -7,16 +7,24 @@ the only one, does again what is not done yet: a checkpoint that is there is not
 """
 
 from aiokafka.admin import NewPartitions
-from aiokafka.errors import InvalidPartitionsError
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidPartitionsError,
+    KafkaError,
+    PolicyViolationError,
+    TopicAuthorizationFailedError,
+)
 
 from riparian.app.errors import BrokerError, StateError, TopicError
 from riparian.app.kafka.admin import admin_client, led_partitions, partition_counts, stream_topics
 from riparian.app.kafka.connection import Connection
 from riparian.app.state import checkpoint, portable
-from riparian.app.state.changelog import read_whole, write
+from riparian.app.state.changelog import bounds, read_whole, write
 from riparian.app.state.checkpoint import Stored
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import INPUTS, LEARNED, changelog_topic, state_field
+
+REFUSED = (TopicAuthorizationFailedError, ClusterAuthorizationFailedError, PolicyViolationError)
 
 
 async def sized(spec: Spec, connection: Connection) -> Spec:
@@ -38,6 +46,11 @@ async def grow(spec: Spec, connection: Connection) -> tuple[Spec, int, str | Non
     Returns
     -------
     The stream with them; how many of them it cannot have, else 0; and what was done, or why nothing could be.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer, or another worker does the same at this moment.
     """
     names, changelog, before = stream_topics(spec), changelog_topic(spec.name), spec.partitions
     async with admin_client(connection) as client:
@@ -53,6 +66,8 @@ async def grow(spec: Spec, connection: Connection) -> tuple[Spec, int, str | Non
         outputs = [name for role, name in names.items() if role not in INPUTS and name not in spec.of_all]
         await _make(spec, connection, [name for name in outputs if name != spec.topics.predictions], wanted)
         await _make(spec, connection, [spec.topics.predictions], wanted)
+    except KafkaError as error:
+        raise BrokerError(f"the stream {spec.name} has not got its partitions yet ({error!r})") from error
     except (ValueError, TopicError, StateError) as error:
         return spec, wanted, f"{what}those from {before} on are not read; {error}"
     return grown, 0, f"{what}it goes on with {wanted}"
@@ -74,9 +89,7 @@ async def _make(spec: Spec, connection: Connection, topics: list[str], n: int) -
                 await client.create_partitions({topic: NewPartitions(n)})
             except InvalidPartitionsError:  # another worker was quicker
                 continue
-            except BrokerError:
-                raise
-            except Exception as error:
+            except REFUSED as error:
                 raise TopicError(
                     f"Kafka does not let this worker add partitions to {topic} ({type(error).__name__}): grant the ACL "
                     "Alter on it, or run\n" + "\n".join(commands)
@@ -96,6 +109,8 @@ async def _begin(spec: Spec, connection: Connection, partitions: range) -> None:
     if source is None:
         return  # nothing was learned: they begin as the others did
     for partition in partitions:
+        if (await bounds(connection, changelog_topic(spec.name), partition))[1]:
+            continue  # another worker was quicker
         learner = portable.added(spec, source, partition, partitions.start)
         _, manifest_data, chunks = portable.encoded(spec, learner, 1)
         await write(spec, connection, partition, chunks, manifest_data, once=True)

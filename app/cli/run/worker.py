@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import random
 import socket
 import sys
 import time
@@ -227,6 +228,7 @@ async def prepare(
         except BrokerError as error:  # it went away again
             if isinstance(error, AccessError) or time.monotonic() >= until:
                 raise
+            await asyncio.sleep(random.uniform(0.1, 1.0))  # two workers may have fenced each other
 
 
 async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]) -> list[str]:
