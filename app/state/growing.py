@@ -59,13 +59,19 @@ async def grow(spec: Spec, connection: Connection) -> tuple[Spec, int, str | Non
     if changelog not in found or wanted <= before:
         return spec, 0, None
     what = f"the features and labels of {spec.name} have {wanted} partitions, and the stream {before}: "
+    # The predictions last: a stream has as many partitions as they have.
+    of_inputs = {names[role] for role in INPUTS if role in names}
+    outputs = [name for name in names.values() if name not in (*of_inputs, *spec.of_all, spec.topics.predictions)]
+    own = [changelog, *outputs, spec.topics.predictions]
+    tool = f"kafka-topics.sh --bootstrap-server {connection} --alter"
+    commands = "\n".join(f"{tool} --topic {topic} --partitions {wanted}" for topic in own)
     try:
         grown = spec.with_partitions(wanted)
-        await _make(spec, connection, [changelog], wanted)
+        if spec.create_topics == "never":
+            raise TopicError(f"add them to the topics of the stream, too:\n{commands}")
+        await _make(connection, [changelog], wanted, commands)
         await _begin(grown, connection, range(before, wanted))
-        outputs = [name for role, name in names.items() if role not in INPUTS and name not in spec.of_all]
-        await _make(spec, connection, [name for name in outputs if name != spec.topics.predictions], wanted)
-        await _make(spec, connection, [spec.topics.predictions], wanted)
+        await _make(connection, own, wanted, commands)
     except KafkaError as error:
         raise BrokerError(f"the stream {spec.name} has not got its partitions yet ({error!r})") from error
     except (ValueError, TopicError, StateError) as error:
@@ -73,26 +79,20 @@ async def grow(spec: Spec, connection: Connection) -> tuple[Spec, int, str | Non
     return grown, 0, f"{what}it goes on with {wanted}"
 
 
-async def _make(spec: Spec, connection: Connection, topics: list[str], n: int) -> None:
-    """Give topics of the stream n partitions. TopicError where that is not ours to do."""
+async def _make(connection: Connection, topics: list[str], n: int, commands: str) -> None:
+    """Give those of these topics that have fewer n partitions, one after the other. TopicError where Kafka refuses it:
+    these commands are to be run by somebody who may."""
     async with admin_client(connection) as client:
         found = await partition_counts(client, topics)
-        fewer = [topic for topic in topics if found.get(topic, n) < n]
-        if not fewer:
-            return
-        tool = f"kafka-topics.sh --bootstrap-server {connection} --alter"
-        commands = [f"{tool} --topic {topic} --partitions {n}" for topic in fewer]
-        if spec.create_topics == "never":
-            raise TopicError("add them to the topics of the stream, too:\n" + "\n".join(commands))
-        for topic in fewer:
+        for topic in [topic for topic in topics if found.get(topic, n) < n]:
             try:
                 await client.create_partitions({topic: NewPartitions(n)})
             except InvalidPartitionsError:  # another worker was quicker
                 continue
             except REFUSED as error:
                 raise TopicError(
-                    f"Kafka does not let this worker add partitions to {topic} ({type(error).__name__}): grant the ACL "
-                    "Alter on it, or run\n" + "\n".join(commands)
+                    f"Kafka does not let this worker add them to {topic} ({type(error).__name__}): grant the ACL Alter "
+                    f"on the topics of the stream, or run\n{commands}"
                 ) from error
         await led_partitions(client, topics)
 

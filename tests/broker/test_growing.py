@@ -1,5 +1,6 @@
 """Topics that get more partitions while workers run: the stream goes on with as many."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 from aiokafka.admin import NewPartitions
 
 from riparian.app.kafka.topics.partitioner import partitions_of
-from tests.broker.harness import Sent, Stream, administer, instances, send
+from riparian.topics.names import changelog_topic
+from tests.broker.harness import Sent, Stream, administer, instances, make_topics, send
 
 pytestmark = pytest.mark.broker
 
@@ -58,3 +60,28 @@ def test_a_stream_goes_on_with_the_partitions_that_its_topics_get(stream: Any, k
     for p in (2, 3):
         assert any(s.predictions(p)[0]["p"].values())  # the models of the others
     assert "4 partitions" in s.riparian("check")
+
+
+def test_a_stream_whose_topics_others_make_goes_on_once_they_have(stream: Any) -> None:
+    fields = {"partitions": 1, "learning": "shared"}
+    s = stream(**fields)
+    rows = instances(300)
+    make_topics(s.broker, {changelog_topic(s.name): 1})
+    s.change(**fields, create_topics="never")
+    with s.worker() as worker:
+        s.give(rows, 0, 200)
+        s.reach(200, worker=worker)
+        grow(s, 2)
+        s.give(rows, 200, 250, partition=1)
+        worker.wait_for("those from 1 on are not read; add them to the topics of the stream, too:")
+        s.give(rows, 250, 300)
+        s.reach(250, worker=worker)  # by the worker that has begun again
+        asked = re.findall(r"--alter --topic (\S+) --partitions 2", worker.output)
+        assert asked[0] == changelog_topic(s.name)
+        assert asked[-1] == s.spec.topics.predictions
+        grow(s, 2, *dict.fromkeys(asked))
+        s.predicted(50, worker, partition=1)
+        s.reach(50, worker=worker, partition=1)
+        assert worker.stop() == 0, worker.output[-3000:]
+    s.spec = s.spec.with_partitions(2)
+    assert [s.holds(p).n_predictions for p in range(2)] == [250, 50]
