@@ -125,7 +125,7 @@ class Cluster:
             name=f"slot{slot}-{self._started:03d}",
             entry=self.entry,
             session_timeout=self.session,
-            options=self.streams[1:],
+            options=[*self.streams[1:], "--wait", 300],
         )
 
     def _stop(self, slot: int) -> None:
