@@ -6,6 +6,8 @@ stream has as many partitions as its predictions have, and each of them has a st
 the only one, does again what is not done yet: a checkpoint that is there is not written a second time.
 """
 
+from collections.abc import Mapping
+
 from aiokafka.admin import NewPartitions
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
@@ -38,6 +40,18 @@ async def sized(spec: Spec, connection: Connection) -> Spec:
         return spec.with_partitions(min(found[changelog], found.get(predictions, found[changelog])))
     except ValueError:
         return spec  # `check_topics` has a sentence on it
+
+
+def prospect(spec: Spec, counts: Mapping[str, int]) -> str | None:
+    """What a worker that starts would do about partitions that were added; None where there is nothing. spec : `sized`.
+    counts : topic -> its partitions."""
+    names = stream_topics(spec)
+    inputs = {names[role]: counts.get(names[role], 0) for role in INPUTS if role in names}
+    wanted = min(inputs.values())
+    if wanted > spec.partitions:
+        return f"the features and labels have {wanted} partitions, the stream {spec.partitions}: it grows with a worker"
+    more = [f"{topic} has {n} partitions" for topic, n in inputs.items() if n > spec.partitions]
+    return f"{more[0]}, the stream {spec.partitions}: give the other input as many" if more else None
 
 
 async def grow(spec: Spec, connection: Connection) -> tuple[Spec, int, str | None]:

@@ -220,7 +220,7 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
 async def _ask(spec: "Spec", connection: Connection) -> BrokerAnswers:
     from riparian.app.kafka import admin
     from riparian.app.kafka.topics import keys, topic_warnings
-    from riparian.app.state import loading
+    from riparian.app.state import growing, loading
 
     report = await admin.check_topics(spec, connection)
     there = {spec.topics.features, spec.topics.labels} - {None} <= set(report.partitions)
@@ -231,6 +231,8 @@ async def _ask(spec: "Spec", connection: Connection) -> BrokerAnswers:
     inputs += report.sources
     admin.check_sources(spec, report)
     warnings = await topic_warnings.warnings(spec, connection, inputs)
+    grows = None if report.state is None else growing.prospect(spec, report.partitions)
+    warnings += [] if grows is None else [grows]
     ids = None if found is None else found.ids
     if found is not None:
         warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.absent]
