@@ -108,6 +108,7 @@ def command(
             param_hint="--session-timeout",
         )
     from riparian.app.cli.run import environment
+    from riparian.app.partition import mapped
     from riparian.app.worker.faust_client import membership
 
     configs = [one.config for one in connections if one.config is not None]
@@ -124,6 +125,7 @@ def command(
         raise click.BadParameter(
             f"{data_dir} cannot be written ({said}): name a folder that can be", param_hint="--data-dir"
         )
+    mapped.use(data_dir)
     instances = [membership.instance_id(instance_id, one.instance_id, os.environ) for one in connections]
     connections = [one.with_instance(own) for one, own in zip(connections, instances, strict=True)]
     several, in_vain = len(specs) > 1, [0] * len(specs)
