@@ -9,6 +9,7 @@ Each command lives in a module of its own, named by `COMMANDS`, and is imported 
 """
 
 import asyncio
+import contextlib
 import errno
 import functools
 import importlib
@@ -23,7 +24,7 @@ import click
 from click.core import ParameterSource
 
 from riparian.app import __version__
-from riparian.app.errors import RiparianError, SpecError
+from riparian.app.errors import BrokerError, RiparianError, SpecError
 from riparian.app.kafka.connection import DEFAULT, Connection
 
 if TYPE_CHECKING:
@@ -196,11 +197,17 @@ def broker_option(
     return broker(config(connected))
 
 
-def load(stream: Path) -> "Spec":
-    """What a stream file declares."""
+def load(stream: Path, connection: Connection | None = None) -> "Spec":
+    """What a stream file declares; with a connection, by as many partitions as the stream has there by now."""
     from riparian.app.stream_file import spec
 
-    return spec.load(stream)
+    found = spec.load(stream)
+    if connection is not None:
+        from riparian.app.state.growing import sized
+
+        with contextlib.suppress(BrokerError):  # the command has its own sentence on it
+            return asyncio.run(sized(found, connection))
+    return found
 
 
 def with_rights(spec: "Spec", connection: Connection, command: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -163,7 +163,7 @@ async def check_topics(spec: "Spec", connection: Connection) -> TopicsReport:
     sources = {topic: present.pop(topic) for topic in spec.sources if topic in present}
     n_state = present.pop(state, None)
     check_state(spec, names, present, n_state)
-    _check_partitions(spec, names, present)
+    _check_partitions(spec, names, present, n_state is not None)
     missing = tuple(name for name in dict.fromkeys(names.values()) if name not in present)
     return TopicsReport(present, (), missing, sources, n_state)
 
@@ -198,7 +198,7 @@ async def ensure_topics(spec: "Spec", connection: Connection) -> TopicsReport:
     async with admin_client(connection) as client:
         await create_topics(client, spec, report.missing)
         present = await led_partitions(client, {*names.values()})
-    _check_partitions(spec, names, present)
+    _check_partitions(spec, names, present, report.state is not None)
     return TopicsReport(present, report.missing, (), report.sources, report.state)
 
 
@@ -286,13 +286,12 @@ async def led_partitions(client: Any, names: Collection[str]) -> dict[str, int]:
 
 
 def check_state(spec: "Spec", names: dict[str, str], present: dict[str, int], n_state: int | None) -> None:
-    """TopicError where the state (None: there is none) has other partitions than the input topics have, or would get.
+    """TopicError where the state (None: there is none) has more partitions than the input topics have, or would get.
 
     names : role -> topic. present : topic -> its partitions.
     """
     inputs = {names[role]: present.get(names[role], spec.partitions) for role in INPUTS if role in names}
-    odd = {name: n for name, n in inputs.items() if n != n_state}
-    if n_state is None or not odd:
+    if n_state is None or not (odd := {name: n for name, n in inputs.items() if n < n_state}):
         return
     found = " and ".join(
         f"{_count(n)} in {listing(sorted(name for name in odd if odd[name] == n))}" for n in sorted(set(odd.values()))
@@ -305,8 +304,9 @@ def check_state(spec: "Spec", names: dict[str, str], present: dict[str, int], n_
     )
 
 
-def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, int]) -> None:
-    """TopicError unless every topic that is there has the stream file's number of partitions.
+def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, int], begun: bool) -> None:
+    """TopicError unless every topic that is there has the stream's number of partitions; one of a stream that has begun
+    may have grown (`app.state.growing`).
 
     Partition k of the predictions, metrics, drift and dead letters belongs to learner k as much as partition k of the
     features does.
@@ -319,7 +319,7 @@ def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, in
                 f"found {present[shared]}: recreate it with 1, or name another topic under topics.learned"
             )
     present = {name: n for name, n in present.items() if name not in spec.of_all}
-    odd = {name: n for name, n in present.items() if n != wanted}
+    odd = {name: n for name, n in present.items() if n < wanted or (n > wanted and not begun)}
     if not odd:
         return
     counts = Counter(present.values())

@@ -233,6 +233,13 @@ class Outputs:
         await self._track(topic, future)
         return future
 
+    async def hand_on(
+        self, topic: str, partition: int, key: bytes, value: bytes | None, stamp: int, headers: Any
+    ) -> None:
+        """Send a single record to another partition, where nobody is fenced by it: it may come twice."""
+        named = {"key": key, "value": value, "partition": partition, "timestamp_ms": stamp, "headers": list(headers)}
+        await self._track(topic, await self._patiently(topic, self._producer.send, topic, **named))
+
     async def _patiently(self, topic: str, send: Any, *args: Any, **named: Any) -> Any:
         """Hand something to the client, again and again while its buffer is full because the broker is away."""
         while True:

@@ -37,6 +37,11 @@ class ModelPages:
         async with self._lock:
             return await asyncio.to_thread(by_hand.predicted, await self._state(spec, partition), x)
 
+    async def state(self, spec: Spec, partition: int) -> loading.State:
+        """The last checkpoint of a partition. Raises as `loading.load` does."""
+        async with self._lock:
+            return await self._state(spec, partition)
+
     async def _state(self, spec: Spec, partition: int) -> loading.State:
         key = spec.name, partition
         at, state = self._kept.get(key, (0.0, None))

@@ -129,19 +129,23 @@ def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[
             slab = Bags.of([len(x)], x) if spec.task == MULTI_INSTANCE else x[:1]
             model["added"] = _added(learner.roles[role].model, slab, names, keys, answers.get(role))
         models.append(model)
-    shown = {}
-    if spec.task != MULTI_INSTANCE:
-        for i, (name, value) in enumerate(zip(everything.features, row, strict=True)):
-            nominal = everything.values[i] is not None
-            shown[name] = None if math.isnan(value) else everything.value(i, int(value)) if nominal else value
     return {
         "checkpoint": moment.sequence,
         "checkpoint_offset": moment.offset,
         "folded": moment.n_folded,
         "same": moment.same,
-        "features": shown,
+        "features": {} if spec.task == MULTI_INSTANCE else shown(everything, row),
         "models": models,
     }
+
+
+def shown(names: inspection.Names, row: Sequence[float]) -> dict[str, Any]:
+    """Features by their names, with their values' own; None where missing."""
+    found: dict[str, Any] = {}
+    for i, (name, value) in enumerate(zip(names.features, row, strict=True)):
+        nominal = names.values[i] is not None
+        found[name] = None if math.isnan(value) else names.value(i, int(value)) if nominal else float(value)
+    return found
 
 
 def _added(

@@ -12,6 +12,7 @@ import mimetypes
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from aiohttp.web_log import AccessLogger
 
 from riparian.app import __version__
 from riparian.app.errors import RiparianError
-from riparian.app.page import by_hand, predictions, summary
+from riparian.app.page import by_hand, keys, predictions, summary
 from riparian.app.page.actions import Actions
 from riparian.app.page.history import SeriesSpan
 from riparian.app.page.lines import Steps, answered
@@ -114,6 +115,7 @@ class Page:
                 web.get("/api/streams/{stream}/distances", self._distances),
                 web.get("/api/streams/{stream}/deadletters", self._letters),
                 web.get("/api/streams/{stream}/predictions", self._prediction),
+                web.get("/api/streams/{stream}/keys", self._key),
                 web.get("/api/streams/{stream}/partitions/{partition:[0-9]{1,9}}/models/{role}", self._model),
                 web.post("/api/streams/{stream}/partitions/{partition:[0-9]{1,9}}/predict", self._predict),
             ]
@@ -206,7 +208,11 @@ class Page:
     def _summary(self, view: StreamView, partition: int | None = None) -> dict[str, Any]:
         found = summary.status(view, now_ms(), self._paths[view.spec.name], partition, self.watch.away_since)
         found |= {"progress": self.watch.progress, "away": self.watch.away_since, "broker": self._models.broker}
-        return found | {"actions": self._actions is not None, "control": view.spec.control}
+        return found | {
+            "actions": self._actions is not None,
+            "control": view.spec.control,
+            "keys": list(view.spec.keys),
+        }
 
     async def follow_files(self) -> None:
         """Until it is cancelled: the stream files as they are now, so that the page knows what the commands know."""
@@ -311,20 +317,32 @@ class Page:
         view, id_ = self._view(request), request.query.get("id", "")
         if not 0 < len(id_) <= MOST_ID:
             raise web.HTTPBadRequest(text=f"id: expected a text of 1 to {MOST_ID} characters.")
+        return await self._looked_up(request, partial(predictions.explained, view.spec, self._models.connection, id_))
+
+    async def _key(self, request: web.Request) -> web.StreamResponse:
+        """What is known of a key, and its last records, in the same lines."""
+        view, value = self._view(request), request.query.get("value", "")
+        if not 0 < len(value) <= MOST_ID:
+            raise web.HTTPBadRequest(text=f"value: expected a text of 1 to {MOST_ID} characters.")
+        look = partial(keys.looked_up, view.spec, self._models.connection, partial(self._models.state, view.spec))
+        look = partial(look, request.query.get("key", ""), value, partition=self._partition(request, view))
+        return await self._looked_up(request, look)
+
+    async def _looked_up(self, request: web.Request, look: Callable[..., Awaitable[Any]]) -> web.StreamResponse:
+        """Answer with what is found since `last`, and before with how far that is. look : takes `since` and
+        `on_progress`."""
         seconds = self._number(request, "last", None, 1, DAYS * DAY_MS)
 
-        async def look(steps: Steps) -> dict[str, Any]:
+        async def work(steps: Steps) -> dict[str, Any]:
             def on_progress(what: str, done: int, total: int) -> None:
                 if steps.empty():
                     steps.put_nowait({"doing": what, "progress": done / max(1, total)})
 
             async with self._looking:
                 since = None if seconds is None else now_ms() - 1000 * seconds
-                connection = self._models.connection
-                found = await predictions.explained(view.spec, connection, id_, since=since, on_progress=on_progress)
-                return {"found": found}
+                return {"found": await look(since=since, on_progress=on_progress)}
 
-        return await answered(request, HEADERS, self._closing, look)
+        return await answered(request, HEADERS, self._closing, work)
 
     async def _command(self, request: web.Request) -> web.StreamResponse:
         assert self._actions is not None

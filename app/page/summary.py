@@ -30,8 +30,8 @@ WITHOUT_LABEL = ("null_labels", "assumed", "corrections")  # counters
 DRIFTS = ("drift", "reset", "replace-started")  # kinds of events that a drift begins
 
 UNREAD = (
-    ": they were added since the stream began, and the next start will be refused. Give the stream a new name, which "
-    "starts afresh, or create the topic again."
+    ": they were added since the stream began. It goes on with them once features and labels have the same number; the "
+    "worker's log says what else is missing."
 )
 
 GOOD, NEWS, WORSE, BAD = "good", "news", "worse", "bad"  # colours

@@ -200,14 +200,18 @@ class StreamView:
 
     def renew(self, spec: Spec) -> None:
         """Go on with the stream file as it is now."""
-        fixed = [(each.name, each.partitions, each.outputs, each.input_topics) for each in (self.spec, spec)]
+        fixed = [(each.name, each.outputs, each.input_topics) for each in (self.spec, spec)]
         if fixed[0] != fixed[1]:
-            self.file_said = "it names another stream, other topics or another number of partitions"
+            self.file_said = "it names another stream or other topics"
             return
-        self.spec, self.file_said = spec, None
+        self.spec, self.file_said = spec.with_partitions(self.spec.partitions), None
         self.__dict__.pop("_declared", None)
         for role in self.others.keys() & spec.models().keys():
             del self.others[role]
+
+    def grow(self, n: int) -> None:
+        """The stream has as many partitions by now."""
+        self.spec = self.spec.with_partitions(n)
 
     # -- records in --------------------------------------------------------------------------------------------
 

@@ -117,6 +117,10 @@ class Watch:
 
     async def _partitions(self, consumer: Any) -> list[TopicPartition]:
         present = await consumer.topics()
+        for view in self.views:
+            n = len(consumer.partitions_for_topic(view.spec.topics.predictions) or ())
+            if n > view.spec.partitions:  # it has grown
+                view.grow(n)
         return [
             TopicPartition(topic, p)
             for topic, (view, _) in self._of.items()

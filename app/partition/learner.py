@@ -27,7 +27,7 @@ from riparian.app.partition.learning import Learning, OwnLearning
 from riparian.app.partition.lineup.lineup import Lineup
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
-from riparian.app.partition.outcome import Figures, Outcome, dead_letters, together
+from riparian.app.partition.outcome import Figures, MovedLabel, Outcome, dead_letters, together
 from riparian.app.partition.predictions.prediction_columns import columns_of
 from riparian.app.partition.predictions.reasons import keys_of
 from riparian.app.partition.records import clock
@@ -35,7 +35,7 @@ from riparian.app.partition.records.clock import LEAPS
 from riparian.app.partition.records.decoder import PartitionDecoder
 from riparian.app.partition.records.inputs import Mark
 from riparian.app.partition.records.log_positions import LogPositions
-from riparian.app.partition.records.partition_group import RecordQueue, Release
+from riparian.app.partition.records.partition_group import Piece, RecordQueue, Release
 from riparian.app.partition.shared.sharing import SharedLearning
 from riparian.app.partition.state import Snapshot, digest, reading
 from riparian.app.stream_file.lineup import RUNS
@@ -92,6 +92,9 @@ class PartitionLearner:
     origin : list of int, optional
         Where the state last ceased to be a fold of all records before by this stream file: feature offset, label
         offset, and how often that happened. None where it never did.
+    grown : tuple of int, optional
+        Where the partition was added to a stream that had begun: to how many others, and until when, in ms, labels come
+        of instances that wait in these.
     """
 
     def __init__(self, spec: Spec, partition: int = 0, shared: type[SharedLearning] = SharedLearning) -> None:
@@ -107,6 +110,7 @@ class PartitionLearner:
         self.rules, self.bits, self.places, self.clocks = logs.rules, logs.bits, logs.places, logs.clocks
         self.n_instances = self.n_labels = 0
         self.origin: list[int] | None = None
+        self.grown: tuple[int, int] | None = None
         self.past = Past(spec, kind.whole)
         self.pending = PendingStore(
             len(decoder.values),
@@ -246,6 +250,7 @@ class PartitionLearner:
             features.sizes,
             self._follow(features, times, stamps, hashes),
         )
+        moved = self._moved(labels, label_times, l_piece)
         features = self.past.observe(features, joined, self.pending, times, stamps, hashes, self.learning.label_past)
         started = time.perf_counter()
         program, served = joined.program, list(self.servings.values())
@@ -293,6 +298,7 @@ class PartitionLearner:
             reasons=self._reasons(len(features.ids)),
             joint=ran.joint,
             made=features.x[:, self.past.columns] if self.past.columns else None,
+            moved=moved,
         )
 
     def _follow(self, features: Features, times: Ints, stamps: Ints, hashes: Mapping[str, Hashes]) -> Follow | None:
@@ -305,6 +311,18 @@ class PartitionLearner:
             y = np.where(np.isnan(y), np.nan, y > label.above)
         keys = np.ones((len(y), 2), np.uint64) if label.by is None else hashes[label.by]
         return Follow(moments_of(times, stamps, max(AHEAD_MS, 3 * ahead))[1], keys, np.array(y, np.float64))
+
+    def _moved(self, labels: Labels, times: NDArray[np.int64], piece: Piece) -> list[MovedLabel]:
+        """Labels of a batch that still wait, and whose instances may wait where their keys went before."""
+        if self.grown is None or self.bits[LABELS] or not len(times) or times[0] > self.grown[1]:
+            return []
+        raw, found = piece.raw, np.flatnonzero(self.pending.early(labels.ids) & (times <= self.grown[1]))
+        places = found if labels.position is None else np.array(labels.position, np.int64)[found]
+        return [
+            MovedLabel(key, raw.values[i], int(raw.timestamps[i]), () if raw.headers is None else raw.headers[i])
+            for i in places.tolist()
+            if (key := raw.keys[i]) is not None
+        ]
 
     def _withheld(self, p: dict[str, Floats]) -> dict[str, Floats]:
         """What is told of predictions, by role: nothing known, as a codec writes it, where they are paused."""
@@ -427,6 +445,7 @@ class PartitionLearner:
             "n_instances": self.n_instances,
             "n_labels": self.n_labels,
             "origin": self.origin,
+            **({} if self.grown is None else {"grown": list(self.grown)}),
             **of_models,
         }
 
@@ -489,6 +508,7 @@ class PartitionLearner:
         self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
         self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])
         self.origin = next_origin(meta) if changes.found else meta.get("origin")
+        self.grown = tuple(map(int, meta["grown"])) if "grown" in meta else None  # type: ignore[assignment]
         notes = [note for note in (changes.steered, changes.kept) if note]
         return [*notes, *(change.sentence for change in changes.found)]
 
@@ -531,6 +551,29 @@ class PartitionLearner:
         self.learning.begin_with(kind_of(meta), meta, arrays, changes.takes, self._seeds(meta, partition), known)
         self.origin = next_origin(self._meta())
         return [name for name, source in changes.takes.items() if source is None]
+
+    def begin_beside(self, snapshot: Snapshot, partition: int) -> None:
+        """A fresh learner, of a partition that was added, begins with what another one has: where all partitions learn
+        one log, as if it had folded that alone; else with the models. partition : whose state it is.
+
+        Raises
+        ------
+        StateError
+            As `restore`, or as `begin_with`.
+        """
+        led = self.learning.led
+        if not led:
+            self.begin_with(snapshot, partition)
+            return
+        with reading("the state"):
+            fresh = PartitionLearner(self.spec.adopting(snapshot.meta), self.partition).snapshot()
+            arrays = {name: array for name, array in snapshot.arrays.items() if name.startswith(led)}
+            arrays |= {name: array for name, array in fresh.arrays.items() if not name.startswith(led)}
+            own = {name: fresh.meta[name] for name in ("classes", "n_instances", "n_labels", "origin")}
+            meta = {**snapshot.meta, **own, **LogPositions.joined(fresh.meta, snapshot.meta)}
+            meta = {name: value for name, value in meta.items() if name not in ("spoke", "grown")}
+            self._restore(meta, arrays, None)
+            self.drift.begin_anew(self.spec)
 
     def go_on_at(self, meta: Mapping[str, Any]) -> None:
         """Stand in the topics of features and labels where a state does that has learned them up to there."""

@@ -88,6 +88,7 @@ class Learning:
     label_keys = "keys/"  # what names of a state's arrays begin with that have what labels tell
     label_past: LabelPast | None = None  # what all partitions' labels have told of keys, where that is apart
     reports_models = True  # whether what is known of the models is told by this partition
+    led: tuple[str, ...] = ()  # what names of arrays begin with that follow from the log of all partitions
     held: tuple[str, ...] = ()  # what names of arrays begin with that other partitions of the worker hold, too
     common: dict[str, Any] | None = None  # where checkpoints keep copies of these
     learned_place = 0  # next one of the log of all partitions, where this partition tells it

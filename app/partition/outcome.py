@@ -99,6 +99,7 @@ class Outcome(NamedTuple):
         where that is the likeliest
     joint : what was joined, in order, where partitions share what they learn
     made : (n, m), features over the past of keys; None where there are none
+    moved : labels that met no instance here, and may have one where their keys went before the topics grew
     """
 
     ids: Sequence[str]
@@ -123,6 +124,16 @@ class Outcome(NamedTuple):
     joint: Sequence[Joint] = ()
     decided: Mapping[str, Floats] = {}
     made: Floats | None = None
+    moved: Sequence["MovedLabel"] = ()
+
+
+class MovedLabel(NamedTuple):
+    """A record of the labels topic. stamp : its timestamp in ms."""
+
+    key: bytes
+    value: bytes | None
+    stamp: int
+    headers: Headers
 
 
 class Figures(NamedTuple):
@@ -226,6 +237,7 @@ def together(outcomes: list[Outcome]) -> Outcome:
         joint=[one for o in outcomes for one in o.joint],
         decided=of_roles("decided", np.nan),
         made=None if outcomes[0].made is None else np.concatenate([o.made for o in outcomes]),  # type: ignore[misc]
+        moved=[one for o in outcomes for one in o.moved],
     )
 
 

@@ -17,7 +17,7 @@ from riparian.app.stream_file.lineup import RUNS
 from riparian.models.restoring import DamagedError
 
 # of a snapshot's meta: how it was learned, not what; and what states of before do not have
-SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps", RUNS)
+SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps", "grown", RUNS)
 
 
 class Snapshot(NamedTuple):

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.errors import StateError
+from riparian.app.partition import mapped
 from riparian.app.partition.state import Snapshot
 from riparian.models.adapter import signature
 from riparian.topics.names import INPUTS, state_field
@@ -38,9 +39,11 @@ CHUNK_BYTES = (
 )  # of uncompressed array: a leaf that changes often has its neighbours written, too, so chunks are small
 LARGE_CHUNK_BYTES = 256 * 1024  # chunk of arrays over LARGE_BYTES, bytes; the manifest stays below 512 KB
 LARGE_BYTES = 512 * 1024 * 1024
+FROZEN_CHUNK_BYTES = 768 * 1024  # chunk of what is written once, bytes: tens of millions that wait fit into a manifest
 MAX_CHUNK_BYTES = 4 * 1024 * 1024  # largest chunk that is read, bytes: arrays have smaller ones
 MOST = 2**62  # no offset, count or size of an array is as large
 TYPES = {np.dtype(kind).str: np.dtype(kind).itemsize for kind in "?bBhHiIqQfd"}  # of arrays
+SEGMENTS = "pending/instances/"  # names of arrays that are unpacked when they are asked for
 STORED, DEFLATED, ZSTD = b"\x00", b"\x01", b"\x02"  # deflated: by versions before 0.1.0
 LEVEL = 1  # zstd's level: three times as fast as deflate's first, to the same size
 SIGNED = b"riparian signed\n"  # before a manifest's signature of SIGNATURE_BYTES and its bytes
@@ -166,7 +169,7 @@ def pack(data: bytes | memoryview) -> bytes:
 
 def unpack(digest: bytes, packed: bytes) -> bytes | None:
     """The bytes of a chunk; None where they do not match its hash."""
-    data: bytes | None = packed[1:]
+    data: bytes | None = bytes(packed[1:])
     if packed[:1] == ZSTD:
         data = _decompressed(packed[1:])
     elif packed[:1] == DEFLATED:
@@ -176,7 +179,7 @@ def unpack(digest: bytes, packed: bytes) -> bytes | None:
 
 def _decompressed(packed: bytes) -> bytes | None:
     """None where it is damaged, or longer than chunks are."""
-    for room in (LARGE_CHUNK_BYTES, MAX_CHUNK_BYTES):
+    for room in (FROZEN_CHUNK_BYTES, MAX_CHUNK_BYTES):
         data = bytearray(room)
         try:
             n = cramjam.zstd.decompress_into(packed, data)
@@ -223,8 +226,8 @@ class _Chunk:
 class Held:
     """An array as of the last snapshot, in chunks that never change: those that differ are replaced."""
 
-    def __init__(self, array: NDArray[Any], digests: Sequence[bytes] = ()) -> None:
-        self.size = _size_of(array)
+    def __init__(self, array: NDArray[Any], digests: Sequence[bytes] = (), size: int | None = None) -> None:
+        self.size = size or _size_of(array)
         self.chunks: list[_Chunk] = []
         self.update(array)
         if len(digests) == len(self.chunks):
@@ -253,6 +256,16 @@ def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
+class Packed:
+    """An array that is unpacked each time it is asked for: of all that waits, one segment is in memory at a time."""
+
+    def __init__(self, manifest: Manifest, name: str, chunks: Mapping[bytes, bytes]) -> None:
+        self._of = manifest, name, chunks
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return _array_of(*self._of)
+
+
 class Encoder:
     """Makes the checkpoints of one partition, one after the other.
 
@@ -265,7 +278,7 @@ class Encoder:
     last : Manifest, optional
         The checkpoint that the learner was restored from.
     arrays : mapping, optional
-        The arrays of `last`, as `decode` gave them; others are copied by the first `take`.
+        The arrays of `last`, as `decode` gave them; others are copied by the first `take`, and what is frozen is not.
     """
 
     def __init__(
@@ -284,7 +297,8 @@ class Encoder:
         self._taken: dict[str, tuple[str, list[int], list[_Chunk]]] = {}
         self._snapshot: Snapshot | None = None
         if last is not None and arrays is not None and last.version > 1:
-            self._own = {name: Held(arrays[name], entry[2]) for name, entry in last.arrays.items() if name in arrays}
+            usual = {name: array for name, array in arrays.items() if not isinstance(array, Packed)}
+            self._own = {name: Held(array, last.arrays[name][2]) for name, array in usual.items()}
 
     def take(self, snapshot: Snapshot, common: dict[str, Held] | None = None) -> None:
         """Copy what changed since the last call. On the learner's thread, between two steps; one checkpoint at a time.
@@ -343,7 +357,7 @@ class Encoder:
 
         entries = {name: self._entries[name] for name in snapshot.kept}
         for name, array in snapshot.frozen.items():
-            held = Held(array)
+            held = Held(array, size=FROZEN_CHUNK_BYTES)
             entries[name] = (held.dtype, held.shape, [put(chunk) for chunk in held.chunks])
         for name, (dtype, shape, chunks) in taken.items():
             entries[name] = (dtype, shape, [put(chunk) for chunk in chunks])
@@ -436,24 +450,31 @@ def decode(manifest: Manifest, chunks: Mapping[bytes, bytes]) -> Snapshot:
     """The snapshot that a checkpoint holds, from `chunks` (by hash, as stored). A missing or altered chunk is refused,
     and so are shapes that exceed the memory."""
     check_shapes(manifest)
-    arrays = {}
-    for name, (dtype, shape, digests) in manifest.arrays.items():
-        parts = []
-        for digest in digests:
-            packed = chunks.get(digest)
-            part = None if packed is None else unpack(digest, packed)
-            if part is None:
-                raise StateError(
-                    f"the state of partition {manifest.partition} is damaged: a chunk of {name} "
-                    f"{'is missing from' if packed is None else 'was altered in'} the changelog topic; go back to an "
-                    "older checkpoint (riparian rollback), import an export, or give the stream a new name"
-                )
-            parts.append(part)
-        if sum(map(len, parts)) != array_bytes(dtype, shape):
-            raise StateError(f"the state of partition {manifest.partition} is damaged: {name} has the wrong size")
-        # A copy: kernels write into it, and a buffer of bytes is read-only.
-        arrays[name] = np.frombuffer(b"".join(parts), dtype=np.dtype(dtype)).reshape(shape).copy()
+    arrays: dict[str, Any] = {
+        name: Packed(manifest, name, chunks) if name.startswith(SEGMENTS) else _array_of(manifest, name, chunks)
+        for name in manifest.arrays
+    }
     return Snapshot({"features": manifest.features, "topics": manifest.topics, **manifest.meta}, arrays)
+
+
+def _array_of(manifest: Manifest, name: str, chunks: Mapping[bytes, bytes]) -> NDArray[Any]:
+    """An array of a checkpoint. StateError where a chunk is missing or altered."""
+    dtype, shape, digests = manifest.arrays[name]
+    parts = []
+    for digest in digests:
+        packed = chunks.get(digest)
+        part = None if packed is None else unpack(digest, packed)
+        if part is None:
+            raise StateError(
+                f"the state of partition {manifest.partition} is damaged: a chunk of {name} "
+                f"{'is missing from' if packed is None else 'was altered in'} the changelog topic; go back to an "
+                "older checkpoint (riparian rollback), import an export, or give the stream a new name"
+            )
+        parts.append(part)
+    if sum(map(len, parts)) != array_bytes(dtype, shape):
+        raise StateError(f"the state of partition {manifest.partition} is damaged: {name} has the wrong size")
+    # A copy: kernels write into it, and a buffer of bytes is read-only.
+    return np.frombuffer(b"".join(parts), dtype=np.dtype(dtype)).reshape(shape).copy()
 
 
 def array_bytes(dtype: str, shape: Sequence[int]) -> int:
@@ -467,10 +488,10 @@ def array_bytes(dtype: str, shape: Sequence[int]) -> int:
 
 
 def check_shapes(manifest: Manifest) -> None:
-    """StateError where the arrays of a manifest take more than the memory of this machine: equal chunks are stored
-    once, so a small file can need much memory."""
+    """StateError where the arrays of a manifest take more than the memory of this machine and the disk for large ones:
+    equal chunks are stored once, so a small file can need much memory."""
     wanted = sum(array_bytes(dtype, shape) for dtype, shape, _ in manifest.arrays.values())
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + mapped.free_bytes()
     if wanted > there:
         raise StateError(
             f"the state of partition {manifest.partition} takes {wanted:,} bytes, and this machine has {there:,}: use "

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from riparian.app.errors import StateError
+from riparian.app.partition.mapped import Spool
 from riparian.app.state.checkpoint import (
     KeptCheckpoint,
     Manifest,
@@ -35,6 +36,7 @@ HURRY_FACTOR = 2.75  # ... and has no limit beyond this one; an older checkpoint
 COPY_FACTOR = 1.25  # most bytes that are appended again per byte that a checkpoint writes
 PAST_BYTES = 8 * 1024 * 1024  # older checkpoints may take this much, or ...
 PAST_SHARE = 0.5  # ... this share of the state's own bytes
+HELD_BYTES = 64 * 1024 * 1024  # bytes of a log beyond which its chunks lie in files
 RECORD_BYTES = 70  # headers of a record, about
 
 RECREATED = (
@@ -74,6 +76,7 @@ class StateLog:
         self._beside = {} if beside is None else beside
         self.position = 0
         self.chunks: dict[bytes, bytes] = {}
+        self._spool = Spool()
         self.n_bytes = 0
         self._key = manifest_key(partition)
         self._prefix = chunk_prefix(partition)
@@ -107,8 +110,10 @@ class StateLog:
                 self.chunks.pop(digest, None)
                 self._where.pop(digest, None)
             else:
-                others = (log.chunks.get(digest) for log in self._beside.values())
-                self.chunks[digest] = next((one for one in others if one == value), value)
+                others = (log.chunks.get(digest) for log in self._beside.values() if log is not self)
+                known = next((one for one in others if one == value), None)
+                large = self.n_bytes > HELD_BYTES
+                self.chunks[digest] = known or (self._spool.put(value) if large else value)
                 self._where[digest] = offset
         elif key == self._key:
             self._data, self._at = value, offset

@@ -40,7 +40,8 @@ class Fields(Section):
         default=1,
         ge=1,
         le=100_000,
-        description="Partitions of every topic.",
+        description="Partitions with which topics are made. A stream goes on with those that its features and labels "
+        "get ([more partitions](state.md#more-partitions)).",
     )
     learning: LearningSpec = Field(
         default=LearningSpec(kind="partition"),

@@ -331,6 +331,15 @@ class Spec(Fields):
         changed._mapping = mapping_of(changed)
         return changed
 
+    def with_partitions(self, n: int) -> "Spec":
+        """This stream with as many partitions, and with the kind of learning that it has. ValueError where features
+        over a key's past would not be exact."""
+        if n == self.partitions:
+            return self
+        changed = self.model_copy(update={"partitions": n})
+        check_keys(changed)
+        return changed
+
     def check_drift(self) -> None:
         """ValueError where what is watched cannot be."""
         check_anomaly(self)

@@ -45,6 +45,7 @@ async def turn(task: PartitionTask) -> bool:
         step = await task.step(release)  # decoded, joined, predicted and learned: in memory
         await task.send_predictions(step)
         await task.send_dead_letters(step)
+        await task.hand_on_labels(step)
         await task.append_joined(step)
         await task.report(step)
     elif task.waits_for_schema:

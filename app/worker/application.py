@@ -21,6 +21,7 @@ from riparian.app.worker.exposition import connection_limits
 from riparian.app.worker.faust_client import transport
 from riparian.app.worker.faust_client.access import Access
 from riparian.app.worker.faust_client.backpressure import POLL_PIECES
+from riparian.app.worker.faust_client.copartitioned import Copartitioned
 from riparian.app.worker.repartition.copying import Copier
 from riparian.app.worker.states import Tables
 from riparian.app.worker.task.join_watchdog import LOOK_SECONDS
@@ -47,6 +48,7 @@ def create_app(
     data_dir: Path,
     observer: Observer,
     session_timeout: float = 10.0,
+    in_vain: int = 0,
 ) -> tuple[Any, Assignment]:
     """The Faust app of one stream in a worker process, and its assignment. The stream's topics must exist.
 
@@ -62,6 +64,8 @@ def create_app(
         Told about steps, dead letters and checkpoints.
     session_timeout : float
         Seconds that a killed worker blocks its partitions.
+    in_vain : int
+        Partitions of the inputs with which the stream could not go on.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     # Faust knows members by their addresses, and refuses the assignment of another one: the successor of a worker that
@@ -92,10 +96,11 @@ def create_app(
         web_tables_enabled=False,
         autodiscover=False,
         TableManager=Tables,
+        PartitionAssignor=Copartitioned,
     )
     if web is not None:
         connection_limits.serve(app, web)
-    worker = WorkerContext(app, spec, connection)
+    worker = WorkerContext(app, spec, connection, in_vain)
     assignment = Assignment(worker, observer)
     access = Access(connection)
     agent.install(worker, assignment.runners)

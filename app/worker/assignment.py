@@ -29,6 +29,7 @@ from riparian.app.partition.records.inputs import Lost
 from riparian.app.state.loading import Loaded
 from riparian.app.worker.agent import Tasks
 from riparian.app.worker.context import WorkerContext
+from riparian.app.worker.faust_client.topic_watch import GrownError
 from riparian.app.worker.repartition.copying import Copier
 from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.task.continuity import check_inputs, check_topics
@@ -102,7 +103,7 @@ class Assignment:
             return
         try:
             await self.worker.topics.look(self.inputs.client._client)
-        except TopicError as error:
+        except (TopicError, GrownError) as error:
             self.worker.fail(error)
 
     async def assign(self, tps: set[TP]) -> set[TP]:

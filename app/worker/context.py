@@ -13,7 +13,7 @@ from riparian.app.registry.client import Registry
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.fetches import Fetches
 from riparian.app.worker.faust_client.input_logs import InputLogs
-from riparian.app.worker.faust_client.topic_watch import TopicWatch
+from riparian.app.worker.faust_client.topic_watch import GrownError, TopicWatch
 from riparian.app.worker.naming import STREAM
 from riparian.app.worker.repartition.copied import CopiedLogs
 from riparian.app.worker.states import States
@@ -28,6 +28,8 @@ class WorkerContext:
     Parameters
     ----------
     app : faust.App
+    in_vain : int
+        As `TopicWatch` has it.
 
     Attributes
     ----------
@@ -49,13 +51,13 @@ class WorkerContext:
 
     ended: Callable[[Any, BaseException], Awaitable[None]]
 
-    def __init__(self, app: Any, spec: Spec, connection: Connection) -> None:
+    def __init__(self, app: Any, spec: Spec, connection: Connection, in_vain: int = 0) -> None:
         self.app, self.spec, self.connection = app, spec, connection
         self.fetches = Fetches(app)
         self.inputs = (CopiedLogs if spec.copied else InputLogs)(app, spec, connection)
         self.states = States(app, spec, connection)
         self.registry = Registry.of(spec)
-        self.topics = TopicWatch(spec)
+        self.topics = TopicWatch(spec, in_vain)
         self.limits: Mapping[str, int] = {}
         self.failure: BaseException | None = None
         self.give_up: Callable[[], None] | None = None
@@ -78,8 +80,8 @@ class WorkerContext:
         if rights.denied(error):
             error = await rights.explained(self.spec, self.connection, "worker", error)
         self.failure = self.failure or error
-        if isinstance(error, RiparianError) and self.give_up is not None:
-            log.error("%s", error)
+        if isinstance(error, RiparianError | GrownError) and self.give_up is not None:
+            log.log(logging.WARNING if isinstance(error, GrownError) else logging.ERROR, "%s", error)
             self.give_up()
         else:
             await self.app.crash(error)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from riparian.app.cli.setup.check import command, waiting_bytes
+from riparian.app.cli.setup.check import command, instance_bytes, waiting_bytes
 from riparian.app.errors import BrokerError, SpecError
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.topics import keys
 from riparian.app.stream_file.reference import BEGIN, END, json_schema, markdown, refreshed
 from riparian.app.stream_file.spec import Spec, build, load
 from riparian.app.stream_file.strict_yaml import read_yaml
@@ -145,13 +146,19 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(topic_warnings, "warnings", no_warnings)
 
     async def sampled(*arguments: Any) -> keys.IdSample:
-        return keys.IdSample(None, ["amount is in none of the 400 records looked at: it is learned as missing"])
+        return keys.IdSample(None, ["amount is in none of the 400 records looked at: it is learned as missing"], 5.0)
 
     monkeypatch.setattr(keys, "sample", sampled)
     monkeypatch.setattr(rights, "missing", no_warnings)
     shown = run(str(ELEC), "--broker", "b:1")
     assert "1 partition" in shown
     assert "warning: amount is in none of the 400 records looked at" in shown
+    n_bytes = 3_000_000 * instance_bytes(load(ELEC))
+    expected = (
+        "at the 5 instances a second of the busiest partition up to 3,000,000 wait for 7d: 145 MB of memory, and up to "
+        f"{2 * n_bytes / 1e6:,.0f} MB of disk in --data-dir; raise join.max_pending to 3,000,000"
+    )
+    assert expected in " ".join(shown.split())
     assert "missing topics are created by riparian worker: elec.predictions, elec.drift" in " ".join(shown.split())
     found = json.loads(run(str(ELEC), "--broker", "b:1", "--json"))
     assert found["missing"] == ["elec.predictions", "elec.drift"]
@@ -161,6 +168,15 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path
     refused = CliRunner().invoke(command, [str(never), "--broker", "b:1"])
     assert "missing topics are created" not in refused.output
     assert "says create_topics: never: create what is missing by these commands" in str(refused.exception)
+
+
+def test_the_rate_of_a_partition_is_that_from_its_first_to_its_last_record():
+    def seen(*times: int, each: int = 1) -> dict[keys.Place, keys._Seen]:
+        return {(1000 + 10 * i, k): keys._Seen("a", None, t) for i, t in enumerate(times) for k in range(each)}
+
+    assert keys._rate(seen(0, -1, 100_000)) == 0.2  # 20 records in 100 s
+    assert keys._rate(seen(0, 100_000, each=3)) == 0.3
+    assert keys._rate(seen(0, 59_000)) is keys._rate({}) is None
 
 
 # The schema -----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from riparian.topics.training_log import read
 from tests.app.naive_late import NaiveJoin
 from tests.app.shared_world import World, lived, replayed, rows, stream
 from tests.app.test_past import CLASSES, START, drawn, folded, release_of, spec_of
-from tests.app.test_pending import Checkpoints, everything_small
+from tests.app.test_pending import Checkpoints, everything_small, in_files
 
 HORIZON = 400
 
@@ -94,7 +94,7 @@ def check(stream, batches, after, assumed, repeats):
         time += passes
         events.append((is_label, id_, time + late, label if is_label else inside))
     learned, told, at, written = [], [], 0, Checkpoints()
-    with everything_small():
+    with everything_small(), in_files(len(stream) % 2 == 1):
         for size, then in batches * (1 + len(events)):
             window = events[at : at + size]
             for found, more in zip((learned, told), join(store, window), strict=True):

@@ -70,7 +70,7 @@ class PartitionTask:
         self.learner = PartitionLearner(spec, partition)
         self.figures = self.learner.reported()
         self.buffers = {role: RecordQueue() for role in INPUTS}
-        self.n_forced = self.n_skipped = self.n_unknown_schemas = 0
+        self.n_forced = self.n_skipped = self.n_moved = self.n_unknown_schemas = 0
         self.shared = SimpleNamespace(behind=ModelLag(self.learner.learning))
         self.checkpoints = SimpleNamespace(changelog_bytes=0, live_bytes=0)
         self.sent_offset = 0

@@ -131,7 +131,7 @@ def test_a_page_follows_its_stream_file(tmp_path):
     view.take_report(model("third", accuracy=0.5))
     assert "third" in {row["role"] for row in summary.models(view)}
     for other, why in (
-        (text.replace("partitions: 2", "partitions: 3"), "another number of partitions"),
+        (text.replace("name: taps", "name: others"), "it names another stream or other topics"),
         (text.replace("champion", "champ"), "champ"),
         (None, "No such file"),
     ):
@@ -142,6 +142,10 @@ def test_a_page_follows_its_stream_file(tmp_path):
         path.write_text(text)
         follow(view, path, read)
         assert view.file_said is None
+    view.grow(3)
+    path.write_text(text.replace("second:", "third: "))
+    follow(view, path, read)
+    assert (view.spec.partitions, set(view.spec.models())) == (3, {"champion", "third"})
 
 
 def test_a_drift_now_is_told_with_its_figures_until_it_is_past():

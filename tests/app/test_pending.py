@@ -2,6 +2,8 @@
 
 import contextlib
 import struct
+import tempfile
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.app.errors import StateError
+from riparian.app.partition import mapped
 from riparian.app.partition.join import ids, joined_ids, joining, segments, waiting_index
 from riparian.app.partition.join.ids import new_key, packed, words_of, write_digests
 from riparian.app.partition.join.pending import COUNTERS, PendingStore, marks_of
@@ -195,6 +198,17 @@ def everything_small():
         yield
 
 
+@contextlib.contextmanager
+def in_files(there: bool = True):
+    """All arrays in files, whose pages are given back at each checkpoint."""
+    mapped.use(Path(tempfile.gettempdir()) if there else None)
+    try:
+        with mock.patch.multiple(mapped, FILE_BYTES=1, RESIDENT_BYTES=-1):
+            yield
+    finally:
+        mapped.use(None)
+
+
 event = st.tuples(
     st.booleans(),  # a label?
     st.integers(0, 12).map(lambda i: "é" * (i % 4) + f"{i}"),
@@ -290,9 +304,10 @@ def assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
     st.integers(1, 5),
     st.sampled_from([10**9, 400, 650, 900]),
     st.booleans(),
+    st.booleans(),
 )
 def test_store_equals_the_naive_one_however_it_is_cut_and_restored(
-    events, batches, horizon, max_pending, max_labels, max_bytes, bags
+    events, batches, horizon, max_pending, max_labels, max_bytes, bags, files
 ):
     def new() -> PendingStore:
         bounds = {"max_pending": max_pending, "max_labels": max_labels, "max_bytes": max_bytes}
@@ -305,7 +320,7 @@ def test_store_equals_the_naive_one_however_it_is_cut_and_restored(
         times.append(time)
     values = values_of(events)
     learned, predicted, at = [], [], 0
-    with everything_small():
+    with everything_small(), in_files(files):
         for size, after in batches * (1 + len(events)):
             window = slice(at, at + size)
             p, l = run_batch(store, events[window], times[window], values[window])
@@ -345,7 +360,7 @@ def test_store_equals_the_naive_one_over_a_long_stream(seed, bags):
     rng = np.random.default_rng(seed)
     naive, store, written, learned = NaiveStore(4000, 85, 60, 10**9, bags), new(), Checkpoints(), []
     time = at = 0
-    with everything_small():
+    with everything_small(), in_files(seed % 2 == 1):
         while at < 6000:
             numbers = range(at, at + int(rng.choice([3, 30, 200])))
             events, times = [], []

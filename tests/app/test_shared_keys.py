@@ -18,13 +18,14 @@ from riparian.app.partition.records.clock import Clock
 from riparian.app.partition.records.partition_group import Piece, Release
 from riparian.app.state.audit.backtest import of_models
 from riparian.app.state.checkpoint import Encoder, decode
+from riparian.app.stream_file.columns import plain
 from riparian.app.stream_file.sections.keys import key_bytes
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedKeys, LearnedRecord, read, write
 from tests.app.naive_aggregates import Key, NaiveSharedAggregates
-from tests.app.shared_world import World, replayed, said, stream
+from tests.app.shared_world import COMMANDS, World, replayed, said, stream
 from tests.app.test_replica import Led, lived
 
 N = 480
@@ -332,7 +333,7 @@ def test_records_of_the_log_that_name_other_keys_are_passed_over():
         LearnedKeys([(5, 0)] * 2, keys.rows),
         LearnedKeys(keys.bounds, rows.tobytes()),
     ):
-        value = write(LearnedRecord(*[getattr(record, name) for name in record.__struct_fields__[:-1]], keys=damaged))
+        value = write(replace(record, keys=damaged))
         with pytest.raises(ValueError, match="its keys are none"):
             read(value)
 
@@ -491,8 +492,13 @@ def test_a_backtest_of_a_partition_has_its_own_features_alone():
 
 def test_commands_and_applied_files_leave_features_as_they_are():
     spec, given = keyed(idle="20s", control=True), payments("classification", 12, 720)
-    world = lived(spec, n=720, seed=12, made=given, kind=Payments)
+    for i, (x, _) in enumerate(given):
+        x["z"] = i % 7
+    files = iter([plain(spec.features) | {"z": {"type": "numeric"}}, plain(spec.features)])
+    commands = [one | ({"features": next(files)} if one["what"] == "apply" else {}) for one in COMMANDS]
+    world = lived(spec, n=720, seed=12, made=given, kind=Payments, commands=commands)
     assert len(world.events(0)) > 10
+    assert world.learners[0].spec.gone == {"z"}
     wanted = expected(world, given)
     for p, learner in enumerate(world.learners):
         assert [json.loads(one)["features"] for one in world.sent[p]] == wanted[p]

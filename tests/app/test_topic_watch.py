@@ -8,7 +8,7 @@ import pytest
 
 from riparian.app.errors import TopicError
 from riparian.app.worker.faust_client import topic_watch
-from riparian.app.worker.faust_client.topic_watch import TopicWatch
+from riparian.app.worker.faust_client.topic_watch import GrownError, TopicWatch
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import stream_file
 
@@ -34,11 +34,35 @@ def test_partitions_that_are_added_are_told_once(tmp_path: Path, caplog: pytest.
     assert watch.unread == {"s.labels": [2, 3], "s.control": [2]}
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(said) == 4
-    assert "partitions 2 and 3 of s.labels are not read: it had 2 when the stream began" in "\n".join(said)
-    assert "partition 2 of s.predictions is not used" in "\n".join(said)
-    assert "partition 1 of s.learned is not used: it had 1" in "\n".join(said)
+    wait = "are not read: the stream has 2, and it has them, too, as soon as features and labels both do"
+    assert f"partitions 2 and 3 of s.labels {wait}" in said
+    assert "partition 2 of s.predictions is not used: the stream has 2" in said
+    assert "partition 1 of s.learned is not used: the stream has 1" in said
     watch.compare(grown | {"s.labels": 5})
     assert "partitions 2, 3 and 4 of s.labels" in caplog.records[-1].getMessage()
+
+
+@pytest.mark.parametrize(
+    ("found", "in_vain", "goes_on"),
+    [
+        ({"s.labels": 4, "s.features": 3}, 0, True),  # with 3
+        ({"s.labels": 4}, 0, False),
+        ({"s.labels": 4, "s.features": 6}, 4, False),  # as could not be had at the start
+        ({"s.labels": 5, "s.features": 6}, 4, True),
+        ({"s.predictions": 3}, 0, False),
+        ({"s.predictions": 4, changelog_topic("s"): 4}, 4, True),  # another worker let it grow
+    ],
+)
+def test_a_stream_whose_topics_have_grown_begins_again(
+    tmp_path: Path, found: dict[str, int], in_vain: int, goes_on: bool
+) -> None:
+    watch, there = watched(tmp_path)
+    watch.in_vain = in_vain
+    if not goes_on:
+        watch.compare(there | found)
+        return
+    with pytest.raises(GrownError, match=f"the stream s goes on with {min(found.values())} partitions; it had 2"):
+        watch.compare(there | found)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +21,7 @@ from riparian.app.kafka import admin
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics import creating, topic_warnings
 from riparian.app.kafka.topics.lag import lag
+from riparian.app.state import growing
 from riparian.app.state.changelog import ensure_changelog
 from riparian.app.stream_file.spec import load
 from riparian.topics import names
@@ -233,36 +233,31 @@ def test_unequal_partitions_say_which_topic_has_how_many_and_create_nothing(
 
 
 @pytest.mark.parametrize("said", [1, 4])
-def test_check_and_worker_say_the_same_of_topics_that_got_partitions(
+def test_a_stream_has_the_partitions_of_its_predictions_and_grows_with_its_inputs(
     broker: str, topic_name: str, tmp_path: Path, said: int
 ) -> None:
-    """All topics of a stream get three more partitions, its changelog none: whatever the stream file says, no worker
-    can go on with the state."""
+    """Whatever the stream file says. All topics have got three more partitions, the changelog none."""
     file = tmp_path / "stream.yaml"
     file.write_text(STREAM.format(name=topic_name))
-    declared = load(file)
+    declared, connection = load(file), Connection(broker)
     ensure(broker, declared)
-    asyncio.run(ensure_changelog(declared, Connection(broker)))
+    asyncio.run(ensure_changelog(declared, connection))
     topics = list(admin.stream_topics(declared).values())
     administer(broker, lambda client: grow(client, topics, 4))
-    file.write_text(STREAM.format(name=topic_name) + f"partitions: {said}\n")
-    sentences = set()
-    for command in ("check", "worker"):
-        found = invoke(command, file, "--broker", broker)
-        assert isinstance(found.exception, TopicError), found.output
-        sentences.add(str(found.exception))
-    (sentence,) = sentences
-    S = re.escape(topic_name)
-    assert re.match(
-        rf"Expected 1 partition in the features and labels, as many as the state of the stream {S} has "
-        rf"\(riparian-{S}-state-changelog\), found 4 partitions in {S}\.features and {S}\.labels: .*"
-        r"Give the stream a new name",
-        sentence,
+    file.write_text(STREAM.format(name=topic_name) + f"partitions: {said}\nlearning: partition\n")
+    warning = "the features and labels have 4 partitions, the stream 1: it grows with a worker"
+    assert warning in json.loads(riparian("check", file, "--broker", broker, "--json"))["warnings"]
+    spec = asyncio.run(growing.sized(load(file), connection))
+    assert spec.partitions == 1
+    grown, in_vain, told = asyncio.run(growing.grow(spec, connection))
+    assert (grown.partitions, in_vain) == (4, 0)
+    assert str(told).endswith("have 4 partitions, and the stream 1: it goes on with 4")
+    counts = administer(
+        broker, lambda client: admin.partition_counts(client, [*topics, changelog_topic(declared.name)])
     )
-    # The cure: another stream on the same inputs.
-    cured = f"{STREAM.format(name=topic_name + '-2')}partitions: 4\n"
-    file.write_text(cured + f"topics: {{features: {topic_name}.features, labels: {topic_name}.labels}}\n")
-    riparian("check", file, "--broker", broker)
+    assert set(counts.values()) == {4}
+    assert asyncio.run(growing.grow(grown, connection)) == (grown, 0, None)
+    assert asyncio.run(growing.sized(load(file), connection)).partitions == 4
 
 
 def test_a_refused_topic_is_one_sentence(broker: str, topic_name: str) -> None:

@@ -1,16 +1,19 @@
 """`riparian ui` in a real browser: a stream that drifts, a worker and a broker that die, and hostile text."""
 
 import json
+import os
 import signal
 import ssl
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from riparian.app import comparisons
+from riparian.app.errors import StateError
 from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
 from riparian.topics import commands
@@ -293,6 +296,98 @@ def check_by_hand(ui: Ui, path: str, learner: PartitionLearner, record: dict[str
         assert code == 400
         assert why in said
     assert ask({"x": {}}, "text/plain")[0] == 400
+
+
+def test_a_key_shows_its_values_and_its_last_records(browser, stream, tmp_path):
+    """Of a shared model: what records change is known to the key's partition, what labels change to all."""
+    s = stream(
+        classes=["ok", "fraud"],
+        partitions=2,
+        keys={"card": {"from": "@key", "max": 50}, "terminal": {"from": "terminal", "max": 50}},
+        features={
+            "amount": "numeric",
+            "shop": "nominal",
+            "card_count": {"count": "card", "half_life": "1h"},
+            "card_mean": {"mean": "amount", "by": "card", "half_life": "7d"},
+            "card_times": {"ratio": "amount", "to": "card_mean"},
+            "card_risk": {"share": "fraud", "by": "card"},
+            "risk": {"share": "fraud", "by": "terminal", "half_life": "30d"},
+        },
+        predictions={"features": True},
+        champion="naive-bayes",
+        challengers={},
+        checkpoint={"every": "1s"},
+    )
+    start, strange = 1_700_000_000_000, "<img src=x>"
+
+    def features(i: int, card: str, at: int) -> Sent:
+        x = {"amount": 10.0 + i, "shop": f"s{i % 3}"}
+        return Sent(json.dumps({"id": str(i), "x": x, "terminal": f"t{i % 5}"}).encode(), start + at, card.encode())
+
+    def labels(i: int) -> Sent:
+        y = "fraud" if i % 4 == 0 else "ok"
+        return Sent(json.dumps({"id": str(i), "y": y}).encode(), start + 50_000 + i, b"k")
+
+    cards = [f"c{i % 7}" if i % 11 else strange for i in range(120)]
+    at = [int(card[1:] == "3") for card in cards]  # its partition
+    for p in range(2):
+        mine = [i for i in range(120) if at[i] == p]
+        s.give(([features(i, cards[i], 100 * i) for i in mine], [labels(i) for i in mine]), partition=p)
+
+    with s.worker() as worker, Ui(tmp_path, s.broker, s.path) as ui:
+        until(lambda: [len(s.predictions(p)) for p in range(2)] == [at.count(p) for p in range(2)])
+
+        def settled() -> bool:
+            with suppress(StateError, AssertionError):
+                return all(s.stored(p).lineup.n == 120 for p in range(2))
+            return False
+
+        until(settled)
+
+        def found(key: str, value: str) -> Any:
+            path = f"/api/streams/{s.name}/keys?key={key}&value={value}"
+            return json.loads(ui.expect(200, path)[0].splitlines()[-1])
+
+        card, terminal = found("card", "c3")["found"], found("terminal", "t3")["found"]
+        known = {one["name"]: one["value"] for one in (*card["features"], *terminal["features"])}
+        assert card["partition"] == 1
+        newest = [i for i in range(119, -1, -1) if cards[i] == "c3"]
+        assert [one["id"] for one in card["records"]] == list(map(str, newest))
+        assert [one["x"] for one in card["records"]] == [{"amount": 10.0 + i, "shop": f"s{i % 3}"} for i in newest]
+        sent = {one["id"]: one for p in range(2) for one in s.predictions(p)}
+        assert all(row["features"] == sent[row["id"]]["features"] for row in card["records"])
+        assert len(terminal["records"]) == 20  # the last, of both partitions
+        assert {row["partition"] for row in terminal["records"]} == {0, 1}
+        # What the next record has: a count has it, too, and shares are as they were.
+        s.give(([features(123, "c3", card["time"] - start)], []), partition=1)
+        until(lambda: len(s.predictions(1)) == at.count(1) + 1)
+        (last,) = [one["features"] for one in s.predictions(1) if one["id"] == "123"]
+        assert (last["risk"], last["card_risk"]) == (known["risk"], known["card_risk"])
+        assert last["card_count"] == pytest.approx(known["card_count"] + 1.0)
+        assert last["card_times"] == pytest.approx(133.0 / known["card_mean"])
+        assert "expected one of keys card, terminal" in found("shop", "s1")["error"]
+        ui.expect(400, f"/api/streams/{s.name}/keys?key=card&value=")
+
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            look = Look(browser, ui.url, viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page = look.open(s.name, "keys")
+            page.get_by_role("textbox").fill("c3")
+            page.locator('select[name="last"]').select_option("all")
+            page.get_by_role("button", name="Look it up").click()
+            look.until_said("count card, half_life 1h")
+            assert page.get_by_role("table", name="Last records").locator("tbody tr").count() == len(newest) + 1
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert not look.accessible(), look.accessible()
+            if folder := os.environ.get("SCREENSHOTS"):
+                page.screenshot(path=f"{folder}/key-{width}.png", full_page=True)
+            page.get_by_role("textbox").fill(strange)
+            page.get_by_role("button", name="Look it up").click()
+            look.until_said(f"card {strange}")
+            page.get_by_role("link", name="110").click()
+            look.until_said("Why")
+            assert not look.wrong, look.wrong
+            look.context.close()
+        assert worker.stop() == 0
 
 
 def test_commands_by_buttons(browser, stream, tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -49,6 +50,27 @@ def test_kill_9_under_live_load_trains_nothing_twice_and_repeats_no_prediction(s
         learner = s.reach(n, worker=worker)
         worker.kill()
     assert s.check(learner).pending.counts["joined"] == n
+
+
+def test_kill_9_where_all_that_waits_lies_in_files(stream, tmp_path):
+    """The next worker has it from the changelog; of the files nothing is left. Bits are those of a fold in memory."""
+    s = stream(label={"on_repeat": "correct"})
+    n, folder = 4000, tmp_path / "data"
+    entry = {"entry": ("tests.broker.in_files",), "options": ("--data-dir", folder)}
+    with s.giving(instances(n, delay=2000), pause=0.1, chunk=200):
+        for _ in range(2):
+            with s.worker(**entry) as worker:
+                before = len(s.predictions())
+                s.reach(min(before + 600, n), 0, worker)
+                maps = Path(f"/proc/{worker.process.pid}/maps")
+                until(lambda maps=maps: f"{folder}/" in maps.read_text())
+                worker.kill()
+            assert not [path for path in folder.rglob("*") if path.is_file()]
+    with s.worker(**entry) as worker:
+        learner = s.reach(n, worker=worker)
+        worker.kill()
+    assert s.check(learner).pending.counts["joined"] == n
+    assert learner.pending.n_waiting == n
 
 
 def test_two_workers_share_the_partitions_and_hand_them_over(stream):

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.record import write
 from riparian.app.cli.terminal.parsing import parse_model
+from riparian.app.errors import TopicError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.stream_file.spec import Spec
@@ -28,9 +29,10 @@ from tests.broker.harness import ROOT, create_topics, stream_file
 from tests.chaos import rekeyed, steered
 from tests.chaos.checks import Verdict, check_partition, check_replicas
 from tests.chaos.cluster import POLL_SECONDS, Cluster
+from tests.chaos.grown import Growth
 from tests.chaos.load import Generator, Load
 from tests.chaos.proxy import Network
-from tests.chaos.schedule import KINDS, Step, schedule
+from tests.chaos.schedule import BROKER, KINDS, Step, schedule
 from tests.chaos.unguarded import GUARDS
 
 CATCH_UP_SECONDS = 120.0
@@ -93,7 +95,11 @@ class Report(NamedTuple):
 def caught_up(spec: Spec, broker: str, ends: Mapping[tuple[str, int], int]) -> bool:
     """Whether the committed offsets, which are those of the manifests and of the copying, stand at the ends of the
     inputs."""
-    committed = {(row.topic, row.partition): row.committed for row in asyncio.run(lag(spec, Connection(broker))).rows}
+    try:
+        found = asyncio.run(lag(spec, Connection(broker)))
+    except TopicError:  # the stream's topics have not grown yet
+        return False
+    committed = {(row.topic, row.partition): row.committed for row in found.rows}
     return all((committed[tp] or 0) >= end for tp, end in ends.items())
 
 
@@ -106,19 +112,30 @@ class Subject:
         As in `Load`.
     rekey : bool
         Whether features and labels lie in topics as they are.
+    grows : bool
+        Whether its topics get more partitions.
     fields : mapping
         Of the stream file; a stream with `control` is sent commands.
     features : bool
         Whether half of these are files that add and drop features.
     """
 
-    def __init__(self, folder: Path, name: str, fields: Mapping[str, Any], rekey: bool, features: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        fields: Mapping[str, Any],
+        rekey: bool,
+        features: bool = False,
+        grows: bool = False,
+    ) -> None:
         by = next(iter(fields.get("keys", ())), None)
         copied = rekeyed.fields(name, by) if rekey else {}
         fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **copied}
         self.file, self.spec = stream_file(folder, name, **fields)
         self._rekey, self._folder, self._fields, self._n_files = rekey, folder, fields, 0
         self._features = features
+        self.growth = Growth(self.spec) if grows else None
         self.one_file = True  # by which a fold in memory comes to the same
 
     def change(self) -> None:
@@ -134,13 +151,24 @@ class Subject:
         if self.sources is not None:
             rekeyed.create_sources(self.spec, broker)
         create_topics(self.spec, broker)
-        place = None if self.sources is None else self.sources.place
+        elsewhere = self.sources or self.growth
+        place = None if elsewhere is None else elsewhere.place
         self.load = Load(self.spec, broker, seed=seed, rate=rate, backlog=backlog, place=place)
         self.load.start()
         self._made: Sequence[Generator | rekeyed.Copies] = self.load.generators
         self.asked = steered.Commands(self.spec, broker, seed, self._features) if self.spec.control else None
         if self.asked is not None:
             self.asked.start()
+
+    def may_grow(self) -> bool:
+        """Whether it has the partitions that its topics have."""
+        return self.growth is not None and self.growth.settled(self._broker)
+
+    def grow(self) -> None:
+        """Its topics get twice as many partitions."""
+        if self.growth is not None:
+            self.growth.grow(self._broker)
+            self.spec = self.spec.with_partitions(self.growth.n)
 
     def answered(self) -> bool:
         return self.asked is None or steered.answered(self._broker, self.spec, self.asked)
@@ -152,10 +180,12 @@ class Subject:
 
     def read_copies(self) -> None:
         """What the workers copied is what they were to learn."""
-        if self.sources is not None:
+        if self.sources is not None or self.growth is not None:
             self._made = rekeyed.read_copies(self._broker, self.spec)
 
     def caught_up(self) -> bool:
+        if self.growth is not None:  # labels are handed on
+            self.read_copies()
         inputs = [(role, topic) for role, topic, _ in self.spec.inputs if role in INPUTS]
         ends = {(topic, p): one.end(role) for p, one in enumerate(self._made) for role, topic in inputs}
         return caught_up(self.spec, self._broker, ends)
@@ -166,6 +196,9 @@ class Subject:
         if self.sources is not None:
             self.read_copies()
             said += rekeyed.differences(self.spec, self.sources, self._made)
+        if self.growth is not None:
+            self.read_copies()
+            said += self.growth.differences(self._made)  # type: ignore[arg-type]
         verdicts = [
             check_partition(self._broker, self.spec, p, one, self.asked, self.one_file)
             for p, one in enumerate(self._made)
@@ -190,16 +223,18 @@ def run(
     rekey: bool = False,
     rolling: bool = False,
     features: bool = False,
+    grows: bool = False,
     beside: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
 ) -> Report:
     """Run the steps under load, let the workers catch up for `patience` seconds, stop them, and check each partition.
 
     `rate`, `backlog`, `rekey`, `features`, `fields` : as in `Subject`. `beside` : fields of further streams, which each
-    worker runs, too. `rolling` : between faults workers are restarted, one by one, with changed stream files.
+    worker runs, too. `rolling` : between faults workers are restarted, one by one, with changed stream files. `grows` :
+    twice meanwhile features and labels get twice as many partitions.
     """
     subjects = [
-        Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey, features)
+        Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey, features, grows)
         for i, its in enumerate([fields, *beside])
     ]
     counts: Counter[str] = Counter()
@@ -230,9 +265,15 @@ def run(
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the workers are not ready in {CATCH_UP_SECONDS:.0f} s: {cluster.failures}")
         tell(f"{n_workers} workers are ready, {sum(one.load.n_sent for one in subjects)} records waited for them")
-        lasting, n_rolls = set[int](), 0
-        for step in steps:
+        lasting, n_rolls, n_grown = set[int](), 0, 0
+        for i, step in enumerate(steps):
             cluster.pause(step.pause)
+            is_due = grows and n_grown < 2 and i >= (n_grown + 1) * len(steps) // 3
+            if is_due and BROKER not in lasting and all(one.may_grow() for one in subjects):
+                n_grown += 1
+                tell("the topics get twice as many partitions")
+                for one in subjects:
+                    one.grow()
             if rolling and step.fault is not None and not lasting and counts.total() > ROLL_EVERY * n_rolls:
                 n_rolls += 1
                 tell("workers are restarted one by one with changed stream files")
@@ -337,6 +378,7 @@ def main() -> int:
     parser.add_argument(
         "--rolling", action="store_true", help="restart workers one by one with changed stream files between faults"
     )
+    parser.add_argument("--grow", action="store_true", help="twice as many partitions of the topics, twice")
     parser.add_argument("--own", action="store_true", help="each partition has models of its own")
     parser.add_argument("--streams", type=int, default=1, help="that each worker runs")
     parser.add_argument(
@@ -365,6 +407,7 @@ def main() -> int:
         champion += ", under commands" if options.control else ""
         champion += ", features that come and go" if options.features else ""
         champion += ", changed files" if options.rolling else ""
+        champion += ", topics that grow" if options.grow else ""
         champion += ", models of each partition" if options.own else ""
         champion += f", {options.streams} streams" if options.streams > 1 else ""
         say(f"{options.faults} faults, seed {seed}{champion}{without}, in {folder}")
@@ -389,6 +432,7 @@ def main() -> int:
             rekey=options.rekey or keys,
             rolling=options.rolling,
             features=options.features,
+            grows=options.grow,
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
             entry=("tests.chaos.unguarded", options.without) if options.without else ("riparian.app.cli",),
@@ -396,7 +440,8 @@ def main() -> int:
             **streams[0],
         )
         say(summary(report))
-        of = "-unguarded" if options.without else "-late" if options.late else "-keys" if options.keys else ""
+        of = "-keys" if options.keys else "-grow" if options.grow else ""
+        of = "-unguarded" if options.without else "-late" if options.late else of
         of = "-features" if options.features else of
         write(f"campaign-chaos{of}", figures(report), seed=seed)
         if options.without:

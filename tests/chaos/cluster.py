@@ -16,6 +16,7 @@ POLL_SECONDS = 0.1
 LOG_LINES = 60
 FENCED = "another worker has taken it over"
 STARTED = "riparian: worker of stream"  # what a worker says before it runs
+AGAIN = ": the worker begins again"  # what it says where the stream has grown
 
 
 class Cluster:
@@ -124,7 +125,7 @@ class Cluster:
             name=f"slot{slot}-{self._started:03d}",
             entry=self.entry,
             session_timeout=self.session,
-            options=self.streams[1:],
+            options=[*self.streams[1:], "--wait", 300],
         )
 
     def _stop(self, slot: int) -> None:
@@ -150,7 +151,8 @@ class Cluster:
             if code is not None:
                 del self._leaving[slot]
                 # Told to stop before it listens to signals, a process dies of them.
-                if code != 0 and not (code == -signal.SIGTERM and STARTED not in worker.output):
+                said = worker.output.rpartition(AGAIN)[2]
+                if code != 0 and not (code == -signal.SIGTERM and STARTED not in said):
                     self.fail(f"the worker in slot {slot} was stopped and ended with {code}", worker)
 
     def fail(self, what: str, *workers: Worker) -> None:

@@ -77,8 +77,8 @@ class Copies:
             role: {r.offset for r in found if r.value in POISON[role]} for role, found in self.records.items()
         }
         of = {role: [json.loads(r.value)["id"] for r in self._readable(role)] for role in POISON}
-        came = set(of[FEATURES])  # a label may have been copied to partitions that do not know its instance
-        self.n_labelled = sum(one in came for one in of[LABELS])
+        # A label may have been copied to partitions that do not know its instance, or handed on to one twice.
+        self.n_labelled = len({*of[FEATURES]} & {*of[LABELS]})
 
     def _readable(self, role: str) -> list[Any]:
         return [r for r in self.records[role] if r.offset not in self.poison[role]]

@@ -68,7 +68,7 @@ def command(
     from riparian.app.kafka import admin
     from riparian.app.state.audit.backtest import backtest
 
-    spec = load(stream)
+    spec = load(stream, connection)
     chosen = [parse_model(text) for text in models] or list(spec.models().values())
     labels = [] if models or grid else [f"{role}: {name}" for role, (name, _) in spec.models().items()]
     if grid:

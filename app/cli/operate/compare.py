@@ -30,7 +30,7 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     from riparian.app.errors import SpecError
     from riparian.topics.records import REGRESSION
 
-    declared = load(stream)
+    declared = load(stream, connection)
     if len(declared.models()) < 2 and not declared.control:
         raise SpecError(f"challengers: {stream} has none to compare with the champion; add one")
 

@@ -62,7 +62,7 @@ def _run(
     from riparian.app.kafka import command_client
     from riparian.app.kafka.access import rights
 
-    declared = load(stream)
+    declared = load(stream, connection)
     command_client.check(declared)
     asyncio.run(rights.enter(declared, connection, rights_of))
     asked = made(command_client.command, declared)

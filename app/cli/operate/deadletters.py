@@ -187,7 +187,7 @@ def retry(
     riparian deadletters retry STREAM.yaml --reason unknown-value --dry-run
     """
     wanted = _wanted(reasons, since)
-    spec = load(stream)
+    spec = load(stream, connection)
 
     from riparian.app import retries
     from riparian.app.cli.terminal.progress import progress
@@ -226,7 +226,7 @@ def _read(
     from riparian.app.cli.terminal.progress import progress
     from riparian.app.retries import Overview, partitions, read
 
-    spec = load(stream)
+    spec = load(stream, connection)
     overview = Overview(wanted)
 
     def take(letter: "DeadLetterRecord") -> None:

@@ -30,7 +30,7 @@ def command(stream: Path, id_: str, last: str | None, as_json: bool, connection:
     """
     from riparian.app.stream_file.durations import parse_duration
 
-    spec = load(stream)
+    spec = load(stream, connection)
     try:
         since = None if last is None else int(1000 * (time.time() - parse_duration(last)))
     except ValueError as error:

@@ -28,7 +28,7 @@ def command(stream: Path, partition: int, role: str, form: str, connection: Conn
 
     Reads the state's changelog topic and changes nothing; workers may run or not.
     """
-    spec = load(stream)
+    spec = load(stream, connection)
 
     from riparian.app import inspection
     from riparian.app.cli.terminal.progress import progress

@@ -31,7 +31,7 @@ def command(streams: tuple[Path, ...], as_json: bool, connections: list[Connecti
 def _print_lag(stream: Path, connection: Connection, as_json: bool) -> None:
     from riparian.app.kafka.topics.lag import lag
 
-    declared = load(stream)
+    declared = load(stream, connection)
     report = with_rights(declared, connection, "lag", lambda: lag(declared, connection))
     lags = [row.lag for row in report.rows if row.lag is not None]
     total = sum(lags) if len(lags) == len(report.rows) else None

@@ -114,7 +114,7 @@ def command(
     from riparian.app.stream_file.durations import parse_duration
     from riparian.topics.codecs import BATCHED
 
-    spec = load(stream)
+    spec = load(stream, connection)
     if batch_rows is not None and not {spec.codec.features, spec.codec.labels} & BATCHED.keys():
         raise click.UsageError(
             f"--batch-rows is for records of many instances ({', '.join(BATCHED)}), and codec is {spec.codec.plain()}"

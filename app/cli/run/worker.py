@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import os
+import random
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -106,6 +108,7 @@ def command(
             param_hint="--session-timeout",
         )
     from riparian.app.cli.run import environment
+    from riparian.app.partition import mapped
     from riparian.app.worker.faust_client import membership
 
     configs = [one.config for one in connections if one.config is not None]
@@ -122,15 +125,17 @@ def command(
         raise click.BadParameter(
             f"{data_dir} cannot be written ({said}): name a folder that can be", param_hint="--data-dir"
         )
+    mapped.use(data_dir)
     instances = [membership.instance_id(instance_id, one.instance_id, os.environ) for one in connections]
     connections = [one.with_instance(own) for one, own in zip(connections, instances, strict=True)]
-    several = len(specs) > 1
-    for file, spec, connection in zip(streams, specs, connections, strict=True):
+    several, in_vain = len(specs) > 1, [0] * len(specs)
+    for i, (file, spec, connection) in enumerate(zip(streams, specs, connections, strict=True)):
         with about(file if several else None) as note:
             for remark in remarks(spec):
                 note(remark)
             check_key(spec)
-            for warning in asyncio.run(prepare(spec, connection, wait, note)):
+            specs[i], in_vain[i], warnings = asyncio.run(prepare(spec, connection, wait, note))
+            for warning in warnings:
                 note(f"warning: {warning}")
             for warning in asyncio.run(ask_registry(spec, wait, note)):
                 note(warning)
@@ -141,6 +146,7 @@ def command(
     from riparian.app.worker.application import create_app
     from riparian.app.worker.exposition.metrics import Metrics
     from riparian.app.worker.exposition.web import Compiling, expose
+    from riparian.app.worker.faust_client.topic_watch import GrownError
     from riparian.app.worker.host import Hosted, run
 
     compiling.watch(lambda _: gc.enable())  # which leaves more behind than there is room for
@@ -151,7 +157,7 @@ def command(
             make_ready(spec, compiled)
     port = None if web is None else web.getsockname()[1]
     hosted: list[tuple[Any, Assignment, Metrics]] = []
-    for spec, connection in zip(specs, connections, strict=True):
+    for spec, connection, most in zip(specs, connections, in_vain, strict=True):
         metrics = Metrics(spec, None if port is None else f"{socket.gethostname()}:{port}")
         app, assignment = create_app(
             spec,
@@ -161,6 +167,7 @@ def command(
             data_dir=data_dir / spec.name if several else data_dir,
             observer=metrics,
             session_timeout=session_timeout,
+            in_vain=most,
         )
         hosted.append((app, assignment, metrics))
     expose(hosted)
@@ -170,11 +177,15 @@ def command(
     if port is not None:
         taken = "" if port == web_port else f" (port {web_port} is taken, perhaps by another worker)"
         show(f"metrics at http://{web_host}:{port}/metrics{taken}")
-    run(
-        [Hosted(file, app, assignment) for file, (app, assignment, _) in zip(streams, hosted, strict=True)],
-        loglevel=log_level,
-        own_lines=log_format == "json",
-    )
+    try:
+        run(
+            [Hosted(file, app, assignment) for file, (app, assignment, _) in zip(streams, hosted, strict=True)],
+            loglevel=log_level,
+            own_lines=log_format == "json",
+        )
+    except GrownError as grown:
+        show(f"{grown}: the worker begins again")
+        os.execv(sys.executable, [sys.executable, "-m", "riparian.app.cli", *sys.argv[1:]])
 
 
 def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:
@@ -190,13 +201,16 @@ def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:
         known[spec.name] = file
 
 
-async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Callable[[str], None]) -> list[str]:
-    """Make the topics that a stream lacks, and see that the others fit; what to warn of. Waits `wait` seconds for the
-    broker."""
+async def prepare(
+    spec: "Spec", connection: Connection, wait: float, waiting: Callable[[str], None]
+) -> tuple["Spec", int, list[str]]:
+    """Make the topics and partitions that a stream lacks, and see that the others fit. The stream with as many as it
+    has, with how many it could not go on, and what to warn of. Waits `wait` seconds for the broker."""
     from riparian.app.kafka.access import rights
     from riparian.app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
     from riparian.app.kafka.topics import topic_warnings
     from riparian.app.state.changelog import ensure_changelog
+    from riparian.app.state.growing import grow, sized
     from riparian.app.state.loading import check_kind
 
     until = time.monotonic() + wait
@@ -204,14 +218,19 @@ async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Ca
         await wait_for_broker(connection, max(0.0, until - time.monotonic()), waiting)
         try:
             await rights.check(spec, connection, "worker")
+            spec = await sized(spec, connection)
             await check_kind(spec, connection)
             await ensure_topics(spec, connection)
             await ensure_changelog(spec, connection)
             await ensure_coordinator(spec, connection)
-            return await topic_warnings.warnings(spec, connection)
+            spec, in_vain, grown = await grow(spec, connection)
+            if grown is not None:
+                waiting(grown)
+            return spec, in_vain, await topic_warnings.warnings(spec, connection)
         except BrokerError as error:  # it went away again
             if isinstance(error, AccessError) or time.monotonic() >= until:
                 raise
+            await asyncio.sleep(random.uniform(0.1, 1.0))  # two workers may have fenced each other
 
 
 async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from riparian.app.cli import broker_option, streams_argument
+from riparian.app.cli import broker_option, load, streams_argument
 from riparian.app.cli.operate.deadletters import safe
 from riparian.app.cli.run.worker import check_apart
 from riparian.app.cli.setup import reasons_price
@@ -75,8 +75,6 @@ def command(
     if not streams:
         raise click.UsageError("expected a stream file, found none; give STREAM.yaml or --schema", context)
 
-    from riparian.app.stream_file.spec import load
-
     # Only an option asks for it: RIPARIAN_BROKER may be set for other commands.
     sources = [context.get_parameter_source(name) for name in ("broker", "kafka_config", "connect")]
     asked = ParameterSource.COMMANDLINE in sources
@@ -87,7 +85,7 @@ def command(
         file = streams[place]
         summed: dict[str, Any] = {"file": str(file)} if several else {}
         try:
-            spec = load(file)
+            spec = load(file, connections[place] if asked else None)
             check_apart([*known.values(), spec], [*known, file])
             known[file] = spec
             if compiling:
@@ -118,6 +116,7 @@ class BrokerAnswers(NamedTuple):
     states: "Mapping[int, tuple[int, Changes]] | None" = None
     ids: "Ids | None" = None
     log: "LearnedLog | None" = None
+    rate: float | None = None
     warnings: Sequence[str] = ()
     lacking: "Sequence[Right]" = ()
     denied: Sequence[str] = ()
@@ -152,6 +151,8 @@ class BrokerAnswers(NamedTuple):
         ids = self.ids if self.ids is not None and not self.ids.broken and not self.ids.strange else None
         lines = [ids.sentence()] if ids is not None and spec.partitions > 1 else []
         lines += _of_states(self.states or {})
+        if self.rate is not None and spec.most_waiting:
+            lines.append(_at_the_rate(spec, self.rate))
         if self.log is not None:
             lines.append(self.log.sentence())
         lines += [f"warning: {sentence}" for sentence in self.warnings]
@@ -222,7 +223,7 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
 async def _ask(spec: "Spec", connection: Connection) -> BrokerAnswers:
     from riparian.app.kafka import admin
     from riparian.app.kafka.topics import keys, topic_warnings
-    from riparian.app.state import loading
+    from riparian.app.state import growing, loading
 
     report = await admin.check_topics(spec, connection)
     there = {spec.topics.features, spec.topics.labels} - {None} <= set(report.partitions)
@@ -233,11 +234,13 @@ async def _ask(spec: "Spec", connection: Connection) -> BrokerAnswers:
     inputs += report.sources
     admin.check_sources(spec, report)
     warnings = await topic_warnings.warnings(spec, connection, inputs)
+    grows = None if report.state is None else growing.prospect(spec, report.partitions)
+    warnings += [] if grows is None else [grows]
     ids = None if found is None else found.ids
     if found is not None:
         warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.absent]
     states, log = await loading.prospects(spec, connection), await loading.learned_log(spec, connection)
-    return BrokerAnswers(report, states, ids, log, warnings)
+    return BrokerAnswers(report, states, ids, log, None if found is None else found.rate, warnings)
 
 
 def _of_states(states: "Mapping[int, tuple[int, Changes]]") -> list[str]:
@@ -257,9 +260,8 @@ def _of_states(states: "Mapping[int, tuple[int, Changes]]") -> list[str]:
 LONGEST_LABEL = 2 * 4 * 1024 + 64  # bytes of a label with an id of 1,024 characters of four bytes, in arrays that grow
 
 
-def waiting_bytes(spec: "Spec") -> int:
-    """Bytes that the instances of a full pending store take, per partition, without their ids; for bags, the largest
-    possible."""
+def instance_bytes(spec: "Spec") -> int:
+    """Bytes that a waiting instance takes without its id; the largest possible bag."""
     from riparian.app.partition.join.room import PLACE_BYTES, ROW_BYTES
     from riparian.app.partition.join.series import OF_ROW
     from riparian.app.stream_file.sections.keys import past_width
@@ -276,8 +278,36 @@ def waiting_bytes(spec: "Spec") -> int:
 
         vectors += N_REGIONS[spec.task == "regression"]
     vectors += ((spec.predictions.calibrated is True) + (spec.decision is not None)) * len(spec.models())
-    each = ROW_BYTES + x + 8 * n_outputs * vectors
-    return min(spec.most_waiting * each, spec.join.max_pending_bytes)
+    return ROW_BYTES + x + 8 * n_outputs * vectors
+
+
+def waiting_bytes(spec: "Spec") -> int:
+    """Bytes that the instances of a full pending store take, per partition, without their ids."""
+    return min(spec.most_waiting * instance_bytes(spec), spec.join.max_pending_bytes)
+
+
+def in_memory(n: int, n_bytes: int) -> int:
+    """Of the bytes of n instances that wait, those that a worker has in memory; the others lie in files."""
+    from riparian.app.partition.join.room import INDEX_BYTES, LEAST_BYTES
+
+    return min(n_bytes, LEAST_BYTES + INDEX_BYTES * n)
+
+
+def _at_the_rate(spec: "Spec", rate: float) -> str:
+    """What waits where no label comes before the horizon, at the rate of the partition that has most. rate : instances
+    a second."""
+    from riparian.app.stream_file.durations import format_duration
+
+    n = _round(rate * spec.join.horizon)
+    n_bytes = n * instance_bytes(spec)
+    sentence = (
+        f"at the {rate:,.3g} instances a second of the busiest partition up to {n:,} wait for "
+        f"{format_duration(spec.join.horizon)}: {in_memory(n, n_bytes) / 1e6:,.0f} MB of memory, and up to "
+        f"{2 * n_bytes / 1e6:,.0f} MB of disk in --data-dir"
+    )
+    short = [f"join.max_pending to {n:,}"] if n > spec.join.max_pending else []
+    short += [f"join.max_pending_bytes to {n_bytes:,}"] if n_bytes > spec.join.max_pending_bytes else []
+    return sentence + (f"; raise {' and '.join(short)}, or the oldest leave before" if short else "")
 
 
 def joined_bytes(spec: "Spec") -> int:
@@ -315,6 +345,7 @@ def _declared(spec: "Spec") -> dict[str, Any]:
         },
         "auto": None if resolved is None else resolved._asdict(),
         "waiting_bytes": waiting_bytes(spec),
+        "waiting_memory_bytes": in_memory(spec.most_waiting, waiting_bytes(spec)),
         "joined_bytes": joined_bytes(spec),
     }
     return summary if price is None else summary | {"reasons": price._asdict()}
@@ -431,7 +462,11 @@ def _of_waiting(spec: "Spec") -> list[str]:
 
     horizon, lines = format_duration(spec.join.horizon), ["waiting for labels: nothing does"]
     if spec.most_waiting:
-        waits = f"{spec.most_waiting:,} instances a partition, {waiting_bytes(spec) / 1e6:,.0f} MB when full"
+        n_bytes = waiting_bytes(spec)
+        waits = (
+            f"{spec.most_waiting:,} instances a partition, {n_bytes / 1e6:,.0f} MB when full, of which a worker has "
+            f"{in_memory(spec.most_waiting, n_bytes) / 1e6:,.0f} in memory and the rest in files of --data-dir"
+        )
         lines = [f"waiting for labels: up to {horizon} and {waits}"]
     if (label := spec.label).of is not None and label.ahead is not None:
         what = label.of if label.above is None else f"whether {label.of} is above {label.above:g}"

@@ -43,7 +43,7 @@ def command(
     run. Ends with exit code 0 where all is equal, 1 where something differs (the first difference is named), 2 where it
     cannot be done.
     """
-    spec = load(stream)
+    spec = load(stream, connection)
     if partition is None and spec.partitions > 1 and (start or until):
         raise click.UsageError("--from and --until name a checkpoint of one partition: give --partition, too")
 

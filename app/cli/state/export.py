@@ -17,7 +17,7 @@ from riparian.app.kafka.connection import Connection
 @broker_option
 def command(stream: Path, file: Path, partition: int, as_json: bool, connection: Connection) -> None:
     """Write the last checkpoint of a partition to one file; workers may run."""
-    spec = load(stream)
+    spec = load(stream, connection)
 
     from riparian.app.state.transfer import export_state
 

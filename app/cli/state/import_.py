@@ -32,7 +32,7 @@ def command(
     stream that has not predicted yet begins with the models of the state in all its partitions, whether they learn one
     model or one each (learning), and however many there are; nothing waits, and nothing is scored.
     """
-    spec = load(stream)
+    spec = load(stream, connection)
 
     from riparian.app.state.transfer import import_models, import_state, read_file
 

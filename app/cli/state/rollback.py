@@ -29,7 +29,7 @@ def command(
     With --models-only they keep their offsets and go on with the older models: use it after models learned wrong
     records.
     """
-    spec = load(stream)
+    spec = load(stream, connection)
     if models_only and spec.shares:
         raise StateError(
             f"{spec.name} has learning: shared, so all partitions learn one model, and those of one cannot go back "

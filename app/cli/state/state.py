@@ -73,7 +73,7 @@ def _read(
     stream: Path, partition: int | None, connection: Connection
 ) -> "tuple[Spec, dict[int, tuple[Changelog, Findings]]]":
     """The partitions' changelogs; StateError where none that is asked for has any state."""
-    spec = load(stream)
+    spec = load(stream, connection)
 
     from riparian.app.state.changelog import check_partition, no_state, read_whole
 

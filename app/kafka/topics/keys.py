@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 SAMPLE = 4000  # records of a topic, at most: half of them the first of its partitions, half the last
 INSTANCES = 500  # instances reckoned in a record that holds several
 ENOUGH = 30  # records of a topic, or ids in both, to judge by
+LEAST_SECONDS = 60  # of a topic, to know its rate
 OPENED = 200  # records whose fields are looked at
 
 LAST_MS = 253_402_300_800_000  # the year 10000
@@ -157,10 +158,12 @@ class Ids(NamedTuple):
 
 
 class IdSample(NamedTuple):
-    """ids : None where there is nothing to compare. absent : a sentence for each feature that no record has."""
+    """ids : None where there is nothing to compare. absent : a sentence for each feature that no record has. rate :
+    instances a second of the partition that has most, by their times; None where these say nothing."""
 
     ids: Ids | None
     absent: list[str]
+    rate: float | None = None
 
 
 async def sample(spec: "Spec", connection: Connection, first: bool = True) -> IdSample:
@@ -188,12 +191,13 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
         await look_up(registry, spec, unknown)
     await read_ends(connection, parts, n, take, first=first)
     absent = _absent(spec, [seen for tp, by in found.items() if tp.topic == topics[0] for seen in by.values()])
+    rate = max(filter(None, (_rate(by) for tp, by in found.items() if tp.topic == topics[0])), default=None)
     if len(topics) == 1:
-        return IdSample(None, absent)
+        return IdSample(None, absent, rate)
     features, about_features = _summed(spec, topics[0], found)
     labels, about_labels = _summed(spec, topics[1], found)
     if not features or not labels:
-        return IdSample(None, absent)
+        return IdSample(None, absent, rate)
     both = features.keys() & labels.keys()
     apart = sum({k for k, _ in features[i]}.isdisjoint(k for k, _ in labels[i]) for i in both)
     horizon = spec.join.horizon * 1000
@@ -203,7 +207,19 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
     if not both:
         differ, ours, theirs = meeting.written_otherwise(features, labels) or (None, min(features), min(labels))
         ids = ids._replace(examples=(ours, theirs), differ=differ)
-    return IdSample(ids, absent)
+    return IdSample(ids, absent, rate)
+
+
+def _rate(seen: "Mapping[Place, _Seen]") -> float | None:
+    """Instances a second of a partition, from the first to the last that was looked at; None where that is less than a
+    minute."""
+    timed = {place: one.time for place, one in seen.items() if 0 <= one.time < LAST_MS}
+    if not timed:
+        return None
+    first, last = min(timed), max(timed)
+    seconds = (timed[last] - timed[first]) / 1000
+    each = len(timed) / len({offset for offset, _ in timed})
+    return (last[0] - first[0]) * each / seconds if seconds >= LEAST_SECONDS else None
 
 
 def _times(*topics: Mapping[str, set[tuple[int, int]]]) -> tuple[int, int] | None:

@@ -1,13 +1,13 @@
 // The frame of the page: where one is (in the address), what the server tells, and when it is silent.
 
 import { ago, count, h, moment, percent, pieces, score } from "./format.js";
-import { predictions } from "./predictions.js";
+import { keys, predictions } from "./predictions.js";
 import { deadletters } from "./deadletters.js";
 import { drift } from "./drift.js";
 import { happened, models, overview, partitions } from "./pages.js";
 import { rangeOf } from "./widgets.js";
 
-const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["predictions", "Predictions", predictions], ["timeline", "Timeline", happened]];
+const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["predictions", "Predictions", predictions], ["keys", "Keys", keys], ["timeline", "Timeline", happened]];
 const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, STEPS = 150, AGAIN_MS = 4_000, LEAST_MS = 60_000;
 const byId = (id) => document.getElementById(id);
 
@@ -30,10 +30,12 @@ const app = {
     this.model = query.get("model") ?? "champion";
     this.id = query.get("id");
     this.last = query.get("last");
+    this.key = query.get("key");
+    this.value = query.get("value");
   },
 
   link(changes) {
-    const now = { stream: this.stream, tab: this.tab, range: this.range, to: this.to, partition: this.partition, model: this.model === "champion" ? null : this.model, ...(this.tab === "predictions" ? { id: this.id, last: this.last } : {}), ...changes };
+    const now = { stream: this.stream, tab: this.tab, range: this.range, to: this.to, partition: this.partition, model: this.model === "champion" ? null : this.model, ...(this.tab === "predictions" ? { id: this.id, last: this.last } : {}), ...(this.tab === "keys" ? { key: this.key, value: this.value, last: this.last } : {}), ...changes };
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(now)) if (value !== null && value !== undefined && !(name === "range" && value === "1h") && !(name === "tab" && value === "overview")) query.set(name, value);
     return `/?${query}`;
@@ -128,7 +130,7 @@ const app = {
   },
 
   tabs() {
-    byId("tabs").replaceChildren(...TABS.map(([name, label]) => h("a", { href: this.link({ tab: name }), "aria-current": name === this.tab ? "page" : null, "data-tab": name, onclick: (event) => this.follow(event) }, label)));
+    byId("tabs").replaceChildren(...TABS.filter(([name]) => name !== "keys" || this.status.keys.length).map(([name, label]) => h("a", { href: this.link({ tab: name }), "aria-current": name === this.tab ? "page" : null, "data-tab": name, onclick: (event) => this.follow(event) }, label)));
   },
 
   fields() {

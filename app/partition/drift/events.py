@@ -88,6 +88,12 @@ class Drift:
             self.distributions = Distributions(spec, self._vocabularies, self._classes)
         self._asked = asked
 
+    def begin_anew(self, spec: Spec) -> None:
+        """Know nothing of the partition's own records; its models are watched on."""
+        self.n_events, self._features = 0, {}
+        self._last[:] = 0
+        self.settle(spec)
+
     # -- a program ---------------------------------------------------------------------------------------------
 
     def watch_features(self, program: Program, x: Floats, sizes: NDArray[np.int64] | None = None) -> list[Finding]:

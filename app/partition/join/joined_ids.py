@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.join.ids import Hashes, Ints
 from riparian.app.partition.join.joining import FIRST, GRAINS, N_REMEMBERED, N_TIMES, NEVER, NEXT, place_all
+from riparian.app.partition.mapped import zeros
 
 BLOCK = 2_048
 LEAST = 1_024
@@ -47,7 +48,7 @@ class JoinedIds(NamedTuple):
         at = np.zeros(N_REMEMBERED, np.int64)
         at[[FIRST, NEXT]] = first
         times = np.zeros((2 * GRAINS, 2), np.int64)
-        return cls(np.zeros((room, 2), np.uint64), np.zeros(2 * room, np.uint32), times, at, key[:1] | np.uint64(1))
+        return cls(zeros((room, 2), np.uint64), np.zeros(2 * room, np.uint32), times, at, key[:1] | np.uint64(1))
 
     def __len__(self) -> int:
         return int(self.at[NEXT] - self.at[FIRST])
@@ -63,7 +64,9 @@ class JoinedIds(NamedTuple):
         if wanted <= len(self.ring):
             return self
         larger = JoinedIds.empty(self.key, int(self.at[FIRST]), max(wanted, 2 * len(self.ring)))
-        place_all(larger, self.part(int(self.at[FIRST]), int(self.at[NEXT])))
+        first, stop = self.at[[FIRST, NEXT]].tolist()
+        for start in range(first, stop, BLOCK):
+            place_all(larger, self.part(start, min(start + BLOCK, stop)))
         larger.times[:], larger.at[:] = self.times, self.at
         return larger
 
@@ -122,11 +125,11 @@ class JoinedIds(NamedTuple):
                 parts[0] = parts[0][first - blocks.start * BLOCK :]
         if any(part.dtype != np.uint64 or part.shape[1:] != (2,) for part in parts):
             raise ValueError("the joined ids are damaged")
-        whole = np.concatenate([np.zeros((0, 2), np.uint64), *parts])
-        if len(whole) != stop - first:
+        if sum(map(len, parts)) != stop - first:
             raise ValueError("the joined ids are damaged")
         joined = cls.empty(key, first, stop - first)
-        place_all(joined, whole)
+        for part in parts:
+            place_all(joined, np.ascontiguousarray(part))
         joined.times[: len(times)] = times
         joined.at[N_TIMES] = len(times)
         return joined

@@ -147,6 +147,18 @@ def compact(index, queue, text):
 
 
 @kernel
+def ascends(index, stop):
+    """Whether the numbers of all in the queue, which has no gaps, ascend from 0 on and below `stop`."""
+    last = -1
+    for i in range(index.at[TAIL]):
+        serial = index.entries[index.queue[i], SERIAL]
+        if serial <= last:
+            return False
+        last = serial
+    return last < stop
+
+
+@kernel
 def find(index, batch, i):
     """The row that waits under id i, or -1. O(1)."""
     slots = index.slots

@@ -31,6 +31,7 @@ arrived last before that counts as waiting from then on. The bytes of an instanc
 this depends on the order of the records alone, never on the clock or on how they were divided into batches.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from riparian.app.errors import StateError
 from riparian.app.partition.arrays import EMPTY, renamed
-from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, words_of
+from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, tags, words_of
 from riparian.app.partition.join.joined_ids import JoinedIds
 from riparian.app.partition.join.joining import (
     AMENDED,
@@ -65,6 +66,7 @@ from riparian.app.partition.join.joining import (
     WIDTH,
     Batch,
     Limits,
+    find,
     join,
     mark_all,
     n_to_mature,
@@ -74,7 +76,8 @@ from riparian.app.partition.join.ragged import Ragged
 from riparian.app.partition.join.room import ROW_BYTES, most_joined
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
 from riparian.app.partition.join.series import KEY, OF_ROW, TIME, Follow, KeyQueues, forget
-from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns, grown
+from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns
+from riparian.app.partition.mapped import give_back, grown, zeros
 from riparian.app.partition.records.clock import BOUND_MS
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Program
 from riparian.topics.slices import Texts
@@ -314,20 +317,21 @@ class PendingStore:
 
     def keep(self, names: Iterable[str], width: int) -> None:
         """Room for further outputs beside each instance: nothing is there of those that wait."""
-        self.out |= {name: np.zeros((self._capacity, width)) for name in names}
+        self.out |= {name: zeros((self._capacity, width)) for name in names}
 
     def resize(self, outputs: dict[str, int]) -> None:
         """Widen the predictions; what stands there stays."""
         for name, width in outputs.items():
             old = self.out[name]
             if width > old.shape[1]:
-                self.out[name] = np.zeros((len(old), width))
+                self.out[name] = zeros((len(old), width))
                 self.out[name][:, : old.shape[1]] = old
 
     def widen(self, n: int) -> None:
         """So many features more, which are missing in what waits. Not of bags."""
         self.n_features += n
-        self._slab = np.hstack((self._slab, np.full((len(self._slab), n), np.nan)))
+        old, self._slab = self._slab, zeros((len(self._slab), self.n_features))
+        self._slab[:, :-n], self._slab[:, -n:] = old, np.nan
         self._segments["instances"].outdate()
 
     def rename(self, names: Mapping[str, str]) -> None:
@@ -390,7 +394,8 @@ class PendingStore:
                 self._series = self._series.linked(self._instances.rows(), capacity)
             self.out = {name: grown(out, capacity) for name, out in self.out.items()}
         if self.keeps and capacity > len(self._known):
-            self._known = np.concatenate((self._known, np.full(capacity - len(self._known), np.nan)))
+            known, self._known = len(self._known), grown(self._known, capacity)
+            self._known[known:] = np.nan
         if len(self._labels.entries) > len(self._early_y):
             self._early_y = grown(self._early_y, len(self._labels.entries))
 
@@ -519,6 +524,14 @@ class PendingStore:
         self._last_program, self._arrivals = (program, first), None
         return Joined(program, predicted, waited[:n_met] / 1000.0, marks == REPEATED, events)
 
+    def early(self, ids: Sequence[str]) -> NDArray[np.bool_]:
+        """(n,), whether a label of each id waits for its instance."""
+        if not self.n_labels_waiting:
+            return np.zeros(len(ids), np.bool_)
+        text, ends = packed(ids)
+        batch = Batch(text, ends, tags(self._labels.key, text, ends), np.zeros(0, np.int64), np.zeros(0))
+        return np.array([find(self._labels, batch, i) >= 0 for i in range(len(ids))], np.bool_)
+
     def _note_labels(self, events: Program) -> None:
         """Rows whose label came, and that wait on, are to be written anew where they were written without it."""
         told = np.isin(events.op, (LEARN, CAME, AMENDED, EXCHANGED))
@@ -599,6 +612,7 @@ class PendingStore:
         arrays = {"numbers": np.array(numbers, dtype=np.int64), **self._gaps_known(), **self._matured(self._next())}
         joined, kept = self._joined.checkpoint(self._blocks_written)
         self._blocks_written = self._joined.n_full_blocks
+        give_back()
         return PendingCheckpoint(
             {**arrays, **instances.arrays, **labels.arrays, **joined}, instances.kept + labels.kept + kept
         )
@@ -664,8 +678,7 @@ class PendingStore:
             self._series = self._series.linked(self._instances.rows(), self._capacity)
         self._joined = JoinedIds.restored(self._instances.key, arrays)
         self._blocks_written = 0 if "x" in arrays else self._joined.n_full_blocks
-        known = self._known[self._instances.rows()] if self.keeps else self._known
-        early = np.concatenate((self._early_y[self._labels.rows()], known))
+        early = np.concatenate((self._early_y[self._labels.rows()], self._known[~np.isnan(self._known)]))
         early = early[~np.isnan(early)]
         if not np.isfinite(early).all() or (n_classes is not None and not np.isin(early, np.arange(n_classes)).all()):
             raise ValueError("the labels that wait are damaged")
@@ -695,17 +708,25 @@ class PendingStore:
             name == source.name and not source.moved if isinstance(source, Source) else name == source
             for name, source in sources.items()
         )
-        self._instances, instances = self._segments["instances"].restore(self._instances, arrays, serial, same)
-        self._labels, labels = self._segments["labels"].restore(self._labels, arrays, label_serial, True)
-        self._reserve(0, 0, 0, 0)
-        for rows, columns, alive in instances:
+
+        def fill(index: WaitingIndex, rows: Ints, columns: Columns, alive: NDArray[np.bool_]) -> None:
+            self._instances = index
+            self._reserve(0, 0, 0, 0)
             self._fill(rows, columns, alive, sources)
-        for rows, columns, alive in labels:
+            give_back()
+
+        def fill_labels(index: WaitingIndex, rows: Ints, columns: Columns, alive: NDArray[np.bool_]) -> None:
+            self._labels = index
+            self._reserve(0, 0, 0, 0)
             self._early_y[rows] = columns["y"][alive]
+
+        self._instances = self._segments["instances"].restore(self._instances, arrays, serial, same, fill)
+        self._labels = self._segments["labels"].restore(self._labels, arrays, label_serial, True, fill_labels)
         if "matured" in arrays:
-            waiting = self._instances.rows()
-            numbers = self._instances.entries[waiting, SERIAL]
-            self._instances.at[MATURE] = int(np.searchsorted(numbers, int(arrays["matured"][0])))
+            entries, queue = self._instances.entries, self._instances.queue
+            numbers = range(self._instances.n_waiting)
+            first = bisect_left(numbers, int(arrays["matured"][0]), key=lambda i: int(entries[queue[i], SERIAL]))
+            self._instances.at[MATURE] = first
 
     def _fill(
         self,

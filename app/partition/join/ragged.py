@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.join.ids import Ints
 from riparian.app.partition.join.room import PLACE_BYTES
-from riparian.app.partition.join.waiting_index import grown
+from riparian.app.partition.mapped import grown, zeros
 from riparian.models.contract import Bags, Floats, indices
 
 
@@ -45,7 +45,7 @@ class Ragged:
             live = waiting()
             pieces = indices(start[live], size[live])
             needed = len(pieces) + len(x)
-            moved = np.zeros((2 * needed, room.shape[1])) if 2 * needed > len(room) else room
+            moved = zeros((2 * needed, room.shape[1])) if 2 * needed > len(room) else room
             moved[: len(pieces)] = room[pieces]
             start[live] = np.cumsum(size[live]) - size[live]
             self.bags, self._end = Bags(start, size, moved), len(pieces)

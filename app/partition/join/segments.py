@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.join.ids import Ints, gathered
-from riparian.app.partition.join.joining import HEAD, HOME, NEXT_SERIAL, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL
+from riparian.app.partition.join.joining import HEAD, HOME, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL
 from riparian.app.partition.join.waiting_index import WaitingIndex
 
 MAX_ROWS = 16_384  # rows of a segment, at most
@@ -37,6 +37,8 @@ NO_ROWS: Ints = np.zeros(0, np.int64)
 
 Columns = dict[str, NDArray[Any]]
 """Name -> (n, ...) array. `serial`, by which segments are put in order of arrival, is always there."""
+
+Fill = Callable[[WaitingIndex, Ints, Columns, NDArray[np.bool_]], None]
 
 
 class PendingCheckpoint(NamedTuple):
@@ -118,47 +120,32 @@ class Segments:
         return PendingCheckpoint(arrays, kept)
 
     def restore(
-        self, index: WaitingIndex, arrays: Mapping[str, NDArray[Any]], next_serial: int, written: bool
-    ) -> tuple[WaitingIndex, list[tuple[Ints, Columns, NDArray[np.bool_]]]]:
-        """Fill an empty index from the segments in `arrays`. written : whether they then count as written.
-
-        Returns the index, and for each segment the rows of what is still alive, its columns, and (n,) what of them is.
-        """
-        found = []
-        for name, array in arrays.items():
-            kind, _, rest = name.partition("/")
-            if kind == self.name and rest.isdigit():
-                columns = decode(array)
-                n = len(columns["serial"])
-                if not n:
-                    raise ValueError(f"segment {rest} of what waits is empty")
-                bitmap = arrays.get(f"{name}/alive")
-                alive = np.ones(n, bool) if bitmap is None else np.unpackbits(bitmap, count=n).astype(bool)
-                found.append((int(rest), columns, alive))
-        found.sort(key=lambda item: item[0])
-        serials, arrived, starts, lengths, text = (np.concatenate(c) for c in zip(*_pieces(found), strict=True))
-        sound = (lengths >= 0) & (lengths <= len(text)) & (starts >= 0) & (starts <= len(text) - lengths)
-        if not sound.all():
-            raise ValueError("the ids that wait are damaged")  # a kernel would read anywhere
-        order = np.argsort(serials)
-        numbers = np.concatenate([[-1], serials[order], [next_serial]])
-        if not (np.diff(numbers) > 0).all() or any(number >= self.next for number, _, _ in found):
-            raise ValueError("the numbers of what waits are damaged")  # a kernel would look for the next one for ever
-        index, rows = index.refill(*gathered(text, starts[order], lengths[order]), arrived[order])
-        index.entries[rows, SERIAL] = serials[order]
-        index.at[NEXT_SERIAL] = next_serial
-        index.at[SINCE] = index.at[TAIL] if written else index.at[HEAD]
-        by_segment = np.empty_like(rows)
-        by_segment[order] = rows
-        restored = []
-        for number, columns, alive in found:
-            rows, by_segment = np.split(by_segment, [np.count_nonzero(alive)])
+        self, index: WaitingIndex, arrays: Mapping[str, NDArray[Any]], next_serial: int, written: bool, fill: Fill
+    ) -> WaitingIndex:
+        """The index, filled from the segments in `arrays`, one after the other, where it was empty. written : whether
+        they then count as written. fill : is given the index, and for each segment the rows of what is still alive, its
+        columns, and (n,) what of them is."""
+        numbers = sorted(int(name.rpartition("/")[2]) for name in arrays if _is_segment(name, self.name))
+        if numbers and numbers[-1] >= self.next:
+            raise ValueError("the numbers of what waits are damaged")
+        for number in numbers:
+            columns, bitmap = decode(np.asarray(arrays[self._name(number)])), arrays.get(self._bitmap(number))
+            n = len(columns["serial"])
+            alive = np.ones(n, bool) if bitmap is None else np.unpackbits(np.asarray(bitmap), count=n).astype(bool)
+            lengths, text = columns["lengths"].astype(np.int64), columns["ids"]
+            starts = np.cumsum(lengths) - lengths
+            if not ((lengths >= 0) & (starts <= len(text) - lengths)).all():
+                raise ValueError("the ids that wait are damaged")  # a kernel would read anywhere
+            index, rows = index.refill(*gathered(text, starts[alive], lengths[alive]), columns["arrived"][alive])
+            index.entries[rows, SERIAL] = columns["serial"][alive]
             if written:
-                by_place = np.full(len(alive), -1, np.int32)
+                by_place = np.full(n, -1, np.int32)
                 by_place[alive] = rows
-                self._add(index, number, by_place, holed=self._bitmap(number) in arrays)
-            restored.append((rows, columns, alive))
-        return index, restored
+                self._add(index, number, by_place, holed=bitmap is not None)
+            fill(index, rows, columns, alive)
+        index = index.in_order(next_serial)
+        index.at[SINCE] = index.at[TAIL] if written else index.at[HEAD]
+        return index
 
     def _name(self, number: int) -> str:
         return f"{self.name}/{number}"
@@ -216,16 +203,10 @@ def _parts(rows: Ints) -> Iterator[Ints]:
         yield rows[start : start + MAX_ROWS]
 
 
-def _pieces(found: list[tuple[int, Columns, NDArray[np.bool_]]]) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Of each segment what is alive: serials, times, and where ids begin in the text of all, and their lengths; and
-    its text."""
-    yield (*(np.zeros(0, np.int64) for _ in range(4)), np.zeros(0, np.uint8))
-    at = 0
-    for _, columns, alive in found:
-        lengths = columns["lengths"].astype(np.int64)
-        starts = at + np.cumsum(lengths) - lengths
-        at += len(columns["ids"])
-        yield columns["serial"][alive], columns["arrived"][alive], starts[alive], lengths[alive], columns["ids"]
+def _is_segment(name: str, of: str) -> bool:
+    """Whether an array is a segment of the index of this name."""
+    kind, _, rest = name.partition("/")
+    return kind == of and rest.isdigit()
 
 
 def encode(columns: Columns) -> NDArray[np.uint8]:

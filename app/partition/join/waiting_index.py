@@ -30,6 +30,7 @@ from riparian.app.partition.join.joining import (
     N_FREE,
     N_LEFT,
     NEVER,
+    NEXT_SERIAL,
     PLACE,
     SERIAL,
     SINCE,
@@ -40,10 +41,12 @@ from riparian.app.partition.join.joining import (
     WEIGHED,
     Batch,
     N,
+    ascends,
     compact,
     put_all,
     rehash,
 )
+from riparian.app.partition.mapped import give_back, grown, next_size, zeros
 
 Rows = NDArray[np.int32]
 
@@ -53,7 +56,7 @@ LEAST_ROWS = 1024
 class WaitingIndex(NamedTuple):
     """What waits, with room for C rows.
 
-    slots : (power of two,) int64, the hash table: tag << 32 | row + 1, 0 where free; at most half are taken.
+    slots : (power of two,) int64, the hash table: tag << 32 | row + 1, 0 where free; at most three of four are taken.
     entries : (C, 8) int64, by row, in the columns
         TAG : 31 bits of the id's hash.
         START, LENGTH : of the id in `text`.
@@ -113,24 +116,43 @@ class WaitingIndex(NamedTuple):
         rows, n_text = at[N] + n, at[TEXT_LIVE] + n_bytes
         used = min(rows, most)
         if at[N_FREE] < used - at[N]:
-            index = index._with_rows(min(max(2 * len(self.entries), len(self.entries) + n, LEAST_ROWS), most))
-        if 2 * used > len(index.slots):
-            slots = np.zeros(1 << (2 * used).bit_length(), np.int64)
+            wanted = max(next_size(self.entries, len(self.entries) + n), LEAST_ROWS)
+            index = index._with_rows(min(wanted, most))
+        if 4 * used > 3 * len(index.slots):
+            slots = np.zeros(1 << (4 * used // 3).bit_length(), np.int64)
             rehash(index.slots, slots)
             index = index._replace(slots=slots)
+        if at[TAIL] + n > len(index.queue) < 2 * rows:
+            index = index._replace(queue=grown(index.queue, max(3 * rows, LEAST_ROWS)))
+        if at[TEXT_END] + n_bytes > len(index.text) < 2 * n_text:
+            index = index._replace(text=grown(index.text, max(3 * n_text, LEAST_ROWS)))
         if at[TAIL] + n > len(index.queue) or at[TEXT_END] + n_bytes > len(index.text):
-            queue = index.queue if 2 * rows <= len(index.queue) else np.zeros(max(3 * rows, LEAST_ROWS), np.int32)
-            text = index.text if 2 * n_text <= len(index.text) else np.zeros(max(3 * n_text, LEAST_ROWS), np.uint8)
-            compact(index, queue, text)
-            index = index._replace(queue=queue, text=text)
+            compact(index, index.queue, index.text)
+            give_back()
+        return index
+
+    def in_order(self, next_serial: int) -> "WaitingIndex":
+        """This index with its queue in order of arrival, where rows of other numbers were put into it in any order, and
+        with the number of the next. ValueError where these are no numbers of arrivals."""
+        waiting, index = self.queue[: self.at[TAIL]], self
+        if not ascends(self, next_serial):
+            serials = zeros(waiting.shape, np.int64)
+            np.take(self.entries[:, SERIAL], waiting, out=serials, mode="clip")
+            waiting[:] = waiting[np.argsort(serials, kind="stable")]
+            index = self._replace(text=zeros(self.text.shape, np.uint8))
+            compact(self, self.queue, index.text)
+            give_back()
+        if not ascends(index, next_serial):
+            raise ValueError("the numbers of what waits are damaged")  # a kernel would look for the next one for ever
+        self.at[NEXT_SERIAL] = next_serial
         return index
 
     def _with_rows(self, capacity: int) -> "WaitingIndex":
         old, n_free = len(self.entries), int(self.at[N_FREE])
-        free = np.zeros(capacity, np.int32)
+        free, last = grown(self.free, capacity), self.free[:n_free].copy()
         # New rows at the bottom of the stack, the lowest on top: those that were used are taken first.
         free[: capacity - old] = np.arange(capacity - 1, old - 1, -1)
-        free[capacity - old : capacity - old + n_free] = self.free[:n_free]
+        free[capacity - old : capacity - old + n_free] = last
         self.at[N_FREE] += capacity - old
         index = self._replace(entries=grown(self.entries, capacity), left=grown(self.left, capacity), free=free)
         index.entries[old:, SERIAL] = -1  # of no arrival, until there is one
@@ -193,13 +215,6 @@ class WaitingIndex(NamedTuple):
         rows = index.take(len(ends))
         put_all(index, rows, Batch(text, ends, tags(index.key, text, ends), arrived, np.zeros(0)))
         return index, rows.astype(np.int64)
-
-
-def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
-    """A copy with n rows; the new ones are zero."""
-    larger = np.zeros((n, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 def entry_columns(index: WaitingIndex, rows: Ints) -> dict[str, NDArray[Any]]:

@@ -51,6 +51,11 @@ class KeyTables:
         return bool(self._known)
 
     @property
+    def now(self) -> int:
+        """Stream time, ms."""
+        return self._now
+
+    @property
     def n_bytes(self) -> int:
         return sum(rows.n_bytes for rows in self._known.values())
 
@@ -76,6 +81,18 @@ class KeyTables:
                 "a new name"
             )
         return name in self._known and self._known[name].forget(words)
+
+    def knows(self, name: str, hashed: NDArray[np.uint64]) -> bool:
+        """Whether anything is known of a key, (2,)."""
+        return name in self._known and self._known[name].row_of(hashed) >= 0
+
+    def values(self, name: str, hashed: NDArray[np.uint64], time: int) -> Floats:
+        """What a record of this time, ms, would find of a key, (2,): (m,) of the features over the past of keys, NaN of
+        those that it does not change. Nothing changes."""
+        found: Floats = np.full((1, self._width), np.nan)
+        if name in self._known:
+            self._known[name].read(np.array([time]), hashed.reshape(1, 2), found, found.copy())
+        return found.reshape(-1)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all that is known, as of equal folds: however they were cut."""

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from riparian.app.partition.join.ids import Bytes, Ints, new_key, tags, words_of
 from riparian.app.partition.join.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, Batch, find, take_out
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
-from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns, grown
+from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns
 from riparian.app.partition.keys.fold import READ, Events, fold
 from riparian.app.partition.keys.plan import Plan
 from riparian.app.partition.keys.powers import table
+from riparian.app.partition.mapped import grown
 from riparian.models.contract import Floats
 
 HASH_BYTES = 16
@@ -77,14 +78,18 @@ class KeyRows:
     def forget(self, hashed: NDArray[np.uint64]) -> bool:
         """Drop a key, (2,), also from what is written: segments keep what has left. Whether it was known."""
         self._segments.outdate()
-        text = hashed.view(np.uint8)
-        ends = np.array([HASH_BYTES])
-        found = tags(self._index.key, text, ends)
-        row = find(self._index, Batch(text, ends, found, ends, np.zeros(0), words=words_of(text)), 0)
+        row = self.row_of(hashed)
         if row >= 0:
             self._rows[row] = self.plan.blank
             take_out(self._index, row)
-        return bool(row >= 0)
+        return row >= 0
+
+    def row_of(self, hashed: NDArray[np.uint64]) -> int:
+        """The row of a key, (2,); below 0 where it is not known."""
+        text = hashed.view(np.uint8)
+        ends = np.array([HASH_BYTES])
+        found = tags(self._index.key, text, ends)
+        return int(find(self._index, Batch(text, ends, found, ends, np.zeros(0), words=words_of(text)), 0))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all rows, in order of the last touch: independent of places, batches and checkpoints."""
@@ -117,20 +122,22 @@ class KeyRows:
             text: Bytes = arrays["hashes"].copy()
             ends = np.arange(HASH_BYTES, len(text) + 1, HASH_BYTES)
             self._index, rows = self._index.refill(text, ends, arrays["touched"].copy())
-            parts = [(rows, arrays["sums"])]
+            self._fill(self._index, rows, arrays, slice(None))
         else:
             serial, segment = arrays["numbers"].tolist()
             if min(serial, segment) < 0 or max(serial, segment << ROW_BITS) >= NEVER:
                 raise ValueError("the numbers of its keys are damaged")
             self._segments.next = segment
-            self._index, found = self._segments.restore(self._index, arrays, serial, True)
-            parts = [(rows, columns["sums"][alive]) for rows, columns, alive in found]
-        self._reserve(0)
-        for rows, sums in parts:
-            self._rows[rows] = _checked(sums, (len(rows), self._rows.shape[1]))
+            self._index = self._segments.restore(self._index, arrays, serial, True, self._fill)
         lengths = self._index.ids(self._index.rows())[1]
         if (np.diff(lengths, prepend=0) != HASH_BYTES).any():
             raise ValueError("the hashes of its keys are damaged")
+
+    def _fill(self, index: WaitingIndex, rows: Ints, columns: Mapping[str, NDArray[Any]], which: Any) -> None:
+        """The sums of keys that were saved."""
+        self._index = index
+        self._reserve(0)
+        self._rows[rows] = _checked(columns["sums"][which], (len(rows), self._rows.shape[1]))
 
 
 def _checked(array: NDArray[Any], shape: tuple[int, ...]) -> Floats:

@@ -122,6 +122,16 @@ class LogPositions:
             **marks,
         }
 
+    @staticmethod
+    def joined(own: Mapping[str, Any], other: Mapping[str, Any], roles: Iterable[str] = INPUTS) -> dict[str, Any]:
+        """Of two states, that of `own` in these logs and that of `other` in the rest."""
+        fields = [state_field(role, what) for role in roles for what in ("offset", "index", "time")]
+        found = {field: own[field] for field in fields if field in own}
+        for name in ("stamps", "leaps", "marks"):
+            apart = {role: value for role, value in other.get(name, {}).items() if role not in roles}
+            found[name] = apart | {role: value for role, value in own.get(name, {}).items() if role in roles}
+        return found
+
     def restore(self, meta: Mapping[str, Any]) -> None:
         """Stand where a state does, of which `state` gave a part."""
         self.go_on_at(meta, self.rules)

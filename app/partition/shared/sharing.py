@@ -58,6 +58,7 @@ class SharedLearning(Learning):
 
     rules: ClassVar[Mapping[str, str]] = {LEARNED: AS_IT_COMES}
     names = (AT,)
+    led = ("models/", "metrics/", "compared/", "drift/signals", "drift/trials/", VALUES, KEYS)
     whole = False
     label_keys = KEYS
     lineup: SharedLineup

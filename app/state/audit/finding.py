@@ -1,24 +1,29 @@
-"""Finds the prediction of an id, and the label that came for it.
+"""Finds the prediction of an id, the label that came for it, and the last records of a key.
 
 Nothing indexes predictions by their ids. So the topic is read backwards in steps, first where Kafka's clients put the
 id if it was the key, then in the other partitions; the newest prediction of the first partition that has one is taken.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+from aiokafka.structs import ConsumerRecord
+from numpy.typing import NDArray
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import PartitionReader, reading
 from riparian.app.kafka.topics.partitioner import partitions_of
+from riparian.app.partition.keys.past import hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.registry.client import Registry
 from riparian.app.registry.stream_schemas import look_up, predictions
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.names import LABELS
+from riparian.models.contract import Floats
+from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import offset_of
 from riparian.topics.records import Name, RawBatch, Text, Unknown, Whole
 
@@ -40,6 +45,7 @@ class Sent(ModelPrediction, kw_only=True):
 
 STEP = 20_000  # records
 MOST_LABELS = 1_000_000  # labels that are read after a prediction, at most
+MOST_RECORDS = 500_000  # records that are read for those of a key, at most, and predictions for these
 
 
 class FoundPrediction(NamedTuple):
@@ -92,25 +98,17 @@ async def find(
     StateError
         There is none.
     """
-    registry = Registry.of(spec)
-    if registry is not None:
-        await predictions(registry, spec)
+    await _know_predictions(spec)
     likely = int(partitions_of([id_.encode("utf-8", "surrogatepass")], spec.partitions)[0])
     n_read = 0
     for partition in sorted(range(spec.partitions), key=lambda k: k != likely):
         async with reading(connection, spec.topics.predictions, partition) as sent:
             before, total = n_read, n_read + sent.end - sent.first
-            stop = sent.end
-            while stop > sent.first:
-                start = max(sent.first, stop - STEP)
-                found, oldest = await _within(spec, partition, sent, start, stop, id_, since)
+            async for found, start in _backwards(spec, partition, sent, {id_}, since):
                 n_read = before + sent.end - start
                 on_progress(n_read, total)
-                if found is not None:
-                    return found._replace(n_read=n_read)
-                if since is not None and oldest is not None and oldest < since:
-                    break
-                stop = start
+                if found:
+                    return found[id_]._replace(n_read=n_read)
     where = "" if since is None else " of that time (look further back with --last, or without it)"
     raise StateError(
         f"no prediction{where} in {spec.topics.predictions} has the id {id_!r}, in {n_read:,} records: the id is the "
@@ -118,11 +116,32 @@ async def find(
     )
 
 
+async def _know_predictions(spec: Spec) -> None:
+    """Know the schema of predictions, where a registry has it."""
+    registry = Registry.of(spec)
+    if registry is not None:
+        await predictions(registry, spec)
+
+
+async def _backwards(
+    spec: Spec, partition: int, sent: PartitionReader, ids: Collection[str], since: int | None
+) -> AsyncIterator[tuple[dict[str, FoundPrediction], int]]:
+    """The last predictions of ids, from the end of the topic on, in steps; and where each step begins."""
+    stop = sent.end
+    while stop > sent.first:
+        start = max(sent.first, stop - STEP)
+        found, oldest = await _within(spec, partition, sent, start, stop, ids, since)
+        yield found, start
+        if since is not None and oldest is not None and oldest < since:
+            return
+        stop = start
+
+
 async def _within(
-    spec: Spec, partition: int, sent: PartitionReader, start: int, stop: int, id_: str, since: int | None
-) -> tuple[FoundPrediction | None, int | None]:
-    """The last prediction of the id between two offsets, and the time of the first record there."""
-    codec, found, oldest = spec.make_codec(), None, None
+    spec: Spec, partition: int, sent: PartitionReader, start: int, stop: int, ids: Collection[str], since: int | None
+) -> tuple[dict[str, FoundPrediction], int | None]:
+    """The last prediction of each id between two offsets, and the time of the first record there."""
+    codec, found, oldest = spec.make_codec(), dict[str, FoundPrediction](), None
     sent.seek(start)
     while records := await sent.read(stop):
         oldest = records[0].timestamp if oldest is None else oldest
@@ -132,10 +151,11 @@ async def _within(
             try:
                 for value in codec.split_predictions(record.value):
                     made = codec.read_prediction(value)
-                    if made.get("id") == id_:
+                    id_ = str(made.get("id"))
+                    if id_ in ids:
                         msgspec.convert(made, Sent)
                         places = codec.read_place(value).places(codec.index_bits)
-                        found = FoundPrediction(partition, record.offset, record.timestamp, places, made, 0)
+                        found[id_] = FoundPrediction(partition, record.offset, record.timestamp, places, made, 0)
             except ValueError:  # somebody else's
                 continue
     return found, oldest
@@ -148,18 +168,13 @@ async def label_of(
 
     learner : of the same stream, whose classes may be added to.
     """
-    registry, bits, n_read = Registry.of(spec), learner.bits[LABELS], 0
+    bits, n_read = learner.bits[LABELS], 0
     if spec.topics.labels is None:
         return None, 0
     async with reading(connection, spec.topics.labels, found.partition) as labels:
         labels.seek(max(labels.first, offset_of(found.places[1], bits)))
         while n_read < MOST_LABELS and (records := await labels.read(labels.end)):
-            batch = learner.codec.unpack(LABELS, RawBatch.of(records))
-            unknown = learner.codec.unknown(LABELS, batch)
-            if unknown and registry is not None:
-                for key in await look_up(registry, spec, unknown):
-                    for i in unknown[key]:
-                        batch.values[i] = Unknown(b"")
+            batch = await _unpacked(spec, learner, LABELS, records)
             decoded = learner.codec.decode_labels(batch, learner.classes)
             n_read += len(records)
             if found.sent["id"] in decoded.ids:
@@ -169,3 +184,97 @@ async def label_of(
                 named = None if math.isnan(y) else y if learner.classes is None else learner.classes.texts[int(y)]
                 return FoundLabel(offset_of(batch.offsets[at], bits), batch.timestamps[at], named), n_read
     return None, n_read
+
+
+async def _unpacked(spec: Spec, learner: PartitionLearner, role: str, records: Sequence[ConsumerRecord]) -> RawBatch:
+    """Records of an input topic, once their schemas are known."""
+    batch, registry = learner.codec.unpack(role, RawBatch.of(records)), Registry.of(spec)
+    unknown = learner.codec.unknown(role, batch)
+    if unknown and registry is not None:
+        for key in await look_up(registry, spec, unknown):
+            for i in unknown[key]:
+                batch.values[i] = Unknown(b"")
+    return batch
+
+
+class KeyRecord(NamedTuple):
+    """A record of a key.
+
+    Attributes
+    ----------
+    partition, offset : in the features topic. time : ms, of the record.
+    id : of its instance. x : (d,) its features.
+    """
+
+    partition: int
+    offset: int
+    time: int
+    id: str
+    x: Floats
+
+
+async def records_of(
+    connection: Connection,
+    learner: PartitionLearner,
+    key: str,
+    hashed: NDArray[np.uint64],
+    *,
+    since: int | None,
+    most: int,
+    on_progress: Callable[[int, int], None],
+) -> tuple[list[KeyRecord], int]:
+    """The last records of a key in a partition, the oldest first, and how many were read for it.
+
+    Parameters
+    ----------
+    learner : PartitionLearner
+        Of the partition, whose values and classes may be added to.
+    key : str
+        Its name in the stream file.
+    hashed : (2,)
+        As `hashes_of` makes it.
+    since : int, optional
+        ms since 1970: how far back to look.
+    most : int
+        How many records to find.
+    on_progress : callable
+        Given how many records were read, and how many may be.
+    """
+    spec, found, n_read = learner.spec, list[KeyRecord](), 0
+    column, bits, own = list(spec.keys).index(key), learner.bits[FEATURES], secret(spec.name)
+    async with reading(connection, spec.topics.features, learner.partition) as features:
+        stop, total = features.end, min(features.end - features.first, MOST_RECORDS)
+        while stop > features.first and len(found) < most and n_read < total:
+            start, newer, oldest = max(features.first, stop - STEP), list[KeyRecord](), None
+            features.seek(start)
+            while records := await features.read(stop):
+                oldest = records[0].timestamp if oldest is None else oldest
+                batch = await _unpacked(spec, learner, FEATURES, records)
+                one = learner.decoder.features(batch, learner.vocabularies, learner.classes)
+                for i in np.flatnonzero((hashes_of(own, one.keys[column]) == hashed).all(axis=1)).tolist():
+                    at = i if one.position is None else one.position[i]
+                    if since is None or batch.timestamps[at] >= since:
+                        place = offset_of(batch.offsets[at], bits)
+                        newer.append(KeyRecord(learner.partition, place, batch.timestamps[at], one.ids[i], one.x[i]))
+            found, n_read, stop = newer + found, features.end - start, start
+            on_progress(n_read, total)
+            if since is not None and oldest is not None and oldest < since:
+                break
+    return found[-most:], n_read
+
+
+async def predictions_of(
+    spec: Spec, connection: Connection, records: Sequence[KeyRecord]
+) -> dict[tuple[int, str], FoundPrediction]:
+    """The newest prediction of each of these records that has one, by partition and id."""
+    await _know_predictions(spec)
+    found = dict[tuple[int, str], FoundPrediction]()
+    for partition in {one.partition for one in records}:
+        left = {one.id for one in records if one.partition == partition}
+        async with reading(connection, spec.topics.predictions, partition) as sent:
+            async for made, start in _backwards(spec, partition, sent, left, None):
+                found |= {(partition, id_): one for id_, one in made.items()}
+                left.difference_update(made)
+                if not left or sent.end - start >= MOST_RECORDS:
+                    break
+    return found

@@ -51,7 +51,8 @@ class JoinSpec(Section):
         le=10**15,
         description="Most bytes that waiting instances take, per partition; beyond, the oldest is dropped. An instance "
         "counts as 128 bytes, its id, 8 per feature, and 8 for each output of each model; the arrays may be twice as "
-        "large. A bag: 16 more, and 8 per feature of each of its instances.",
+        "large, and those of a worker lie in files of its `--data-dir`. A bag: 16 more, and 8 per feature of each of "
+        "its instances.",
     )
     max_labels: int = Field(
         default=100_000,

@@ -93,6 +93,7 @@ BUFFERED_BYTES = "riparian_buffered_bytes"
 FORCED = "riparian_forced_merges_total"
 UNKNOWN = "riparian_unknown_schemas"
 SKIPPED = "riparian_skipped_records_total"
+MOVED = "riparian_moved_labels_total"
 LOST = "riparian_lost_records_total"
 LEAPS = "riparian_timestamp_leaps_total"
 BATCH = "riparian_batch_records"
@@ -183,6 +184,7 @@ METRICS: dict[str, Metric] = {
     UNKNOWN: Metric(GAUGE, "Schemas that records wait for and the registry has not told, or does not have."),
     FORCED: Metric(COUNTER, "Merges that no longer waited for the other topic (join.max_wait)."),
     SKIPPED: Metric(COUNTER, "Records fetched again that the state knew already."),
+    MOVED: Metric(COUNTER, "Labels handed on to where their keys went before the topics grew."),
     LOST: Metric(COUNTER, "Records that Kafka deleted before they were taken, since the stream began.", ("topic",)),
     LEAPS: Metric(
         COUNTER,

@@ -270,6 +270,7 @@ class Metrics:
         yield metric_names.FORCED, (), runner.n_forced
         yield metric_names.UNKNOWN, (), runner.n_unknown_schemas
         yield metric_names.SKIPPED, (), runner.n_skipped
+        yield metric_names.MOVED, (), runner.n_moved
         yield metric_names.DECODE, (), series.decode_seconds
         yield metric_names.KERNEL, (), series.kernel_seconds
         yield metric_names.CHECKPOINT_BYTES, (), series.checkpoint_bytes

@@ -1,5 +1,5 @@
 """Whether the topics of a stream stay as they were when its worker started: a topic that is deleted ends the worker,
-and partitions that are added to one are read by nobody, which is said."""
+and one that has grown lets it begin again with as many partitions, if the others of the stream have grown, too."""
 
 import logging
 import time
@@ -19,8 +19,18 @@ MISSING_SECONDS = 15.0  # a topic that is missing for longer was deleted; a brok
 Counts = Mapping[str, int | None]  # topic -> its partitions, of those that are there; None where we may not know
 
 
+class GrownError(Exception):
+    """The stream goes on with more partitions, once its worker has begun again."""
+
+
 class TopicWatch:
     """Looks at the topics of a stream, every now and then.
+
+    Parameters
+    ----------
+    spec : Spec
+    in_vain : int
+        Partitions of the inputs with which the stream could not go on when the worker started (`app.state.growing`).
 
     Attributes
     ----------
@@ -28,9 +38,9 @@ class TopicWatch:
         Input topic -> partitions that no worker of the stream reads.
     """
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, in_vain: int = 0) -> None:
         self.unread: dict[str, list[int]] = {}
-        self._spec = spec
+        self._spec, self.in_vain = spec, in_vain
         names = stream_topics(spec)
         self._read = {name for role, name in names.items() if role in (*INPUTS, CONTROL)}
         self._wanted = dict.fromkeys((*names.values(), changelog_topic(spec.name)), spec.partitions)
@@ -41,7 +51,7 @@ class TopicWatch:
 
     async def look(self, client: Any) -> None:
         """At what a broker says, if it is time. client : an AIOKafkaClient that runs. TopicError where a topic is not
-        what it was."""
+        what it was, GrownError where the stream can have more partitions."""
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + LOOK_SECONDS
@@ -59,12 +69,24 @@ class TopicWatch:
             self._missing = time.monotonic()
         elif time.monotonic() - self._missing > MISSING_SECONDS:
             raise self._broken(there, lacking)
+        if not lacking:
+            self._grow(there)
         more = {topic: there[topic] for topic, n in self._wanted.items() if there.get(topic, 0) > n}
         self.unread = {topic: [*range(self._wanted[topic], n)] for topic, n in more.items() if topic in self._read}
         for topic, n in more.items():
             if self._said.get(topic) != n:
                 log.warning("%s", self._grown(topic, n))
         self._said = more
+
+    def _grow(self, there: Mapping[str, int]) -> None:
+        """GrownError where all inputs have more partitions, or another worker has let the stream have more."""
+        inputs = {name for role, name in stream_topics(self._spec).items() if role in INPUTS}
+        own = {self._spec.topics.predictions, changelog_topic(self._spec.name)}
+        before = self._spec.partitions
+        for topics in (inputs, own):
+            n = min(there.get(topic, 0) for topic in topics)
+            if n > before and (topics == own or n > self.in_vain):
+                raise GrownError(f"the stream {self._spec.name} goes on with {n} partitions; it had {before}")
 
     def _broken(self, found: Mapping[str, int], lacking: Mapping[str, int]) -> TopicError:
         topic, n = min(lacking.items(), key=lambda one: found.get(one[0], 0))
@@ -80,11 +102,9 @@ class TopicWatch:
         added = listing([str(p) for p in range(wanted, n)])
         several = "s" if n - wanted > 1 else ""
         verb = ("are" if several else "is") + (" not read" if topic in self._read else " not used")
-        return (
-            f"partition{several} {added} of {topic} {verb}: it had {wanted} when the stream began, and a state belongs "
-            "to its number of partitions. The next start will be refused: give the stream a new name, which starts "
-            f"afresh, or create the topic again with {wanted}"
-        )
+        inputs = [name for role, name in stream_topics(self._spec).items() if role in INPUTS]
+        cure = "it has them, too, as soon as features and labels both do" if len(inputs) > 1 and topic in inputs else ""
+        return f"partition{several} {added} of {topic} {verb}: the stream has {wanted}" + (cure and f", and {cure}")
 
 
 def deleted(spec: Spec, topic: str) -> TopicError:

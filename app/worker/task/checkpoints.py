@@ -166,7 +166,7 @@ class Checkpoints:
     async def _clean(self, n_written: int) -> int:
         """Keep the changelog small; the bytes that were written for it."""
         state = self.state
-        copied = {checkpoint.chunk_key(self._partition, d): state.chunks[d] for d in state.to_copy(n_written)}
+        copied = {checkpoint.chunk_key(self._partition, d): bytes(state.chunks[d]) for d in state.to_copy(n_written)}
         await self._append(copied)
         front, n_bytes = state.front()
         if n_bytes >= TRUNCATE_BYTES and await self._host.states.delete_before(self._partition, front):

@@ -22,6 +22,7 @@ from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
 from riparian.app.kafka.sending import Outputs
+from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.learning import Learning
@@ -136,6 +137,7 @@ class PartitionTask(Turns):
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.n_skipped = 0
+        self.n_moved = 0  # labels that were handed on to another partition
         self.started = time.time()
         self._tail = tail
         events = [] if state.manifest is None else state.manifest.events
@@ -344,6 +346,17 @@ class PartitionTask(Turns):
         await self.outputs.send(self.host.spec.topics.deadletters, step.letters)
         for reason in step.reasons:
             self.observer.rejected(self, reason)
+
+    async def hand_on_labels(self, step: Step) -> None:
+        """To the partitions in which their instances wait since before the topics grew."""
+        moved, grown = step.outcome.moved, self.learner.grown
+        if not moved or grown is None:
+            return
+        topic = str(self.host.spec.topics.labels)
+        homes = partitions_of([one.key for one in moved], grown[0]).tolist()
+        for home, one in zip(homes, moved, strict=True):
+            await self.outputs.hand_on(topic, home, *one)
+        self.n_moved += len(moved)
 
     async def append_joined(self, step: Step) -> None:
         """To the log that all partitions learn, where they learn one model."""

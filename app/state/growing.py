@@ -1,0 +1,135 @@
+"""Partitions that were added to a stream's topics: the stream goes on with as many.
+
+Features and labels are grown by whoever owns them. The stream's own topics follow: first the changelog, then in each
+new partition of it a first checkpoint with the models of the stream, then the outputs, the predictions last. So a
+stream has as many partitions as its predictions have, and each of them has a state. Whoever is interrupted, or is not
+the only one, does again what is not done yet: a checkpoint that is there is not written a second time.
+"""
+
+from collections.abc import Mapping
+
+from aiokafka.admin import NewPartitions
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidPartitionsError,
+    KafkaError,
+    PolicyViolationError,
+    TopicAuthorizationFailedError,
+)
+
+from riparian.app.errors import BrokerError, StateError, TopicError
+from riparian.app.kafka.admin import admin_client, led_partitions, partition_counts, stream_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.state import checkpoint, portable
+from riparian.app.state.changelog import bounds, read_whole, write
+from riparian.app.state.checkpoint import Stored
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.names import INPUTS, LEARNED, changelog_topic, state_field
+
+REFUSED = (TopicAuthorizationFailedError, ClusterAuthorizationFailedError, PolicyViolationError)
+
+
+async def sized(spec: Spec, connection: Connection) -> Spec:
+    """The stream with as many partitions as it has in Kafka; with those of its file where it has not begun."""
+    predictions, changelog = spec.topics.predictions, changelog_topic(spec.name)
+    async with admin_client(connection) as client:
+        found = await partition_counts(client, [predictions, changelog])
+    if changelog not in found:
+        return spec
+    try:
+        return spec.with_partitions(min(found[changelog], found.get(predictions, found[changelog])))
+    except ValueError:
+        return spec  # `check_topics` has a sentence on it
+
+
+def prospect(spec: Spec, counts: Mapping[str, int]) -> str | None:
+    """What a worker that starts would do about partitions that were added; None where there is nothing. spec : `sized`.
+    counts : topic -> its partitions."""
+    names = stream_topics(spec)
+    inputs = {names[role]: counts.get(names[role], 0) for role in INPUTS if role in names}
+    wanted = min(inputs.values())
+    if wanted > spec.partitions:
+        return f"the features and labels have {wanted} partitions, the stream {spec.partitions}: it grows with a worker"
+    more = [f"{topic} has {n} partitions" for topic, n in inputs.items() if n > spec.partitions]
+    return f"{more[0]}, the stream {spec.partitions}: give the other input as many" if more else None
+
+
+async def grow(spec: Spec, connection: Connection) -> tuple[Spec, int, str | None]:
+    """Let a stream have as many partitions as its features and labels. spec : `sized`.
+
+    Returns
+    -------
+    The stream with them; how many of them it cannot have, else 0; and what was done, or why nothing could be.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer, or another worker does the same at this moment.
+    """
+    names, changelog, before = stream_topics(spec), changelog_topic(spec.name), spec.partitions
+    async with admin_client(connection) as client:
+        found = await partition_counts(client, [*names.values(), changelog])
+    wanted = min(found.get(names[role], 0) for role in INPUTS if role in names)
+    if changelog not in found or wanted <= before:
+        return spec, 0, None
+    what = f"the features and labels of {spec.name} have {wanted} partitions, and the stream {before}: "
+    # The predictions last: a stream has as many partitions as they have.
+    of_inputs = {names[role] for role in INPUTS if role in names}
+    outputs = [name for name in names.values() if name not in (*of_inputs, *spec.of_all, spec.topics.predictions)]
+    own = [changelog, *outputs, spec.topics.predictions]
+    tool = f"kafka-topics.sh --bootstrap-server {connection} --alter"
+    commands = "\n".join(f"{tool} --topic {topic} --partitions {wanted}" for topic in own)
+    try:
+        grown = spec.with_partitions(wanted)
+        if spec.create_topics == "never":
+            raise TopicError(f"add them to the topics of the stream, too:\n{commands}")
+        await _make(connection, [changelog], wanted, commands)
+        await _begin(grown, connection, range(before, wanted))
+        await _make(connection, own, wanted, commands)
+    except KafkaError as error:
+        raise BrokerError(f"the stream {spec.name} has not got its partitions yet ({error!r})") from error
+    except (ValueError, TopicError, StateError) as error:
+        return spec, wanted, f"{what}those from {before} on are not read; {error}"
+    return grown, 0, f"{what}it goes on with {wanted}"
+
+
+async def _make(connection: Connection, topics: list[str], n: int, commands: str) -> None:
+    """Give those of these topics that have fewer n partitions, one after the other. TopicError where Kafka refuses it:
+    these commands are to be run by somebody who may."""
+    async with admin_client(connection) as client:
+        found = await partition_counts(client, topics)
+        for topic in [topic for topic in topics if found.get(topic, n) < n]:
+            try:
+                await client.create_partitions({topic: NewPartitions(n)})
+            except InvalidPartitionsError:  # another worker was quicker
+                continue
+            except REFUSED as error:
+                raise TopicError(
+                    f"Kafka does not let this worker add them to {topic} ({type(error).__name__}): grant the ACL Alter "
+                    f"on the topics of the stream, or run\n{commands}"
+                ) from error
+        await led_partitions(client, topics)
+
+
+async def _begin(spec: Spec, connection: Connection, partitions: range) -> None:
+    """Give new partitions a first checkpoint, with the models of the partition that has learned most."""
+    source: Stored | None = None
+    for partition in range(partitions.start):
+        log, findings = await read_whole(connection, spec.name, partition)
+        if findings.manifest is None or not findings.sound:
+            continue
+        if source is None or _learned(findings.manifest) > _learned(source.manifest):
+            source = Stored(findings.manifest, checkpoint.chunks_of(log.items, partition))
+    if source is None:
+        return  # nothing was learned: they begin as the others did
+    for partition in partitions:
+        if (await bounds(connection, changelog_topic(spec.name), partition))[1]:
+            continue  # another worker was quicker
+        learner = portable.added(spec, source, partition, partitions.start)
+        _, manifest_data, chunks = portable.encoded(spec, learner, 1)
+        await write(spec, connection, partition, chunks, manifest_data, once=True)
+
+
+def _learned(manifest: checkpoint.Manifest) -> tuple[int, int]:
+    """By how much a partition has learned: of the log of all partitions, then of its own labels."""
+    return int(manifest.meta.get(state_field(LEARNED, "offset"), 0)), int(manifest.meta["n_labels"])

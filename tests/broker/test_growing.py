@@ -1,0 +1,87 @@
+"""Topics that get more partitions while workers run: the stream goes on with as many."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from aiokafka.admin import NewPartitions
+
+from riparian.app.kafka.topics.partitioner import partitions_of
+from riparian.topics.names import changelog_topic
+from tests.broker.harness import Sent, Stream, administer, instances, make_topics, send
+
+pytestmark = pytest.mark.broker
+
+
+def grow(s: Stream, n: int, *topics: str) -> None:
+    for topic in topics or (s.spec.topics.features, str(s.spec.topics.labels)):
+        administer(s.broker, lambda client, topic=topic: client.create_partitions({topic: NewPartitions(n)}))
+
+
+def by_key(s: Stream, topic: str, records: Sequence[Sent], n: int) -> list[int]:
+    """Send records to the partitions of their keys; how many came to each of four."""
+    where = partitions_of([r.key for r in records], n)  # type: ignore[misc]
+    for p in range(n):
+        send(s.broker, topic, [r for r, at in zip(records, where, strict=True) if at == p], partition=p)
+    return [int((where == p).sum()) for p in range(4)]
+
+
+@pytest.mark.parametrize("kind", ["shared", "partition"])
+def test_a_stream_goes_on_with_the_partitions_that_its_topics_get(stream: Any, kind: str) -> None:
+    """The file says 2 all the time. Labels of 200 records come when their keys go elsewhere."""
+    s = stream(partitions=2, learning=kind)
+    features, labels = instances(1200)
+    of_features, of_labels = s.spec.topics.features, str(s.spec.topics.labels)
+    with s.worker() as worker:
+        before = by_key(s, of_features, features[:600], 2)
+        known = by_key(s, of_labels, labels[:400], 2)
+        for p in range(2):
+            s.reach(before[p], known[p], worker=worker, partition=p)
+        grow(s, 4, of_features)
+        worker.wait_for("partitions 2 and 3 of ")  # are not read: the stream has 2, and it has them, too, as soon as
+        grow(s, 4, of_labels)
+        after = by_key(s, of_features, features[600:], 4)
+        later = by_key(s, of_labels, labels[400:], 4)
+        worker.wait_for("it goes on with 4")
+        total = [a + b for a, b in zip(before, after, strict=True)]
+        moved = partitions_of([one.key for one in labels[400:600]], 4)  # type: ignore[misc]
+        for p in range(4):
+            handed = int((moved == p + 2).sum())
+            s.predicted(total[p], worker, partition=p)
+            s.reach(total[p], known[p] + later[p] + handed, worker=worker, partition=p)
+        assert worker.stop() == 0, worker.output[-3000:]
+    assert "Traceback" not in worker.output
+    s.spec = s.spec.with_partitions(4)
+    for p in range(4):
+        report = s.holds(p, **({"start": 1} if kind == "partition" and p > 1 else {}))
+        assert report.n_predictions == total[p]
+    assert sum(s.stored(p).pending.counts["joined"] for p in range(4)) == 1200
+    for p in (2, 3):
+        assert any(s.predictions(p)[0]["p"].values())  # the models of the others
+    assert "4 partitions" in s.riparian("check")
+
+
+def test_a_stream_whose_topics_others_make_goes_on_once_they_have(stream: Any) -> None:
+    fields = {"partitions": 1, "learning": "shared"}
+    s = stream(**fields)
+    rows = instances(300)
+    make_topics(s.broker, {changelog_topic(s.name): 1})
+    s.change(**fields, create_topics="never")
+    with s.worker() as worker:
+        s.give(rows, 0, 200)
+        s.reach(200, worker=worker)
+        grow(s, 2)
+        s.give(rows, 200, 250, partition=1)
+        worker.wait_for("those from 1 on are not read; add them to the topics of the stream, too:")
+        s.give(rows, 250, 300)
+        s.reach(250, worker=worker)  # by the worker that has begun again
+        asked = re.findall(r"--alter --topic (\S+) --partitions 2", worker.output)
+        assert asked[0] == changelog_topic(s.name)
+        assert asked[-1] == s.spec.topics.predictions
+        grow(s, 2, *dict.fromkeys(asked))
+        s.predicted(50, worker, partition=1)
+        s.reach(50, worker=worker, partition=1)
+        assert worker.stop() == 0, worker.output[-3000:]
+    s.spec = s.spec.with_partitions(2)
+    assert [s.holds(p).n_predictions for p in range(2)] == [250, 50]
