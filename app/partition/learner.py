@@ -24,7 +24,7 @@ from riparian.app.partition.join.pending import PendingStore, Unlabelled
 from riparian.app.partition.join.series import Follow
 from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
 from riparian.app.partition.learning import Learning, OwnLearning
-from riparian.app.partition.lineup.lineup import Lineup
+from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import Figures, MovedLabel, Outcome, dead_letters, together
@@ -502,7 +502,8 @@ class PartitionLearner:
             )
         self.decoder.restore(known, meta["classes"])
         self.logs.restore(meta)
-        self.learning.restore(meta, arrays, changes.takes, self._seeds(meta, self.partition), known)
+        seeds = self._seeds(meta, self.partition)
+        self.learning.restore(ModelsOfState(meta, arrays, changes.takes, seeds, known))
         self.past.restore(under(arrays, "keys/"))
         ran = [list(one) for one in (file.runs_by(meta) or {"files": []})["files"]]
         self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
@@ -548,7 +549,8 @@ class PartitionLearner:
         changes = reconcile(self.spec, meta | {"settings": same_kind}, known)
         if changes.refused:
             raise StateError("; also, ".join(changes.refused))
-        self.learning.begin_with(kind_of(meta), meta, arrays, changes.takes, self._seeds(meta, partition), known)
+        state = ModelsOfState(meta, arrays, changes.takes, self._seeds(meta, partition), known)
+        self.learning.begin_with(kind_of(meta), state)
         self.origin = next_origin(self._meta())
         return [name for name, source in changes.takes.items() if source is None]
 

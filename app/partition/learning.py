@@ -21,7 +21,7 @@ from riparian.app.partition.join.pending import Joined, PendingStore, Source
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast, Past
 from riparian.app.partition.lineup.comparing import PromotionDecision
-from riparian.app.partition.lineup.lineup import Lineup, Values
+from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState, Values
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.lineup.promotion import Promotion
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
@@ -273,22 +273,13 @@ class Learning:
             **({} if self.spoke is None else {"spoke": self.spoke.name}),
         }
 
-    def restore(
-        self,
-        meta: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
-        takes: Mapping[str, str | None],
-        seeds: Mapping[str, int],
-        known: Values,
-    ) -> None:
-        """Go on with a state, and with what waits in it, once the decoder and the logs have.
-
-        takes : role of a model -> role that it had in the state; None: it begins. seeds : by role there. known : values
-        of the features, as the state has them.
-        """
+    def restore(self, state: ModelsOfState) -> None:
+        """Go on with a state, and with what waits in it, once the decoder and the logs have."""
+        meta, arrays, takes, *_ = state
         lineup, now, then = self.lineup, self.lineup.settings, meta.get("settings") or {}
-        known, classes = self._restore_log(meta, arrays, known)
-        was = lineup.restore_models({**meta, "classes": classes}, arrays, takes, seeds, known)
+        known, classes = self._restore_log(meta, arrays, state.known)
+        state = state._replace(meta={**meta, "classes": classes}, known=known)
+        was = lineup.restore_models(state)
         self.fit_schema()
         self.servings.know(self.roles)
         decides = same_target(then.get(DECISION), now.get(DECISION))
@@ -301,7 +292,7 @@ class Learning:
             sources |= self._kept_sources(self.roles[name], source, meta["models"])
             for place in (scaling_name, decided_name):
                 sources[place(name)] = None if source is None else place(source)
-        lineup.restore_comparing(meta, arrays, self.promotion.restore(meta), takes)
+        lineup.restore_comparing(state, self.promotion.restore(meta))
         self.intervals.restore(arrays, lineup.schema.n_outputs)
         own = self.decoder.classes
         self._pending.restore(under(arrays, "pending/"), sources, None if own is None else len(own))
@@ -328,24 +319,16 @@ class Learning:
         ]
         return dict(zip(role.kept_names, found, strict=True))
 
-    def begin_with(
-        self,
-        kind: type["Learning"],
-        meta: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
-        takes: Mapping[str, str | None],
-        seeds: Mapping[str, int],
-        known: Values,
-    ) -> None:
+    def begin_with(self, kind: type["Learning"], state: ModelsOfState) -> None:
         """As `restore`, with the models alone, the values and classes that they know, and the past of keys. kind : how
         the partition has had models whose state it is."""
-        lineup = self.lineup
-        for vocabulary, state in zip((*lineup.vocabularies, lineup.classes), (*known, meta["classes"]), strict=True):
+        lineup, known = self.lineup, (*state.known, state.meta["classes"])
+        for vocabulary, values in zip((*lineup.vocabularies, lineup.classes), known, strict=True):
             if vocabulary is not None:
-                vocabulary.restore(state)
+                vocabulary.restore(values)
         self.come_to_the_models()
-        lineup.begin_with(meta, arrays, takes, seeds, known)
-        self._begin_keys(arrays, kind)
+        lineup.begin_with(state)
+        self._begin_keys(state.arrays, kind)
         self.fit_schema()
 
     def _begin_keys(self, arrays: Mapping[str, NDArray[Any]], kind: type["Learning"]) -> None:

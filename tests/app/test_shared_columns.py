@@ -11,7 +11,9 @@ import pytest
 from riparian.app.errors import StateError
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.records.partition_group import Piece
+from riparian.app.partition.shared.sharing import records, together
 from riparian.app.stream_file import columns
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Schema
@@ -249,6 +251,21 @@ def short(*commands: dict[str, Any]) -> World:
     return world
 
 
+def test_what_was_joined_with_other_features_is_no_part_of_one_record() -> None:
+    """Also where the same models predicted it: a worker appends together what several steps have joined."""
+    world = short(file(0, {**BASE, "b": "numeric"}, {"nb": NB}), file(1, BASE, {"nb": NB}))
+    joined = [one for outcome in world.outcomes[0] for one in outcome.joint]
+    pieces = together(joined)
+    assert [one.x.shape[1] for one in pieces] == [3, 4]
+    assert sum(len(one.y) for one in pieces) == sum(len(one.y) for one in joined) == world.learners[0].lineup.n
+    fresh = PartitionLearner(world.spec, 0)
+    commands = [value for value in world.log if isinstance(read(value), LearnedCommand)]
+    first, second = ([write(one) for one in records(piece, 0, {}, 7)] for piece in pieces)
+    feed(fresh, [*first, *commands, *second])
+    assert fresh.lineup.n == world.learners[0].lineup.n
+    assert not any(isinstance(one, DeadLetter) for one in fresh.lineup.news)
+
+
 def test_a_command_of_an_earlier_version_changes_no_features() -> None:
     """Workers of that version have refused it, and so does every fold of that log."""
     world = World(growing(1))
@@ -268,10 +285,10 @@ def test_a_command_of_an_earlier_version_changes_no_features() -> None:
 def test_instances_of_earlier_versions_have_the_features_that_the_stream_began_with() -> None:
     """Of records that a worker appended which did not name them, also after features came."""
     world = short(file(0, BASE | MORE, {"nb": NB}))
-    records = [one for one in map(read, world.log) if isinstance(one, LearnedRecord)]
-    names = list(dict.fromkeys(one.features for one in records))
+    found = [one for one in map(read, world.log) if isinstance(one, LearnedRecord)]
+    names = list(dict.fromkeys(one.features for one in found))
     assert len(names) == 2
-    before = next(one for one in records if one.features == names[0])
+    before = next(one for one in found if one.features == names[0])
     learner = PartitionLearner(world.spec, 0)
     learner.restore(world.learners[0].snapshot())
     for one in (learner, world.learners[0]):
@@ -280,7 +297,7 @@ def test_instances_of_earlier_versions_have_the_features_that_the_stream_began_w
         numbered = write(msgspec.structs.replace(known, first=lineup.numbers[0]))
         assert len(lineup.vocabularies) == len(BASE | MORE)
         feed(one, [*world.log, numbered])
-    assert learner.lineup.n == sum(one.n for one in records) + before.n
+    assert learner.lineup.n == sum(one.n for one in found) + before.n
     assert learner.lineup.fingerprint()[1:] == world.learners[0].lineup.fingerprint()[1:]
 
 

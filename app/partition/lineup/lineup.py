@@ -34,6 +34,20 @@ RULE = "promotion"  # who asked, in its events
 Values = Sequence[Sequence[Scalar] | None]
 
 
+class ModelsOfState(NamedTuple):
+    """A state, as models go on with it.
+
+    meta, arrays : the state's. takes : role of a model -> role that it had there; None: it begins. seeds : by role
+    there. known : values of the features, as the state has them.
+    """
+
+    meta: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+    takes: Mapping[str, str | None]
+    seeds: Mapping[str, int]
+    known: Values
+
+
 class Due(msgspec.Struct, omit_defaults=True):
     """An event that waits for the next prediction, of the rule or of a command. models : role -> learner, from there
     on. The rest as in `EventRecord`."""
@@ -311,19 +325,9 @@ class Lineup:
             digest.update(np.ascontiguousarray(arrays[name]).tobytes())
         return digest.hexdigest()
 
-    def restore_models(
-        self,
-        meta: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
-        takes: Mapping[str, str | None],
-        seeds: Mapping[str, int],
-        known: Values,
-    ) -> Schema:
-        """Go on with models of a state, once their values and classes are known. Returns the room that its arrays have.
-
-        takes : role of a model -> role that it had in the state; None: it begins. seeds : by role there. known : values
-        of the features, as the state has them.
-        """
+    def restore_models(self, state: ModelsOfState) -> Schema:
+        """Go on with models, once their values and classes are known. Returns the room that the arrays have."""
+        meta, arrays, takes, seeds, known = state
         was = self._make_room(meta, known)
         self.steering.restore_columns(meta, takes)
         for name, source in takes.items():
@@ -342,15 +346,9 @@ class Lineup:
         self.fit_schema()
         return was
 
-    def begin_with(
-        self,
-        meta: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
-        takes: Mapping[str, str | None],
-        seeds: Mapping[str, int],
-        known: Values,
-    ) -> None:
+    def begin_with(self, state: ModelsOfState) -> None:
         """Restore models of another state, with the models alone."""
+        meta, arrays, takes, seeds, known = state
         was = self._make_room(meta, known)
         for name, source in takes.items():
             if source is not None:
@@ -377,13 +375,7 @@ class Lineup:
             role.memos.begun = {name: int(begun[name]) for name in stay if name in begun}
             role.memos.begin([name for name in places if name not in stay])
 
-    def restore_comparing(
-        self,
-        meta: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
-        proposed: list[str],
-        takes: Mapping[str, str | None],
-    ) -> None:
+    def restore_comparing(self, state: ModelsOfState, proposed: list[str]) -> None:
         """Go on with the comparisons of a state, where mistakes cost what they did."""
-        if same_costs((meta.get("settings") or {}).get(DECISION), self.settings.get(DECISION)):
-            self.comparing.restore(under(arrays, "compared/"), proposed, takes)
+        if same_costs((state.meta.get("settings") or {}).get(DECISION), self.settings.get(DECISION)):
+            self.comparing.restore(under(state.arrays, "compared/"), proposed, state.takes)

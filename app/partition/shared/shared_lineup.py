@@ -24,7 +24,7 @@ from riparian.app.partition.arrays import renamed, under
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.keys.past import LabelPast, words_of_hash
 from riparian.app.partition.lineup.learned_rows import Ints, LearnedRows
-from riparian.app.partition.lineup.lineup import Decided, Due, Lineup
+from riparian.app.partition.lineup.lineup import Decided, Due, Lineup, ModelsOfState
 from riparian.app.partition.lineup.model_commands import Change
 from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.predictions.decision_policy import DECIDED, Stakes
@@ -467,15 +467,9 @@ class SharedLineup(Lineup):
             raise ValueError("the numbers of learned instances are damaged")
         return values, found["classes"]
 
-    def restore_comparing(
-        self,
-        meta: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
-        proposed: list[str],
-        takes: Mapping[str, str | None],
-    ) -> None:
-        """What mistakes cost the log says."""
-        self.comparing.restore(under(arrays, "compared/"), proposed, takes)
+    def restore_comparing(self, state: ModelsOfState, proposed: list[str]) -> None:
+        """Go on with the comparisons of a state: what mistakes cost stands in the log."""
+        self.comparing.restore(under(state.arrays, "compared/"), proposed, state.takes)
 
 
 def restore_known(vocabularies: Sequence[Vocabulary | None], states: Sequence[list[Scalar] | None]) -> None:

@@ -20,7 +20,7 @@ OLDEST_VERSION = 4  # of an answer that tells of committed ends
 # more of the processors of worker and broker: what comes meanwhile shall come together. A round costs about the same
 # whatever it holds, so the next one comes when that is a quarter of the time.
 FETCH_SECONDS, BURST = 0.002, 5
-LONGEST_SECONDS, SHARE = 0.02, 0.25
+LONGEST_SECONDS, SHARE = 0.03, 0.25
 SMALL_BYTES = 1 << 20  # of an answer, beyond which there is a backlog, where all topics shall have their turn
 
 
