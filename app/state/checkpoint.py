@@ -256,7 +256,7 @@ def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-class Packed:
+class PackedArray:
     """An array that is unpacked each time it is asked for: of all that waits, one segment is in memory at a time."""
 
     def __init__(self, manifest: Manifest, name: str, chunks: Mapping[bytes, bytes]) -> None:
@@ -297,7 +297,7 @@ class Encoder:
         self._taken: dict[str, tuple[str, list[int], list[_Chunk]]] = {}
         self._snapshot: Snapshot | None = None
         if last is not None and arrays is not None and last.version > 1:
-            usual = {name: array for name, array in arrays.items() if not isinstance(array, Packed)}
+            usual = {name: array for name, array in arrays.items() if not isinstance(array, PackedArray)}
             self._own = {name: Held(array, last.arrays[name][2]) for name, array in usual.items()}
 
     def take(self, snapshot: Snapshot, common: dict[str, Held] | None = None) -> None:
@@ -451,7 +451,7 @@ def decode(manifest: Manifest, chunks: Mapping[bytes, bytes]) -> Snapshot:
     and so are shapes that exceed the memory."""
     check_shapes(manifest)
     arrays: dict[str, Any] = {
-        name: Packed(manifest, name, chunks) if name.startswith(SEGMENTS) else _array_of(manifest, name, chunks)
+        name: PackedArray(manifest, name, chunks) if name.startswith(SEGMENTS) else _array_of(manifest, name, chunks)
         for name in manifest.arrays
     }
     return Snapshot({"features": manifest.features, "topics": manifest.topics, **manifest.meta}, arrays)
