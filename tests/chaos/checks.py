@@ -7,8 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
+from riparian.app.partition.join.joining import MATURE, PLACE
+from riparian.app.partition.join.pending import PendingStore
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import PartitionGroup
 from riparian.app.state.audit.audit import audit
@@ -61,7 +65,8 @@ def check_partition(
     failures += _differences("predictions", offsets, expected)
     joined = learner.pending.counts["joined"]
     known = learner.pending.counts
-    met = learner.pending.n_met + known["corrected_labels"]  # null ones may come after their instance was learned
+    met = known["joined"] - known["assumed"] + known["null_labels"] + _n_held(learner.pending)
+    met += known["corrected_labels"]  # null ones may come after their instance was learned
     if met != made.n_labelled:
         failures.append(f"labels: {made.n_labelled} sent for an instance that was sent, {met} met it: {known}")
     letters = _dead_letters(broker, spec, partition)
@@ -88,6 +93,15 @@ def check_partition(
             failures.append(f"the audit: {None if report is None else json.dumps(report.plain())[:2000]}")
     n_letters = sum(map(len, letters.values()))
     return Verdict(spec.name, partition, joined, len(offsets), n_letters, learner.digest(), failures, answers)
+
+
+def _n_held(pending: PendingStore) -> int:
+    """Labels that wait for their time beside their instance."""
+    if pending.scored_until is None:
+        return 0
+    store = pending._instances
+    rows = store.rows()
+    return int((~np.isnan(pending._known[rows]) & (store.entries[rows, PLACE] >= store.at[MATURE])).sum())
 
 
 def check_replicas(broker: str, spec: Spec) -> list[str]:

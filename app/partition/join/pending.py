@@ -58,6 +58,7 @@ from riparian.app.partition.join.joining import (
     NEVER,
     NEXT_SERIAL,
     NOW,
+    NULL,
     PLACE,
     REPEATED,
     ROW_BITS,
@@ -190,6 +191,7 @@ class PendingStore:
         self._ragged = Ragged(n_features) if bags else None
         self.out = {name: np.zeros((0, width)) for name, width in outputs.items()}
         self.counts = dict.fromkeys(COUNTERS, 0)
+        self.n_met = 0  # labels that met their instance here
         key = new_key()
         self._instances, self._labels = WaitingIndex.empty(key, bags), WaitingIndex.empty(key)
         self.remembers = remembers
@@ -225,23 +227,9 @@ class PendingStore:
         return self._labels.n_waiting
 
     @property
-    def n_met(self) -> int:
-        """Labels that have met their instance."""
-        return self.counts["joined"] - self.counts["assumed"] + self.counts["null_labels"] + self.n_held
-
-    @property
     def keeps(self) -> bool:
         """Whether instances wait on with their labels."""
         return self._unlabelled is not None or self._corrects
-
-    @property
-    def n_held(self) -> int:
-        """Labels that wait for their time. O(waiting)."""
-        if self._limits().after < 0:
-            return 0
-        rows = self._instances.rows()
-        held = ~np.isnan(self._known[rows]) & (self._instances.entries[rows, PLACE] >= self._instances.at[MATURE])
-        return int(np.count_nonzero(held))
 
     @property
     def scored_until(self) -> int | None:
@@ -513,6 +501,7 @@ class PendingStore:
         )
         for name, count in zip(COUNTERS, happened.tolist(), strict=True):
             self.counts[name] += count
+        self.n_met += n_met + int(happened[NULL])
         if length > len(self._ones):
             self._ones = np.ones(2 * length)
         program = events = Program(op[:length], row[:length], target[:length], self._ones[:length])

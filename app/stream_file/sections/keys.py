@@ -51,7 +51,12 @@ class KeySpec(Section):
     @model_validator(mode="before")
     @classmethod
     def _bounded(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "max" not in value:
+        if not isinstance(value, dict) or "max_bytes" in value:
+            raise ValueError(
+                "expected max, the most keys that are known, which bounds their bytes, too (riparian check says how "
+                "many); write {max: 1_000_000}"
+            )
+        if "max" not in value:
             raise ValueError(
                 f"expected max, the most keys that are known, found none; add it: 1,000,000 take {KEY_BYTES} MB a "
                 f"partition, and {COLUMN_BYTES} more for each number that an aggregate keeps, which are up to three"

@@ -198,6 +198,14 @@ class LabelSpec(Section):
     )
 
 
+# What is not known of a past -> what is expected in its place, and what to write.
+ELSE = {
+    "within": ("expected half_life, the age at which a record counts half", "write half_life"),
+    "n": ("expected the last value alone", "leave n out, or write mean with a half_life in place of last"),
+    "deviation": ("expected a mean", "write mean, and a ratio to it"),
+}
+
+
 class FeatureSpec(ShortForm):
     """One feature. `age: numeric` is short for `age: {type: numeric}`. Those with `count`, `mean`, `last`, `since`,
     `share` or `ratio` are numbers that records do not have: they are over a key's past ([keys](keys.md))."""
@@ -260,9 +268,10 @@ class FeatureSpec(ShortForm):
     @classmethod
     def _typed(cls, value: Any) -> Any:
         """What is over a past is a number."""
-        if isinstance(value, dict) and "within" in value:
-            raise ValueError("expected half_life, the age at which a record counts half, found within; write half_life")
         over_past = isinstance(value, dict) and not value.keys().isdisjoint(PASTS)
+        for field, (expected, cure) in ELSE.items():
+            if isinstance(value, dict) and field in value and (over_past or field == "deviation"):
+                raise ValueError(f"{expected}, found {field}; {cure}")
         return {"type": records.NUMERIC, **value} if over_past else value
 
     @property
