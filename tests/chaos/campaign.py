@@ -116,7 +116,7 @@ class Subject:
         Whether its topics get more partitions.
     fields : mapping
         Of the stream file; a stream with `control` is sent commands.
-    features : bool
+    changes : bool
         Whether half of these are files that add and drop features.
     """
 
@@ -126,7 +126,7 @@ class Subject:
         name: str,
         fields: Mapping[str, Any],
         rekey: bool,
-        features: bool = False,
+        changes: bool = False,
         grows: bool = False,
     ) -> None:
         by = next(iter(fields.get("keys", ())), None)
@@ -134,7 +134,7 @@ class Subject:
         fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **copied}
         self.file, self.spec = stream_file(folder, name, **fields)
         self._rekey, self._folder, self._fields, self._n_files = rekey, folder, fields, 0
-        self._features = features
+        self._features = changes
         self.growth = Growth(self.spec) if grows else None
         self.one_file = True  # by which a fold in memory comes to the same
 
@@ -222,19 +222,19 @@ def run(
     entry: Sequence[str] = ("riparian.app.cli",),
     rekey: bool = False,
     rolling: bool = False,
-    features: bool = False,
+    changes: bool = False,
     grows: bool = False,
     beside: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
 ) -> Report:
     """Run the steps under load, let the workers catch up for `patience` seconds, stop them, and check each partition.
 
-    `rate`, `backlog`, `rekey`, `features`, `fields` : as in `Subject`. `beside` : fields of further streams, which each
+    `rate`, `backlog`, `rekey`, `changes`, `fields` : as in `Subject`. `beside` : fields of further streams, which each
     worker runs, too. `rolling` : between faults workers are restarted, one by one, with changed stream files. `grows` :
     twice meanwhile features and labels get twice as many partitions.
     """
     subjects = [
-        Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey, features, grows)
+        Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey, changes, grows)
         for i, its in enumerate([fields, *beside])
     ]
     counts: Counter[str] = Counter()
@@ -431,7 +431,7 @@ def main() -> int:
             session=options.session,
             rekey=options.rekey or keys,
             rolling=options.rolling,
-            features=options.features,
+            changes=options.features,
             grows=options.grow,
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
