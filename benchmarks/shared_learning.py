@@ -1,41 +1,55 @@
-"""What is lost where a stream is cut into partitions, and what partitions that learn one model keep of it.
+"""How good one model of all partitions is beside that of one partition, on a real Kafka: in a backlog, and live.
 
-    python -m benchmarks.shared_learning [--data ../shared/data] [--sets elec,…] [--partitions 8] [--round 64]
+    python -m benchmarks.shared_learning [--sets elec,…] [--models hoeffding-tree,…] [--partitions 1,4,8]
+        [--late 64,200] [--rate 500] [--workers 1] [--own]
 
-The records of a data set go by in file order, each to a partition that is drawn for it, in rounds of 64; a label comes
-as many records after its features. All partitions step in turn, in memory, by the workers' own fold from JSON to JSON;
-what they join is learned by the others, and by themselves, from the next round on. Accuracy in percent of all records,
-means over the seeds; a record before the first label is wrong. CPU is the time of the whole fold of all partitions, in
-one thread, divided by that of one partition. Each partition learns everything: the last column is that of as many
-workers together.
+The records of a data set are sent in file order, each to a partition that is drawn for it; a label is stamped, and
+sent, as many records after its features. In a backlog all are there before the first worker starts. With `--rate` they
+come so many a second. Accuracy in percent of all predictions, by seed; one before the first label is wrong. *late* is
+the last record whose prediction was null, in multiples of the labels' delay. Instances a second are those between the
+first prediction and the last.
 """
 
-import argparse
+import asyncio
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import click
 import numpy as np
+from aiokafka.structs import TopicPartition
 
-from benchmarks.record import printed
+from benchmarks import workload
+from benchmarks.end_to_end import kafka
+from benchmarks.processes import MeasureError, Worker, ended_by_signals
+from benchmarks.record import write
 from benchmarks.tables import NOMINAL, Table, read
-from riparian.app.errors import RiparianError
-from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
-from riparian.app.partition.shared.sharing import records
-from riparian.app.stream_file.spec import build
-from riparian.topics.names import FEATURES, LABELS, LEARNED
-from riparian.topics.records import RawBatch
-from riparian.topics.training_log import write
+from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import read_to_end
+from riparian.app.stream_file.spec import Spec, load
 
 ROOT = Path(__file__).resolve().parents[1]
-MODELS = ("hoeffding-tree", "adaptive-random-forest")
+MODELS = "hoeffding-tree,adaptive-random-forest,auto"
+PATIENCE_SECONDS = 900.0
+
+Records = tuple[list[bytes], list[bytes]]  # features and labels
 
 
-def texts(table: Table) -> tuple[list[bytes], list[bytes]]:
+class Measured(NamedTuple):
+    """accuracy : percent. late : the last record without a prediction, in delays of the labels. rate : 1/s"""
+
+    accuracy: float
+    late: float
+    rate: float
+
+
+def texts(table: Table) -> Records:
     """The feature and label records of a data set."""
     features, labels = [], []
     for i, (x, y) in enumerate(zip(table.x.tolist(), table.y.tolist(), strict=True)):
@@ -56,88 +70,149 @@ def fields_of(table: Table) -> dict[str, Any]:
     return {"name": "s", "task": "classification", "features": features}
 
 
+async def _send(
+    broker: str, spec: Spec, made: tuple[list[bytes], list[bytes]], seed: int, late: int, rate: int
+) -> None:
+    """Instance i, and the label that is due with it. rate : 0 for a backlog."""
+    n, began = len(made[0]), time.time()
+    where = np.random.default_rng(seed).integers(0, spec.partitions, n).tolist()
+    topics = spec.topics.features, str(spec.topics.labels)
+    async with workload.producing(broker, linger_ms=0 if rate else 20, max_batch_size=1 << 18) as producer:
+        first, futures = int(1000 * began) - (0 if rate else n + late), list[Any]()
+        for i in range(n + late):
+            if rate and (ahead := i / rate - (time.time() - began)) > 0:
+                await asyncio.sleep(ahead)
+            for topic, column, at in zip(topics, made, (i, i - late), strict=True):
+                if 0 <= at < n:
+                    stamp = None if rate else first + i
+                    key = str(at).encode()
+                    sent = producer.send(topic, column[at], key, partition=where[at], timestamp_ms=stamp)
+                    futures.append(await sent)
+        await asyncio.gather(*futures)
+
+
+def measured(spec: Spec, broker: str, table: Table, late: int) -> Measured:
+    """What the predictions of a stream were."""
+    right, last, stamps = 0, -1, list[int]()
+
+    def take(_: TopicPartition, records: list[Any]) -> None:
+        nonlocal right, last
+        for record in records:
+            one = json.loads(record.value)
+            i, p = int(one["id"]), one["p"]
+            stamps.append(record.timestamp)
+            if p and max(p.values()) > 0.0:
+                right += max(p, key=p.get) == f"k{int(table.y[i])}"
+            else:
+                last = max(last, i)
+
+    tps = {TopicPartition(spec.topics.predictions, p): 0 for p in range(spec.partitions)}
+    asyncio.run(read_to_end(Connection(broker), tps, take))
+    if len(stamps) != len(table.y):
+        raise MeasureError(f"{len(stamps):,} predictions of {len(table.y):,} instances")
+    seconds = max(1, max(stamps) - min(stamps)) / 1000
+    return Measured(100.0 * right / len(table.y), (last + 1) / late, len(stamps) / seconds)
+
+
 def run(
-    table: Table, made: tuple[list[bytes], list[bytes]], model: str, n: int, learning: str, seed: int, size: int
-) -> tuple[float, float]:
-    """Accuracy in percent, and CPU seconds. n : partitions. size : records of a round."""
-    fields = {
-        **fields_of(table),
-        "partitions": n,
-        "learning": learning,
-        "champion": model,
-        "drift": "none",
-        "seed": seed,
-    }
-    spec = build(fields)
-    learners = [PartitionLearner(spec, p) for p in range(n)]
-    for learner in learners[:1]:
-        learner.warm_up()
-    merges = [PartitionGroup(learner.buffers()) for learner in learners]
-    where = np.random.default_rng(seed).integers(0, n, len(table.y))
-    log, read_to, right = list[bytes](), [0] * n, 0
-    at = {(role, p): 0 for role in (FEATURES, LABELS) for p in range(n)}
-    seconds = 0.0
-    for start in range(0, len(table.y) + size, size):
-        came = {
-            FEATURES: range(start, min(start + size, len(table.y))),
-            LABELS: range(max(0, start - size), min(start, len(table.y))),
-        }
-        for p, (learner, merge) in enumerate(zip(learners, merges, strict=True)):
-            for (role, rows), column in zip(came.items(), made, strict=True):
-                mine = [i for i in rows if where[i] == p]
-                k, at[role, p] = at[role, p], at[role, p] + len(mine)
-                stamps = [1000 + 10 * (i + (size if role == LABELS else 0)) for i in mine]
-                merge.buffers[role].add(
-                    RawBatch(list(range(k, k + len(mine))), stamps, [None] * len(mine), [column[i] for i in mine])
-                )
-            if LEARNED in merge.buffers:
-                fresh, k, read_to[p] = log[read_to[p] :], read_to[p], len(log)
-                merge.buffers[LEARNED].add(
-                    RawBatch(list(range(k, k + len(fresh))), [0] * len(fresh), [None] * len(fresh), fresh)
-                )
-            began = time.thread_time()
-            outcome = learner.step(merge.release(EVERYTHING))
-            learner.encode(outcome)
-            places = {role: learner.places[role] for role in (FEATURES, LABELS)}
-            log += [write(one) for joint in outcome.joint for one in records(joint, p, places, 0)]
-            seconds += time.thread_time() - began
-            assert learner.classes is not None
-            found, known = outcome.p["champion"], learner.classes.texts
-            for id_, row in zip(outcome.ids, found, strict=True):
-                best = int(row.argmax())
-                right += bool(row[best] > 0.0) and known[best] == f"k{int(table.y[int(id_)])}"
-    return 100.0 * right / len(table.y), seconds
+    broker: str, folder: Path, table: Table, made: Records, fields: dict[str, Any],
+    seed: int, late: int, rate: int, workers: int,
+) -> Measured:  # fmt: skip
+    """One stream of these fields, from its first record to its last label."""
+    name = f"s{time.monotonic_ns()}"
+    content = {**fields_of(table), **fields, "name": name, "seed": seed}
+    path = folder / f"{name}.yaml"
+    path.write_text(json.dumps(content))
+    spec = load(path)
+    asyncio.run(ensure_topics(spec, Connection(broker)))
+    if not rate:
+        asyncio.run(_send(broker, spec, made, seed, late, 0))
+    with ExitStack() as stack:
+        begun = [stack.enter_context(Worker(path, broker, folder)) for _ in range(min(workers, spec.partitions))]
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while sum(len(one.partitions()) for one in begun) < spec.partitions:
+            begun[0].wait(lambda: True, 1.0, "")
+            time.sleep(0.2)
+        if rate:
+            asyncio.run(_send(broker, spec, made, seed, late, rate))
+        while sum(part["labels"] for one in begun for part in one.partitions().values()) < len(table.y):
+            for one in begun:
+                one.check()
+            if time.monotonic() > deadline:
+                raise MeasureError("the data set is not learned")
+            time.sleep(0.2)
+        for one in begun:
+            one.stop()
+    found = measured(spec, broker, table, late)
+    asyncio.run(workload.delete(broker, name))
+    return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--sets", default=",".join(NOMINAL))
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--partitions", type=int, default=8)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--round", type=int, default=64, help="records of all partitions that are taken at once")
-    options = parser.parse_args(arguments)
-    n = options.partitions
-    print(f"| data set | learner | one partition | {n}, each its own | {n}, shared | CPU own | CPU shared |")
-    print("|---|---|---|---|---|---|---|")
-    for name in options.sets.split(","):
-        table = read(options.data / f"{name}.csv.gz", NOMINAL[name])
-        made = texts(table)
-        for model in options.models.split(","):
-            ways = [(1, "partition"), (n, "partition"), (n, "shared")]
-            found = np.array(
-                [[run(table, made, model, *way, seed, options.round) for way in ways] for seed in range(options.seeds)]
-            )
-            accuracy, cpu = found[:, :, 0].mean(0), found[:, :, 1].min(0)
-            told = " | ".join(f"{one:.2f}" for one in accuracy)
-            print(f"| {name} | {model} | {told} | {cpu[1] / cpu[0]:.2f} | {cpu[2] / cpu[0]:.2f} |", flush=True)
-    return 0
+def _numbers(text: str) -> list[int]:
+    return list(map(int, text.split(",")))
+
+
+@click.command()
+@click.option("--data", type=Path, default=ROOT.parent / "shared" / "data", show_default=True)
+@click.option("--sets", default=",".join(NOMINAL), show_default=True)
+@click.option("--models", default=MODELS, show_default=True)
+@click.option("--partitions", default="1,4,8", show_default=True)
+@click.option("--late", default="64,200", show_default=True, help="Records by which labels come later.")
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--rate", default=0, help="Instances a second.  [default: a backlog]")
+@click.option("--workers", default=1, show_default=True)
+@click.option("--own", is_flag=True, help="Models of its own in each partition, too.")
+@click.option("--max-behind", type=int, help="The bound.  [default: that of a stream file]")
+@click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
+def main(
+    data: Path, sets: str, models: str, partitions: str, late: str, seeds: int, rate: int, workers: int, own: bool,
+    max_behind: int | None, broker: str | None,
+) -> None:  # fmt: skip
+    """Accuracy and pace of one model of all partitions, beside one partition."""
+    shared: Any = "shared" if max_behind is None else {"max_behind": max_behind}
+    ways: Sequence[tuple[int, Any]] = [
+        (n, learning)
+        for n in _numbers(partitions)
+        for learning in (["partition"] if n == 1 else [*(["partition"] if own else []), shared])
+    ]
+    figures = list[dict[str, Any]]()
+    options = {"rate": rate, "workers": workers, "max_behind": max_behind, "seeds": seeds}
+    print("| data set | learner | late | partitions | learning | accuracy, by seed | worst loss | null until | 1/s |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    try:
+        with (
+            ended_by_signals(),
+            tempfile.TemporaryDirectory(prefix="riparian-bench-") as name,
+            kafka(broker, Path(name)) as (address, _),
+        ):
+            for one in sets.split(","):
+                table = read(data / f"{one}.csv.gz", NOMINAL[one])
+                made = texts(table)
+                for model in models.split(","):
+                    for delay in _numbers(late):
+                        alone: list[Measured] = []
+                        for n, learning in ways:
+                            fields = {"partitions": n, "learning": learning, "champion": model}
+                            found = [
+                                run(address, Path(name), table, made, fields, seed, delay, rate, workers)
+                                for seed in range(seeds)
+                            ]
+                            alone = alone or (found if n == 1 else [])
+                            losses = [a.accuracy - b.accuracy for a, b in zip(alone, found, strict=False)]
+                            figures.append(
+                                {"set": one, "model": model, "late": delay, "partitions": n, "learning": learning}
+                                | {"loss": max(losses, default=None)}
+                                | {what: [getattr(f, what) for f in found] for what in Measured._fields}
+                            )
+                            cells = [one, model, delay, n, "shared" if learning == shared else learning]
+                            cells += [" ".join(f"{f.accuracy:.2f}" for f in found)]
+                            cells += [f"{max(losses):.2f}" if losses else "", f"{max(f.late for f in found):.2f}"]
+                            cells += [f"{np.median([f.rate for f in found]):,.0f}"]
+                            print("|", " | ".join(map(str, cells)), "|", flush=True)
+                            write("shared_learning", {**options, "streams": figures})
+    except MeasureError as error:
+        raise click.ClickException(str(error)) from None
 
 
 if __name__ == "__main__":
-    try:
-        with printed("shared_learning"):
-            main()
-    except RiparianError as error:
-        sys.exit(f"error: {error}")
+    sys.exit(main())

@@ -451,6 +451,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     checkpoint_seconds : what the last checkpoint took; None before the first.
     state_bytes : of all models, what waits and what watches for drift.
     unmet : a sentence of the worker on it while next to no label meets its instance; None where they do.
+    early : a sentence of it on labels of one class that come much earlier than those of another; None where none do.
     alarms : models ("" for features) with a drift among the last 1,000 labels or values.
     distances : how far features and predictions are from their references, the farthest 100; empty where that is not
         watched, or no reference is whole yet.
@@ -479,6 +480,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     scored_until: Millis | None = None
     rejected: Annotated[dict[Name, Count], _FEW] = {}
     unmet: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
+    early: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
     alarms: list[Name] = []
     distances: Annotated[list[Distance], _FEW] = []
     unread: Annotated[dict[Name, Annotated[list[Partition], _FEW]], _FEW] = {}

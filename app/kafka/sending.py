@@ -224,12 +224,15 @@ class Outputs:
             future = await self._patiently(topic, self._producer.send_batch, batch, topic, partition=self.partition)
             await self._track(topic, future)
 
-    async def send_one(self, topic: str, key: bytes | None, value: bytes) -> asyncio.Future[Any]:
-        """Send a single record likewise; the future of its acknowledgement."""
+    async def send_one(
+        self, topic: str, key: bytes | None, value: bytes, time_ms: int | None = None
+    ) -> asyncio.Future[Any]:
+        """Send a single record likewise; the future of its acknowledgement. time_ms : its stamp, now where it is left
+        out."""
         self.position[topic] += 1
-        future: asyncio.Future[Any] = await self._patiently(
-            topic, self._producer.send, topic, value=value, key=key, partition=self._homes.get(topic, self.partition)
-        )
+        record = {"value": value, "key": key, "timestamp_ms": time_ms}
+        record["partition"] = self._homes.get(topic, self.partition)
+        future: asyncio.Future[Any] = await self._patiently(topic, self._producer.send, topic, **record)
         await self._track(topic, future)
         return future
 

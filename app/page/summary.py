@@ -136,6 +136,9 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
     late = _labels(view, now)
     if late is not None:
         return late
+    early = next((seen.last.early for seen in view.partitions.values() if seen.last.early), None)
+    if early is not None:
+        return Verdict("early", NEWS, [text(f"{_capital(early)}."), *_then(quality)])
     better = _better(view)
     if better is not None:
         return Verdict("better", NEWS, [*better])

@@ -9,7 +9,7 @@ models, and what stands beside them, are `app.partition.learning`.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from riparian.app.errors import StateError
 from riparian.app.partition.arrays import over, under
 from riparian.app.partition.changes import ARITHMETIC, LEARNING, next_origin, reconcile
 from riparian.app.partition.join.ids import Hashes, Ints
+from riparian.app.partition.join.label_delays import LabelDelays, apart
 from riparian.app.partition.join.pending import PendingStore, Unlabelled
 from riparian.app.partition.join.series import Follow
 from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
@@ -73,6 +74,13 @@ def unlabelled_of(spec: Spec) -> Unlabelled | None:
     return Unlabelled(int(given.after * 1000), assumed)
 
 
+def early_labels(learners: Iterable["PartitionLearner"]) -> str | None:
+    """A sentence where labels of one class come much earlier than those of another, and nothing has them wait."""
+    waiting = [one for one in learners if one.spec.join.unlabelled is None and one.decoder.classes is not None]
+    found = [(one.delays, [] if one.decoder.classes is None else one.decoder.classes.texts) for one in waiting]
+    return apart(found, waiting[0].spec.join.horizon) if waiting else None
+
+
 class PartitionLearner:
     """Predicts, learns and scores what a partition's merge releases.
 
@@ -87,6 +95,8 @@ class PartitionLearner:
 
     Attributes
     ----------
+    delays : LabelDelays
+        Of labels that came since this was made.
     files : list
         Digests of the files that it has gone on with, as it began with the first.
     origin : list of int, optional
@@ -109,6 +119,7 @@ class PartitionLearner:
         self.logs = logs = LogPositions(spec, self.partition, decoder.codec, kind.rules)
         self.rules, self.bits, self.places, self.clocks = logs.rules, logs.bits, logs.places, logs.clocks
         self.n_instances = self.n_labels = 0
+        self.delays = LabelDelays()
         self.origin: list[int] | None = None
         self.grown: tuple[int, int] | None = None
         self.past = Past(spec, kind.whole)
@@ -251,6 +262,8 @@ class PartitionLearner:
             self._follow(features, times, stamps, hashes),
         )
         moved = self._moved(labels, label_times, l_piece)
+        if self.decoder.classes is not None:
+            self.delays.add(joined.met, joined.waited, self.pending.now)
         features = self.past.observe(features, joined, self.pending, times, stamps, hashes, self.learning.label_past)
         started = time.perf_counter()
         program, served = joined.program, list(self.servings.values())

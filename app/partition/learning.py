@@ -93,7 +93,6 @@ class Learning:
     common: dict[str, Any] | None = None  # where checkpoints keep copies of these
     learned_place = 0  # next one of the log of all partitions, where this partition tells it
     most_at_once = 8192  # records of one log that are taken at once
-    lags = False  # whether predictions wait until the models have learned more
     joins = False  # whether a replica is to come to the partition's place: until then it takes no step
     follows = False  # whether a replica learns for it
     apart = False  # whether that was found to hold something else where it should join: it has to be restored again
@@ -217,6 +216,10 @@ class Learning:
         """Between two steps: follow another replica, if it stands where the one before does and holds the same. Returns
         the events of drift on the way there; None where it stays as it is."""
         raise NotImplementedError
+
+    def lags(self, n_waiting: int) -> bool:
+        """Whether predictions wait until the models have learned more. n_waiting : features that are there."""
+        return False
 
     @property
     def joined(self) -> int:

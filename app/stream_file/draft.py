@@ -69,6 +69,7 @@ class Draft(NamedTuple):
     hints : lines of comment behind the topics
     late : seconds from features to their label, the most that was seen
     max_bytes : of the champion, where the default does not do
+    clock : the column of times, of a forecast
     rekey : why both topics are copied by id, where they have to be
     """
 
@@ -88,6 +89,7 @@ class Draft(NamedTuple):
     late: float | None = None
     rekey: str = ""
     max_bytes: int | None = None
+    clock: str | None = None
 
 
 def most_values(n: int) -> int | None:
@@ -171,11 +173,13 @@ def _head(draft: Draft) -> list[str]:
 
 
 def _topics(draft: Draft, named: Mapping[str, str | None]) -> list[str]:
+    later = draft.clock is not None
+    inside = "labels are later values of the stream" if later else "labels come inside the feature records"
     if not draft.rekey:
         return [
             _line(
                 f"topics: {{features: {scalar(named[FEATURES] or '')}, labels: {_or_null(named[LABELS])}}}",
-                "" if named[LABELS] else NO_LABELS if draft.label is None else "labels come inside the feature records",
+                "" if named[LABELS] else NO_LABELS if draft.label is None else inside,
             )
         ]
     copies = ", ".join(f"{role}: {scalar(topic_name(draft.name, role) + '.copied')}" for role in named)
@@ -200,6 +204,8 @@ def _about_label(draft: Draft) -> str:
         return "scores from features alone"
     if draft.task == ANOMALY:
         return f"scores from features alone; {draft.label!r}, 1 of an anomaly, ranks the scores"
+    if draft.clock is not None:
+        return f"predicts {draft.label!r} as it is later: see label"
     what = listed(draft.classes, "classes") if draft.classes else "a number"
     return f"predicts {draft.label!r}, {what}"
 

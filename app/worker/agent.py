@@ -74,7 +74,7 @@ class Tasks(dict[int, PartitionTask]):
         """Have each partition that has something to do take its turn."""
         now, due = time.monotonic(), math.inf
         self._worker.fetches.begins()
-        for task in self.values():
+        for task in sorted(self.values(), key=lambda task: task.next_time):
             if not (task.awake or task.due <= now):
                 due = min(due, task.due)
             elif task.running and not task.busy:

@@ -72,7 +72,7 @@ class Assignment:
         worker.ended = self.ended
         # Topics that are written, and in which partition where that is not each task's own.
         self._homes = dict.fromkeys(spec.of_all, 0)
-        self.runners = Tasks(worker)
+        self.runners = worker.tasks = Tasks(worker)
         self.settled: Callable[[], None] = _nothing  # told once, before the first records come
         self._settled = False
         self.silence = JoinWatchdog(spec, connection)

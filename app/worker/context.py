@@ -45,10 +45,13 @@ class WorkerContext:
         Why the worker ends.
     give_up : callable, optional
         Ends the worker as a signal does.
+    tasks : mapping of int to PartitionTask
+        Partition -> its task, of those that run here.
     ended : callable
         Called with a task that could not go on, and why.
     """
 
+    tasks: Mapping[int, Any] = {}
     ended: Callable[[Any, BaseException], Awaitable[None]]
 
     def __init__(self, app: Any, spec: Spec, connection: Connection, in_vain: int = 0) -> None:

@@ -36,7 +36,7 @@ def of_log(merge: PartitionGroup) -> Release:
         ({"max_behind": 11}, 11, 500, 3),
         ({"max_behind": 11}, 11, 500, 5000),
         ({"max_behind": 64}, 64, 1000, 3),
-        ("shared", 768, 3000, 0),
+        ("shared", 128, 3000, 0),
     ],
 )
 def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, most: int, n: int, late: int) -> None:

@@ -2,10 +2,12 @@
 from docs/forecasts.md alone."""
 
 import csv
+import gzip
 import json
 import random
 from collections import Counter
 from math import nan
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -32,6 +34,7 @@ from tests.app.test_past import DAY, HOUR, START, folded, watched
 from tests.app.test_pending import Checkpoints, everything_small
 
 HORIZON, MOST = 400, 12
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -429,3 +432,41 @@ def test_options_that_labels_of_the_stream_do_not_go_with_are_refused(tmp_path, 
     done = CliRunner().invoke(cli, ["evaluate", str(data), "--stream", str(stream), *options])
     assert isinstance(done.exception, SpecError)
     assert sentence in str(done.exception)
+
+
+def test_a_file_of_sensors_without_a_label_begins_as_a_forecast(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    with open("r.csv", "w") as file:
+        out = csv.writer(file)
+        out.writerow(["time", "sensor", "temperature", "humidity"])
+        for i in range(400):
+            at = 1_700_000_000 + 600 * i
+            out.writerows([at, sensor, round(rng.normal(), 3), round(rng.normal(), 3)] for sensor in (1, 2))
+    done = CliRunner().invoke(cli, ["init", "r.csv"])
+    assert done.exit_code == 0, done.exception
+    assert "riparian evaluate r.csv --stream r.yaml --time time" in done.stdout
+    text = (tmp_path / "r.yaml").read_text()
+    assert 'label: {of: "temperature", ahead: "1h", by: "sensor"}' in text
+    assert "  sensor: nominal" in text
+    assert CliRunner().invoke(cli, ["check", "r.yaml"]).exit_code == 0
+    evaluated = ["evaluate", "r.csv", "--stream", "r.yaml", "--time", "time", "--model", "mean", "--json"]
+    assert json.loads(CliRunner().invoke(cli, evaluated).stdout)["runs"][0]["n"] == 2 * 394 - 12
+    (tmp_path / "plain.csv").write_text("sensor,temperature\na,1.5\nb,2.5\n")
+    done = CliRunner().invoke(cli, ["init", "plain.csv"])
+    assert str(done.exception).startswith("it is not clear which of the columns of plain.csv is the label")
+
+
+def test_a_model_is_nearer_to_the_demand_of_three_hours_later_than_its_last_value(tmp_path):
+    with gzip.open(ROOT / "app" / "demo" / "data" / "elec.csv.gz", "rt") as file:
+        header, *lines = [line.rstrip().rpartition(",")[0] for line in file][:6001]
+    data, stream = tmp_path / "elec.csv", tmp_path / "elec.yaml"
+    times = [831_420_000 + 1800 * i for i in range(len(lines))]
+    data.write_text("\n".join([f"at,{header}", *(f"{at},{one}" for at, one in zip(times, lines, strict=True)), ""]))
+    features = dict.fromkeys(("period", "nswprice", "nswdemand", "vicdemand"), "numeric")
+    fields = {"name": "demand", "task": "regression", "features": features, "record": {"x": ""}}
+    fields |= {"label": {"of": "nswdemand", "ahead": "3h"}, "champion": "fimt-dd"}
+    stream.write_text(json.dumps({**fields, "challengers": {"last": "last-label", "mean": "mean"}}))
+    done = CliRunner().invoke(cli, ["evaluate", str(data), "--stream", str(stream), "--time", "at", "--json"])
+    errors = {role: one["overall"]["mae"] for role, one in json.loads(done.stdout)["models"].items()}
+    assert errors["champion"] < 0.8 * min(errors["last"], errors["mean"])

@@ -205,6 +205,14 @@ def test_labels_that_meet_no_instance():
     assert said.endswith("labels that came were theirs. Labels do not meet: ids differ.")
 
 
+def test_labels_of_one_class_that_come_first_are_news():
+    view = living(view_of())
+    view.take_report(part(0, NOW + 1000, early="labels of fraud come 16d before those of ok"))
+    found, said = told(view)
+    assert (found.kind, found.level) == ("early", "news")
+    assert said.startswith("Labels of fraud come 16d before those of ok.")
+
+
 def test_a_challenger_that_is_better_and_a_stream_that_rests():
     view = living(view_of())
     view.take_report(model("second", comparison=compared(), accuracy=0.91))

@@ -48,7 +48,7 @@ def runner_of(
 ) -> PartitionTask:
     inputs = types.SimpleNamespace(spec=spec, copying=0.0)
     fetches = types.SimpleNamespace(ask=lambda: None)
-    host = types.SimpleNamespace(spec=spec, registry=None, inputs=inputs, states={}, fetches=fetches)
+    host = types.SimpleNamespace(spec=spec, registry=None, inputs=inputs, states={}, tasks={}, fetches=fetches)
     inputs.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
@@ -577,7 +577,7 @@ def test_a_partition_that_may_not_step_takes_no_turn_before_the_replica_has_lear
         runner.learner.learning.joins = True
         runner.reporter.due = runner.checkpoints.due = 0.0
     else:
-        runner.shared.behind._learning = types.SimpleNamespace(most_at_once=10, lags=True)
+        runner.shared.behind._learning = types.SimpleNamespace(most_at_once=10, lags=lambda n: True)
         runner._releases.due = 0.0
     runner.checkpoints.dirty = waits_to == "join"
     before = time.monotonic()
@@ -585,3 +585,81 @@ def test_a_partition_that_may_not_step_takes_no_turn_before_the_replica_has_lear
     assert runner._next_due() > before
     runner.learned_more()
     assert runner.awake
+
+
+def test_in_a_backlog_partitions_that_learn_one_model_go_in_the_order_of_their_records(spec):
+    first, second = tasks = [runner_of(spec), runner_of(spec)]
+    end, tp = 10, TP("s.features", 1)
+    second.partition, second.tps, second._roles = 1, {"features": tp}, {tp: "features"}
+    second.epochs = {tp: 2}
+    for one in tasks:
+        one.host.tasks, one.replica, one.merge.limit = dict(enumerate(tasks)), types.SimpleNamespace(), 5
+        one.host.inputs.end_offset, one.host.inputs.reached = lambda _: end, lambda _, end, n: n >= end
+        one.released_at = time.monotonic()
+    first.add(FEATURES, Fetched(batch(0, 10, time=2000), epoch=2))
+    assert first._waits_for_others()  # what stands in the other one is still to come
+    end = 0
+    assert not first._waits_for_others()
+    second.add(tp, Fetched(batch(0, 10, time=1000), epoch=2))
+    assert first._waits_for_others()
+    assert not second._waits_for_others()
+    assert [one.next_time for one in tasks] == [2000, 1000]
+    first.merge.limit = 11  # no backlog
+    assert not first._waits_for_others()
+    first.merge.limit = 5
+    first.released_at -= 1
+    assert first._waits_for_others()
+    second.released_at -= 1  # nobody goes on
+    assert not first._waits_for_others()
+    first.released_at = time.monotonic()
+    assert not first._waits_for_others()  # nor does anybody wait for that one again
+    second.stalls = False  # it has gone on
+    assert first._waits_for_others()
+    second.buffers["features"].take(10)
+    second.add(tp, Fetched(batch(10, 10, time=2000), epoch=2))
+    assert not first._waits_for_others()
+    assert second._waits_for_others()
+
+
+def test_predictions_that_wait_for_the_models_have_others_append_what_they_joined(spec):
+    one, other = runner_of(spec), runner_of(spec)
+    one.host.tasks = {0: one, 1: other}
+    one.shared.behind._learning = types.SimpleNamespace(most_at_once=10, lags=lambda n: n > 0)
+    one.add(FEATURES, Fetched(batch(0, 10), epoch=2))
+    other.shared._joined, other.shared._due = [object()], 1e9
+    one.awake = other.awake = False
+    assert one.release().n == 0
+    assert other.awake
+    assert other.shared.due == 0.0
+    assert not one.awake
+
+
+def test_what_the_broker_has_taken_goes_to_the_replica_by_its_offset_and_stamp(spec):
+    runner, taken, futures = runner_of(spec), [], []
+
+    async def run() -> None:
+        async def send_one(topic, key, value, time_ms):
+            futures.append(asyncio.get_running_loop().create_future())
+            sent.append((value, time_ms))
+            return futures[-1]
+
+        async def flush():
+            pass
+
+        sent = []
+        runner.replica = types.SimpleNamespace(appended=lambda *one: taken.append(one))
+        runner.shared._outputs = types.SimpleNamespace(send_one=send_one, flush=flush)
+        runner.shared._joined, runner.shared._records = (
+            [types.SimpleNamespace(y=[1])],
+            lambda _: [b"a", b"b", b"c", b"d"],
+        )
+        await runner.shared.append()
+        done = types.SimpleNamespace(offset=7, timestamp=0, timestamp_type=0, log_start_offset=0)
+        futures[0].set_result(done)
+        futures[1].set_result(types.SimpleNamespace(**{**vars(done), "offset": 8, "timestamp": 5, "timestamp_type": 1}))
+        futures[2].set_result(types.SimpleNamespace(**{**vars(done), "log_start_offset": -1}))  # sent before
+        futures[3].set_exception(KafkaError())
+        await asyncio.sleep(0)
+        assert taken == [(7, sent[0][1], b"a"), (8, 5, b"b")]
+
+    asyncio.run(run())

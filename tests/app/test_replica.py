@@ -594,3 +594,29 @@ def test_a_partition_that_rests_far_behind_is_not_waited_for() -> None:
     assert gathered({0: (7, 70), 1: (5, 50), 2: (7, 70)}) == [[1, 0, 2]]
     far = MOST_APART + 11
     assert gathered({0: (0, 0), 1: (90, far), 2: (95, far + MOST_APART), 3: (5, 10)}) == [[1, 2], [0, 3]]
+
+
+def test_what_a_worker_has_appended_is_taken_in_the_order_of_the_log_and_once() -> None:
+    spec = stream()
+
+    def read(*offsets: int) -> RawBatch:
+        return RawBatch(list(offsets), [7] * len(offsets), [None] * len(offsets), [b"read"] * len(offsets))
+
+    replica = Replica(spec)
+    replica.appended(0, 7, b"own")
+    assert len(replica) == 0  # it has not begun, and will read it
+    replica.begin(PartitionLearner(spec, 0).learning.lineup)  # type: ignore[arg-type]
+    replica.appended(0, 7, b"own")
+    replica.appended(3, 7, b"own")
+    assert (len(replica), replica.fetch_offset) == (1, 1)
+    replica.appended(2, 7, b"own")
+    replica.add(read(0, 1))
+    assert (len(replica), replica.fetch_offset) == (4, 4)
+    replica.appended(5, 7, b"own")
+    replica.appended(1, 7, b"own")
+    replica.add(read(4, 5, 6))
+    replica.add(read(6))
+    taken = replica._taken(None)
+    assert taken.offsets.tolist() == list(range(7))
+    assert list(taken.raw.values) == [b"own", b"read", b"own", b"own", b"read", b"read", b"read"]
+    assert replica._appended == {}

@@ -5,10 +5,12 @@ import logging
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.keys import Ids, IdSample, Keys
+from riparian.app.partition.join.label_delays import LabelDelays
 from riparian.app.partition.join.meeting import LEAST, absent, few, none, written_otherwise
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task import join_watchdog
@@ -89,6 +91,8 @@ class Learner:
         self.partition, self.n_instances, self.n_labels = partition, 0, 0
         self.pending = SimpleNamespace(n_met=0, counts={"expired": 0})
         self.absent: list[str] = []
+        self.delays, self.decoder = LabelDelays(), SimpleNamespace(classes=SimpleNamespace(texts=["ok", "fraud"]))
+        self.spec = SimpleNamespace(join=SimpleNamespace(unlabelled=None, horizon=7 * 86_400.0))
 
     def never_seen(self) -> list[str]:
         return self.absent
@@ -239,6 +243,23 @@ def test_that_next_to_no_label_meets_its_instance_is_told_once_with_what_is_know
     assert world.silence.unmet is None
     world.look(2000, 2000, 0)
     assert len(caplog.records) == 2
+
+
+def test_that_labels_of_one_class_come_first_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(monkeypatch)
+    for learner in world.learners:
+        for i in range(20):
+            learner.delays.add(np.arange(100.0) % 2, np.array([86_400.0, 60.0] * 50), 86_400_000 * i // 20)
+    world.look(10, 10, 10)
+    world.look(10, 10, 10)
+    (record,) = caplog.records
+    assert world.silence.early == record.getMessage()
+    assert record.getMessage().startswith("labels of fraud come 1d before those of ok")
+    world.learners[0].spec.join.unlabelled = world.learners[1].spec.join.unlabelled = {"after": "1d"}
+    world.look(10, 10, 10)
+    assert world.silence.early is None
 
 
 def test_a_sample_has_an_example_of_each_side_and_both_times() -> None:

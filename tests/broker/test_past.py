@@ -5,6 +5,7 @@ import json
 import random
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
 from riparian.app.dataset.files.data import DataFile
@@ -296,7 +297,11 @@ def test_two_workers_forget_a_key_of_their_shared_model_and_of_both_partitions(s
         """Which parts of the last checkpoints have the hash."""
         logs = [state_log(s.broker, s.spec, p) for p in range(2)]
         arrays = {(p, n): a for p, log in enumerate(logs) for n, a in decode(log.manifest, log.chunks).arrays.items()}
-        return {(p, n.split("/rows/")[0]) for (p, n), array in arrays.items() if hashed[:8] in array.tobytes("A")}
+        return {
+            (p, n.split("/rows/")[0])
+            for (p, n), array in arrays.items()
+            if hashed[:8] in np.asarray(array).tobytes("A")
+        }
 
     sent = [0, 0]
     with s.worker(name="first") as first, s.worker(name="second") as second:

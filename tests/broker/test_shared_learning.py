@@ -25,6 +25,7 @@ from riparian.models.opinion_pool.opinion_pool import OpinionPool
 from riparian.topics.names import LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedRecord, write
+from riparian.topics.training_log import read as read_record
 from tests.app.shared_world import lacked
 from tests.broker.harness import PATIENCE, Rows, Stream, Worker, append, delete_before, instances, send, stored
 from tests.broker.test_misbehaviour import delete_topic
@@ -178,6 +179,32 @@ def test_all_partitions_learn_one_model_through_kills(stream: Any) -> None:
     said = f"has learned it up to {place:,}: what stood in between was deleted"
     assert f"and the state of partition 0 {said}" in s.riparian("check", code=2)
     assert said in s.fails()
+
+
+def test_a_backlog_is_predicted_as_if_it_came_in_the_order_of_its_records(stream: Any) -> None:
+    """One partition after the other was filled. At each prediction the model has learned about what had been labelled
+    before, in all partitions: it lacks no more than a span and a step, and is no more ahead."""
+    late, span = 60, 256 + 85
+    s = stream(partitions=PARTITIONS, champion="naive-bayes")
+    rows = instances(N, delay=late)
+    where = np.random.default_rng(3).integers(0, PARTITIONS, N)
+    for p in range(PARTITIONS):
+        features, labels = ([one for one, at in zip(column, where, strict=True) if at == p] for column in rows)
+        s.give((features, labels), partition=p)
+    with s.worker() as worker:
+        settled(s, N, worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+    records = s.read("learned")
+    offsets = [record.offset for record in records]
+    learned = np.cumsum([0, *(read_record(record.value).n for record in records)])  # type: ignore[union-attr]
+    for p in range(PARTITIONS):
+        for one in s.predictions(p):
+            i = int(one["id"])
+            n = learned[np.searchsorted(offsets, one["learned_offset"])]
+            assert abs(n - max(0, i - late)) <= span
+            assert one["p"] or i < 2 * late
+        assert s.holds(p).n_predictions == np.count_nonzero(where == p)
+    assert check_replicas(s.broker, s.spec) == []
 
 
 def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(stream: Any) -> None:

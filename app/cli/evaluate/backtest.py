@@ -131,6 +131,7 @@ def _show(models: list[tuple[str, dict[str, Any]]], labels: list[str], found: li
     from rich.console import Console
     from rich.table import Column, Table
 
+    from riparian.app.partition.learner import early_labels
     from riparian.app.state.audit.backtest import pooled, roles
 
     rows = []
@@ -151,6 +152,9 @@ def _show(models: list[tuple[str, dict[str, Any]]], labels: list[str], found: li
             *("" if v is None else f"{v:,.0f}" if n == "n" else f"{v:.4f}" for n, v in zip(names, values, strict=True)),
         )
     Console(width=max(Console().width, 100)).print(table)
+    early = early_labels([one.learner for one in found])
+    if early is not None:
+        click.echo(early)
     for one in found:
         lost = [f"{role} begin at offset {first:,}" for role, first in one.first.items() if first]
         summary = f"{one.figures.n_instances:,} instances, in the order of {one.n_recorded:,} predictions"

@@ -391,7 +391,7 @@ def _of_learning(spec: "Spec") -> list[str]:
     if spec.partitions == 1:
         return []
     bound = spec.learning.max_behind
-    kept = "" if bound is None else f"; a prediction waits where it could lack more than {bound:,} joined there"
+    kept = "" if bound is None else f"; a prediction waits where it could lack more than {bound:,} joined by its worker"
     return [f"learning: {spec.learning.kind}: {MEANS[spec.learning.kind]}{kept}"]
 
 

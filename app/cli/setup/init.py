@@ -86,12 +86,13 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
 def _of_file(data: Path, given: dict[str, Any]) -> "Draft":
     from riparian.app.dataset.files.arrow import open_data
     from riparian.app.dataset.guessing.fitting import of_rows
-    from riparian.app.dataset.guessing.from_file import likely_label, of_file
+    from riparian.app.dataset.guessing.from_file import TIMES, likely_label, of_file, words
 
     file = open_data(data)
     options = {key: given[key] for key in ("name", "label", "task", "nominal", "ignore", "bag")}
     kept = [name for name in file.names if name not in (*given["ignore"], given["bag"])]
     asks = options["label"] is None and options["task"] != "anomaly" and sys.stdin.isatty()
+    asks = asks and not any(TIMES & set(words(name)) for name in kept)  # else a later value may be the label
     if asks and likely_label(kept) is None and kept:
         options["label"] = click.prompt(
             "Which column is the label?", type=click.Choice(kept), default=kept[-1], show_choices=len(kept) <= 12
@@ -132,6 +133,7 @@ def _next(draft: "Draft", data: Path | None, out: Path, bag: str | None, connect
     how = f"--stream {quote(str(out))}" if bag is None else f"--bag {quote(bag)}"
     data_, out_ = quote(str(data)), quote(str(out))
     last = "" if draft.label is None else f" --target {quote(draft.label)}"
+    last = last if draft.clock is None else f" --time {quote(draft.clock)}"
     return [
         f"riparian check {out_}",
         f"riparian evaluate {data_} {how}{last}" + (f" --model {model}" if draft.label is not None else ""),

@@ -6,9 +6,9 @@ If something is not clear, it is not guessed: a `DataError` asks for the option 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from riparian.app.dataset.column import MOST_TEXTS, MOST_VALUES, Column
 from riparian.app.dataset.files.data import LIKE_A_DATE, MOST_NOMINAL, NUMBERS_ALONE, DataFile
@@ -17,7 +17,17 @@ from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, DraftFeature, listed, most_values, quoted, quoted_bytes
 from riparian.app.stream_file.sections.base import NAME
 from riparian.topics.decoding.paths import check_paths
-from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
+from riparian.topics.records import (
+    ANOMALY,
+    BOOLEAN,
+    CLASSIFICATION,
+    MULTI_INSTANCE,
+    NOMINAL,
+    NUMERIC,
+    REGRESSION,
+    VALUES,
+    Path,
+)
 from riparian.topics.vocabulary import MAX_TEXT
 
 LABELS = frozenset(
@@ -30,6 +40,7 @@ KEYS = frozenset(
     {"card", "customer", "client", "user", "account", "terminal", "merchant", "device", "member", "session", "seller"}
     | {"buyer", "store", "vehicle", "sensor", "station", "machine", "player", "patient", "iban", "id", "uuid"}
 )
+SENSORS = frozenset({"sensor", "station", "machine", "device", "vehicle", "meter", "turbine", "pump"})
 MOST_REASONS = 10  # columns left out that a sentence names, at most
 FEW = 20  # whole numbers of so few values may be codes
 OFTEN = 10  # rows of each text, on average: a feature may be made of a column that is left out
@@ -158,7 +169,10 @@ def of_file(
             file.position(known, role)
     columns, n = file.look(nominal=nominal, ignore=[*ignore, *([] if bag is None else [bag])], target=label)
     where = str(file.path)
-    label = settle(label or likely_label(list(columns)), list(columns), where, task)
+    label = label or likely_label(list(columns))
+    later = forecast_of(columns) if label is None and task in (None, REGRESSION) and bag is None else None
+    if later is None:
+        label = settle(label, list(columns), where, task)
     goal = None if label is None else columns.pop(label)
     features = [
         judge(one, column, may_be_key=bag is None and one not in (*nominal, *ignore)) for one, column in columns.items()
@@ -170,7 +184,7 @@ def of_file(
             hour = f"; --date-parts {quote(feature.name)} makes {parts} of it"
             features[at] = feature._replace(remark=feature.remark + hour)
     check_left(features, label, where)
-    found, classes = ANOMALY, list[str]()
+    found, classes = ANOMALY if later is None else REGRESSION, list[str]()
     if label is not None and goal is not None:
         found, classes = task_of(goal, label, task if bag is None else CLASSIFICATION, where)
     shown = {f.name: _example(columns[f.name]) for f in features if not f.dropped}
@@ -182,7 +196,15 @@ def of_file(
     ]
     if goal is not None:
         hints.append(f'  {stream}.labels    {{"id": "17", "y": {json.dumps(_example(goal), ensure_ascii=False)}}}')
-    return Draft(
+    forecast: dict[str, Any] = {}
+    if later is not None:
+        by = next((one for one in features if one.name == later.by), None)
+        features = [one._replace(type=NOMINAL) if one is by else one for one in features]
+        keyed = {} if by is None else {"by": by.name}
+        forecast = {"label_record": {"of": later.of, "ahead": "1h", **keyed}, "clock": later.clock}
+        forecast |= {"label": later.of, "record": {}}
+        hints.append(f"No column is called as labels are: the label is a later {later.of} (docs/forecasts.md)")
+    draft = Draft(
         name=stream,
         source=f"{n:,} rows of {file.path.name}",
         task=MULTI_INSTANCE if bag is not None else found,
@@ -194,6 +216,31 @@ def of_file(
         record={} if goal is not None else {"y": None},
         hints=hints if bag is None else (),
     )
+    return draft._replace(**forecast)
+
+
+class Later(NamedTuple):
+    """Columns of a forecast: what is forecast, whose it is, and the time."""
+
+    of: str
+    by: str | None
+    clock: str
+
+
+def forecast_of(columns: Mapping[str, Column]) -> Later | None:
+    """What may be forecast where no column is the label: the first number that is no code, of rows that have a time,
+    and numbers beside it alone, or something that measures."""
+    clock = next((name for name, column in columns.items() if is_time(name, column)), None)
+    rest = {name: column for name, column in columns.items() if not is_time(name, column) and not column.grows}
+    of = next((name for name, one in rest.items() if one.numeric and one.fractional and len(one) > FEW), None)
+    whose = [
+        name
+        for name, one in rest.items()
+        if not SENSORS.isdisjoint(words(name)[-1:]) and one.repeats and not one.fractional and "/" not in name
+    ]
+    if clock is None or of is None or not (whose or all(one.numeric for one in rest.values())):
+        return None
+    return Later(of, whose[0] if whose else None, clock)
 
 
 def settle(label: str | None, names: Sequence[str], where: str, task: str | None) -> str | None:

@@ -121,6 +121,7 @@ class Joined(NamedTuple):
     predicted : (n,) int32, the row of each feature record.
     waited : (m,) float64, for each label that met its instance the seconds between features and label in stream time; 0
         where the label came first, or inside the feature record.
+    met : (m,) float64, these labels; (0,) where others are assumed.
     repeated : (n,) bool, whether the id of each feature record waits already, or the record was delivered again.
     events : the program with labels where they come, too, and what becomes of them (joining.py).
     """
@@ -128,6 +129,7 @@ class Joined(NamedTuple):
     program: Program
     predicted: NDArray[np.int32]
     waited: Floats
+    met: Floats
     repeated: NDArray[np.bool_]
     events: Program
 
@@ -225,6 +227,11 @@ class PendingStore:
     @property
     def n_labels_waiting(self) -> int:
         return self._labels.n_waiting
+
+    @property
+    def now(self) -> int:
+        """Stream time, ms."""
+        return int(self._clock[NOW])
 
     @property
     def keeps(self) -> bool:
@@ -505,13 +512,15 @@ class PendingStore:
         if length > len(self._ones):
             self._ones = np.ones(2 * length)
         program = events = Program(op[:length], row[:length], target[:length], self._ones[:length])
+        first_labels = (events.op == LEARN) | (events.op == CAME)
+        met = events.y[first_labels] if np.isnan(limits.assumed) else self._no_labels
         if len(self._known):
             self._note_labels(events)
             learned = np.flatnonzero((program.op != CAME) & (program.op != EXCHANGED))
             of = np.minimum(program.op[learned], LEARN).astype(np.int8)
             program = Program(of, program.row[learned], program.y[learned], self._ones[: len(learned)])
         self._last_program, self._arrivals = (program, first), None
-        return Joined(program, predicted, waited[:n_met] / 1000.0, marks == REPEATED, events)
+        return Joined(program, predicted, waited[:n_met] / 1000.0, met, marks == REPEATED, events)
 
     def early(self, ids: Sequence[str]) -> NDArray[np.bool_]:
         """(n,), whether a label of each id waits for its instance."""

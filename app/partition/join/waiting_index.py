@@ -141,10 +141,10 @@ class WaitingIndex(NamedTuple):
             waiting[:] = waiting[np.argsort(serials, kind="stable")]
             index = self._replace(text=zeros(self.text.shape, np.uint8))
             compact(self, self.queue, index.text)
-            give_back()
         if not ascends(index, next_serial):
             raise ValueError("the numbers of what waits are damaged")  # a kernel would look for the next one for ever
         self.at[NEXT_SERIAL] = next_serial
+        give_back()
         return index
 
     def _with_rows(self, capacity: int) -> "WaitingIndex":

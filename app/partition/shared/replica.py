@@ -82,6 +82,7 @@ class Replica:
         self._alike: Replica | None = None  # holds the same wherever both stand
         self._spec = spec
         self._came: deque[RawBatch] = deque()
+        self._appended: dict[int, RawBatch] = {}  # by offset: this worker's, ahead of what was read
         self._n_added = self._n_taken = 0  # each counted by one thread at a time
         self._news: dict[Learning, list[News]] = {}
         self._bounds: dict[Learning, int] = {}
@@ -100,9 +101,25 @@ class Replica:
         known = int(np.searchsorted(np.asarray(raw.offsets, np.int64), self.fetch_offset))
         raw = raw.part(known)
         if len(raw.offsets):
-            self.fetch_offset = int(raw.offsets[-1]) + 1
-            self._n_added += len(raw.offsets)
-            self._came.append(raw)
+            self._take(raw)
+            self._appended = {offset: one for offset, one in self._appended.items() if offset >= self.fetch_offset}
+            self._go_on()
+
+    def appended(self, offset: int, timestamp: int, value: bytes) -> None:
+        """Take a record that this worker has appended, as the broker has acknowledged it: where it is the next one,
+        nothing has to be read first."""
+        if self.lineup is not None and offset >= self.fetch_offset:
+            self._appended[offset] = RawBatch([offset], [timestamp], [None], [value])
+            self._go_on()
+
+    def _go_on(self) -> None:
+        while (raw := self._appended.pop(self.fetch_offset, None)) is not None:
+            self._take(raw)
+
+    def _take(self, raw: RawBatch) -> None:
+        self.fetch_offset = int(raw.offsets[-1]) + 1
+        self._n_added += len(raw.offsets)
+        self._came.append(raw)
 
     def begin(self, lineup: SharedLineup) -> None:
         """Begin with the models that a partition has restored, which gives them up for this."""
@@ -148,6 +165,11 @@ class Replica:
     def join(self, learning: Learning) -> None:
         """A partition that stands where this does follows from here on."""
         self._news[learning] = []
+
+    @property
+    def behind(self) -> int:
+        """Instances that the partitions which follow have joined, and the models have not learned."""
+        return sum([one.behind for one in tuple(self._news)])
 
     @property
     def used(self) -> bool:
@@ -320,6 +342,10 @@ class FollowedLearning(SharedLearning):
     @property
     def held(self) -> tuple[str, ...]:  # type: ignore[override]
         return LED if self.follows or self.joins else ()
+
+    @property
+    def behind_all(self) -> int:  # type: ignore[override]
+        return self.behind if self._replica is None else self._replica.behind
 
     def hold(self) -> bool:
         """False also where another thread has the replica."""

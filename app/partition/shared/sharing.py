@@ -49,7 +49,11 @@ from riparian.topics.training_log import MOST_ROWS, VERSION, LearnedKeys, Learne
 from riparian.topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
-MOST_STEP, LEAST_STEP = 8192, 256  # records of one log that are taken at once, where the stream file says nothing
+# Where the stream file says nothing: in a backlog all partitions take their turns within a span of so many records of
+# all of them, each when the models have learned what the one before joined. Half of the records of others that the
+# models lack then are made up for by half that they have learned too early. `benchmarks/shared_learning.py`.
+MOST_SPAN, LEAST_SPAN, LEAST_STEP = 256, 64, 8
+LIVE_BEHIND, PARTITION_BEHIND = 32, 4  # instances that they may lack live; more of many partitions, each for a few
 MOST_BYTES = 500_000  # of a record, if it is not a single instance
 
 
@@ -67,7 +71,7 @@ class SharedLearning(Learning):
         self._held = empty_piece()  # of the log: a command, and what is behind it, that wait for an instance
         self._bounds, self._file = bounds_of(spec), spec
         self._joins_by(spec)
-        self._max_behind = spec.learning.max_behind
+        self._max_behind, self._n_partitions = spec.learning.max_behind, spec.partitions
         self._written = dict[str, NDArray[Any]]()  # of aggregates of labels, what this partition's state has
         self._pending.keep(self.names, 2)
         self.count_width()
@@ -347,19 +351,26 @@ class SharedLearning(Learning):
 
     @property
     def most_at_once(self) -> int:  # type: ignore[override]
-        """How many records of one log may be taken at once: a third of the bound that the stream file gives. Else a
-        hundredth of what the models know, so that a backlog is not predicted by models that know nothing, and is not
-        taken in small steps for ever."""
+        """How many records of one log may be taken at once: a third of the bound that the stream file gives, or a share
+        of the span in which all partitions take their turns."""
         if self._max_behind is not None:
-            return min(MOST_STEP, self._max_behind // 3)
-        return min(MOST_STEP, max(LEAST_STEP, self.lineup.n // 100))
+            return min(Learning.most_at_once, self._max_behind // 3)
+        span = min(MOST_SPAN, max(LEAST_SPAN, self.lineup.n // 2))
+        return max(LEAST_STEP, span // self._n_partitions)
+
+    def lags(self, n_waiting: int) -> bool:
+        """Whether the models lack too much of what the worker's partitions have joined. Each feature and each label of
+        a step may join one more. n_waiting : features that are there."""
+        if self._max_behind is not None:
+            return self.behind_all > self._max_behind - 2 * self.most_at_once
+        if n_waiting >= self.most_at_once:
+            return self.behind_all > 0
+        return self.behind_all > max(LIVE_BEHIND, PARTITION_BEHIND * self._n_partitions)
 
     @property
-    def lags(self) -> bool:  # type: ignore[override]
-        """Whether the next step may predict while `behind` exceeds the bound: each of its features and of its labels
-        may join an instance."""
-        most = 3 * self.most_at_once if self._max_behind is None else self._max_behind
-        return self.behind > most - 2 * self.most_at_once
+    def behind_all(self) -> int:
+        """As `behind`, of all partitions of the worker."""
+        return self.behind
 
     @property
     def learned(self) -> int:

@@ -27,9 +27,9 @@ class LearningSpec(ShortForm):
         default=None,
         ge=10,
         le=1_000_000,
-        description="How many of the instances that a partition has joined with their labels the shared model may lack "
-        "when it predicts there; predictions wait where it could lack more, but not for labels of `join.unlabelled` "
-        "that mature in the same step. Default: three hundredths of those that it has learned, 768 to 24,576 "
+        description="How many of the instances that the partitions of a worker have joined with their labels the "
+        "shared model may lack when one of them predicts; predictions wait where it could lack more, but not for "
+        "labels of `join.unlabelled` that mature in the same step. Default: as many as cost no accuracy "
         "([scaling](shared-learning.md#how-far-a-model-may-be-behind)).",
     )
 

@@ -86,6 +86,7 @@ REJECTED = "riparian_rejected_records_total"
 IGNORED = "riparian_ignored_records_total"
 COMMANDS = "riparian_commands_total"
 WAITED = "riparian_verification_latency_seconds"
+DELAY = "riparian_label_delay_seconds"
 LATENCY = "riparian_prediction_latency_seconds"
 LAG = "riparian_consumer_lag_records"
 BUFFERED = "riparian_buffered_records"
@@ -174,6 +175,9 @@ METRICS: dict[str, Metric] = {
     REJECTED: Metric(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
     COMMANDS: Metric(COUNTER, "Commands to the stream, and what became of them.", ("command", "event")),
     IGNORED: Metric(COUNTER, "Deletes, tombstones and other changes that are no instances.", ("reason",)),
+    DELAY: Metric(
+        GAUGE, "Mean time from features to label, of the labels of a class since the assignment.", ("class",)
+    ),
     WAITED: Metric(HISTOGRAM, "From features to label, by their Kafka timestamps.", (), WAIT_SECONDS),
     LATENCY: Metric(
         HISTOGRAM, "From the features' Kafka timestamp to the prediction with the producer.", (), LATENCY_SECONDS

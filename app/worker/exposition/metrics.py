@@ -153,6 +153,7 @@ class Metrics:
             scored_until=figures.scored_until,
             rejected=dict(series.rejected),
             unmet=None if self._engine is None else self._engine.silence.unmet,
+            early=None if self._engine is None else self._engine.silence.early,
             alarms=[
                 role
                 for role, on in learner.drift.alarms().items()
@@ -267,6 +268,10 @@ class Metrics:
             yield metric_names.SCORED_UNTIL, (), figures.scored_until / 1000.0
         for counter, name in metric_names.PENDING.items():
             yield name, (), learner.pending.counts[counter]
+        for name, seconds in learner.delays.means(
+            learner.decoder.classes.texts if learner.decoder.classes else ()
+        ).items():
+            yield metric_names.DELAY, (name,), seconds
         yield metric_names.FORCED, (), runner.n_forced
         yield metric_names.UNKNOWN, (), runner.n_unknown_schemas
         yield metric_names.SKIPPED, (), runner.n_skipped

@@ -19,8 +19,8 @@ class ModelLag:
 
     Attributes
     ----------
-    held : bool
-        What `holds_back` found last.
+    held, lags : bool
+        What `holds_back` found last, and whether that was for the models.
     """
 
     def __init__(self, learning: Learning, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,7 +29,7 @@ class ModelLag:
         self._joined = deque([(learning.joined, clock())])
         self._since: float | None = None  # predictions wait
         self._waited = 0.0
-        self.held = False
+        self.held = self.lags = False
 
     def has_joined(self) -> None:
         """A step has joined instances."""
@@ -48,11 +48,13 @@ class ModelLag:
         """How long predictions have waited for the models, in all."""
         return self._waited + (0.0 if self._since is None else self._clock() - self._since)
 
-    def holds_back(self, merge: PartitionGroup) -> bool:
-        """Whether nothing may be predicted or joined before the models have learned more; it gives the merge the size
-        of its steps. What was predicted before this worker is predicted again as it was."""
+    def holds_back(self, merge: PartitionGroup, waits: Callable[[], bool] = bool) -> bool:
+        """Whether nothing may be predicted or joined before the models have learned more, or others of the worker have
+        had their turn; it gives the merge the size of its steps. What was predicted before this worker is predicted
+        again as it was. waits : whether others come first."""
         merge.limit = self._learning.most_at_once
-        self.held = self._learning.lags and not merge.follows
+        self.lags = not merge.follows and self._learning.lags(len(merge.buffers[FEATURES]))
+        self.held = self.lags or (not merge.follows and waits())
         self._waited = self.wait_seconds
         self._since = self._clock() if self.held and len(merge.buffers[FEATURES]) else None
         return self.held

@@ -76,6 +76,11 @@ class ReplicaOfWorker:
         self._log_joined(learning)
         return True
 
+    def appended(self, offset: int, timestamp: int, value: bytes) -> None:
+        """As of the replica."""
+        self._replica.appended(offset, timestamp, value)
+        self._came.set()
+
     def hold_back(self, learning: Learning, place: int | None) -> None:
         """Keep the replica from going beyond `place` for this partition (`Replica.hold_back`)."""
         self._replica.hold_back(learning, place)

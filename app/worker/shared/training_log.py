@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
@@ -250,6 +251,8 @@ class SharedLog:
         Instances that owners before have appended.
     turns : Turns
         Of the partition.
+    acknowledged : callable
+        Given the offset, stamp and value of a record that the broker has taken.
 
     Attributes
     ----------
@@ -263,10 +266,11 @@ class SharedLog:
         outputs: Outputs,
         appended: int,
         turns: Turns,
+        acknowledged: Callable[[int, int, bytes], None],
     ) -> None:
         topics, learning = host.spec.topics, learner.learning
         self._host, self._learner, self._outputs, self._appended = host, learner, outputs, appended
-        self.behind = ModelLag(learning)
+        self.behind, self._acknowledged = ModelLag(learning), acknowledged
         self._topic = str(topics.learned)
         self._joined: list[Joint] = []  # and not appended yet
         self._due = 0.0
@@ -296,6 +300,11 @@ class SharedLog:
         """When to take a turn for that alone: what a turn before has sent is with the broker by then, mostly."""
         return self.due if len(self._commands) else self.due + RIDE_SECONDS
 
+    def hasten(self) -> bool:
+        """Append with the next turn what waits; whether something does."""
+        self._due = 0.0
+        return bool(self._joined)
+
     async def keep(self, joined: Sequence[Joint], limit: int) -> None:
         """What was joined is appended with what comes next, or now where it is much: half the limit."""
         self.behind.has_joined()
@@ -318,8 +327,18 @@ class SharedLog:
             if made:
                 await self._outputs.flush()
             values += made
+        time_ms = int(1000 * time.time())
         for value in values:
-            await self._outputs.send_one(self._topic, None, value)
+            future = await self._outputs.send_one(self._topic, None, value, time_ms)
+            future.add_done_callback(partial(self._has_appended, value, time_ms))
+
+    def _has_appended(self, value: bytes, time_ms: int, future: "asyncio.Future[Any]") -> None:
+        if future.cancelled() or future.exception() is not None:
+            return  # whoever waits for it says so
+        done = future.result()
+        # A broker that took it for a repetition of an earlier batch does not say where that stands.
+        if done.log_start_offset is not None and done.log_start_offset >= 0:
+            self._acknowledged(done.offset, done.timestamp if done.timestamp_type else time_ms, value)
 
     def _records(self, joined: list[Joint]) -> list[bytes]:
         """The records of what was joined and not appended by an owner before."""

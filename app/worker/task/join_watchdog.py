@@ -10,7 +10,8 @@ where these have no ids in common.
   each side and the two times, the metric and the partition's record have it until labels meet again.
 
 Few joins without ids apart warn nobody, since they need not be wrong: labels of other streams in the topic, labels of
-some instances only. A feature that none of `LEAST` instances had is told once.
+some instances only. A feature that none of `LEAST` instances had is told once. So is
+that labels of one class come much earlier than those of another (label_delays.py).
 """
 
 import logging
@@ -23,7 +24,7 @@ from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.keys import ENOUGH, Ids, sample
 from riparian.app.partition.join.meeting import LEAST, Counts, few, none
-from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.learner import PartitionLearner, early_labels
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import Spec
 
@@ -42,6 +43,8 @@ class JoinWatchdog:
         Share of the sampled ids whose label is in another partition than their features; 0 where nothing is wrong.
     unmet : str, optional
         While next to nothing is joined, what the log says of it.
+    early : str, optional
+        What it says of labels of one class that come much earlier than those of another.
     """
 
     def __init__(self, spec: Spec, connection: Connection) -> None:
@@ -53,6 +56,7 @@ class JoinWatchdog:
         self._next_sample = 0.0
         self._instances: dict[int, int] = {}  # of each partition, when its state was loaded
         self._absent = set[str]()  # features that were told of
+        self.early: str | None = None
 
     def begin(self, learner: PartitionLearner) -> None:
         """A state was loaded: count what comes after it."""
@@ -77,6 +81,7 @@ class JoinWatchdog:
     async def look(self, learners: Sequence[PartitionLearner]) -> None:
         """Now and then: count, judge, and where few are joined, look at the ids."""
         self._look_for_features(learners)
+        self._look_at_delays(learners)
         if self.spec.topics.labels is None:
             return
         self.count(learners)
@@ -125,6 +130,12 @@ class JoinWatchdog:
                 "leave it out (riparian check --broker says what fields records have)", name, n
             )  # fmt: skip
         self._absent |= absent
+
+    def _look_at_delays(self, learners: Iterable[PartitionLearner]) -> None:
+        """Warn once of labels of one class that come first."""
+        before, self.early = self.early, early_labels(learners)
+        if before is None and self.early is not None:
+            log.warning("%s", self.early)
 
     async def _sample(self) -> Ids | None:
         ids = (await sample(self.spec, self.connection, first=False)).ids

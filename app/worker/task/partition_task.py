@@ -55,6 +55,7 @@ POLL_SECONDS = 0.005  # between two looks for what the shared log's models, or a
 IDLE_SECONDS = 0.5  # between two turns, at most
 LAST_CHECKPOINT_SECONDS = 10.0  # how long the last one may wait for the broker
 STALLED_SECONDS = 10.0  # that partitions which recover together wait for one of them that does not go on
+PATIENT_SECONDS = 0.5  # that others wait in a backlog for a partition, with earlier records, that does not go on
 SECURE_SECONDS = 1.0  # that a rebalance may wait for a checkpoint: without it more has to be read back, and that is all
 
 
@@ -133,7 +134,9 @@ class PartitionTask(Turns):
         self._releases = Releases(self.merge, self.tps, worker.inputs, self)
         self._replays = learner.learning.joins  # what was sent before us, and the replica waits for us
         self._stood, self._moved = (-1, -1), 0.0  # in the features and the shared log, and since when
-        self.shared = SharedLog(worker, learner, outputs, tail.joined, self)
+        self.shared = SharedLog(worker, learner, outputs, tail.joined, self, self._acknowledged)
+        self.released_at = 0.0  # when records last were (monotonic); at first, when it started
+        self.stalls = False  # others have waited for it in vain, and do not until it goes on
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.n_skipped = 0
@@ -165,7 +168,7 @@ class PartitionTask(Turns):
     # -- records in --------------------------------------------------------------------------------------------
 
     def start(self, epochs: Mapping[TP, int]) -> None:
-        self.epochs, self.life = epochs, Life.RUNNING
+        self.epochs, self.life, self.released_at = epochs, Life.RUNNING, time.monotonic()
         self.shared.start()
         early, self._early = self._early, []
         for tp, fetched in early:
@@ -269,6 +272,40 @@ class PartitionTask(Turns):
         if self._replays or moves or self.shared.behind.held:
             self.wake()
 
+    def _acknowledged(self, offset: int, timestamp: int, value: bytes) -> None:
+        if self.replica is not None:
+            self.replica.appended(offset, timestamp, value)
+
+    @property
+    def next_time(self) -> int:
+        """Of the next of its features that were fetched; 0 where none were."""
+        features = self.buffers[FEATURES]
+        return features.first_time if len(features) else 0
+
+    def _waits_for_others(self) -> bool:
+        """Whether other partitions, which learn the same models, have earlier records: in a backlog they go in turn."""
+        features = self.buffers[FEATURES]
+        if self.replica is None or len(features) < self.merge.limit:
+            return False
+        place, tasks = (features.first_time, self.partition), self.host.tasks.values()
+        patient = time.monotonic() <= max(task.released_at for task in tasks) + PATIENT_SECONDS
+        for other in tasks:
+            if other is self or other.stalls or not other.running:
+                continue
+            theirs = other.buffers[FEATURES]
+            if (theirs.first_time, other.partition) < place if len(theirs) else other.comes:
+                if patient:
+                    return True
+                other.stalls = True
+        return False
+
+    @property
+    def comes(self) -> bool:
+        """Whether features that are there are still to be fetched."""
+        tp = self.tps[FEATURES]
+        end = self.host.inputs.end_offset(tp)
+        return end is None or not self.host.inputs.reached(tp, end, self.buffers[FEATURES].fetch_offset)
+
     def has_more(self, release: Release) -> bool:
         """After a turn that has taken this: whether there may be more that can go now."""
         return self.waits_for_schema or bool(release.n and self._releases.more)
@@ -287,11 +324,18 @@ class PartitionTask(Turns):
         """What may be learned next, with all its schemas known."""
         if self._rest is not None:
             release, self._rest = self._rest, None
-        elif self.shared.behind.holds_back(self.merge):
-            self._releases.due = math.inf  # the models have to learn first: `learned_more` wakes it
+        elif self.shared.behind.holds_back(self.merge, self._waits_for_others):
+            # The models have to learn first, or others to go: these wake it, unless none of them does.
+            self._releases.due = math.inf if self.shared.behind.lags else time.monotonic() + PATIENT_SECONDS
+            if self.shared.behind.lags:
+                for task in self.host.tasks.values():
+                    if task.shared.hasten():
+                        task.wake()
             return NOTHING
         else:
             release = self._releases.next()
+            if release.n:
+                self.released_at, self.stalls = time.monotonic(), False
         if self._asking is not None and release.n:
             release, rest = self._asking.ready(release)
             self._rest = rest if rest.n else None
@@ -370,6 +414,10 @@ class PartitionTask(Turns):
         self.observer.stepped(self, step.outcome, time.monotonic() - step.started)
         if self._asking is not None:
             self._asking.stepped()
+        if self.replica is not None:
+            for task in self.host.tasks.values():
+                if task.shared.behind.held:
+                    task.wake()
         if self._rest is None:
             self.host.inputs.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 

@@ -1,0 +1,88 @@
+"""How long after their features labels come, by class, and whether it differs so much that a model errs by it. Pure.
+
+Labels of one class that come earlier than those of the other are learned alone in between: p of that class is too
+large then, until the others have come, and after each change of the stream again.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from riparian.app.partition.join.ids import Ints
+from riparian.app.stream_file.durations import format_duration
+from riparian.models.contract import Floats
+
+MOST_CLASSES = 20  # whose delays are known, the first by their codes
+LEAST = 100  # labels of a class to judge by
+ERRORS = 6.0  # standard errors between two means that are no chance
+SHARE = 0.5  # of the longer delay, by which the other has to be shorter
+BETWEEN = 1000  # labels that come in between, from which on a model errs by it
+N, SUM, SQUARES = 0, 1, 2
+
+
+class LabelDelays:
+    """Of one partition, since it was taken over: not part of the state.
+
+    Attributes
+    ----------
+    sums : (MOST_CLASSES, 3) float64: labels, the sum of their delays, s, and of the squares of these.
+    first, last : stream time at the first label and at the latest, ms
+    """
+
+    def __init__(self) -> None:
+        self.sums = np.zeros((MOST_CLASSES, 3))
+        self.first: int | None = None
+        self.last = 0
+
+    def add(self, codes: Floats, seconds: Floats, now: int) -> None:
+        """Labels have come. codes : (n,) of their classes. seconds : (n,) after their features. now : ms."""
+        if not len(codes):
+            return
+        self.first, self.last = now if self.first is None else self.first, now
+        found: Ints = codes.astype(np.int64)
+        known = found < MOST_CLASSES
+        for column, weights in ((N, np.ones(len(seconds))), (SUM, seconds), (SQUARES, seconds * seconds)):
+            self.sums[:, column] += np.bincount(found[known], weights[known], MOST_CLASSES)
+
+    def means(self, names: Sequence[str]) -> dict[str, float]:
+        """Class -> mean delay of its labels, s."""
+        known = self.sums[: len(names)]
+        return {names[k]: float(row[SUM] / row[N]) for k, row in enumerate(known) if row[N]}
+
+
+def apart(found: Iterable[tuple[LabelDelays, Sequence[str]]], horizon: float) -> str | None:
+    """A sentence where labels of one class come so much earlier than those of another that models err by it. found : of
+    each partition, and the names of its classes. horizon : s, that records wait."""
+    sums, spans, total = dict[str, np.ndarray](), list[float](), 0.0
+    for one, names in found:
+        for name, row in zip(names, one.sums, strict=False):
+            sums[name] = sums.get(name, np.zeros(3)) + row
+        spans += [] if one.first is None else [(one.last - one.first) / 1000.0]
+        total += float(one.sums[:, N].sum())
+    judged = {name: row for name, row in sums.items() if row[N] >= LEAST}
+    if len(judged) < 2 or not max(spans, default=0.0):
+        return None
+    means = {name: float(row[SUM] / row[N]) for name, row in judged.items()}
+    early, late = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    difference = means[late] - means[early]
+    error = math.sqrt(sum(_variance(judged[name]) / judged[name][N] for name in (early, late)))
+    if difference <= max(ERRORS * error, SHARE * means[late]) or total * difference / max(spans) < BETWEEN:
+        return None
+    after = min(rounded(means[late] + 2.0 * math.sqrt(_variance(judged[late]))), horizon)
+    return (
+        f"labels of {early} come {format_duration(rounded(difference))} before those of {late}, on average, and "
+        f"predictions name {early} too often until these have come: join: {{unlabelled: {{after: "
+        f"{format_duration(after)}}}}} in the stream file has labels of both wait for the same time "
+        "(docs/late-labels.md#labels-of-one-class-that-come-first)"
+    )
+
+
+def _variance(row: Floats) -> float:
+    return max(0.0, float(row[SQUARES] / row[N] - (row[SUM] / row[N]) ** 2))
+
+
+def rounded(seconds: float) -> float:
+    """To two digits of a day, an hour, a minute, a second or a millisecond."""
+    unit = next((one for one in (86_400.0, 3600.0, 60.0, 1.0) if seconds >= one), 0.001)
+    return float(max(1, round(float(f"{seconds / unit:.2g}")))) * unit

@@ -1,0 +1,118 @@
+"""How much earlier labels of one class come than those of another, and when that is worth a word."""
+
+import re
+
+import numpy as np
+import pytest
+
+from riparian.app.partition.join.label_delays import LabelDelays, apart, rounded
+from riparian.app.partition.learner import PartitionLearner, early_labels
+from riparian.app.stream_file.durations import parse_duration
+from riparian.app.stream_file.spec import build
+from tests.app.test_past import START, release_of
+
+NAMES = ["ok", "fraud", "else"]
+DAY = 86_400.0
+
+
+def came(delays: LabelDelays, codes, seconds, start=0.0, stop=250 * DAY, steps=50):
+    """Labels, evenly over a time, in steps."""
+    for i, at in enumerate(np.array_split(np.arange(len(codes)), steps)):
+        now = int(1000 * (start + (stop - start) * i / (steps - 1)))
+        delays.add(np.array(codes, np.float64)[at], np.array(seconds, np.float64)[at], now)
+    return delays
+
+
+def test_labels_of_one_class_that_come_weeks_before_the_others_are_named_with_the_cure():
+    rng, n = np.random.default_rng(0), 20_000
+    codes = (rng.random(n) < 0.02).astype(float)
+    seconds = np.where(codes == 1.0, DAY + rng.exponential(15 * DAY, n), 60 * DAY)
+    parts = [came(LabelDelays(), codes[i::2], seconds[i::2]) for i in range(2)]
+    said = apart([(one, NAMES[:2]) for one in parts], 90 * DAY)
+    assert said is not None
+    assert re.match(r"labels of fraud come 4[3-5]d before those of ok, on average", said)
+    assert "join: {unlabelled: {after: 60d}}" in said
+    means = parts[0].means(NAMES)
+    assert set(means) == {"ok", "fraud"}
+    assert means["ok"] == 60 * DAY
+    assert 14 * DAY < means["fraud"] < 18 * DAY
+    assert "after: 30d" in str(apart([(one, NAMES[:2]) for one in parts], 30 * DAY))  # no longer than records wait
+
+
+@pytest.mark.parametrize(
+    ("n", "fraud", "delay"),
+    [
+        (300, 0.2, 5 * DAY),  # few of the class
+        (20_000, 0.1, 40 * DAY),  # more than half of the other's
+        (2_000, 0.2, 0.1),  # next to no label comes in between
+    ],
+)
+def test_what_a_model_does_not_err_by_is_not_named(n, fraud, delay):
+    rng = np.random.default_rng(1)
+    codes = (rng.random(n) < fraud).astype(float)
+    late = 60 * DAY if delay > 1 else 1.0
+    assert apart([(came(LabelDelays(), codes, np.where(codes == 1, delay, late)), NAMES)], 90 * DAY) is None
+
+
+@pytest.mark.parametrize("kind", ["equal", "exponential", "heavy", "bursts", "zero"])
+def test_equal_delays_are_never_named_however_often_one_looks(kind):
+    for seed in range(40):
+        rng, n = np.random.default_rng(seed), 5_000
+        drawn = {
+            "equal": np.full(n, 7 * DAY),
+            "exponential": rng.exponential(7 * DAY, n),
+            "heavy": np.minimum(rng.pareto(1.2, n), 300) * DAY,
+            "bursts": np.repeat(rng.exponential(7 * DAY, n // 50), 50),
+            "zero": np.zeros(n),
+        }
+        codes = (rng.random(n) < rng.choice([0.03, 0.2, 0.5])).astype(float)
+        seconds, delays = drawn[kind], LabelDelays()
+        for i in range(0, n, 100):
+            delays.add(codes[i : i + 100], seconds[i : i + 100], int(1000 * DAY * i / 20))
+            assert apart([(delays, NAMES)], 90 * DAY) is None, (kind, seed, i)
+
+
+def test_what_has_come_of_classes_beyond_the_first_is_not_kept():
+    delays = LabelDelays()
+    delays.add(np.array([0.0, 19.0, 20.0, 999.0]), np.arange(4.0), 5)
+    assert delays.sums[:, 0].sum() == 2
+    assert apart([(delays, [str(i) for i in range(1000)])], 1.0) is None
+    assert apart([], 1.0) is None
+
+
+@pytest.mark.parametrize("seconds", [0.0042, 1.26, 75.0, 5000.0, 3 * DAY, 43.7 * DAY, 123 * DAY])
+def test_what_is_said_of_a_delay_can_be_written_into_a_stream_file(seconds):
+    from riparian.app.stream_file.durations import format_duration
+
+    found = format_duration(rounded(seconds))
+    assert parse_duration(found, example="7d") == pytest.approx(seconds, rel=0.5)
+    assert len(found) < 7
+
+
+@pytest.mark.parametrize("unlabelled", [None, {"after": "30m"}, {"is": "ok", "after": "30m"}])
+def test_a_learner_measures_delays_by_class_and_names_them_unless_labels_wait(unlabelled):
+    fields = {"name": "s", "task": "classification", "classes": ["ok", "fraud"], "features": {"a": "numeric"}}
+    spec = build({**fields, "champion": "majority-class", "join": {"horizon": "2h", "unlabelled": unlabelled}}, "s")
+    learner, n = PartitionLearner(spec), 6000
+    events = [(START + 1000 * i, {"id": str(i), "x": {"a": i % 7}}, None) for i in range(n)]
+    events += [
+        (
+            START + 1000 * i + (60_000 if i % 10 else 1_500_000) + 1,
+            None,
+            {"id": str(i), "y": "fraud" if i % 10 else "ok"},
+        )
+        for i in range(n)
+    ]
+    at, events = (0, 0), sorted(events, key=lambda one: one[0])
+    for start in range(0, len(events), 500):
+        release, at = release_of(events[start : start + 500], at)
+        learner.step(release)
+    means, said = learner.delays.means(["ok", "fraud"]), early_labels([learner])
+    if unlabelled is None:
+        assert means == {"ok": pytest.approx(1500, rel=0.01), "fraud": pytest.approx(60, rel=0.05)}
+        assert said is not None
+        assert said.startswith("labels of fraud come 24m before those of ok")
+        assert "after: 25m" in said
+    else:
+        assert said is None
+        assert ("fraud" in means) == ("is" not in unlabelled)
