@@ -29,8 +29,8 @@ import gc, json, sys
 from riparian.app.cli import main
 from riparian.app.cli.run import worker
 
-async def nothing(*_):
-    return []
+async def nothing(spec, *_):
+    return spec, 0, []
 
 def told():
     from aiohttp import connector

@@ -21,6 +21,8 @@ from riparian.app.cli.terminal.messages import about, configure, log_format_opti
 from riparian.app.errors import AccessError, BrokerError, SpecError, UnreachableError
 from riparian.app.kafka.connection import Connection
 
+AGAIN_SECONDS = 10.0  # that a broker is waited for once more where it has answered, and went away again,
+LEAST_ATTEMPTS = 5  # so many times, whatever --wait says
 LONGEST_SESSION = 90.0  # Faust's broker_request_timeout, which a session may not outlast
 
 if TYPE_CHECKING:
@@ -213,9 +215,10 @@ async def prepare(
     from riparian.app.state.growing import grow, sized
     from riparian.app.state.loading import check_kind
 
-    until = time.monotonic() + wait
+    until, attempt = time.monotonic() + wait, 0
     while True:
-        await wait_for_broker(connection, max(0.0, until - time.monotonic()), waiting)
+        attempt += 1
+        await wait_for_broker(connection, max(min(wait, AGAIN_SECONDS), until - time.monotonic()), waiting)
         try:
             await rights.check(spec, connection, "worker")
             spec = await sized(spec, connection)
@@ -228,7 +231,7 @@ async def prepare(
                 waiting(grown)
             return spec, in_vain, await topic_warnings.warnings(spec, connection)
         except BrokerError as error:  # it went away again
-            if isinstance(error, AccessError) or time.monotonic() >= until:
+            if isinstance(error, AccessError) or (time.monotonic() >= until and attempt >= LEAST_ATTEMPTS):
                 raise
             await asyncio.sleep(random.uniform(0.1, 1.0))  # two workers may have fenced each other
 
