@@ -262,8 +262,7 @@ LONGEST_LABEL = 2 * 4 * 1024 + 64  # bytes of a label with an id of 1,024 charac
 
 def instance_bytes(spec: "Spec") -> int:
     """Bytes that a waiting instance takes without its id; the largest possible bag."""
-    from riparian.app.partition.join.room import PLACE_BYTES, ROW_BYTES
-    from riparian.app.partition.join.series import OF_ROW
+    from riparian.app.partition.join.room import OF_ROW, PLACE_BYTES, ROW_BYTES
     from riparian.app.stream_file.sections.keys import past_width
     from riparian.models.registry import memo_names
 

@@ -74,9 +74,9 @@ from riparian.app.partition.join.joining import (
     next_to_mature,
 )
 from riparian.app.partition.join.ragged import Ragged
-from riparian.app.partition.join.room import ROW_BYTES, most_joined
+from riparian.app.partition.join.room import OF_ROW, ROW_BYTES, most_joined
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
-from riparian.app.partition.join.series import KEY, OF_ROW, TIME, Follow, KeyQueues, forget
+from riparian.app.partition.join.series import KEY, TIME, Follow, KeyQueues, forget
 from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns
 from riparian.app.partition.mapped import give_back, grown, zeros
 from riparian.app.partition.records.clock import BOUND_MS

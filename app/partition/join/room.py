@@ -5,6 +5,7 @@ ROW_BYTES = 128  # memory of a waiting instance besides its row, bytes: entry, s
 INDEX_BYTES = 26  # of these, what stays in memory where rows lie in files: slots, segments
 LEAST_BYTES = 64 * 1024 * 1024  # memory up to which little of a partition lies in files
 PLACE_BYTES = 16  # memory of a bag besides its instances, bytes: where they begin, and how many
+OF_ROW = 3  # columns beside a waiting instance whose label comes from the stream itself
 JOINED_BYTES = 24  # memory of a joined id that is remembered, bytes: 16, and what finds it
 
 

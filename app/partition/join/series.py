@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.app.partition.join.room import OF_ROW
 from riparian.models.contract import Floats
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.words import zeros_above
@@ -17,7 +18,7 @@ from riparian.models.kernels.words import zeros_above
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
-TIME, KEY, OF_ROW = 0, 1, 3  # columns of `about`: ms; the key's hash, two words, 0 of one that is missing; how many
+TIME, KEY = 0, 1  # columns of `about`: ms; the key's hash, two words, 0 of one that is missing
 FIRST, LAST = 0, 1  # columns of `slots`: a row + 1, 0 where free; a row
 
 
