@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.join.room import OF_ROW
 from riparian.models.contract import Floats
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.words import zeros_above
@@ -37,7 +36,7 @@ class Follow(NamedTuple):
 class KeyQueues(NamedTuple):
     """With room for C rows; (0, …) where labels come otherwise.
 
-    about : (C, OF_ROW) int64, by row. next : (C,) int32, by row: the next of its key, -1 of the last. slots : (power of
+    about : (C, 3) int64, by row. next : (C,) int32, by row: the next of its key, -1 of the last. slots : (power of
     two, 2) int32, by key: the first and the last that waits. key : (2,) uint64, of the process.
     """
 
@@ -49,7 +48,7 @@ class KeyQueues(NamedTuple):
     @classmethod
     def empty(cls, key: Hashes, capacity: int = 0) -> "KeyQueues":
         n_slots = 2 if capacity == 0 else 1 << (2 * capacity).bit_length()
-        about, after = np.zeros((capacity, OF_ROW), np.int64), np.full(capacity, -1, np.int32)
+        about, after = np.zeros((capacity, KEY + 2), np.int64), np.full(capacity, -1, np.int32)
         return cls(about, after, np.zeros((n_slots, 2), np.int32), key)
 
     def linked(self, rows: Ints, capacity: int) -> "KeyQueues":
