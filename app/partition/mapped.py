@@ -22,6 +22,7 @@ from riparian.app.errors import StateError
 FILE_BYTES = 4 * 1024 * 1024  # an array from which on lies in a file
 SPOOL_BYTES = 64 * 1024 * 1024  # file of what is spooled, bytes
 RESIDENT_BYTES = 192 * 1024 * 1024  # pages of files in memory beyond which they are given back
+STATM = Path("/proc/self/statm")  # how many these are
 
 _folder: Path | None = None
 _maps: "weakref.WeakSet[_Map]" = weakref.WeakSet()
@@ -35,9 +36,10 @@ class _Map(mmap.mmap):
 
 
 def use(folder: Path | None) -> None:
-    """Have this process put what is large into files of a folder that exists; None: into none from here on."""
+    """Have this process put what is large into files of a folder that exists; None: into none from here on, and never
+    where blocks cannot be allocated, as on macOS."""
     global _folder
-    _folder = folder
+    _folder = folder if hasattr(os, "posix_fallocate") else None
 
 
 def free_bytes() -> int:
@@ -88,7 +90,7 @@ class Spool:
 
 def give_back() -> None:
     """Where many pages of files are in memory, let Linux have them: what is needed is there again at the next touch."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[2]) if _maps else 0
+    pages = int(STATM.read_text(encoding="ascii").split()[2]) if _maps and STATM.exists() else 0
     if pages * mmap.PAGESIZE > RESIDENT_BYTES:
         with _of_maps:
             for one in _maps:

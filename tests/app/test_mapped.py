@@ -165,3 +165,23 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
             mapped.zeros((MB,))
     finally:
         mapped.use(None)
+
+
+def test_where_blocks_cannot_be_allocated_arrays_stay_in_memory(tmp_path, monkeypatch):
+    """As on macOS."""
+    monkeypatch.delattr(os, "posix_fallocate")
+    mapped.use(tmp_path)
+    try:
+        assert (mapped.grown(mapped.zeros((MB,)), 2 * MB) == 0.0).all()
+        assert mapped.Spool().put(b"1") == b"1"
+        assert held(tmp_path) == mapped.free_bytes() == 0
+    finally:
+        mapped.use(None)
+
+
+def test_nothing_is_given_back_where_linux_does_not_say_what_is_in_memory(folder, monkeypatch):
+    monkeypatch.setattr(mapped, "STATM", folder / "none")
+    monkeypatch.setattr(mapped, "RESIDENT_BYTES", -1)
+    array = mapped.zeros((MB,))
+    mapped.give_back()
+    assert held(folder) == array.nbytes
