@@ -93,16 +93,21 @@ class StateLog:
             self.append(record.offset, record.key, record.value)
 
     def append(self, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """A record was read or written. StateError where its offset was there before."""
+        """A record was read or written. StateError where its offset was there before, or the disk is full."""
         if offset < self.position:
             raise StateError(
                 f"the changelog of partition {self.partition} went back from offset {self.position:,} to {offset:,}: "
                 f"{RECREATED}"
             )
-        self.position = offset + 1
         key = key or b""
         digest = digest_of(key, self._prefix)
         size = len(key) + len(value or b"") + RECORD_BYTES
+        if digest is not None and value is not None:  # first: where the disk is full, the record is to be read again
+            others = (log.chunks.get(digest) for log in self._beside.values() if log is not self)
+            known = next((one for one in others if one == value), None)
+            large = self.n_bytes + size > HELD_BYTES
+            value = known or (self._spool.put(value) if large else value)
+        self.position = offset + 1
         self._records.append(StateRecord(offset, size, digest))
         self.n_bytes += size
         if digest is not None:
@@ -110,10 +115,7 @@ class StateLog:
                 self.chunks.pop(digest, None)
                 self._where.pop(digest, None)
             else:
-                others = (log.chunks.get(digest) for log in self._beside.values() if log is not self)
-                known = next((one for one in others if one == value), None)
-                large = self.n_bytes > HELD_BYTES
-                self.chunks[digest] = known or (self._spool.put(value) if large else value)
+                self.chunks[digest] = value
                 self._where[digest] = offset
         elif key == self._key:
             self._data, self._at = value, offset

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from riparian.app.errors import StateError
+from riparian.app.partition import mapped
 from riparian.app.partition.state import Snapshot
 from riparian.app.state import checkpoint
 from riparian.app.state import log as state_log
@@ -76,6 +77,21 @@ def small(monkeypatch):
     monkeypatch.setattr(state_log, "CLEAN_BYTES", 1024)
     monkeypatch.setattr(state_log, "PAST_BYTES", 4096)
     monkeypatch.setattr(checkpoint, "CHUNK_BYTES", 1024)
+
+
+def test_a_record_for_which_the_disk_has_no_room_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(state_log, "HELD_BYTES", 0)
+    log, digest = StateLog(0), checkpoint.hash_of(b"1")
+    try:
+        mapped.use(tmp_path / "none")
+        with pytest.raises(StateError, match="has no room"):
+            log.append(0, checkpoint.chunk_key(0, digest), b"1")
+        assert (log.position, log.n_bytes, log.chunks) == (0, 0, {})
+        mapped.use(tmp_path)
+        log.append(0, checkpoint.chunk_key(0, digest), b"1")
+        assert log.chunks == {digest: b"1"}
+    finally:
+        mapped.use(None)
 
 
 def noise(rng, n_bytes: int) -> np.ndarray:
