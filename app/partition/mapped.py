@@ -43,8 +43,13 @@ def use(folder: Path | None) -> None:
 
 
 def free_bytes() -> int:
-    """Bytes that may be put into files."""
-    return 0 if _folder is None else shutil.disk_usage(_folder).free
+    """Bytes that may be put into files. StateError where the folder has gone."""
+    try:
+        return 0 if _folder is None else shutil.disk_usage(_folder).free
+    except OSError as error:
+        raise StateError(
+            f"{_folder} cannot be read ({error.strerror}): make it again, or name another folder by --data-dir"
+        ) from error
 
 
 def zeros(shape: tuple[int, ...], kind: DTypeLike = np.float64) -> NDArray[Any]:
@@ -107,9 +112,9 @@ def _new(n_bytes: int) -> _Map:
 def _mapped(file: Any, n_bytes: int) -> _Map:
     try:
         os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))
+        found = _Map(file.fileno(), max(n_bytes, 1))
     except OSError as error:
         raise _full(n_bytes, error) from error
-    found = _Map(file.fileno(), max(n_bytes, 1))
     found.file = file
     with _of_maps:
         _maps.add(found)

@@ -185,3 +185,20 @@ def test_nothing_is_given_back_where_linux_does_not_say_what_is_in_memory(folder
     array = mapped.zeros((MB,))
     mapped.give_back()
     assert held(folder) == array.nbytes
+
+
+def test_a_folder_that_has_gone_is_a_sentence(folder):
+    folder.rmdir()
+    with pytest.raises(StateError, match=r"cannot be read \(No such file or directory\): make it again, or name"):
+        mapped.free_bytes()
+
+
+def test_a_file_that_memory_has_no_place_for_is_a_sentence(tmp_path):
+    lines = """
+used = int(Path("/proc/self/statm").read_text().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (used + 4_000_000, -1))
+mapped.grown(array, 2_000_000)
+"""
+    with run(tmp_path, lines) as process:
+        errors = process.communicate()[1].decode()
+    assert f"StateError: {tmp_path} has no room for 16,000,000 bytes of what waits (Cannot allocate memory)" in errors
