@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from riparian.app.cli.setup.check import command, instance_bytes, waiting_bytes
+from riparian.app.cli.setup.check import command, in_memory, instance_bytes, waiting_bytes
 from riparian.app.errors import BrokerError, SpecError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics import keys
@@ -168,6 +168,14 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path
     refused = CliRunner().invoke(command, [str(never), "--broker", "b:1"])
     assert "missing topics are created" not in refused.output
     assert "says create_topics: never: create what is missing by these commands" in str(refused.exception)
+
+
+def test_memory_of_what_waits_has_the_slots_of_keys_where_the_label_is_a_later_record() -> None:
+    label, join = {"of": "x", "ahead": "1h", "by": "card"}, {"horizon": "30d", "max_pending": 10_000_000}
+    spec = {"name": "s", "task": "regression", "champion": "mean", "features": {"x": "numeric"}, "join": join}
+    plain, ahead = build(spec), build({**spec, "label": label, "keys": {"card": {"max": 1000}}})
+    for n, n_bytes in ((1000, 1000 * instance_bytes(ahead)), (10_000_000, 10_000_000 * instance_bytes(ahead))):
+        assert in_memory(ahead, n, n_bytes) == in_memory(plain, n, n_bytes) + 40 * n
 
 
 def test_the_rate_of_a_partition_is_that_from_its_first_to_its_last_record():

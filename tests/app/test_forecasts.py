@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 
 from riparian.app.cli import cli
 from riparian.app.errors import SpecError, StateError
-from riparian.app.partition.join import series
+from riparian.app.partition import mapped
+from riparian.app.partition.join import series, waiting_index
 from riparian.app.partition.join.pending import PendingStore
+from riparian.app.partition.join.room import QUEUE_BYTES
 from riparian.app.partition.join.series import Follow
 from riparian.app.partition.keys.past import AHEAD_MS, hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
@@ -31,7 +33,7 @@ from riparian.topics.training_log import read
 from tests.app.naive_forecasts import NaiveForecasts
 from tests.app.shared_world import lived, replayed
 from tests.app.test_past import DAY, HOUR, START, folded, watched
-from tests.app.test_pending import Checkpoints, everything_small
+from tests.app.test_pending import Checkpoints, everything_small, in_files
 
 HORIZON, MOST = 400, 12
 ROOT = Path(__file__).parents[2]
@@ -137,19 +139,17 @@ def test_the_store_is_the_one_of_the_page_over_a_long_stream(seed):
 
 
 def test_keys_that_begin_in_one_place_of_the_table_keep_their_queues():
-    with mock.patch.object(series.KeyQueues, "linked", _crowded):
+    linked = series.KeyQueues.linked
+
+    def crowded(self, *arguments):
+        """Each key has the same first slot."""
+        return linked(self._replace(key=np.zeros(2, np.uint64)), *arguments)
+
+    with mock.patch.object(series.KeyQueues, "linked", crowded):
         for seed in range(3):
             rng = np.random.default_rng(seed)
             stream = [(i, int(rng.integers(9)), 0, int(rng.integers(12)), 1.0) for i in range(400)]
             check(stream, [(7, ""), (5, "state")], 30, 10_000)
-
-
-def _crowded(self, rows, capacity):
-    """As `KeyQueues.linked`, where each key has the same first slot."""
-    larger = series.KeyQueues.empty(np.zeros(2, np.uint64), capacity)
-    larger.about[: len(self.about)] = self.about
-    series.link(larger, rows)
-    return larger
 
 
 def test_the_bytes_of_series_are_counted():
@@ -159,6 +159,18 @@ def test_the_bytes_of_series_are_counted():
     capacity = len(held._instances.entries)
     assert held.n_bytes - plain.n_bytes == capacity * (24 + 4) + 8 * len(held._series.slots) - 16
     assert held._limits().row_bytes - plain._limits().row_bytes == 24
+
+
+def test_queues_lie_in_files_but_for_the_slots_that_check_counts():
+    n = 3000
+    with in_files():
+        held = new(1, n)
+        for i in range(n):
+            join(held, [(i, 1000, 1000, i, 1.0)])
+            queues = held._series
+            assert queues.slots.nbytes <= QUEUE_BYTES * max(i + 1, waiting_index.LEAST_ROWS)
+        assert None not in map(mapped._map_of, (queues.about, queues.next))
+        check([(i, i % 3, 0, i % 7, 1.0) for i in range(300)], [(7, "cut"), (5, "state"), (9, "crash")], 30, 10_000)
 
 
 # -- learners ---------------------------------------------------------------------------------------------------------

@@ -285,11 +285,13 @@ def waiting_bytes(spec: "Spec") -> int:
     return min(spec.most_waiting * instance_bytes(spec), spec.join.max_pending_bytes)
 
 
-def in_memory(n: int, n_bytes: int) -> int:
-    """Of the bytes of n instances that wait, those that a worker has in memory; the others lie in files."""
-    from riparian.app.partition.join.room import INDEX_BYTES, LEAST_BYTES
+def in_memory(spec: "Spec", n: int, n_bytes: int) -> int:
+    """Of the bytes of n instances that wait, those that a worker has in memory; the others lie in files. And the slots
+    of their keys."""
+    from riparian.app.partition.join.room import INDEX_BYTES, LEAST_BYTES, QUEUE_BYTES
 
-    return min(n_bytes, LEAST_BYTES + INDEX_BYTES * n)
+    queues = 0 if spec.label.of is None else QUEUE_BYTES * (n_bytes // instance_bytes(spec))
+    return min(n_bytes, LEAST_BYTES + INDEX_BYTES * n) + queues
 
 
 def _at_the_rate(spec: "Spec", rate: float) -> str:
@@ -301,7 +303,7 @@ def _at_the_rate(spec: "Spec", rate: float) -> str:
     n_bytes = n * instance_bytes(spec)
     sentence = (
         f"at the {rate:,.3g} instances a second of the busiest partition up to {n:,} wait for "
-        f"{format_duration(spec.join.horizon)}: {in_memory(n, n_bytes) / 1e6:,.0f} MB of memory, and up to "
+        f"{format_duration(spec.join.horizon)}: {in_memory(spec, n, n_bytes) / 1e6:,.0f} MB of memory, and up to "
         f"{2 * n_bytes / 1e6:,.0f} MB of disk in --data-dir"
     )
     short = [f"join.max_pending to {n:,}"] if n > spec.join.max_pending else []
@@ -344,7 +346,7 @@ def _declared(spec: "Spec") -> dict[str, Any]:
         },
         "auto": None if resolved is None else resolved._asdict(),
         "waiting_bytes": waiting_bytes(spec),
-        "waiting_memory_bytes": in_memory(spec.most_waiting, waiting_bytes(spec)),
+        "waiting_memory_bytes": in_memory(spec, spec.most_waiting, waiting_bytes(spec)),
         "joined_bytes": joined_bytes(spec),
     }
     return summary if price is None else summary | {"reasons": price._asdict()}
@@ -464,7 +466,7 @@ def _of_waiting(spec: "Spec") -> list[str]:
         n_bytes = waiting_bytes(spec)
         waits = (
             f"{spec.most_waiting:,} instances a partition, {n_bytes / 1e6:,.0f} MB when full, of which a worker has "
-            f"{in_memory(spec.most_waiting, n_bytes) / 1e6:,.0f} in memory and the rest in files of --data-dir"
+            f"{in_memory(spec, spec.most_waiting, n_bytes) / 1e6:,.0f} in memory and the rest in files of --data-dir"
         )
         lines = [f"waiting for labels: up to {horizon} and {waits}"]
     if (label := spec.label).of is not None and label.ahead is not None:

@@ -76,7 +76,7 @@ from riparian.app.partition.join.joining import (
 from riparian.app.partition.join.ragged import Ragged
 from riparian.app.partition.join.room import OF_ROW, ROW_BYTES, most_joined
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
-from riparian.app.partition.join.series import KEY, TIME, Follow, KeyQueues, forget
+from riparian.app.partition.join.series import KEY, TIME, Follow, KeyQueues, forget, link
 from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns
 from riparian.app.partition.mapped import give_back, grown, zeros
 from riparian.app.partition.records.clock import BOUND_MS
@@ -386,13 +386,18 @@ class PendingStore:
             else:
                 self._ragged.reserve(capacity)
             if self.ahead_ms is not None:
-                self._series = self._series.linked(self._instances.rows(), capacity)
+                self._link()
             self.out = {name: grown(out, capacity) for name, out in self.out.items()}
         if self.keeps and capacity > len(self._known):
             known, self._known = len(self._known), grown(self._known, capacity)
             self._known[known:] = np.nan
         if len(self._labels.entries) > len(self._early_y):
             self._early_y = grown(self._early_y, len(self._labels.entries))
+
+    def _link(self) -> None:
+        """Queue those that wait by their keys anew, with room for all rows."""
+        about, after = (grown(array, self._capacity) for array in (self._series.about, self._series.next))
+        self._series = self._series.linked(self._instances.rows(), about, after)
 
     def strike_out(self, at: int, values: Ints) -> None:
         """Make these numbers 0 wherever they stand in `past`, from column `at` on, of instances that wait; and
@@ -407,7 +412,7 @@ class PendingStore:
         rows = self._instances.rows()
         found = forget(self._series, rows, words.view(np.int64))
         if len(found):
-            self._series = self._series.linked(rows, self._capacity)
+            self._link()
             self._segments["instances"].outdate()
         return len(found) > 0
 
@@ -425,7 +430,7 @@ class PendingStore:
             twin.join(ids, x, [0], None, ["b"], [0.0], [0], np.zeros(1, np.int64), sizes)
         again = PendingStore(self.n_features, {}, horizon=1.0, max_pending=1, max_labels=1, bags=bags)
         again.restore(twin.checkpoint().arrays)
-        self._series.linked(np.zeros(0, np.int64), 1)
+        link(self._series, np.zeros(0, np.int64))
 
     def join(
         self,
@@ -673,7 +678,7 @@ class PendingStore:
         else:
             self._restore_cut(arrays, sources)
         if self.ahead_ms is not None:
-            self._series = self._series.linked(self._instances.rows(), self._capacity)
+            self._link()
         self._joined = JoinedIds.restored(self._instances.key, arrays)
         self._blocks_written = 0 if "x" in arrays else self._joined.n_full_blocks
         early = np.concatenate((self._early_y[self._labels.rows()], self._known[~np.isnan(self._known)]))

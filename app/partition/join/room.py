@@ -3,6 +3,7 @@ reckons with them does not wait for the kernels."""
 
 ROW_BYTES = 128  # memory of a waiting instance besides its row, bytes: entry, slots, queue, segments
 INDEX_BYTES = 26  # of these, what stays in memory where rows lie in files: slots, segments
+QUEUE_BYTES = 40  # memory beside these, where a later record of the key is the label: its slots, at most
 LEAST_BYTES = 64 * 1024 * 1024  # memory up to which little of a partition lies in files
 PLACE_BYTES = 16  # memory of a bag besides its instances, bytes: where they begin, and how many
 OF_ROW = 3  # columns beside a waiting instance whose label comes from the stream itself

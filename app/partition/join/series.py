@@ -46,15 +46,14 @@ class KeyQueues(NamedTuple):
     key: Hashes
 
     @classmethod
-    def empty(cls, key: Hashes, capacity: int = 0) -> "KeyQueues":
-        n_slots = 2 if capacity == 0 else 1 << (2 * capacity).bit_length()
-        about, after = np.zeros((capacity, KEY + 2), np.int64), np.full(capacity, -1, np.int32)
-        return cls(about, after, np.zeros((n_slots, 2), np.int32), key)
+    def empty(cls, key: Hashes) -> "KeyQueues":
+        return cls(np.zeros((0, KEY + 2), np.int64), np.zeros(0, np.int32), np.zeros((2, 2), np.int32), key)
 
-    def linked(self, rows: Ints, capacity: int) -> "KeyQueues":
-        """With room for more. rows : those that wait, in order of arrival."""
-        larger = KeyQueues.empty(self.key, capacity)
-        larger.about[: len(self.about)] = self.about
+    def linked(self, rows: Ints, about: Ints, after: NDArray[np.int32]) -> "KeyQueues":
+        """With room for more. rows : those that wait, in order of arrival. about, after : what was grown of `about` and
+        `next`."""
+        slots = np.zeros((max(2, 1 << (2 * len(about)).bit_length()), 2), np.int32)
+        larger = KeyQueues(about, after, slots, self.key)
         link(larger, rows)
         return larger
 
