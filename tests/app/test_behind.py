@@ -103,3 +103,15 @@ def test_the_bound_may_change_at_a_restart() -> None:
         assert again.restore(learner.snapshot()) == []
         assert again.snapshot().meta == learner.snapshot().meta
         learner = again
+
+
+def test_a_long_backlog_is_taken_in_longer_steps_as_far_as_the_models_know_much() -> None:
+    learning = PartitionLearner(stream("shared"), 0).learning
+    found = []
+    for known, backlog in ((0, 10**6), (640, 10**6), (64_000, 10**6), (64_000, 50_000), (64_000, 0), (10**7, 10**7)):
+        learning.lineup.n, learning.backlog = known, backlog  # type: ignore[misc]
+        found.append((learning.turn, learning.most_at_once))
+    assert found == [(32, 32), (128, 128), (128, 2000), (128, 500), (128, 128), (128, 8192)]
+    bound = PartitionLearner(stream({"max_behind": 300}), 0).learning
+    bound.backlog = 10**7
+    assert (bound.turn, bound.most_at_once) == (100, 100)

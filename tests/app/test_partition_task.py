@@ -46,7 +46,7 @@ def spec():
 def runner_of(
     spec, sent: UncommittedOutputs | None = None, lost: dict[str, Lost] | None = None, **positions: int
 ) -> PartitionTask:
-    inputs = types.SimpleNamespace(spec=spec, copying=0.0)
+    inputs = types.SimpleNamespace(spec=spec, copying=0.0, end_offset=lambda _: None)
     fetches = types.SimpleNamespace(ask=lambda: None)
     host = types.SimpleNamespace(spec=spec, registry=None, inputs=inputs, states={}, tasks={}, fetches=fetches)
     inputs.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
@@ -447,7 +447,7 @@ def checkpoints_of(spec, n_partitions: int, partition: int = 0) -> Checkpoints:
     def ignore(*_) -> None:
         pass
 
-    inputs = types.SimpleNamespace(tps=lambda _: {}, commit=ignore)
+    inputs = types.SimpleNamespace(tps=lambda _: {}, commit=ignore, end_offset=lambda _: None)
     host = types.SimpleNamespace(spec=spec, in_thread=in_thread, states=range(n_partitions), inputs=inputs)
     reporter = types.SimpleNamespace(keep=ignore, is_durable=ignore)
     outputs = types.SimpleNamespace(flush=flush, write=write)
@@ -593,7 +593,8 @@ def test_in_a_backlog_partitions_that_learn_one_model_go_in_the_order_of_their_r
     second.partition, second.tps, second._roles = 1, {"features": tp}, {tp: "features"}
     second.epochs = {tp: 2}
     for one in tasks:
-        one.host.tasks, one.replica, one.merge.limit = dict(enumerate(tasks)), types.SimpleNamespace(), 5
+        one.host.tasks, one.replica = dict(enumerate(tasks)), types.SimpleNamespace()
+        one.learner.learning.turn = 5
         one.host.inputs.end_offset, one.host.inputs.reached = lambda _: end, lambda _, end, n: n >= end
         one.released_at = time.monotonic()
     first.add(FEATURES, Fetched(batch(0, 10, time=2000), epoch=2))
@@ -604,9 +605,9 @@ def test_in_a_backlog_partitions_that_learn_one_model_go_in_the_order_of_their_r
     assert first._waits_for_others()
     assert not second._waits_for_others()
     assert [one.next_time for one in tasks] == [2000, 1000]
-    first.merge.limit = 11  # no backlog
+    first.learner.learning.turn = 11  # no backlog
     assert not first._waits_for_others()
-    first.merge.limit = 5
+    first.learner.learning.turn = 5
     first.released_at -= 1
     assert first._waits_for_others()
     second.released_at -= 1  # nobody goes on

@@ -53,6 +53,7 @@ AT = ".learned"  # in the pending store, beside each instance; no model is calle
 # all of them, each when the models have learned what the one before joined. Half of the records of others that the
 # models lack then are made up for by half that they have learned too early. `benchmarks/shared_learning.py`.
 MOST_SPAN, LEAST_SPAN, LEAST_STEP = 256, 64, 8
+BACKLOG_SHARE, KNOWN_SHARE = 100, 16  # a step of a long backlog: a hundredth of it, and a share of what is known
 LIVE_BEHIND, PARTITION_BEHIND = 32, 4  # instances that they may lack live; more of many partitions, each for a few
 MOST_BYTES = 500_000  # of a record, if it is not a single instance
 
@@ -352,9 +353,17 @@ class SharedLearning(Learning):
     @property
     def most_at_once(self) -> int:  # type: ignore[override]
         """How many records of one log may be taken at once: a third of the bound that the stream file gives, or a share
-        of the span in which all partitions take their turns."""
+        of the span in which all partitions take their turns. A long backlog is taken in longer steps, as far as the
+        models know much: else a stream that gets more than short steps can take would fall behind for ever."""
         if self._max_behind is not None:
             return min(Learning.most_at_once, self._max_behind // 3)
+        known = self.lineup.n // (KNOWN_SHARE * self._n_partitions)
+        return max(self.turn, min(Learning.most_at_once, self.backlog // BACKLOG_SHARE, known))
+
+    @property
+    def turn(self) -> int:  # type: ignore[override]
+        if self._max_behind is not None:
+            return self.most_at_once
         span = min(MOST_SPAN, max(LEAST_SPAN, self.lineup.n // 2))
         return max(LEAST_STEP, span // self._n_partitions)
 
@@ -363,7 +372,7 @@ class SharedLearning(Learning):
         a step may join one more. n_waiting : features that are there."""
         if self._max_behind is not None:
             return self.behind_all > self._max_behind - 2 * self.most_at_once
-        if n_waiting >= self.most_at_once:
+        if n_waiting >= self.turn:
             return self.behind_all > 0
         return self.behind_all > max(LIVE_BEHIND, PARTITION_BEHIND * self._n_partitions)
 

@@ -282,10 +282,17 @@ class PartitionTask(Turns):
         features = self.buffers[FEATURES]
         return features.first_time if len(features) else 0
 
+    def _holds_back(self) -> bool:
+        """Whether nothing may be predicted or joined now."""
+        end = self.host.inputs.end_offset(self.tps[FEATURES])
+        learning = self.learner.learning
+        learning.backlog = 0 if end is None else max(0, end - self.learner.offsets[FEATURES])
+        return self.shared.behind.holds_back(self.merge, self._waits_for_others)
+
     def _waits_for_others(self) -> bool:
         """Whether other partitions, which learn the same models, have earlier records: in a backlog they go in turn."""
         features = self.buffers[FEATURES]
-        if self.replica is None or len(features) < self.merge.limit:
+        if self.replica is None or len(features) < self.learner.learning.turn:
             return False
         place, tasks = (features.first_time, self.partition), self.host.tasks.values()
         patient = time.monotonic() <= max(task.released_at for task in tasks) + PATIENT_SECONDS
@@ -324,7 +331,7 @@ class PartitionTask(Turns):
         """What may be learned next, with all its schemas known."""
         if self._rest is not None:
             release, self._rest = self._rest, None
-        elif self.shared.behind.holds_back(self.merge, self._waits_for_others):
+        elif self._holds_back():
             # The models have to learn first, or others to go: these wake it, unless none of them does.
             self._releases.due = math.inf if self.shared.behind.lags else time.monotonic() + PATIENT_SECONDS
             if self.shared.behind.lags:
