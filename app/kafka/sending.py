@@ -36,7 +36,7 @@ from aiokafka.errors import (
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import TopicPartition
 
-from riparian.app.errors import AccessError, BrokerError
+from riparian.app.errors import AccessError, BrokerError, RiparianError
 from riparian.app.kafka.client.error_codes import INVALID_RECORD
 from riparian.app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
 from riparian.topics.names import transactional_id
@@ -177,6 +177,8 @@ class Outputs:
         # Counted as sent, not as acknowledged: a snapshot that is taken now must know where its own outputs end.
         self.position = dict(ends)
         self._outstanding: dict[str, deque[asyncio.Future[Any]]] = {}
+        self._aside: list[tuple[str, asyncio.Future[Any]]] = []  # what was handed on
+        self._refused = False
 
     async def stop(self) -> None:
         """Close the producer; what is not acknowledged within seconds is given up."""
@@ -237,11 +239,20 @@ class Outputs:
         return future
 
     async def hand_on(
-        self, topic: str, partition: int, key: bytes, value: bytes | None, stamp: int, headers: Any
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, stamp: int, headers: Any
     ) -> None:
-        """Send a single record to another partition, where nobody is fenced by it: it may come twice."""
+        """Send a single record to another partition, where nobody is fenced by it: it may come twice. `flush` waits for
+        it; where Kafka refuses it, that is logged once."""
         named = {"key": key, "value": value, "partition": partition, "timestamp_ms": stamp, "headers": list(headers)}
-        await self._track(topic, await self._patiently(topic, self._producer.send, topic, **named))
+        try:
+            self._aside.append((topic, await self._patiently(topic, self._producer.send, topic, **named)))
+        except RiparianError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: Exception) -> None:
+        if not self._refused:
+            self._refused = True
+            log.warning("partition %d: labels are not handed on: %s", self.partition, error)
 
     async def _patiently(self, topic: str, send: Any, *args: Any, **named: Any) -> Any:
         """Hand something to the client, again and again while its buffer is full because the broker is away."""
@@ -281,3 +292,9 @@ class Outputs:
         """Wait until all that was sent so far is acknowledged."""
         for topic, future in [(topic, f) for topic, futures in self._outstanding.items() for f in futures]:
             await self._acknowledged(topic, future)
+        while self._aside:
+            try:
+                await self._acknowledged(*self._aside[-1])
+            except RiparianError as error:
+                self._refuse(error)
+            self._aside.pop()

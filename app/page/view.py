@@ -204,7 +204,11 @@ class StreamView:
         if fixed[0] != fixed[1]:
             self.file_said = "it names another stream or other topics"
             return
-        self.spec, self.file_said = spec.with_partitions(self.spec.partitions), None
+        try:
+            self.spec, self.file_said = spec.with_partitions(self.spec.partitions), None
+        except ValueError as error:
+            self.file_said = str(error)
+            return
         self.__dict__.pop("_declared", None)
         for role in self.others.keys() & spec.models().keys():
             del self.others[role]

@@ -327,14 +327,20 @@ class PartitionLearner:
 
     def _moved(self, labels: Labels, times: NDArray[np.int64], piece: Piece) -> list[MovedLabel]:
         """Labels of a batch that still wait, and whose instances may wait where their keys went before."""
-        if self.grown is None or self.bits[LABELS] or not len(times) or times[0] > self.grown[1]:
+        by_key = self.spec.rekey is not None and self.spec.rekey.by is not None  # all labels come everywhere
+        if self.grown is None or by_key or self.bits[LABELS] or not len(times) or times[0] > self.grown[1]:
             return []
         raw, found = piece.raw, np.flatnonzero(self.pending.early(labels.ids) & (times <= self.grown[1]))
         places = found if labels.position is None else np.array(labels.position, np.int64)[found]
+        ids = [labels.ids[i].encode("utf-8", "surrogatepass") for i in found.tolist()]
+        of_copies = LABELS in self.spec.copied  # which lie by their ids
         return [
-            MovedLabel(key, raw.values[i], int(raw.timestamps[i]), () if raw.headers is None else raw.headers[i])
-            for i in places.tolist()
-            if (key := raw.keys[i]) is not None
+            MovedLabel(
+                *(by, raw.keys[i], raw.values[i], int(raw.timestamps[i])),
+                headers=() if raw.headers is None else raw.headers[i],
+            )
+            for i, id_ in zip(places.tolist(), ids, strict=True)
+            if (by := id_ if of_copies else raw.keys[i]) is not None
         ]
 
     def _withheld(self, p: dict[str, Floats]) -> dict[str, Floats]:

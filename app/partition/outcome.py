@@ -128,9 +128,10 @@ class Outcome(NamedTuple):
 
 
 class MovedLabel(NamedTuple):
-    """A record of the labels topic. stamp : its timestamp in ms."""
+    """A record of the labels topic. by : what its partition follows from. stamp : its timestamp in ms."""
 
-    key: bytes
+    by: bytes
+    key: bytes | None
     value: bytes | None
     stamp: int
     headers: Headers

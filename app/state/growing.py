@@ -6,40 +6,55 @@ stream has as many partitions as its predictions have, and each of them has a st
 the only one, does again what is not done yet: a checkpoint that is there is not written a second time.
 """
 
+import time
 from collections.abc import Mapping
 
 from aiokafka.admin import NewPartitions
 from aiokafka.errors import (
-    ClusterAuthorizationFailedError,
+    BrokerResponseError,
     InvalidPartitionsError,
     KafkaError,
-    PolicyViolationError,
-    TopicAuthorizationFailedError,
 )
 
 from riparian.app.errors import BrokerError, StateError, TopicError
 from riparian.app.kafka.admin import admin_client, led_partitions, partition_counts, stream_topics
 from riparian.app.kafka.connection import Connection
 from riparian.app.state import checkpoint, portable
-from riparian.app.state.changelog import bounds, read_whole, write
+from riparian.app.state.changelog import n_partitions, read_whole, write
 from riparian.app.state.checkpoint import Stored
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import INPUTS, LEARNED, changelog_topic, state_field
 
-REFUSED = (TopicAuthorizationFailedError, ClusterAuthorizationFailedError, PolicyViolationError)
-
 
 async def sized(spec: Spec, connection: Connection) -> Spec:
-    """The stream with as many partitions as it has in Kafka; with those of its file where it has not begun."""
-    predictions, changelog = spec.topics.predictions, changelog_topic(spec.name)
+    """The stream with as many partitions as it has in Kafka; with those of its file where it has not begun.
+
+    Raises
+    ------
+    TopicError
+        It has more than its features over keys, or its labels, allow.
+    """
+    own = _own(spec)
     async with admin_client(connection) as client:
-        found = await partition_counts(client, [predictions, changelog])
-    if changelog not in found:
+        found = await partition_counts(client, own)
+    if own[0] not in found:
         return spec
     try:
-        return spec.with_partitions(min(found[changelog], found.get(predictions, found[changelog])))
-    except ValueError:
-        return spec  # `check_topics` has a sentence on it
+        return spec.with_partitions(min(found.values()))
+    except ValueError as error:
+        n = min(found.values())
+        raise TopicError(
+            f"the topics of the stream {spec.name} have {n} partitions, and its file {spec.partitions}: {error}; with "
+            f"partitions: {n} in the file it goes on all the same"
+        ) from error
+
+
+def _own(spec: Spec) -> list[str]:
+    """The topics with which a stream grows, in that order: the changelog first, the predictions last."""
+    names = stream_topics(spec)
+    not_ours = {*(names[role] for role in INPUTS if role in names), *spec.of_all, spec.topics.predictions}
+    outputs = [name for name in names.values() if name not in not_ours]
+    return [changelog_topic(spec.name), *outputs, spec.topics.predictions]
 
 
 def prospect(spec: Spec, counts: Mapping[str, int]) -> str | None:
@@ -54,12 +69,13 @@ def prospect(spec: Spec, counts: Mapping[str, int]) -> str | None:
     return f"{more[0]}, the stream {spec.partitions}: give the other input as many" if more else None
 
 
-async def grow(spec: Spec, connection: Connection) -> tuple[Spec, int, str | None]:
+async def grow(spec: Spec, connection: Connection) -> tuple[Spec, tuple[int, int], str | None]:
     """Let a stream have as many partitions as its features and labels. spec : `sized`.
 
     Returns
     -------
-    The stream with them; how many of them it cannot have, else 0; and what was done, or why nothing could be.
+    The stream with them; how many of them it cannot have, and how many its changelog has then, else zeros; and what was
+    done, or why nothing could be.
 
     Raises
     ------
@@ -71,26 +87,27 @@ async def grow(spec: Spec, connection: Connection) -> tuple[Spec, int, str | Non
         found = await partition_counts(client, [*names.values(), changelog])
     wanted = min(found.get(names[role], 0) for role in INPUTS if role in names)
     if changelog not in found or wanted <= before:
-        return spec, 0, None
+        return spec, (0, 0), None
     what = f"the features and labels of {spec.name} have {wanted} partitions, and the stream {before}: "
-    # The predictions last: a stream has as many partitions as they have.
-    of_inputs = {names[role] for role in INPUTS if role in names}
-    outputs = [name for name in names.values() if name not in (*of_inputs, *spec.of_all, spec.topics.predictions)]
-    own = [changelog, *outputs, spec.topics.predictions]
+    own = _own(spec)
+    # The others are not to have them before each has its first checkpoint.
+    asked = [topic for topic in own if found.get(topic, wanted) < wanted]
+    asked = asked[:1] if asked[:1] == own[:1] else asked
     tool = f"kafka-topics.sh --bootstrap-server {connection} --alter"
-    commands = "\n".join(f"{tool} --topic {topic} --partitions {wanted}" for topic in own)
+    commands = "\n".join(f"{tool} --topic {topic} --partitions {wanted}" for topic in asked)
     try:
         grown = spec.with_partitions(wanted)
+        if spec.create_topics != "never":
+            await _make(connection, own[:1], wanted, commands)
+        await _begin(grown, connection, range(before, min(wanted, await n_partitions(connection, changelog))))
         if spec.create_topics == "never":
-            raise TopicError(f"add them to the topics of the stream, too:\n{commands}")
-        await _make(connection, [changelog], wanted, commands)
-        await _begin(grown, connection, range(before, wanted))
+            raise TopicError(f"add them to topics of the stream:\n{commands}")
         await _make(connection, own, wanted, commands)
     except KafkaError as error:
         raise BrokerError(f"the stream {spec.name} has not got its partitions yet ({error!r})") from error
     except (ValueError, TopicError, StateError) as error:
-        return spec, wanted, f"{what}those from {before} on are not read; {error}"
-    return grown, 0, f"{what}it goes on with {wanted}"
+        return spec, (wanted, found[changelog]), f"{what}those from {before} on are not read; {error}"
+    return grown, (0, 0), f"{what}it goes on with {wanted}"
 
 
 async def _make(connection: Connection, topics: list[str], n: int, commands: str) -> None:
@@ -103,10 +120,12 @@ async def _make(connection: Connection, topics: list[str], n: int, commands: str
                 await client.create_partitions({topic: NewPartitions(n)})
             except InvalidPartitionsError:  # another worker was quicker
                 continue
-            except REFUSED as error:
+            except BrokerResponseError as error:
+                if error.retriable:
+                    raise
                 raise TopicError(
                     f"Kafka does not let this worker add them to {topic} ({type(error).__name__}): grant the ACL Alter "
-                    f"on the topics of the stream, or run\n{commands}"
+                    f"on the topics of the stream and start the worker again, or run\n{commands}"
                 ) from error
         await led_partitions(client, topics)
 
@@ -114,18 +133,21 @@ async def _make(connection: Connection, topics: list[str], n: int, commands: str
 async def _begin(spec: Spec, connection: Connection, partitions: range) -> None:
     """Give new partitions a first checkpoint, with the models of the partition that has learned most."""
     source: Stored | None = None
-    for partition in range(partitions.start):
+    times = [int(1000 * time.time())]
+    for partition in range(partitions.start) if partitions else ():
         log, findings = await read_whole(connection, spec.name, partition)
         if findings.manifest is None or not findings.sound:
             continue
+        times += [int(findings.manifest.meta[state_field(role, "time")]) for role in INPUTS]
         if source is None or _learned(findings.manifest) > _learned(source.manifest):
             source = Stored(findings.manifest, checkpoint.chunks_of(log.items, partition))
     if source is None:
         return  # nothing was learned: they begin as the others did
     for partition in partitions:
-        if (await bounds(connection, changelog_topic(spec.name), partition))[1]:
+        if (await read_whole(connection, spec.name, partition))[1].manifest is not None:
             continue  # another worker was quicker
-        learner = portable.added(spec, source, partition, partitions.start)
+        learner = portable.added(spec, source, partition)
+        learner.grown = partitions.start, max(times) + int(1000 * spec.join.horizon)
         _, manifest_data, chunks = portable.encoded(spec, learner, 1)
         await write(spec, connection, partition, chunks, manifest_data, once=True)
 

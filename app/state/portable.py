@@ -16,7 +16,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state import checkpoint
 from riparian.app.state.checkpoint import Stored
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.names import INPUTS, state_field
+from riparian.topics.names import INPUTS
 
 MAGIC = b"riparian state\n"
 FORMAT = 1
@@ -112,13 +112,11 @@ def begun(spec: Spec, exported: Stored, partition: int, where: str) -> tuple[Par
     return learner, anew
 
 
-def added(spec: Spec, stored: Stored, partition: int, before: int) -> PartitionLearner:
+def added(spec: Spec, stored: Stored, partition: int) -> PartitionLearner:
     """A partition that was added to the topics of a stream, with the models that a checkpoint of another one of it has.
-    It begins where its topics do. before : how many partitions there were."""
+    It begins where its topics do."""
     snapshot, learner = checkpoint.decode(*stored), PartitionLearner(spec, partition)
     learner.begin_beside(snapshot, stored.manifest.partition)
-    time = max(int(snapshot.meta[state_field(role, "time")]) for role in INPUTS)
-    learner.grown = before, time + int(1000 * spec.join.horizon)
     return learner
 
 

@@ -336,6 +336,15 @@ class Spec(Fields):
         over a key's past would not be exact."""
         if n == self.partitions:
             return self
+        of_records = next(
+            (name for name, one in self.features.items() if one.past is not None and not one.of_labels), ""
+        )
+        if of_records or self.label.of is not None:
+            what = f"features.{of_records}" if of_records else "label.of"
+            raise ValueError(
+                f"{what}: expected {self.partitions} partitions, since with others the records of a key come elsewhere "
+                f"than those before, found {n}"
+            )
         changed = self.model_copy(update={"partitions": n})
         check_keys(changed)
         return changed

@@ -48,7 +48,7 @@ def create_app(
     data_dir: Path,
     observer: Observer,
     session_timeout: float = 10.0,
-    in_vain: int = 0,
+    in_vain: tuple[int, int] = (0, 0),
 ) -> tuple[Any, Assignment]:
     """The Faust app of one stream in a worker process, and its assignment. The stream's topics must exist.
 
@@ -64,8 +64,8 @@ def create_app(
         Told about steps, dead letters and checkpoints.
     session_timeout : float
         Seconds that a killed worker blocks its partitions.
-    in_vain : int
-        Partitions of the inputs with which the stream could not go on.
+    in_vain : tuple of int
+        As `TopicWatch` has it.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     # Faust knows members by their addresses, and refuses the assignment of another one: the successor of a worker that

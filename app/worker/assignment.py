@@ -99,12 +99,22 @@ class Assignment:
     async def look(self) -> None:
         """Every now and then: whether what the stream lives on is as it was."""
         await self.silence.look(list(self.states.values()))
+        self._rejoin_unless_whole()
         if self.inputs.client is None:
             return
         try:
             await self.worker.topics.look(self.inputs.client._client)
         except (TopicError, GrownError) as error:
             self.worker.fail(error)
+
+    def _rejoin_unless_whole(self) -> None:
+        """Join the group again where it has not given out all partitions: to a static member that has begun again with
+        more of them Kafka gives what it had before."""
+        given = self.worker.app.assignor.changelog_distribution.values()
+        known = {partition for topics in given for partition in topics.get(self.states.topic, ())}
+        if self._loaded and not self._between and known and not known >= set(range(self.spec.partitions)):
+            log.warning("the group has not given out all of %d partitions: joining it again", self.spec.partitions)
+            self.inputs.thread._consumer._coordinator.request_rejoin()
 
     async def assign(self, tps: set[TP]) -> set[TP]:
         """Load the learners of the assigned partitions that do not run here, and seek their topics; what was sought.

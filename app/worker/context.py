@@ -28,7 +28,7 @@ class WorkerContext:
     Parameters
     ----------
     app : faust.App
-    in_vain : int
+    in_vain : tuple of int
         As `TopicWatch` has it.
 
     Attributes
@@ -54,7 +54,7 @@ class WorkerContext:
     tasks: Mapping[int, Any] = {}
     ended: Callable[[Any, BaseException], Awaitable[None]]
 
-    def __init__(self, app: Any, spec: Spec, connection: Connection, in_vain: int = 0) -> None:
+    def __init__(self, app: Any, spec: Spec, connection: Connection, in_vain: tuple[int, int] = (0, 0)) -> None:
         self.app, self.spec, self.connection = app, spec, connection
         self.fetches = Fetches(app)
         self.inputs = (CopiedLogs if spec.copied else InputLogs)(app, spec, connection)
@@ -91,6 +91,8 @@ class WorkerContext:
 
     def fail(self, error: BaseException) -> None:
         """Begin to stop the worker, if it does not yet."""
+        if isinstance(error, GrownError) and self.app.should_stop:
+            return
         if self.failure is None and self._crashing is None:
             self._crashing = asyncio.create_task(self.crash(error), name="crash")
 

@@ -30,7 +30,7 @@ from riparian.app.cli import main
 from riparian.app.cli.run import worker
 
 async def nothing(spec, *_):
-    return spec, 0, []
+    return spec, (0, 0), []
 
 def told():
     from aiohttp import connector

@@ -50,19 +50,43 @@ def test_partitions_that_are_added_are_told_once(tmp_path: Path, caplog: pytest.
         ({"s.labels": 4, "s.features": 6}, 4, False),  # as could not be had at the start
         ({"s.labels": 5, "s.features": 6}, 4, True),
         ({"s.predictions": 3}, 0, False),
-        ({"s.predictions": 4, changelog_topic("s"): 4}, 4, True),  # another worker let it grow
+        ({"s.predictions": 4, changelog_topic("s"): 4}, 4, False),  # others are on their way
+        (dict.fromkeys(("s.predictions", "s.metrics", "s.drift", "s.deadletters", changelog_topic("s")), 4), 4, True),
     ],
 )
 def test_a_stream_whose_topics_have_grown_begins_again(
     tmp_path: Path, found: dict[str, int], in_vain: int, goes_on: bool
 ) -> None:
     watch, there = watched(tmp_path)
-    watch.in_vain = in_vain
+    watch.in_vain = in_vain, 2
     if not goes_on:
         watch.compare(there | found)
         return
     with pytest.raises(GrownError, match=f"the stream s goes on with {min(found.values())} partitions; it had 2"):
         watch.compare(there | found)
+
+
+def test_a_stream_begins_again_once_its_changelog_was_given_partitions(tmp_path: Path) -> None:
+    """By whoever makes topics: then they get their first checkpoints, before the outputs are asked for."""
+    watch, there = watched(tmp_path)
+    watch.in_vain = 4, 2
+    grown = there | {"s.labels": 4, "s.features": 4}
+    watch.compare(grown)
+    with pytest.raises(GrownError, match="goes on with 4 partitions"):
+        watch.compare(grown | {changelog_topic("s"): 4})
+    again, _ = watched(tmp_path)
+    again.in_vain = 4, 4
+    for _ in range(2):
+        again.compare(grown | {changelog_topic("s"): 4})
+
+
+def test_a_stream_that_would_not_be_exact_stays_as_it_is(tmp_path: Path) -> None:
+    past = {"a": "numeric", "n": {"count": "card", "half_life": "1h"}}
+    watch, there = watched(tmp_path, keys={"card": {"from": "@key", "max": 100}}, features=past)
+    watch.compare(there | dict.fromkeys(there, 4))
+    assert watch.unread == {"s.features": [2, 3], "s.labels": [2, 3]}
+    with pytest.raises(ValueError, match=r"features\.n: expected 2 partitions, since with others the records of a key"):
+        watch._spec.with_partitions(4)
 
 
 @pytest.mark.parametrize(

@@ -250,13 +250,13 @@ def test_a_stream_has_the_partitions_of_its_predictions_and_grows_with_its_input
     spec = asyncio.run(growing.sized(load(file), connection))
     assert spec.partitions == 1
     grown, in_vain, told = asyncio.run(growing.grow(spec, connection))
-    assert (grown.partitions, in_vain) == (4, 0)
+    assert (grown.partitions, in_vain) == (4, (0, 0))
     assert str(told).endswith("have 4 partitions, and the stream 1: it goes on with 4")
     counts = administer(
         broker, lambda client: admin.partition_counts(client, [*topics, changelog_topic(declared.name)])
     )
     assert set(counts.values()) == {4}
-    assert asyncio.run(growing.grow(grown, connection)) == (grown, 0, None)
+    assert asyncio.run(growing.grow(grown, connection)) == (grown, (0, 0), None)
     assert asyncio.run(growing.sized(load(file), connection)).partitions == 4
 
 

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 from aiokafka.admin import NewPartitions
+from aiokafka.structs import TopicPartition
 
+from riparian.app.kafka.sending import close, fenced_producer
 from riparian.app.kafka.topics.partitioner import partitions_of
+from riparian.app.state import growing
 from riparian.topics.names import changelog_topic
-from tests.broker.harness import Sent, Stream, administer, instances, make_topics, send
+from tests.broker.harness import Sent, Stream, administer, instances, make_topics, send, wait_on
+from tests.processes import until
 
 pytestmark = pytest.mark.broker
 
@@ -62,26 +66,69 @@ def test_a_stream_goes_on_with_the_partitions_that_its_topics_get(stream: Any, k
     assert "4 partitions" in s.riparian("check")
 
 
-def test_a_stream_whose_topics_others_make_goes_on_once_they_have(stream: Any) -> None:
-    fields = {"partitions": 1, "learning": "shared"}
+@pytest.mark.parametrize("kind", ["shared", "partition"])
+def test_a_stream_whose_topics_others_make_goes_on_once_they_have(stream: Any, kind: str) -> None:
+    """The changelog first, for checkpoints of the new partitions to stand in it before these have outputs."""
+    fields = {"partitions": 1, "learning": kind}
     s = stream(**fields)
     rows = instances(300)
-    make_topics(s.broker, {changelog_topic(s.name): 1})
     s.change(**fields, create_topics="never")
+    make_topics(s.broker, {changelog_topic(s.name): 1})
     with s.worker() as worker:
         s.give(rows, 0, 200)
         s.reach(200, worker=worker)
         grow(s, 2)
         s.give(rows, 200, 250, partition=1)
-        worker.wait_for("those from 1 on are not read; add them to the topics of the stream, too:")
+        worker.wait_for("those from 1 on are not read; add them to topics of the stream:")
         s.give(rows, 250, 300)
         s.reach(250, worker=worker)  # by the worker that has begun again
-        asked = re.findall(r"--alter --topic (\S+) --partitions 2", worker.output)
-        assert asked[0] == changelog_topic(s.name)
-        assert asked[-1] == s.spec.topics.predictions
-        grow(s, 2, *dict.fromkeys(asked))
+        for first, last in ((changelog_topic(s.name), changelog_topic(s.name)), (s.spec.topics.metrics, "")):
+            until(lambda first=first: f"--topic {first} --partitions 2" in worker.output)
+            asked = re.findall(r"--alter --topic (\S+) --partitions 2", worker.output.rpartition("not read;")[2])
+            assert asked[-1] == (last or s.spec.topics.predictions)
+            grow(s, 2, *asked)
         s.predicted(50, worker, partition=1)
         s.reach(50, worker=worker, partition=1)
         assert worker.stop() == 0, worker.output[-3000:]
     s.spec = s.spec.with_partitions(2)
-    assert [s.holds(p).n_predictions for p in range(2)] == [250, 50]
+    starts = {} if kind == "shared" else {"start": 1}
+    assert [s.holds(0).n_predictions, s.holds(1, **starts).n_predictions] == [250, 50]
+    assert s.stored(1).grown is not None
+    assert any(s.predictions(1)[0]["p"].values())
+
+
+def test_workers_that_keep_their_place_in_the_group_read_new_partitions_too(stream: Any) -> None:
+    """Kafka gives a static member that comes again what it had."""
+    s = stream(partitions=2)
+    rows = instances(400)
+    with s.worker(place="a", session_timeout=45.0) as one, s.worker(place="b", session_timeout=45.0) as other:
+        for p in range(2):
+            s.give(rows, 100 * p, 100 * p + 100, partition=p)
+        for p in range(2):
+            s.reach(100, worker=one, partition=p)
+        grow(s, 4)
+        for p in (2, 3):
+            s.give(rows, 100 * p, 100 * p + 100, partition=p)
+            s.predicted(100, one, other, partition=p)
+        assert one.stop() == other.stop() == 0
+
+
+def test_a_first_checkpoint_that_was_not_finished_is_made_again(stream: Any) -> None:
+    """Whoever has fenced a new partition of the changelog, and ended, has left a marker in it."""
+    s = stream(partitions=1, learning="partition")
+    rows = instances(200)
+    s.give(rows)
+    s.run(200)
+    grow(s, 2)
+    grow(s, 2, changelog_topic(s.name))
+    tp = TopicPartition(changelog_topic(s.name), 1)
+
+    async def fence() -> None:
+        await close(await fenced_producer(s.connection, s.name, [tp]))
+
+    wait_on(fence())
+    spec = wait_on(growing.sized(s.spec, s.connection))
+    assert spec.partitions == 1
+    assert wait_on(growing.grow(spec, s.connection))[0].partitions == 2
+    s.spec = s.spec.with_partitions(2)
+    assert s.stored(1).grown is not None

@@ -5,6 +5,7 @@ import gc
 import os
 import random
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -130,7 +131,7 @@ def command(
     mapped.use(data_dir)
     instances = [membership.instance_id(instance_id, one.instance_id, os.environ) for one in connections]
     connections = [one.with_instance(own) for one, own in zip(connections, instances, strict=True)]
-    several, in_vain = len(specs) > 1, [0] * len(specs)
+    several, in_vain = len(specs) > 1, [(0, 0)] * len(specs)
     for i, (file, spec, connection) in enumerate(zip(streams, specs, connections, strict=True)):
         with about(file if several else None) as note:
             for remark in remarks(spec):
@@ -187,7 +188,8 @@ def command(
         )
     except GrownError as grown:
         show(f"{grown}: the worker begins again")
-        os.execv(sys.executable, [sys.executable, "-m", "riparian.app.cli", *sys.argv[1:]])
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        os.execv(sys.executable, [sys.executable, *flags, "-P", "-m", "riparian.app.cli", *sys.argv[1:]])
 
 
 def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:
@@ -205,7 +207,7 @@ def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:
 
 async def prepare(
     spec: "Spec", connection: Connection, wait: float, waiting: Callable[[str], None]
-) -> tuple["Spec", int, list[str]]:
+) -> tuple["Spec", tuple[int, int], list[str]]:
     """Make the topics and partitions that a stream lacks, and see that the others fit. The stream with as many as it
     has, with how many it could not go on, and what to warn of. Waits `wait` seconds for the broker."""
     from riparian.app.kafka.access import rights

@@ -1,6 +1,7 @@
 """Whether the topics of a stream stay as they were when its worker started: a topic that is deleted ends the worker,
 and one that has grown lets it begin again with as many partitions, if the others of the stream have grown, too."""
 
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -29,8 +30,9 @@ class TopicWatch:
     Parameters
     ----------
     spec : Spec
-    in_vain : int
-        Partitions of the inputs with which the stream could not go on when the worker started (`app.state.growing`).
+    in_vain : tuple of int
+        Partitions of the inputs with which the stream could not go on when the worker started (`app.state.growing`),
+        and those that the changelog had then.
 
     Attributes
     ----------
@@ -38,7 +40,7 @@ class TopicWatch:
         Input topic -> partitions that no worker of the stream reads.
     """
 
-    def __init__(self, spec: Spec, in_vain: int = 0) -> None:
+    def __init__(self, spec: Spec, in_vain: tuple[int, int] = (0, 0)) -> None:
         self.unread: dict[str, list[int]] = {}
         self._spec, self.in_vain = spec, in_vain
         names = stream_topics(spec)
@@ -80,13 +82,18 @@ class TopicWatch:
 
     def _grow(self, there: Mapping[str, int]) -> None:
         """GrownError where all inputs have more partitions, or another worker has let the stream have more."""
-        inputs = {name for role, name in stream_topics(self._spec).items() if role in INPUTS}
-        own = {self._spec.topics.predictions, changelog_topic(self._spec.name)}
-        before = self._spec.partitions
-        for topics in (inputs, own):
-            n = min(there.get(topic, 0) for topic in topics)
-            if n > before and (topics == own or n > self.in_vain):
-                raise GrownError(f"the stream {self._spec.name} goes on with {n} partitions; it had {before}")
+        names, changelog, before = stream_topics(self._spec), changelog_topic(self._spec.name), self._spec.partitions
+        inputs = min(there.get(name, 0) for role, name in names.items() if role in INPUTS)
+        own = [name for role, name in names.items() if role not in INPUTS and name not in self._spec.of_all]
+        others = min(there.get(name, 0) for name in (changelog, *own))
+        wanted, had = self.in_vain
+        prepared = there.get(changelog, 0) > max(before, had)  # by whoever makes topics
+        n = max(others, inputs if inputs > wanted or prepared else 0)
+        if n <= before:
+            return
+        with contextlib.suppress(ValueError):  # it would not be exact
+            self._spec.with_partitions(n)
+            raise GrownError(f"the stream {self._spec.name} goes on with {n} partitions; it had {before}")
 
     def _broken(self, found: Mapping[str, int], lacking: Mapping[str, int]) -> TopicError:
         topic, n = min(lacking.items(), key=lambda one: found.get(one[0], 0))

@@ -404,9 +404,9 @@ class PartitionTask(Turns):
         if not moved or grown is None:
             return
         topic = str(self.host.spec.topics.labels)
-        homes = partitions_of([one.key for one in moved], grown[0]).tolist()
+        homes = partitions_of([one.by for one in moved], grown[0]).tolist()
         for home, one in zip(homes, moved, strict=True):
-            await self.outputs.hand_on(topic, home, *one)
+            await self.outputs.hand_on(topic, home, *one[1:])
         self.n_moved += len(moved)
 
     async def append_joined(self, step: Step) -> None:
