@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from riparian.app.cli.evaluate.backtest import _show
+from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state.audit.backtest import _recorded, of_models
 from riparian.app.stream_file.spec import Spec, build
 
@@ -60,7 +61,10 @@ def test_figures_of_a_model_with_many_parameters_are_not_cut(capsys: pytest.Capt
     figures = SimpleNamespace(
         overall={"champion": {"n": 9, "mae": 91906.8419, "rmse": 487030.6892, "r2": 0.65}}, n_instances=9
     )
-    found: list[Any] = [SimpleNamespace(partition=0, figures=figures, n_recorded=9, n_rejected=0, first={})]
+    learner = PartitionLearner(stream())
+    found: list[Any] = [
+        SimpleNamespace(partition=0, figures=figures, n_recorded=9, n_rejected=0, first={}, learner=learner)
+    ]
     found[0].figures.overall["model-2"] = found[0].figures.overall["champion"]
     pool = ("opinion-pool", {"members": {f"m{i}": {"model": "last-label"} for i in range(30)}})
     for labels in ([], ["champion: opinion-pool", "last: last-label"]):

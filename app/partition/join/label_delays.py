@@ -79,7 +79,8 @@ def apart(found: Iterable[tuple[LabelDelays, Sequence[str]]], horizon: float) ->
 
 
 def _variance(row: Floats) -> float:
-    return max(0.0, float(row[SQUARES] / row[N] - (row[SUM] / row[N]) ** 2))
+    mean = row[SUM] / row[N]
+    return max(0.0, float(row[SQUARES] / row[N] - mean * mean))
 
 
 def rounded(seconds: float) -> float:
