@@ -270,7 +270,8 @@ def test_a_learner_comes_to_the_same_however_its_stream_is_cut_and_restarted(abo
     fields = {}
     if above is not None:
         fields = {"task": "classification", "champion": "majority-class", "label": {**AHEAD, "above": above}}
-        fields |= {"features": {"amount": "numeric", "seen": {"share": True, "by": "card"}}, "keys": {}}
+        fields |= {"features": {"amount": "numeric", "seen": {"share": True, "by": "card"}}}
+        fields["keys"] = {"card": {"max": 1000}}
     spec, events = spec_of(**fields), drawn(5, 400)
     x, whole = folded(spec, events, [])
     assert whole.pending.counts["joined"] > 100
@@ -380,6 +381,14 @@ SENSORS = {
         ({"join": {"unlabelled": {"after": "1d"}}}, "join.unlabelled: expected nothing beside label.of"),
         ({"partitions": 2}, "label.by: expected a key by which the topic is partitioned"),
         ({"partitions": 2, "label": {"of": "t", "ahead": "1h"}}, "label.by: expected a key, since"),
+        (
+            {"features": {"t": "numeric", "n": {"count": "sensor", "half_life": "1h"}}},
+            'features.n.count: expected one of keys (none), found "sensor"; add it to keys',
+        ),
+        (
+            {"features": {"t": "numeric", "mean": {"mean": "t", "by": "sensor"}}},
+            'features.mean.by: expected one of keys (none), found "sensor"; add it to keys',
+        ),
     ],
 )  # fmt: skip
 def test_a_stream_file_that_cannot_be_meant_is_refused_with_the_cure(fields, sentence):

@@ -82,13 +82,16 @@ class JoinSpec(Section):
 
 def with_forecasts(data: dict[str, Any]) -> dict[str, Any]:
     """What a stream file stands for whose labels come from the stream itself: it reads none, and a key that is no
-    more than a field need not be declared."""
+    more than a field, over whose past no feature is, need not be declared."""
     label = data.get("label")
     if not isinstance(label, dict) or label.get("of") is None:
         return data
     usual: dict[str, dict[str, Any]] = {"topics": {"labels": None}, "record": {"y": None}}
-    if isinstance(label.get("by"), str):
-        usual["keys"] = {} if label["by"] in (data.get("keys") or {}) else {label["by"]: {"max": 1}}
+    by, features = label.get("by"), data.get("features")
+    if isinstance(by, str):
+        named = [one for one in features.values() if isinstance(one, dict)] if isinstance(features, dict) else []
+        counted = any(by in (one.get("by"), one.get("count"), one.get("since")) for one in named)
+        usual["keys"] = {} if counted or by in (data.get("keys") or {}) else {by: {"max": 1}}
     made = dict(data)
     for place, fields in usual.items():
         given = data.get(place, {})

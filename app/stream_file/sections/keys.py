@@ -68,9 +68,6 @@ def check_keys(spec: Any) -> None:
     """ValueError where keys, or the features over their past, cannot be."""
     _check_by(spec)
     made = {name: feature for name, feature in spec.features.items() if feature.past is not None}
-    if spec.label.by is not None and spec.label.by not in spec.keys:
-        known = ", ".join(spec.keys) or "none"
-        raise ValueError(f'label.by: expected one of keys ({known}), found "{spec.label.by}"; name one')
     if not made and spec.predictions.features:
         raise ValueError(
             "predictions.features: expected features over a key's past, which are written then, found none; add one, "
