@@ -75,10 +75,12 @@ def unlabelled_of(spec: Spec) -> Unlabelled | None:
 
 
 def early_labels(learners: Iterable["PartitionLearner"]) -> str | None:
-    """A sentence where labels of one class come much earlier than those of another, and nothing has them wait."""
-    waiting = [one for one in learners if one.spec.join.unlabelled is None and one.decoder.classes is not None]
-    found = [(one.delays, [] if one.decoder.classes is None else one.decoder.classes.texts) for one in waiting]
-    return apart(found, waiting[0].spec.join.horizon) if waiting else None
+    """A sentence where labels of one class come much earlier than those of another, and nothing has them wait. The
+    stream's own labels cannot."""
+    found = [one for one in learners if one.spec.label.of is None and one.decoder.classes is not None]
+    waiting = [one for one in found if one.spec.join.unlabelled is None]
+    delays = [(one.delays, [] if one.decoder.classes is None else one.decoder.classes.texts) for one in waiting]
+    return apart(delays, waiting[0].spec.join.horizon) if waiting else None
 
 
 class PartitionLearner:

@@ -89,6 +89,14 @@ def test_what_is_said_of_a_delay_can_be_written_into_a_stream_file(seconds):
     assert len(found) < 7
 
 
+@pytest.mark.parametrize(("label", "named"), [({}, True), ({"of": "a", "ahead": "1h", "above": 0}, False)])
+def test_labels_of_the_stream_itself_get_no_advice_that_its_file_cannot_take(label, named):
+    fields = {"name": "s", "task": "classification", "classes": ["ok", "fraud"], "features": {"a": "numeric"}}
+    learner = PartitionLearner(build({**fields, "champion": "majority-class", "label": label}, "s"))
+    came(learner.delays, [0, 1] * 10_000, [60.0, 7200.0] * 10_000, stop=DAY)
+    assert (early_labels([learner]) is not None) == named
+
+
 @pytest.mark.parametrize("unlabelled", [None, {"after": "30m"}, {"is": "ok", "after": "30m"}])
 def test_a_learner_measures_delays_by_class_and_names_them_unless_labels_wait(unlabelled):
     fields = {"name": "s", "task": "classification", "classes": ["ok", "fraud"], "features": {"a": "numeric"}}

@@ -92,7 +92,9 @@ class Learner:
         self.pending = SimpleNamespace(n_met=0, counts={"expired": 0})
         self.absent: list[str] = []
         self.delays, self.decoder = LabelDelays(), SimpleNamespace(classes=SimpleNamespace(texts=["ok", "fraud"]))
-        self.spec = SimpleNamespace(join=SimpleNamespace(unlabelled=None, horizon=7 * 86_400.0))
+        self.spec = SimpleNamespace(
+            join=SimpleNamespace(unlabelled=None, horizon=7 * 86_400.0), label=SimpleNamespace(of=None)
+        )
 
     def never_seen(self) -> list[str]:
         return self.absent
