@@ -249,7 +249,7 @@ class PartitionLearner:
             label_times = label_times[kept]
             labels_before = np.searchsorted(kept, labels_before, side="left").astype(np.int64)
         self.learning.fit()
-        self.decoder.note_seen(features.x)
+        self.decoder.note_seen(features)
         hashes = self.past.hashes(features)
         joined = self.pending.join(
             features.ids,
@@ -471,7 +471,7 @@ class PartitionLearner:
         }
 
     def never_seen(self) -> list[str]:
-        """Features of the stream file that no instance had since the state was loaded."""
+        """Features of the stream file, and the field of `label.by`, that no instance had since the state was loaded."""
         return self.decoder.never_seen()
 
     def marks(self) -> dict[str, Mark]:

@@ -110,6 +110,18 @@ def _keys(
     return hidden, tuple(keys)
 
 
+def series_field(spec: Any) -> tuple[int, records.Path] | None:
+    """Which of the keys `label.by` is, by its place, and where it stands; None where labels go by none, or by a
+    feature's field."""
+    if spec.label.by is None:
+        return None
+    mapping, i = spec.mapping(), list(spec.keys).index(spec.label.by)
+    at = mapping.keys[i]
+    if at is None:
+        return i, KEY
+    return (i, mapping.features[at].path) if at >= mapping.n_columns else None
+
+
 def _placed(owner: str, path: records.Path, envelope: str | None) -> records.Path:
     try:
         return placed(path, envelope)

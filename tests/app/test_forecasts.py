@@ -1,6 +1,7 @@
 """Labels from the stream itself: the pending store, learners and evaluations against a twin in plain Python, written
 from docs/forecasts.md alone."""
 
+import asyncio
 import csv
 import gzip
 import json
@@ -8,6 +9,7 @@ import random
 from collections import Counter
 from math import nan
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -18,8 +20,11 @@ from hypothesis import strategies as st
 
 from riparian.app.cli import cli
 from riparian.app.errors import SpecError, StateError
+from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.topics import keys
 from riparian.app.partition import mapped
 from riparian.app.partition.join import series, waiting_index
+from riparian.app.partition.join.meeting import LEAST
 from riparian.app.partition.join.pending import PendingStore
 from riparian.app.partition.join.room import QUEUE_BYTES
 from riparian.app.partition.join.series import Follow
@@ -28,11 +33,12 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.clock import Clock
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import build
+from riparian.app.worker.task.join_watchdog import JoinWatchdog
 from riparian.models.contract import LEARN
 from riparian.topics.training_log import read
 from tests.app.naive_forecasts import NaiveForecasts
 from tests.app.shared_world import lived, replayed
-from tests.app.test_past import DAY, HOUR, START, folded, watched
+from tests.app.test_past import DAY, HOUR, START, folded, release_of, watched
 from tests.app.test_pending import Checkpoints, everything_small, in_files
 
 HORIZON, MOST = 400, 12
@@ -409,6 +415,37 @@ def test_a_stream_file_that_cannot_be_meant_is_refused_with_the_cure(fields, sen
 def test_records_of_a_key_come_to_one_partition(fields):
     spec = build({**SENSORS, **fields, "partitions": 4})
     assert [log.role for log in spec.inputs] == ["features"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "sentence"),
+    [
+        ({}, "sensor", None),
+        ({}, "Sensor", "x.sensor is in none of the 40 records looked at (did you mean Sensor?): none gets a label"),
+        ({"keys": {"sensor": {"from": "who.it", "max": 1}}}, "sensor", "who.it is in none of the 40 records looked at"),
+        ({"keys": {"sensor": {"from": "@key", "max": 1}}}, "sensor", "@key is in none of the 40 records looked at"),
+        ({"label": {**SENSORS["label"], "by": "c"}}, "sensor", None),
+    ],
+)
+def test_a_name_of_the_series_that_no_record_has_is_named_by_check_and_workers(fields, name, sentence, caplog):
+    spec, at = build({**SENSORS, **fields}), (0, 0)
+    events = [(START + i, {"id": str(i), "x": {"t": 1.0, "h": 2.0, "c": "u", name: "a"}}, None) for i in range(LEAST)]
+    records = [
+        SimpleNamespace(offset=i, timestamp=stamp, key=None, value=json.dumps(record).encode(), headers=())
+        for i, (stamp, record, _) in enumerate(events[:40])
+    ]
+    found = keys._absent(spec, [*keys._seen(spec, spec.topics.features, records).values()])
+    assert [one[: len(sentence or "")] for one in found] == ([] if sentence is None else [sentence])
+    learner, watchdog = PartitionLearner(spec), JoinWatchdog(spec, Connection("h:1"))
+    watchdog.begin(learner)
+    for part in (events[:10], events[10:]):
+        release, at = release_of(part, at)
+        learner.step(release)
+    asyncio.run(watchdog.look([learner]))
+    told = [one.getMessage() for one in caplog.records if "was missing in each of" in one.getMessage()]
+    assert [one.partition(":")[0] for one in told] == [
+        f"{one.partition(' ')[0]} was missing in each of {LEAST} instances, and none gets a label" for one in found
+    ]
 
 
 # -- evaluations ------------------------------------------------------------------------------------------------------

@@ -79,11 +79,11 @@ def test_two_ways_to_write_an_id(features: list[str], labels: list[str], differ:
 
 
 def test_a_feature_that_no_record_has_names_the_field_that_was_meant() -> None:
-    assert absent("amount", 400, ["id", "Amount"]) == (
+    assert absent("amount", 400, ["id", "Amount"], "it is learned as missing") == (
         "amount is in none of the 400 records looked at (did you mean Amount?): it is learned as missing"
     )
-    assert "(did you mean amount_eur?)" in absent("x.amount_eu", 400, ["amount_eur", "b"])
-    assert "did you mean" not in absent("x.amount", 400, ["b"])
+    assert "(did you mean amount_eur?)" in absent("x.amount_eu", 400, ["amount_eur", "b"], "")
+    assert "did you mean" not in absent("x.amount", 400, ["b"], "")
 
 
 class Learner:

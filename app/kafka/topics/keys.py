@@ -24,6 +24,7 @@ from riparian.app.partition.join.meeting import shown
 from riparian.app.registry.client import Registry
 from riparian.app.registry.stream_schemas import look_up
 from riparian.app.stream_file.durations import format_duration
+from riparian.app.stream_file.mapping import series_field
 from riparian.topics.decoding.headers import header_of
 from riparian.topics.decoding.paths import dotted
 from riparian.topics.formats.common.json_text import read_object
@@ -31,6 +32,7 @@ from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import index_of, offset_of
 from riparian.topics.records import RawBatch, Unknown
 from riparian.topics.schemas import Key
+from riparian.topics.vocabulary import MISSING
 
 if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
@@ -230,17 +232,19 @@ def _times(*topics: Mapping[str, set[tuple[int, int]]]) -> tuple[int, int] | Non
 
 
 def _absent(spec: "Spec", seen: "list[_Seen]") -> list[str]:
-    """A sentence for each feature of the stream file that no record has."""
+    """A sentence for each feature of the stream file that no record has, and for the field of `label.by`."""
     found = [one.has for one in seen if one.has is not None]
     if len(found) < ENOUGH:
         return []
     mapping, sentences = spec.mapping(), []
-    columns = mapping.features[: mapping.n_columns]  # others are read for keys alone
-    for feature, has in zip(columns, np.logical_or.reduce(found), strict=True):
+    paths = {feature.path: "it is learned as missing" for feature in mapping.features[: mapping.n_columns]}
+    series = series_field(spec)  # other fields are read for keys alone
+    paths |= {} if series is None else {series[1]: "none gets a label"}
+    for (path, so), has in zip(paths.items(), np.logical_or.reduce(found), strict=True):
         if not has:
-            where = feature.path[:-1] if header_of(feature.path) is None else ()
+            where = path[:-1] if header_of(path) is None else ()
             there = {name for one in seen if one.value is not None for name in _names(one.value, where)}
-            sentences.append(meeting.absent(dotted(feature.path), len(found), there))
+            sentences.append(meeting.absent(dotted(path), len(found), there, so))
     return sentences
 
 
@@ -261,7 +265,8 @@ def _names(value: bytes, path: tuple[str, ...]) -> list[str]:
 
 class _Seen(NamedTuple):
     """What is kept of a record, which may be large. id, has : None where it cannot be read. time : ms, -1 for none.
-    has : which features are not missing. value : of the first ones."""
+    has : which features are not missing, and at last the field of `label.by` (series_field). value : of the first
+    ones."""
 
     id: str | None
     key: bytes | None
@@ -287,6 +292,8 @@ def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
     has = dict[int, NDArray[np.bool_]]()
     if is_features:
         there = ~np.isnan(decoded.x)
+        if (series := series_field(spec)) is not None:
+            there = np.column_stack([there, [text not in MISSING for text in decoded.keys[series[0]]]])
         if decoded.sizes is not None:
             rows = np.repeat(np.arange(len(decoded.sizes)), decoded.sizes)
             there = np.array([there[rows == i].any(axis=0) for i in range(len(decoded.sizes))])

@@ -73,10 +73,11 @@ def written_otherwise(features: Collection[str], labels: Collection[str]) -> tup
     return None
 
 
-def absent(name: str, n: int, there: Collection[str]) -> str:
-    """A sentence about a feature that no record has. there : names of the fields that stand where it would."""
+def absent(name: str, n: int, there: Collection[str], so: str) -> str:
+    """A sentence about a field that no record has. there : names of those that stand where it would. so : what comes
+    of it."""
     last = name.rpartition(".")[2]
     same = [one for one in there if one.casefold() == last.casefold()]
     near = same or get_close_matches(last, sorted(there)[:1000], 1)
     meant = f" (did you mean {shown(near[0])}?)" if near else ""
-    return f"{name} is in none of the {n:,} records looked at{meant}: it is learned as missing"
+    return f"{name} is in none of the {n:,} records looked at{meant}: {so}"

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.records.partition_group import Piece
+from riparian.app.stream_file.mapping import series_field
 from riparian.app.stream_file.spec import Spec
-from riparian.models.contract import Floats
 from riparian.topics.codecs import Codec
 from riparian.topics.decoding.paths import dotted
-from riparian.topics.records import Features, Labels, RawBatch
-from riparian.topics.vocabulary import Scalar, Vocabulary
+from riparian.topics.records import Features, Labels, Path, RawBatch
+from riparian.topics.vocabulary import MISSING, Scalar, Vocabulary
 
 
 def present(spec: Spec) -> list[int] | None:
@@ -37,11 +37,13 @@ class PartitionDecoder:
     _present: list[int] | None = None  # columns of the features that records have; None: all
     _unseen: Sequence[int] = ()  # columns of features that no instance has had, of the first `_n_columns`
     _n_columns = 0
+    _series: tuple[int, Path] | None  # the field of `label.by` (series_field), until an instance has it
     _columns: tuple[Any, Any] = None, None  # for which features records are decoded
 
     def __init__(self, spec: Spec) -> None:
         self.values, self.classes = spec.vocabularies(), spec.class_vocabulary()
         self.settle(spec)
+        self._series = series_field(spec)
 
     def restore(self, values: Sequence[list[Scalar] | None], classes: list[Scalar] | None) -> None:
         """Know what a state knows."""
@@ -115,8 +117,11 @@ class PartitionDecoder:
 
     # -- features that no record has ---------------------------------------------------------------------------
 
-    def note_seen(self, x: Floats) -> None:
-        """These rows have come."""
+    def note_seen(self, features: Features) -> None:
+        """These records have come."""
+        x = features.x
+        if self._series is not None and any(text not in MISSING for text in features.keys[self._series[0]]):
+            self._series = None
         if x.shape[1] > self._n_columns:
             self._unseen = [*self._unseen, *range(self._n_columns, x.shape[1])]
             self._n_columns = x.shape[1]
@@ -124,9 +129,10 @@ class PartitionDecoder:
             self._unseen = [j for j in self._unseen if np.isnan(x[:, j]).all()]
 
     def never_seen(self) -> list[str]:
-        """Features of the records that no instance had since the state was loaded."""
+        """Features of the records, and the field of `label.by`, that no instance had since the state was loaded."""
         columns = self._present or range(len(self.values))
         unseen = {*self._unseen, *range(self._n_columns, len(self.values))}
         mapping = self._mapping
         named = zip(mapping.features[: mapping.n_columns], columns, strict=True)
-        return [dotted(feature.path) for feature, j in named if j in unseen]
+        paths = [feature.path for feature, j in named if j in unseen]
+        return [*map(dotted, paths), *([] if self._series is None else [dotted(self._series[1])])]

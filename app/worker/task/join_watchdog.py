@@ -10,8 +10,8 @@ where these have no ids in common.
   each side and the two times, the metric and the partition's record have it until labels meet again.
 
 Few joins without ids apart warn nobody, since they need not be wrong: labels of other streams in the topic, labels of
-some instances only. A feature that none of `LEAST` instances had is told once. So is
-that labels of one class come much earlier than those of another (label_delays.py).
+some instances only. A feature that none of `LEAST` instances had is told once, as is the field of
+`label.by`. So is that labels of one class come much earlier than those of another (label_delays.py).
 """
 
 import logging
@@ -26,7 +26,9 @@ from riparian.app.kafka.topics.keys import ENOUGH, Ids, sample
 from riparian.app.partition.join.meeting import LEAST, Counts, few, none
 from riparian.app.partition.learner import PartitionLearner, early_labels
 from riparian.app.stream_file.durations import format_duration
+from riparian.app.stream_file.mapping import series_field
 from riparian.app.stream_file.spec import Spec
+from riparian.topics.decoding.paths import dotted
 
 log = logging.getLogger(__name__)
 
@@ -124,10 +126,12 @@ class JoinWatchdog:
         if n < LEAST:
             return
         absent = set.intersection(*(set(learner.never_seen()) for learner in learners)) - self._absent
+        series = series_field(self.spec)
         for name in sorted(absent):
+            so = "and is learned so" if series is None or name != dotted(series[1]) else "and none gets a label"
             log.warning(
-                "%s was missing in each of %d instances, and is learned so: correct its name in the stream file, or "
-                "leave it out (riparian check --broker says what fields records have)", name, n
+                "%s was missing in each of %d instances, %s: correct its name in the stream file, or leave it out "
+                "(riparian check --broker says what fields records have)", name, n, so
             )  # fmt: skip
         self._absent |= absent
 
