@@ -231,6 +231,7 @@ class Spec(Fields):
             }
         )
         changed.check_drift()
+        check_forecasts(changed)
         check_unlabelled(changed)
         return changed
 

@@ -32,12 +32,14 @@ from riparian.app.partition.keys.past import AHEAD_MS, hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.clock import Clock
 from riparian.app.partition.state import Snapshot
+from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task.join_watchdog import JoinWatchdog
 from riparian.models.contract import LEARN
 from riparian.topics.training_log import read
 from tests.app.naive_forecasts import NaiveForecasts
 from tests.app.shared_world import lived, replayed
+from tests.app.test_columns import Fold
 from tests.app.test_past import DAY, HOUR, START, folded, release_of, watched
 from tests.app.test_pending import Checkpoints, everything_small, in_files
 
@@ -415,6 +417,35 @@ def test_a_stream_file_that_cannot_be_meant_is_refused_with_the_cure(fields, sen
 def test_records_of_a_key_come_to_one_partition(fields):
     spec = build({**SENSORS, **fields, "partitions": 4})
     assert [log.role for log in spec.inputs] == ["features"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence", "goes_on"),
+    [
+        (
+            {"features": {"h": {"type": "numeric"}}},
+            'label.of: expected a numeric feature that records have, found "t"',
+            ("7d", ""),
+        ),
+        ({"horizon": "1m"}, "label.ahead: expected less than join.horizon, 1m", ("7d", "")),
+        ({"horizon": "2h"}, None, ("2h", "")),
+        ({"features": {"t": {"type": "numeric"}}}, None, ("7d", "ch")),
+    ],
+)
+def test_a_command_under_which_labels_cannot_be_is_refused_and_changes_nothing(changed, sentence, goes_on):
+    spec = build({**SENSORS, "control": True})
+    fold, running = Fold(PartitionLearner(spec)), spec.running()
+    running["join"]["horizon"] = changed.get("horizon", running["join"]["horizon"])
+    asked = {"id": "0", "command": "apply", "champion": {}, "challengers": {}, "file": "f", "settings": running}
+    asked |= {"features": changed["features"]} if "features" in changed else {}
+    fold.take({"control": [json.dumps(asked).encode()]})
+    fold.take({"features": [json.dumps({"id": "a", "x": {"t": 1.0, "h": 2.0, "c": "u", "sensor": "b"}}).encode()]})
+    (event,) = fold.events
+    assert (event.event, event.sentence[: len(sentence or "")]) == (
+        ("applied", "") if sentence is None else ("refused", sentence)
+    )
+    after = fold.learner.spec
+    assert (format_duration(after.join.horizon), "".join(sorted(after.gone))) == goes_on
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.records.partition_group import Piece
 from riparian.app.stream_file.columns import KEPT, Columns, changed, check_pasts, digest_of, known_columns, plain, read
 from riparian.app.stream_file.lineup import check_champion
+from riparian.app.stream_file.sections.join import check_forecasts
 from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Learner, Schema
@@ -398,6 +399,7 @@ class ModelCommands:
         if self.keeps_features:
             raise ValueError(KEPT.format("learning: shared"))
         new_spec = spec.with_columns(*changed(spec, given))
+        check_forecasts(new_spec)
         if any(spec.make_codec().index_bits):
             raise ValueError(
                 "features do not change where records hold many instances: give new ones to a stream of another name"

@@ -111,7 +111,7 @@ def check_forecasts(spec: Any) -> None:
                 "add it, or remove the line"
             )
         return
-    feature = spec.features.get(label.of)
+    feature = spec.present.get(label.of)
     if feature is None or feature.past is not None or feature.type != NUMERIC:
         what = "nothing of that name" if feature is None else f"one that is {feature.type}"
         if feature is not None and feature.past is not None:
