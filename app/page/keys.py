@@ -52,7 +52,7 @@ async def looked_up(
     Raises
     ------
     StateError
-        There is no checkpoint, or no such key.
+        There is no checkpoint, or no such key, or the state has other hashes of keys than the stream's name makes.
     """
     if key not in spec.keys:
         raise StateError(f"expected one of keys {', '.join(spec.keys)}, found {key}; name one")
@@ -62,6 +62,10 @@ async def looked_up(
     counted = any(one.key == key and not one.of_labels for one in spec.features.values() if one.past is not None)
     for place in places:
         state = await state_of(place)
+        try:
+            state.learner.past.check_hashes()
+        except ValueError as error:
+            raise StateError(str(error)) from None
         values, own = values_of(state, key, hashed)
         if own or not counted:
             break

@@ -1,8 +1,11 @@
 """Features over a key's past where partitions learn one model: against the naive twin, in workers that lose partitions
 and get them back, and in folds of what they recorded."""
 
+import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
@@ -11,6 +14,8 @@ from msgspec.structs import replace
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import SpecError, StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.kafka.connection import Connection
+from riparian.app.page.keys import looked_up
 from riparian.app.partition.join.segments import decode as rows_of
 from riparian.app.partition.keys.past import LabelPast, hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
@@ -458,7 +463,7 @@ def test_a_share_begins_with_what_is_known_also_where_records_tell_nothing_of_it
 
 
 @pytest.mark.parametrize("of", [{"n": {"count": "card"}}, {"risk": {"share": "q", "by": "card"}}])
-def test_what_began_in_a_stream_of_another_name_forgets_no_key_and_workers_go_on(of):
+def test_what_began_in_a_stream_of_another_name_forgets_no_key_and_has_no_card(of):
     fields: dict[str, Any] = {"features": {"a": "numeric", **of}, "keys": {"card": {"max": 100}}, "control": True}
     given, new = payments("classification", 13, 120), keyed(name="new", **fields)
     own = World(keyed(rekey=None, n_partitions=1, learning="partition", **fields))
@@ -479,6 +484,9 @@ def test_what_began_in_a_stream_of_another_name_forgets_no_key_and_workers_go_on
         world.finish()
         (event,) = world.events(0)
         assert (event.event, "begin a stream of a new name" in event.sentence) == ("refused", True)
+        state_of = AsyncMock(return_value=SimpleNamespace(learner=world.learners[0]))
+        with pytest.raises(StateError, match=r"began in a stream of another name, .* begin a stream of a new name"):
+            asyncio.run(looked_up(new, Connection("h:1"), state_of, "card", "1-2"))
         assert sum(map(len, world.sent)) == len(given)
 
 

@@ -73,13 +73,17 @@ class KeyTables:
         """Make the hashes of a state. arrays : what a partition knows of keys there."""
         self._secret = arrays.get("secret", self._secret).copy()
 
-    def drop(self, name: str, words: NDArray[np.uint64]) -> bool:
-        """Forget a key, (2,); whether anything was known of it. ValueError where the state has other hashes."""
+    def check_hashes(self) -> None:
+        """ValueError where the state has other hashes than the stream's name makes."""
         if (self._secret != secret(self._stream)).any():
             raise ValueError(
                 "the state began in a stream of another name, of which its hashes of keys are made: begin a stream of "
                 "a new name"
             )
+
+    def drop(self, name: str, words: NDArray[np.uint64]) -> bool:
+        """Forget a key, (2,); whether anything was known of it. ValueError where the state has other hashes."""
+        self.check_hashes()
         return name in self._known and self._known[name].forget(words)
 
     def knows(self, name: str, hashed: NDArray[np.uint64]) -> bool:
