@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from riparian.app.errors import StateError
@@ -34,6 +35,7 @@ from tests.golden.make import (
     decided,
     file,
     fold,
+    forecast,
     judged,
     keyed,
     learn,
@@ -251,6 +253,19 @@ def test_a_golden_state_with_thresholds_is_read_and_goes_on_as_it_would_have(pat
         one.decision and one.decision.threshold and one.decision.threshold.value for one in learner.servings.values()
     )
     goes_on(learner, PartitionLearner(decided(), PARTITION), digests, ANEW)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("forecast-*.json")), ids=lambda path: path.stem)
+def test_a_golden_state_of_labels_of_the_stream_itself_is_read_and_goes_on_as_it_would_have(path: Path) -> None:
+    digests = json.loads(path.read_text(encoding="utf-8"))
+    exported = portable.unpack(path.with_suffix(".bin").read_bytes(), path.stem)
+    learner = portable.restore(forecast(), exported)
+    counts = learner.pending.counts
+    assert min(counts["joined"], counts["expired"], learner.pending.n_waiting) > 20
+    assert len(np.unique(learner.pending._series.about[learner.pending._instances.rows(), 1:], axis=0)) == 6  # of c
+    goes_on(learner, PartitionLearner(forecast(), PARTITION), digests)
+    with pytest.raises(StateError, match=r"label\.ahead was 0\.03, is 0\.02"):
+        portable.restore(forecast("20ms"), exported)
 
 
 def counted(learner: PartitionLearner) -> dict[str, list[int]]:

@@ -16,7 +16,8 @@ promoted a challenger, frozen another model, and added one. In that of `changed`
 rule promotes, distributions are watched, and a file that was applied has added a feature and dropped another.
 That of `decided`, with a threshold and weights, is in
 decided-v3.bin and decided-v3.json. That of `keyed`, a partition of a shared stream with features over the past of keys,
-is in keyed-v3.bin; keyed-whole-v3.bin is of before checkpoints had segments of what labels change.
+is in keyed-v3.bin; keyed-whole-v3.bin is of before checkpoints had segments of what labels change. That of `forecast`,
+whose labels are later records of a key, is in forecast-v3.bin and forecast-v3.json.
 
 Of `shared`, whose partitions learn one model, shared-v3.log has the log: instances that do not name their features,
 and commands. shared-v3.bin is a state in the middle of it, and shared-v3.json what the models came to there and at the
@@ -60,6 +61,7 @@ DECIDED = FOLDER / f"decided-v{checkpoint.VERSION}.json"
 STEERED = FOLDER / f"steered-v{checkpoint.VERSION}.json"
 CHANGED = FOLDER / f"changed-v{checkpoint.VERSION}.json"
 KEYED = FOLDER / f"keyed-v{checkpoint.VERSION}.json"
+FORECAST = FOLDER / f"forecast-v{checkpoint.VERSION}.json"
 SHARED = FOLDER / f"shared-v{checkpoint.VERSION}.json"
 BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
 LATE = 20  # instances that wait for their labels at the export
@@ -261,6 +263,24 @@ def keyed() -> Spec:
     return build(content, "golden")
 
 
+def forecast(ahead: str = "30ms") -> Spec:
+    """The stream file of the golden state whose labels come from the stream itself."""
+    content: dict[str, Any] = {
+        "name": "golden",
+        "task": "classification",
+        "partitions": 2,
+        "learning": "partition",
+        "keys": {"c": {"max": 4}},
+        "features": {**FEATURE_TYPES, "seen": {"share": True, "by": "c"}},
+        "label": {"of": "a", "ahead": ahead, "by": "c", "above": 0.5},
+        "join": {"horizon": "40ms"},
+        "rekey": {"features": "raw", "by": "c"},
+        "champion": {"model": "hoeffding-tree", "grace_period": 50, "delta": 0.05},
+        "drift": "none",
+    }
+    return build(content, "golden")
+
+
 def share(world: World, stop: int) -> None:
     """Have records up to this number come to both partitions; every seventh has no label."""
     for i in range(world.n_given, stop):
@@ -361,7 +381,8 @@ def fold(learner: PartitionLearner, task: str, stop: int, turns: int = AFTER, co
     features, labels = records(task, turns)
     merge = PartitionGroup(learner.buffers(), limit=64)
     merge.buffers["features"].add(features.part(learner.offsets["features"], stop))
-    merge.buffers["labels"].add(labels.part(learner.offsets["labels"], stop - LATE))
+    if "labels" in merge.buffers:
+        merge.buffers["labels"].add(labels.part(learner.offsets["labels"], stop - LATE))
     if control is not None:
         merge.buffers["control"].add(control)
     while merge.n_waiting:
@@ -437,6 +458,11 @@ def main() -> None:
         share(world, AFTER)
         digests["continued"] = world.learners[PARTITION].digest()
         KEYED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    if not FORECAST.exists():
+        digests = write(
+            PartitionLearner(forecast(), PARTITION), "classification", FORECAST.with_suffix(".bin"), without=()
+        )
+        FORECAST.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     for path, without in JUDGED.items():
         if not path.exists():
             learner = PartitionLearner(judged(), PARTITION)
