@@ -53,8 +53,9 @@ AT = ".learned"  # in the pending store, beside each instance; no model is calle
 # all of them, each when the models have learned what the one before joined. Half of the records of others that the
 # models lack then are made up for by half that they have learned too early. `benchmarks/shared_learning.py`.
 MOST_SPAN, LEAST_SPAN, LEAST_STEP = 256, 64, 8
+USUAL_STEP = 64  # of many partitions, too, as a turn takes two round trips: else they would take less than comes live
 BACKLOG_SHARE, KNOWN_SHARE = 100, 16  # a step of a long backlog: a hundredth of it, and a share of what is known
-LIVE_BEHIND, PARTITION_BEHIND = 32, 4  # instances that they may lack live; more of many partitions, each for a few
+LIVE_BEHIND, PARTITION_BEHIND = 256, 16  # instances that they may lack live: more than 50 ms, or .5 s, bring mostly
 MOST_BYTES = 500_000  # of a record, if it is not a single instance
 
 
@@ -364,8 +365,9 @@ class SharedLearning(Learning):
     def turn(self) -> int:  # type: ignore[override]
         if self._max_behind is not None:
             return self.most_at_once
-        span = min(MOST_SPAN, max(LEAST_SPAN, self.lineup.n // 2))
-        return max(LEAST_STEP, span // self._n_partitions)
+        known = self.lineup.n
+        span = min(MOST_SPAN, max(LEAST_SPAN, known // 2))
+        return max(LEAST_STEP, min(USUAL_STEP, known // 8), span // self._n_partitions)
 
     def lags(self, n_waiting: int) -> bool:
         """Whether the models lack too much of what the worker's partitions have joined. Each feature and each label of
