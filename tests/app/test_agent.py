@@ -19,6 +19,8 @@ from tests.broker.harness import engine_of, stream_file
 class Task(Turns):
     """It has nothing but turns to take."""
 
+    next_time = 0
+
     def __init__(self, worker, partition):
         super().__init__(worker)
         self.partition, self.life, self.due = partition, Life.RUNNING, float("inf")

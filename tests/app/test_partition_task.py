@@ -616,6 +616,9 @@ def test_in_a_backlog_partitions_that_learn_one_model_go_in_the_order_of_their_r
     assert not first._waits_for_others()  # nor does anybody wait for that one again
     second.stalls = False  # it has gone on
     assert first._waits_for_others()
+    first.host.tasks = {}  # it is being dropped, with the last of them
+    assert not first._waits_for_others()
+    first.host.tasks = dict(enumerate(tasks))
     second.buffers["features"].take(10)
     second.add(tp, Fetched(batch(10, 10, time=2000), epoch=2))
     assert not first._waits_for_others()

@@ -184,7 +184,7 @@ def test_all_partitions_learn_one_model_through_kills(stream: Any) -> None:
 def test_a_backlog_is_predicted_as_if_it_came_in_the_order_of_its_records(stream: Any) -> None:
     """One partition after the other was filled. At each prediction the model has learned about what had been labelled
     before, in all partitions: it lacks no more than a span and a step, and is no more ahead."""
-    late, span = 60, 256 + 85
+    late, span = 60, 2 * (256 + 85)
     s = stream(partitions=PARTITIONS, champion="naive-bayes")
     rows = instances(N, delay=late)
     where = np.random.default_rng(3).integers(0, PARTITIONS, N)

@@ -77,7 +77,7 @@ class ReplicaOfWorker:
         return True
 
     def appended(self, offset: int, timestamp: int, value: bytes) -> None:
-        """As of the replica."""
+        """Give the replica a record that the broker has taken."""
         self._replica.appended(offset, timestamp, value)
         self._came.set()
 

@@ -295,7 +295,7 @@ class PartitionTask(Turns):
         if self.replica is None or len(features) < self.learner.learning.turn:
             return False
         place, tasks = (features.first_time, self.partition), self.host.tasks.values()
-        patient = time.monotonic() <= max(task.released_at for task in tasks) + PATIENT_SECONDS
+        patient = time.monotonic() <= max((task.released_at for task in tasks), default=0.0) + PATIENT_SECONDS
         for other in tasks:
             if other is self or other.stalls or not other.running:
                 continue
