@@ -348,7 +348,7 @@ def figures(report: Report) -> dict[str, Any]:
         "faults": report.counts,
         "fenced": report.n_fenced,
         "passed": report.passed,
-        "failures": report.failures,
+        "failures": [failure.splitlines()[0] for failure in report.failures],  # without the ends of the workers' logs
         "partitions": [{**verdict._asdict(), "answers": dict(verdict.answers)} for verdict in report.verdicts],
     }
 
