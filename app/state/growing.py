@@ -34,7 +34,7 @@ async def sized(spec: Spec, connection: Connection) -> Spec:
     TopicError
         It has more than its features over keys, or its labels, allow.
     """
-    own = _own(spec)
+    own = own_topics(spec)
     async with admin_client(connection) as client:
         found = await partition_counts(client, own)
     if own[0] not in found:
@@ -49,7 +49,7 @@ async def sized(spec: Spec, connection: Connection) -> Spec:
         ) from error
 
 
-def _own(spec: Spec) -> list[str]:
+def own_topics(spec: Spec) -> list[str]:
     """The topics with which a stream grows, in that order: the changelog first, the predictions last."""
     names = stream_topics(spec)
     not_ours = {*(names[role] for role in INPUTS if role in names), *spec.of_all, spec.topics.predictions}
@@ -89,7 +89,7 @@ async def grow(spec: Spec, connection: Connection) -> tuple[Spec, tuple[int, int
     if changelog not in found or wanted <= before:
         return spec, (0, 0), None
     what = f"the features and labels of {spec.name} have {wanted} partitions, and the stream {before}: "
-    own = _own(spec)
+    own = own_topics(spec)
     # The others are not to have them before each has its first checkpoint.
     asked = [topic for topic in own if found.get(topic, wanted) < wanted]
     asked = asked[:1] if asked[:1] == own[:1] else asked

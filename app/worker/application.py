@@ -48,7 +48,6 @@ def create_app(
     data_dir: Path,
     observer: Observer,
     session_timeout: float = 10.0,
-    in_vain: tuple[int, int] = (0, 0),
 ) -> tuple[Any, Assignment]:
     """The Faust app of one stream in a worker process, and its assignment. The stream's topics must exist.
 
@@ -64,8 +63,6 @@ def create_app(
         Told about steps, dead letters and checkpoints.
     session_timeout : float
         Seconds that a killed worker blocks its partitions.
-    in_vain : tuple of int
-        As `TopicWatch` has it.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     # Faust knows members by their addresses, and refuses the assignment of another one: the successor of a worker that
@@ -100,7 +97,7 @@ def create_app(
     )
     if web is not None:
         connection_limits.serve(app, web)
-    worker = WorkerContext(app, spec, connection, in_vain)
+    worker = WorkerContext(app, spec, connection)
     assignment = Assignment(worker, observer)
     access = Access(connection)
     agent.install(worker, assignment.runners)

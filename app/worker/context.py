@@ -28,8 +28,6 @@ class WorkerContext:
     Parameters
     ----------
     app : faust.App
-    in_vain : tuple of int
-        As `TopicWatch` has it.
 
     Attributes
     ----------
@@ -54,13 +52,13 @@ class WorkerContext:
     tasks: Mapping[int, Any] = {}
     ended: Callable[[Any, BaseException], Awaitable[None]]
 
-    def __init__(self, app: Any, spec: Spec, connection: Connection, in_vain: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, app: Any, spec: Spec, connection: Connection) -> None:
         self.app, self.spec, self.connection = app, spec, connection
         self.fetches = Fetches(app)
         self.inputs = (CopiedLogs if spec.copied else InputLogs)(app, spec, connection)
         self.states = States(app, spec, connection)
         self.registry = Registry.of(spec)
-        self.topics = TopicWatch(spec, in_vain)
+        self.topics = TopicWatch(spec)
         self.limits: Mapping[str, int] = {}
         self.failure: BaseException | None = None
         self.give_up: Callable[[], None] | None = None

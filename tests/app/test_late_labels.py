@@ -24,7 +24,7 @@ from riparian.models.contract import LEARN, PREDICT
 from riparian.topics.training_log import read
 from tests.app.naive_late import NaiveJoin
 from tests.app.shared_world import World, lived, replayed, rows, stream
-from tests.app.test_past import CLASSES, START, drawn, folded, release_of, spec_of
+from tests.app.test_past import CLASSES, START, assert_same_however_cut, drawn, folded, release_of, spec_of
 from tests.app.test_pending import Checkpoints, everything_small, in_files
 
 HORIZON = 400
@@ -216,13 +216,7 @@ def test_shares_count_labels_when_they_come_and_corrections_for_their_class(seed
 @pytest.mark.parametrize("repeats", ["ignore", "correct"])
 def test_a_learner_comes_to_the_same_however_its_stream_is_cut_and_restarted(repeats):
     spec, events = spec_of(CLASSES, join=LATE, label={"on_repeat": repeats}), with_nulls(5, 400)
-    x, whole = folded(spec, events, [])
-    draws = random.Random(3)
-    for _ in range(3):
-        cuts, restarts = (draws.sample(range(1, len(events)), 30) for _ in range(2))
-        found, learner = folded(spec, events, cuts, restarts)
-        np.testing.assert_array_equal(found, x)
-        assert learner.digest() == whole.digest()
+    assert_same_however_cut(spec, events)
 
 
 def test_what_a_model_kept_before_it_began_anew_is_gone_after_a_restart_too():

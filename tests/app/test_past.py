@@ -169,6 +169,17 @@ def folded(spec, events, cuts, restarts=()):
     return np.array(found), learner
 
 
+def assert_same_however_cut(spec, events):
+    """Features and state of a stream, at drawn cuts and restarts, are those of it whole; the learner of the whole."""
+    (x, whole), draws = folded(spec, events, []), random.Random(3)
+    for _ in range(3):
+        cuts, restarts = (draws.sample(range(1, len(events)), 30) for _ in range(2))
+        found, learner = folded(spec, events, cuts, restarts)
+        np.testing.assert_array_equal(found, x)
+        assert learner.digest() == whole.digest()
+    return whole
+
+
 def expected(spec, events):
     """The same by the twin, with the rules of the fold: a record's own time, no rejected record, each id once, and a
     key that has been idle by stream time goes."""

@@ -500,19 +500,25 @@ def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None
     assert lone.roles["nb"].model is learners[0].roles["nb"].model
 
 
+async def behind_one_each(assignment: Any, spec: Spec) -> tuple[list[ReplicaOfWorker], list[Any]]:
+    """Two replicas of a worker, and what a partition has that has joined each."""
+    ones = [ReplicaOfWorker(assignment.worker, Replica(spec), assignment.replicas, lambda: None) for _ in range(2)]
+    learners = [PartitionLearner(spec, p, FollowedLearning).learning for p in range(2)]
+    for one, learner in zip(ones, learners, strict=True):
+        learner.wait_for(one._replica)
+        assert await one.join(learner)
+        one.hold_back(learner, None)
+    assignment.replicas += ones
+    return ones, learners
+
+
 def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_behind_the_other(
     tmp_path: Path,
 ) -> None:
     async def moved() -> None:
         spec = stream(2)
         assignment = engine_of(spec, tmp_path)
-        ones = [ReplicaOfWorker(assignment.worker, Replica(spec), assignment.replicas, lambda: None) for _ in range(2)]
-        learners = [PartitionLearner(spec, p, FollowedLearning).learning for p in range(2)]
-        for one, learner in zip(ones, learners, strict=True):
-            learner.wait_for(one._replica)
-            assert await one.join(learner)
-            one.hold_back(learner, None)
-        assignment.replicas += ones
+        ones, learners = await behind_one_each(assignment, spec)
         assert ones[1].first is ones[0]
         assert await ones[1].move(learners[1], ones[0]) == []
         await ones[1].leave(learners[1])
@@ -537,13 +543,7 @@ def test_a_replica_that_all_others_leave_while_a_partition_moves_to_it_ends_only
         spec = stream(2)
         assignment = engine_of(spec, tmp_path)
         worker = assignment.worker
-        ones = [ReplicaOfWorker(worker, Replica(spec), assignment.replicas, lambda: None) for _ in range(2)]
-        learners = [PartitionLearner(spec, p, FollowedLearning).learning for p in range(2)]
-        for one, learner in zip(ones, learners, strict=True):
-            learner.wait_for(one._replica)
-            assert await one.join(learner)
-            one.hold_back(learner, None)
-        assignment.replicas += ones
+        ones, learners = await behind_one_each(assignment, spec)
         in_thread = worker.in_thread
 
         async def slow(function: Any, *args: Any) -> Any:

@@ -170,8 +170,8 @@ def command(
             data_dir=data_dir / spec.name if several else data_dir,
             observer=metrics,
             session_timeout=session_timeout,
-            in_vain=most,
         )
+        assignment.worker.topics.in_vain = most
         hosted.append((app, assignment, metrics))
     expose(hosted)
     for spec, connection, instance in zip(specs, connections, instances, strict=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 from riparian.app.errors import TopicError
 from riparian.app.kafka.admin import listing, stream_topics
+from riparian.app.state.growing import own_topics
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import CONTROL, INPUTS, changelog_topic
 
@@ -27,22 +28,19 @@ class GrownError(Exception):
 class TopicWatch:
     """Looks at the topics of a stream, every now and then.
 
-    Parameters
+    Attributes
     ----------
-    spec : Spec
     in_vain : tuple of int
         Partitions of the inputs with which the stream could not go on when the worker started (`app.state.growing`),
         and those that the changelog had then.
-
-    Attributes
-    ----------
     unread : dict
         Input topic -> partitions that no worker of the stream reads.
     """
 
-    def __init__(self, spec: Spec, in_vain: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, spec: Spec) -> None:
         self.unread: dict[str, list[int]] = {}
-        self._spec, self.in_vain = spec, in_vain
+        self.in_vain = 0, 0
+        self._spec = spec
         names = stream_topics(spec)
         self._read = {name for role, name in names.items() if role in (*INPUTS, CONTROL)}
         self._wanted = dict.fromkeys((*names.values(), changelog_topic(spec.name)), spec.partitions)
@@ -84,8 +82,7 @@ class TopicWatch:
         """GrownError where all inputs have more partitions, or another worker has let the stream have more."""
         names, changelog, before = stream_topics(self._spec), changelog_topic(self._spec.name), self._spec.partitions
         inputs = min(there.get(name, 0) for role, name in names.items() if role in INPUTS)
-        own = [name for role, name in names.items() if role not in INPUTS and name not in self._spec.of_all]
-        others = min(there.get(name, 0) for name in (changelog, *own))
+        others = min(there.get(name, 0) for name in own_topics(self._spec))
         wanted, had = self.in_vain
         prepared = there.get(changelog, 0) > max(before, had)  # by whoever makes topics
         n = max(others, inputs if inputs > wanted or prepared else 0)

@@ -284,9 +284,10 @@ class PartitionTask(Turns):
 
     def _holds_back(self) -> bool:
         """Whether nothing may be predicted or joined now."""
-        end = self.host.inputs.end_offset(self.tps[FEATURES])
-        learning = self.learner.learning
-        learning.backlog = 0 if end is None else max(0, end - self.learner.offsets[FEATURES])
+        if self.replica is not None:
+            end = self.host.inputs.end_offset(self.tps[FEATURES])
+            learning = self.learner.learning
+            learning.backlog = 0 if end is None else max(0, end - self.learner.offsets[FEATURES])
         return self.shared.behind.holds_back(self.merge, self._waits_for_others)
 
     def _waits_for_others(self) -> bool:
