@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from riparian.app.cli import COMMANDS, cli
@@ -125,6 +126,97 @@ def test_the_readme_is_short_and_names_the_test_command() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.split()) <= 800
     assert "make test" in text
+
+
+# addresses -----------------------------------------------------------------------------------------------------------
+
+# Pages of the site before it had sections: links in alerts, in error messages and elsewhere lead there.
+OLD = (
+    "accuracy accuracy-batch anomaly architecture bags batch benchmarks commands connect costs dashboard dead-letters "
+    "drift ensembles evaluation forecasts forests formats frontier gradient-trees guarantees intervals keys "
+    "late-labels learners library live-page metrics operations opinion-pool overrides papers promotion quickstart "
+    "reasons security shared-learning shrubs soft-trees state steering stream-file streams"
+)
+REDIRECTS: dict[str, str] = yaml.safe_load((ROOT / "docs/redirects.yaml").read_text(encoding="utf-8")) or {}
+
+
+def test_every_old_address_leads_somewhere() -> None:
+    for old in OLD.split():
+        assert (ROOT / "docs" / f"{old}.md").exists() != (f"{old}.md" in REDIRECTS), f"docs/{old}.md"
+    for old, new in REDIRECTS.items():
+        path, _, anchor = new.partition("#")
+        there = ROOT / "docs" / path
+        assert old.partition("#")[0] in REDIRECTS, f"{old}, but not its page"
+        assert there.exists(), f"{old} leads to {new}"
+        assert not anchor or anchor in anchors(there), f"{old} leads to {new}: {sorted(anchors(there))}"
+
+
+# kinds and prose -----------------------------------------------------------------------------------------------------
+
+KINDS = ("tutorial", "how-to", "reference", "explanation", "contribute", "evidence")
+SECTIONS = ("start", "concepts", "build", "run", "reference", "contribute", "evidence")
+WORDS = 47_000  # all pages for users, without evidence and decisions
+FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+FACED = [page for page in PAGES if FRONT.match(page.read_text(encoding="utf-8"))]
+# What a page of evidence may hold alone: days, commits, seeds, machines, and what was otherwise once.
+DIARY = re.compile(
+    r"\b(?:no longer|anew|used to|formerly|earlier versions?|(?:was|were|been|we) tried|the commit before|"
+    r"beside the commit|nowadays|currently|at present|now|two cores|seeds? \d+|\d{4}-\d\d-\d\d|"
+    r"(?:January|February|March|April|June|July|August|September|October|November|December)|"
+    r"(?=[0-9a-f]{7,40}\b)(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]+)\b",
+    re.IGNORECASE,
+)
+# Verbs of speech for things, and words that are no terms of the field; and .84 for 0.84.
+WORDING = re.compile(
+    r"\b(?:tells?|told|said|heard|reckons?|foresees?|begins anew|held against|of a regression)\b|(?<![\w.])\.\d"
+)
+
+
+def front(page: Path) -> dict[str, Any]:
+    found = FRONT.match(page.read_text(encoding="utf-8"))
+    return yaml.safe_load(found[1]) if found else {}
+
+
+def prose(page: Path) -> str:
+    """The text without front matter, comments, code, addresses of links, and tables."""
+    text = BLOCK.sub("\n", FRONT.sub("", page.read_text(encoding="utf-8")))
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]+`", "X", text))
+    return re.sub(r"^ *\|.*$", "", text, flags=re.MULTILINE)
+
+
+def sentences(page: Path) -> list[str]:
+    """Those of paragraphs and of lists; a heading, an item of a list and a colon at the end of a line end one, too."""
+    text = re.sub(r"^ *(?:#+ .*|(?:[-*]|\d+\.) +)", "\n\n", prose(page), flags=re.MULTILINE)
+    parts = re.split(r"\n\s*\n|(?<=[.!?])[*_)\"]*\s+|:\s*\n", text)
+    return [" ".join(part.split()) for part in parts if re.search(r"\w\s+\w", part)]
+
+
+@pytest.mark.parametrize("page", [p for f in SECTIONS for p in (ROOT / "docs" / f).rglob("*.md")], ids=name)
+def test_a_page_has_a_kind(page: Path) -> None:
+    assert front(page).get("kind") in KINDS, f"{name(page)} begins with no kind: one of {KINDS}"
+
+
+@pytest.mark.parametrize("page", FACED, ids=name)
+def test_a_page_keeps_to_its_budget_and_to_plain_words(page: Path) -> None:
+    text, given = page.read_text(encoding="utf-8"), front(page)
+    outside = BLOCK.sub("", FRONT.sub("", text))
+    assert [match[0] for match in WORDING.finditer(re.sub(r"`[^`]+`|\([^)\s]*\)", "", outside))] == []
+    if given["kind"] == "evidence":
+        return
+    assert len(text.split()) <= given["budget"], f"{len(text.split())} words"
+    assert [match[0] for match in DIARY.finditer(prose(page))] == []
+
+
+@pytest.mark.parametrize("page", [page for page in FACED if front(page)["kind"] != "evidence"], ids=name)
+def test_sentences_are_short(page: Path) -> None:
+    counts = {sentence: len(sentence.split()) for sentence in sentences(page)}
+    assert [sentence for sentence, count in counts.items() if count > 30] == []
+    assert sum(counts.values()) <= 20 * len(counts), f"{sum(counts.values()) / len(counts):.1f} words in the mean"
+
+
+def test_all_pages_together_keep_to_their_budget() -> None:
+    assert sum(front(page).get("budget", 0) for page in FACED) <= WORDS
 
 
 # decisions -----------------------------------------------------------------------------------------------------------

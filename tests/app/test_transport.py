@@ -79,7 +79,7 @@ def test_overridden_methods_have_the_signatures_that_we_know(function):
 
 
 def test_every_override_stands_in_the_table():
-    text = (ROOT / "docs" / "overrides.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/contribute/overrides.md").read_text(encoding="utf-8")
     names = [function.__qualname__.rpartition(".")[2] for function in SIGNATURES]
     assert [name for name in names if f"{name}`" not in text and name != "fun"] == []
 
