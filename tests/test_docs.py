@@ -115,7 +115,9 @@ def test_tests_and_modules_that_pages_name_are_there() -> None:
 
 
 def test_every_threat_has_a_test_or_is_said_not_to_be_held() -> None:
-    table = (ROOT / "docs/security.md").read_text(encoding="utf-8").partition("## Threats")[2].partition("\n## ")[0]
+    table = (
+        (ROOT / "docs/evidence/threats.md").read_text(encoding="utf-8").partition("## Threats")[2].partition("\n## ")[0]
+    )
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
     assert len(rows) > 40
     for threat, held, test in rows[2:]:

@@ -379,7 +379,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
         has subtracted, and the accuracy that the partition's last labels show (observed)
     classes : class -> n (weight of its labels), recall, precision and f1 over the window or fading, and
         over the window auroc, of the champion coverage where sets are asked for
-    comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/promotion.md)
+    comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/build/promotion.md)
 
     Where all partitions learn one model, the first partition's records are of all labels. Those of the others have
     counters, estimated, and of overall, window or fading what is of their own labels: n is 0, and there is no size,

@@ -41,7 +41,7 @@ class Fields(Section):
         ge=1,
         le=100_000,
         description="Partitions with which topics are made. A stream goes on with those that its features and labels "
-        "get ([more partitions](state.md#more-partitions)).",
+        "get ([more partitions](run/scale.md#more-partitions)).",
     )
     learning: LearningSpec = Field(
         default=LearningSpec(kind="partition"),
@@ -88,7 +88,7 @@ class Fields(Section):
     control: bool = Field(
         default=False,
         description="Whether the stream takes commands while it runs, from a topic of its own: `riparian promote` and "
-        "others ([steering](steering.md)).",
+        "others ([steering](build/change.md)).",
     )
     topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
     rekey: RekeySpec | None = Field(
@@ -155,7 +155,7 @@ class Fields(Section):
     promotion: PromotionSpec | None = Field(
         default=None,
         description="Whether a challenger that is better becomes the champion: `automatic`, `propose`, or more "
-        "([promotion](promotion.md)). It needs `control: true`.",
+        "([promotion](build/promotion.md)). It needs `control: true`.",
     )
     metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
     predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")

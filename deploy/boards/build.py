@@ -177,7 +177,7 @@ def board(
         "keepTime": True, "targetBlank": False, "icon": "external link", "tooltip": "", "url": "",
     }  # fmt: skip
     return {
-        "uid": uid, "title": title, "description": f"{about} docs/dashboard.md explains it.", "tags": ["riparian"],
+        "uid": uid, "title": title, "description": f"{about} docs/run/monitor.md explains it.", "tags": ["riparian"],
         "schemaVersion": 39, "version": 1, "editable": True, "graphTooltip": 1, "timezone": "browser",
         "refresh": "10s", "time": {"from": "now-1h", "to": "now"}, "timepicker": {}, "fiscalYearStartMonth": 0,
         "links": [links], "liveNow": False, "weekStart": "", "templating": {"list": [source, *choices]},

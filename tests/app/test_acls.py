@@ -12,7 +12,7 @@ from riparian.app.kafka.access.acls import COPIERS, COPIES, GROUP, OWNERS, RIGHT
 from riparian.topics.names import INPUTS, LEARNED, OUTPUTS, STEERING
 from tests.broker.harness import stream_file
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "run" / "security.md"
 
 
 def table() -> dict[str, dict[str, tuple[str, ...]]]:

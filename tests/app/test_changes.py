@@ -1,4 +1,4 @@
-"""What becomes of a state when the stream file has changed: every row of the table in docs/state.md."""
+"""What becomes of a state when the stream file has changed: every row of the table in docs/reference/state.md."""
 
 import re
 from functools import cache
@@ -427,7 +427,7 @@ def test_the_parameters_of_a_stream_file_are_those_of_its_models(name: str) -> N
 
 
 def test_the_page_lists_the_parameters_that_may_change() -> None:
-    page = (ROOT / "docs" / "state.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "state.md").read_text(encoding="utf-8")
     table = page.partition("| model | parameters |")[2].partition("\n\n")[0]
     listed: dict[str, list[str]] = {}
     for row in table.splitlines()[2:]:

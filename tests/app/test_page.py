@@ -523,6 +523,6 @@ def test_the_docs_name_each_request_and_its_method():
         for route in page.application().router.routes()
         if route.method != "HEAD" and route.resource is not None
     }
-    docs = (Path(__file__).parents[2] / "docs" / "live-page.md").read_text(encoding="utf-8")
+    docs = (Path(__file__).parents[2] / "docs" / "run" / "monitor.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `(GET|POST) ([^`?]+)(?:\?[^`]*)?` \|", docs, re.MULTILINE))
     assert described == served - {("GET", "/"), ("GET", "/static/{name}")}

@@ -301,7 +301,7 @@ def test_no_secret_shows(tmp_path: Path) -> None:
 
 
 def test_the_names_are_those_of_the_page(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "connect.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "run" / "connect.md").read_text(encoding="utf-8")
     assert [name for name in NAMES if f"`{name}`" not in page] == []
     assert tuple(field.alias for field in Settings.model_fields.values()) == NAMES
     blocks = re.findall(r"```properties\n(.*?)```", page, re.DOTALL)

@@ -124,7 +124,7 @@ def test_a_state_is_shown_verified_mended_and_signed_through_a_file(stream, tmp_
     assert "which ends at 0" in other.riparian("import", file, code=2)
     assert read(s.broker, changelog_topic(other.name)) == []
 
-    # It is signed as docs/state.md says, and the key changed as docs/security.md says.
+    # It is signed as docs/reference/state.md says, and the key changed as docs/run/security.md says.
     for secret in ("the first of two secrets", "the other of two secrets"):
         s.riparian("export", file)  # with the key that it was written with, at first with none
         monkeypatch.setenv("RIPARIAN_STATE_KEY", secret)

@@ -28,3 +28,7 @@ def test_files_are_written_and_never_replaced_unasked(tmp_path: Path) -> None:
     assert alerts.read_text() == "mine"
     assert run("--force").exit_code == 0
     assert alerts.read_bytes() == (dashboard.FILES / "prometheus" / "alerts.yaml").read_bytes()
+
+    assert run("--docs", "https://docs.example.org/a", "--force").exit_code == 0
+    assert "runbook_url: https://docs.example.org/a/run/runbook.html#riparianstuck\n" in alerts.read_text()
+    assert dashboard.SITE not in alerts.read_text()

@@ -124,6 +124,10 @@ def test_rules_and_boards_are_those_of_the_repository(helm, tmp_path) -> None:
     assert sum(map(len, boards.values())) < 1_000_000  # of a ConfigMap
     for path in (CHART / "files").iterdir():
         assert path.is_symlink(), f"{path} is a copy"
+    ours = {**EVERYTHING, "prometheusRule": {"enabled": True, "docs": "https://docs.example.org/"}}
+    rules = render(helm, tmp_path, ours)["PrometheusRule", "orders"]["spec"]["groups"]
+    links = [rule["annotations"]["runbook_url"] for group in rules for rule in group["rules"] if "alert" in rule]
+    assert {link.partition("#")[0] for link in links} == {"https://docs.example.org/run/runbook.html"}
 
 
 def test_the_alerts_find_the_job(helm, tmp_path) -> None:
@@ -241,7 +245,7 @@ def test_the_package_holds_what_it_links_to(helm, tmp_path) -> None:
 
 
 def test_the_values_of_the_guide_are_values_of_the_chart(helm, tmp_path) -> None:
-    guide = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "run" / "deploy.md").read_text(encoding="utf-8")
     values = yaml.safe_load(guide.split("```yml\n")[1].split("```")[0])
     found = render(helm, tmp_path, values)
     assert found["StatefulSet", "orders"]["spec"]["replicas"] == values["replicas"]

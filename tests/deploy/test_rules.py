@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from riparian.app.cli.setup.dashboard import SITE
 from tests.deploy.metric_names import documented, named
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,12 +80,23 @@ def test_every_series_that_a_rule_reads_is_there() -> None:
 
 
 def test_every_alert_says_what_to_do() -> None:
-    guide = (ROOT / "docs" / "dashboard.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^### (Riparian\w+)$", guide, re.MULTILINE)
+    guide = (ROOT / "docs" / "run" / "runbook.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (Riparian\w+)$", guide, re.MULTILINE)
     assert sorted(headings) == sorted({rule["alert"] for rule in ALERTS})
     for rule in ALERTS:
         notes = rule["annotations"]
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert notes["summary"]
         assert notes["description"]
-        assert notes["runbook"] == f"docs/dashboard.md#{rule['alert'].lower()}"
+        assert notes["runbook_url"] == f"{SITE}run/runbook.html#{rule['alert'].lower()}"
+    assert f"\nsite_url: {SITE}\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def test_every_section_of_the_runbook_has_its_four_parts_and_its_row() -> None:
+    guide = (ROOT / "docs" / "run" / "runbook.md").read_text(encoding="utf-8")
+    severities = {rule["alert"]: rule["labels"]["severity"] for rule in ALERTS}
+    assert dict(re.findall(r"^\| \[(\w+)\]\(#\w+\) \| (\w+) \|", guide, re.MULTILINE)) == severities
+    for section in re.split(r"^## ", guide, flags=re.MULTILINE)[1:]:
+        if section.startswith("Riparian"):
+            parts = re.findall(r"^\*\*(.+?)\.\*\* \S", section, re.MULTILINE)
+            assert parts == ["Means", "Look first", "Do", "Over when"], section

@@ -1,7 +1,7 @@
 """Batches of records as any program may send them: read by the kernel, and one by one, against a slow reader.
 
-Kafka takes most of them, and its clients read many otherwise (docs/security.md): offsets that jump, repeat or go back,
-attributes, numbers longer than they need to be or cut off, counts and lengths that do not fit.
+Kafka takes most of them, and its clients read many otherwise (docs/evidence/threats.md): offsets that jump,
+repeat or go back, attributes, numbers longer than they need to be or cut off, counts and lengths that do not fit.
 """
 
 import struct

@@ -1,6 +1,5 @@
 """`riparian dashboard`: the files for Prometheus and Grafana, out of the installed package."""
 
-import shutil
 from pathlib import Path
 
 import click
@@ -9,6 +8,7 @@ from riparian.app.errors import RiparianError
 
 FILES = Path(__file__).resolve().parents[3] / "deploy"
 FOLDERS = ("prometheus", "grafana")
+SITE = "https://riparian.example.org/"  # site_url of mkdocs.yml, where the alerts' runbook_url leads
 
 
 @click.command("dashboard")
@@ -19,24 +19,24 @@ FOLDERS = ("prometheus", "grafana")
     required=True,
     help="Folder to write to; made where it is not there.",
 )
+@click.option("--docs", metavar="URL", default=SITE, help="Where you serve the documentation: alerts link its runbook.")
 @click.option("--force", is_flag=True, help="Replace files that are there and differ.")
-def command(out: Path, force: bool) -> None:
+def command(out: Path, docs: str, force: bool) -> None:
     """Write the Prometheus configuration, rules and alerts and the Grafana dashboards to a folder."""
-    files = sorted(
-        path.relative_to(FILES)
+    address = f"{docs.removesuffix('/')}/".encode()
+    files = {
+        path.relative_to(FILES): path.read_bytes().replace(SITE.encode(), address)
         for folder in FOLDERS
-        for path in (FILES / folder).rglob("*")
+        for path in sorted((FILES / folder).rglob("*"))
         if path.suffix in (".yaml", ".json")
-    )
-    mine = [
-        name for name in files if (out / name).exists() and (out / name).read_bytes() != (FILES / name).read_bytes()
-    ]
+    }
+    mine = [name for name, content in files.items() if (out / name).exists() and (out / name).read_bytes() != content]
     if mine and not force:
         raise RiparianError(
             f"{out / mine[0]} is there and differs{f', and {len(mine) - 1} more' if len(mine) > 1 else ''}: choose "
             "another --out, or replace with --force"
         )
-    for name in files:
+    for name, content in files.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(FILES / name, out / name)
+        (out / name).write_bytes(content)
         click.echo(out / name)

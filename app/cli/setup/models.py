@@ -110,4 +110,4 @@ def show(entry: "Entry") -> None:
     console.print(table)
     free = getattr(entry, "free", ())
     if free:
-        console.print(f"Its state goes on where these change: {', '.join(free)} (docs/state.md).")
+        console.print(f"Its state goes on where these change: {', '.join(free)} (docs/reference/state.md).")

@@ -28,7 +28,7 @@ from riparian.topics.vocabulary import canonical
 KEY = "@key"
 NO_JSON = (
     "no record of it is one, and init reads JSON alone; of Avro, Protobuf or Arrow write the stream file yourself "
-    "(docs/formats.md), and look at it by riparian check --broker"
+    "(docs/reference/formats.md), and look at it by riparian check --broker"
 )
 OF_CHANGES = 20  # changes of a row, at most, where its id may still be one
 MOST_FIELDS = 10_000

@@ -1,6 +1,6 @@
 """What Kafka's access lists (ACLs) must allow for each command, and the commands of Kafka's own tool that allow it.
 
-`RIGHTS` is the one place that says what a command needs; docs/security.md shows it.
+`RIGHTS` is the one place that says what a command needs; docs/run/security.md shows it.
 """
 
 import shlex
