@@ -45,7 +45,7 @@ class Fields(Section):
     )
     learning: LearningSpec = Field(
         default=LearningSpec(kind="partition"),
-        description="What learns: `shared`, all partitions learn one model ([scaling](shared-learning.md)), "
+        description="What learns: `shared`, all partitions learn one model ([scaling](run/scale.md)), "
         "`partition`, each has models of its own that see its records only, or `{max_behind: N}`, shared learning with "
         "a bound. Default: `shared` with two `partitions` or more and task `classification` or `regression`, else "
         "`partition`.",

@@ -1,4 +1,4 @@
-"""A join by docs/late-labels.md and docs/guarantees.md alone: one partition, in plain Python, a record at a time.
+"""A join by docs/late-labels.md and docs/concepts/guarantees.md alone: one partition, plain Python, a record at a time.
 
 Without bounds on what waits. Ids are never used for another instance.
 """

@@ -30,7 +30,7 @@ class LearningSpec(ShortForm):
         description="How many of the instances that the partitions of a worker have joined with their labels the "
         "shared model may lack when one of them predicts; predictions wait where it could lack more, but not for "
         "labels of `join.unlabelled` that mature in the same step. Default: few in a backlog, and 256 live "
-        "([scaling](shared-learning.md#how-far-a-model-may-be-behind)).",
+        "([scaling](run/scale.md#what-learns)).",
     )
 
     @model_validator(mode="after")
