@@ -16,7 +16,7 @@ from riparian.models.bags import entries as bags
 from riparian.models.baseline import entries as baseline
 from riparian.models.batch import entries as batch
 from riparian.models.ensemble import entries as ensemble
-from riparian.models.entry import TASKS, Entry, suggest
+from riparian.models.entry import TASKS, VALUES, Entry, suggest
 from riparian.models.gradient import entries as gradient
 from riparian.models.hoeffding import entries as hoeffding
 from riparian.models.mondrian import entries as mondrian
@@ -119,7 +119,13 @@ def _parts(name: str) -> Any:
 
 
 def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":
-    """A new learner. Raises ValueError as `validate` does."""
+    """A new learner; for "auto" the pool that fits the schema and the budget in `parameters` (models.auto). Raises
+    ValueError as `validate` does."""
+    from riparian.models.auto.auto import AUTO, resolve
+
+    if name == AUTO:
+        n_classes = schema.n_outputs if schema.task not in VALUES else 1
+        name, parameters, *_ = resolve(schema.task, schema.n_values, n_classes, parameters)
     validate(name, schema.task, parameters)
     learner: Learner = REGISTRY[name].load(schema.task)(schema, seed=seed, **parameters)
     return learner

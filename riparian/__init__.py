@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from riparian.estimators import StreamClassifier, StreamRegressor
+    from riparian.estimators import StreamClassifier, StreamRegressor, auto
     from riparian.evaluation import Evaluation, evaluate
     from riparian.models.contract import LEARN, PREDICT, Bags, Learner, Program, Schema
     from riparian.models.drift import create as create_detector
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from riparian.models.streams import EndlessStream, Stream
     from riparian.models.streams.registry import ConceptDrift
     from riparian.models.streams.registry import open_source as open_stream
+    from riparian.past import features
 
 __all__ = [
     "LEARN",
@@ -32,10 +33,12 @@ __all__ = [
     "Stream",
     "StreamClassifier",
     "StreamRegressor",
+    "auto",
     "create_detector",
     "create_learner",
     "detector_names",
     "evaluate",
+    "features",
     "learner_names",
     "open_stream",
     "stream_names",
@@ -44,7 +47,7 @@ __all__ = [
 
 # Each is imported when it is first asked for: a command of `riparian` needs none of them, and numba takes a second.
 _PLACES = {
-    **dict.fromkeys(("StreamClassifier", "StreamRegressor"), "estimators"),
+    **dict.fromkeys(("StreamClassifier", "StreamRegressor", "auto"), "estimators"),
     **dict.fromkeys(("Evaluation", "evaluate"), "evaluation"),
     **dict.fromkeys(("LEARN", "PREDICT", "Bags", "Learner", "Program", "Schema"), "models.contract"),
     "Prequential": "models.evaluation.prequential",
@@ -53,6 +56,7 @@ _PLACES = {
     "create_detector": "models.drift:create",
     "create_learner": "models.registry:create",
     "open_stream": "models.streams.registry:open_source",
+    "features": "past",
 }
 
 
@@ -67,12 +71,13 @@ def __getattr__(name: str) -> Any:
 def learner_names(task: str | None = None) -> list[str]:
     """Names that `create_learner` takes; only those that do a task ("classification", "regression", "multi-instance"),
     where one is given."""
+    from riparian.models.auto.auto import AUTO
     from riparian.models.entry import TASKS
     from riparian.models.registry import REGISTRY
 
     if task is not None and task not in TASKS:
         raise ValueError(f"unknown task {task!r}: use one of {', '.join(TASKS)}")
-    return [name for name, entry in REGISTRY.items() if task is None or task in entry.tasks]
+    return [AUTO, *(name for name, entry in REGISTRY.items() if task is None or task in entry.tasks)]
 
 
 def detector_names() -> list[str]:

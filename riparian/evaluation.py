@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, labels_of, rows_of, weights_of
+from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, labels_of, rows_of, weights_of
 from riparian.models.evaluation.prequential import Prequential
 
 BLOCK = 10_000  # instances that the learner gets at once; the results are the same for any number
@@ -22,9 +22,9 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    learner: Learner,
-    x: ArrayLike | Bags,
-    y: ArrayLike,
+    learner: Any,
+    x: Any,
+    y: Any,
     w: ArrayLike | None = None,
     *,
     delay: int = 0,
@@ -34,9 +34,9 @@ def evaluate(
 
     Parameters
     ----------
-    learner : Learner
-        Goes on from what it knows.
-    x : (n, d), or n Bags. y, w : (n,), as `Learner.learn_many` takes them.
+    learner : Learner, StreamClassifier or StreamRegressor
+        A learner continues from what it knows; an estimator begins anew, and has learned all at the end.
+    x : (n, d), or n Bags; for an estimator also a data frame. y, w : (n,), as the learner or estimator takes them.
     delay : int
         Instances that are predicted between an instance and its label. The labels still to come at the end are learned
         then.
@@ -58,6 +58,8 @@ def evaluate(
     """
     if delay < 0:
         raise ValueError(f"delay is {delay}: give 0 or more instances")
+    if not isinstance(learner, Learner):
+        learner, x, y = learner.begin(x, y)
     schema = learner.schema
     slab, n = rows_of(schema, x)
     program = _program(labels_of(schema, y, n), weights_of(w, n), delay)

@@ -29,6 +29,8 @@ EXTRAS = {
     "models/extras.py": {"packaging"},
     "models/batch/fit.py": {"sklearn", "xgboost"},
     "riparian/estimators.py": {"sklearn"},
+    "riparian/frames.py": {"pyarrow"},
+    "riparian/past.py": {"app", "pyarrow", "topics"},  # a file through what the worker runs
     **{
         f"topics/formats/arrow/{name}.py": {"pyarrow"}
         for name in ("codec", "columns", "messages", "predictions", "rows")

@@ -2,12 +2,12 @@
 its `promotion` and `drift` would have said and done, and when."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from riparian.app.dataset.instances import InstanceReader, Rejections
+from riparian.app.dataset.instances import InstanceReader, Instances, Rejections
 from riparian.app.dataset.verification_latency import Lateness
 from riparian.app.evaluation.evaluate import LARGEST_BATCH, problem_for
 from riparian.app.evaluation.measures.alerts import Tally
@@ -61,6 +61,19 @@ class Whole:
         self._setup, self._delay = setup, setup.label_delay
         self.learner = PartitionLearner(self.spec)
 
+    def outcomes(self) -> Iterator[tuple[Instances | None, Outcome, float]]:
+        """Step by step: the rows, what came of them and of labels that came meanwhile, and CPU seconds. At the end,
+        without rows, what comes of the labels that are still to come."""
+        clock = self._setup.clock
+        lateness = Lateness(self.learner, self._delay, clock is not None)
+        reader = InstanceReader(self._file, self.spec, self._goal, self.learner, clock, self._setup.label_clock)
+        for instances in reader.read(self._setup.limit, min(LARGEST_BATCH, self.total)):
+            start = time.process_time()
+            outcome = lateness.step(instances)
+            yield instances, outcome, time.process_time() - start
+        for outcome in lateness.finish(LARGEST_BATCH):
+            yield None, outcome, 0.0
+
     def run(self, on_progress: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
         """JSON-serialisable. on_progress : rows done. write : takes each prediction, a line of JSON.
 
@@ -75,9 +88,8 @@ class Whole:
         drifts : what was found, as records of the drift topic have it, with the `row` of the last prediction before
         distances : how far features and predictions are from their references at the end
         """
-        learner, clock = self.learner, self._setup.clock
+        learner, clock, rows = self.learner, self._setup.clock, 0
         learner.warm_up()
-        lateness, rows = Lateness(learner, self._delay, clock is not None), 0
         promotions, drifts, rejections = list[EventRecord](), list[DriftRecord](), Rejections()
         unlabelled, seconds = self._goal is None, 0.0
         known = list[FromFirstLabel]()
@@ -96,17 +108,13 @@ class Whole:
             promotions.extend(outcome.events)
             drifts.extend(outcome.drifts)
 
-        reader = InstanceReader(self._file, self.spec, self._goal, learner, clock, self._setup.label_clock)
-        for instances in reader.read(self._setup.limit, min(LARGEST_BATCH, self.total)):
-            start = time.process_time()
-            outcome = lateness.step(instances)
-            seconds += time.process_time() - start
+        for instances, outcome, took in self.outcomes():
             note(outcome)
-            rows += len(instances.times)
-            rejections.add(instances)
-            on_progress(rows)
-        for outcome in lateness.finish(LARGEST_BATCH):
-            note(outcome)
+            if instances is not None:
+                seconds += took
+                rows += len(instances.times)
+                rejections.add(instances)
+                on_progress(rows)
         figures, speed = learner.figures(), round(rows / seconds) if seconds > 0 else None
         return {
             "data": self.name,
