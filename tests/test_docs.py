@@ -124,6 +124,16 @@ def test_every_threat_has_a_test_or_is_said_not_to_be_held() -> None:
         assert re.search(r"`tests/[\w/]+\.py::test_\w+`", test) or "Not held" in held, threat
 
 
+def test_every_guarantee_says_when_it_holds_what_it_does_not_cover_and_its_test() -> None:
+    text = (ROOT / "docs/concepts/guarantees.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split(" | ") for line in text.splitlines() if line.startswith("| **")]
+    assert len(rows) >= 5
+    for guarantee, *cells in rows:
+        assert len(cells) == 3, guarantee
+        assert all(cell.strip() for cell in cells), guarantee
+        assert re.search(r"`(?:tests/[\w/]+\.py|make \w+)`", cells[2]), guarantee
+
+
 def test_the_readme_is_short_and_names_the_test_command() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.split()) <= 800
