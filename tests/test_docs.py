@@ -17,7 +17,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from riparian.app.cli import COMMANDS, cli
+from riparian.app.cli import COMMANDS, GROUPS, cli
 from riparian.app.stream_file.spec import build, loads
 from riparian.app.stream_file.strict_yaml import parse_yaml
 from riparian.models.registry import REGISTRY
@@ -384,3 +384,10 @@ def test_what_needs_no_kafka_runs(page: str, tmp_path: Path, monkeypatch: pytest
         assert result.exit_code == 0, f"{said.text}: {result.exception or result.output}"
         if out:
             (tmp_path / out).write_text(result.stdout)
+
+
+def test_help_groups_all_commands():
+    shown = CliRunner().invoke(cli, ["--help"], terminal_width=200).output
+    for heading, names in GROUPS.items():
+        section = shown.split(f"\n{heading}:\n")[1].split("\n\n")[0]
+        assert re.findall(r"^  (\w+)  ", section, re.MULTILINE) == list(names)

@@ -32,45 +32,56 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# command name -> module under app.cli, which holds a click command named `command`, or as stands behind the colon
-COMMANDS = {
-    "add": "operate.control:add",
-    "apply": "operate.control:apply",
-    "audit": "state.audit",
-    "backtest": "evaluate.backtest",
-    "broker": "run.broker",
-    "check": "setup.check",
-    "checkpoint": "operate.control:checkpoint",
-    "compare": "operate.compare",
-    "dashboard": "setup.dashboard",
-    "deadletters": "operate.deadletters",
-    "demo": "run.demo",
-    "demote": "operate.control:demote",
-    "deploy": "setup.deploy",
-    "drop": "operate.control:drop",
-    "evaluate": "evaluate.evaluate",
-    "explain": "operate.explain",
-    "export": "state.export",
-    "forget": "operate.control:forget",
-    "freeze": "operate.control:freeze",
-    "generate": "run.generate",
-    "import": "state.import_",
-    "init": "setup.init",
-    "inspect": "operate.inspect",
-    "lag": "operate.lag",
-    "models": "setup.models",
-    "pause": "operate.control:pause",
-    "promote": "operate.control:promote",
-    "replay": "run.replay",
-    "reset": "operate.control:reset",
-    "resume": "operate.control:resume",
-    "rollback": "state.rollback",
-    "state": "state.state",
-    "thaw": "operate.control:thaw",
-    "ui": "run.ui",
-    "worker": "run.worker",
+# heading in `riparian --help` -> command name -> module under app.cli, which holds a click command named `command`, or
+# as stands behind the colon
+GROUPS = {
+    "Start": {
+        "init": "setup.init",
+        "check": "setup.check",
+        "models": "setup.models",
+        "generate": "run.generate",
+        "demo": "run.demo",
+    },
+    "Run": {
+        "worker": "run.worker",
+        "broker": "run.broker",
+        "replay": "run.replay",
+        "ui": "run.ui",
+        "lag": "operate.lag",
+        "deploy": "setup.deploy",
+        "dashboard": "setup.dashboard",
+    },
+    "Judge": {
+        "evaluate": "evaluate.evaluate",
+        "backtest": "evaluate.backtest",
+        "compare": "operate.compare",
+        "explain": "operate.explain",
+        "inspect": "operate.inspect",
+    },
+    "Steer": {
+        "apply": "operate.control:apply",
+        "add": "operate.control:add",
+        "drop": "operate.control:drop",
+        "promote": "operate.control:promote",
+        "demote": "operate.control:demote",
+        "freeze": "operate.control:freeze",
+        "thaw": "operate.control:thaw",
+        "reset": "operate.control:reset",
+        "pause": "operate.control:pause",
+        "resume": "operate.control:resume",
+        "checkpoint": "operate.control:checkpoint",
+        "forget": "operate.control:forget",
+    },
+    "Repair": {
+        "deadletters": "operate.deadletters",
+        "audit": "state.audit",
+        "state": "state.state",
+        "export": "state.export",
+        "import": "state.import_",
+        "rollback": "state.rollback",
+    },
 }
-
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 OF_ONE_CLIENT = ("client.id", "group.instance.id")  # settings that say who a client is, not how it comes to Kafka
 
@@ -79,7 +90,7 @@ class LazyGroup(click.Group):
     """A group that imports a command's module only when the command is wanted."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
@@ -89,13 +100,10 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = []
-        for name in self.list_commands(ctx):
-            found = self.get_command(ctx, name)
-            if found is not None:
-                rows.append((name, found.get_short_help_str(100)))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        for heading, names in GROUPS.items():
+            commands = {name: self.get_command(ctx, name) for name in names}
+            with formatter.section(heading):
+                formatter.write_dl([(name, one.get_short_help_str(100)) for name, one in commands.items() if one])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

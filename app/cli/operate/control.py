@@ -121,7 +121,7 @@ pause = _made(
     """,
     with_model=False,
 )
-resume = _made("resume", "Have a stream whose predictions are paused tell them again.", with_model=False)
+resume = _made("resume", "Have a paused stream publish its predictions again.", with_model=False)
 checkpoint = _made("checkpoint", "Have a running stream write a checkpoint.", with_model=False)
 
 

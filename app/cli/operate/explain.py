@@ -23,7 +23,7 @@ SHOWN = 5  # classes
 @json_option
 @broker_option
 def command(stream: Path, id_: str, last: str | None, as_json: bool, connection: Connection) -> None:
-    """Look up a prediction of STREAM.yaml by its id: what was said, what came of it, and why.
+    """Look up a prediction of STREAM.yaml by its id: what was predicted, what came of it, and why.
 
     Of a tree, the tests from the root to the leaf are shown, as the model was at that moment: the records since the
     checkpoint before it are folded again in memory. Nothing is changed, and workers may run.
