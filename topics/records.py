@@ -39,31 +39,31 @@ BOOLEAN = "boolean"
 # Of a feature record: its prediction has it, too.
 MAX_KEY_BYTES = 16_384
 
-# Why a record was rejected: a label of metrics and a header of dead letters, so there are few and they stay.
-TOMBSTONE = "tombstone"  # no value at all, as compaction and connectors write it
-EMPTY = "empty"  # a value of no bytes
-TOO_LARGE = "too-large"  # more than record.max_bytes, or a feature's key of more than MAX_KEY_BYTES
-UNREADABLE_BATCH = "unreadable-batch"  # the batch that Kafka keeps it in is too large, or cannot be decompressed
-TOO_DEEP = "too-deep"  # nested more than 200 levels
-NOT_UTF8 = "not-utf8"  # bytes that are not text
-NOT_JSON = "not-json"  # text that is not JSON
-WRONG_TYPE = "wrong-type"  # a field is not of the type that the stream file declares
-NOT_FINITE = "not-finite"  # a number that float64 cannot hold
-MISSING_ID = "missing-id"  # no id, null, or ""
-MISSING_X = "missing-x"  # the object that holds the features is absent or null
-EMPTY_BAG = "empty-bag"  # a list of no instances
-TOO_MANY_INSTANCES = "too-many-instances"  # more than record.max_instances
-WRONG_TIME = "wrong-time"  # neither a number nor ISO 8601, or beyond the year 9999
-WRONG_LABEL = "wrong-label"  # absent (in the labels topic, where null is none), or not of the task's type
-UNKNOWN_VALUE = "unknown-value"  # a nominal value or class that the stream file does not declare
-NOMINAL_OVERFLOW = "nominal-overflow"  # a new nominal value or class, where max_values or max_classes are known
-TOO_LONG = "too-long"  # an id or nominal value of more than 1,024 characters, or a class beyond max_class_bytes
-MALFORMED = "malformed"  # bytes that their schema does not fit
-NO_SCHEMA_ID = "no-schema-id"  # a record of a registry's formats that names no schema
-UNKNOWN_SCHEMA = "unknown-schema"  # the registry does not know the schema that the record names
-UNUSABLE_SCHEMA = "unusable-schema"  # a schema of another format, or one that cannot be read
-
-WRONG_ENVELOPE = "wrong-envelope"  # not of record.envelope or label.envelope
+# Why a record was rejected: a label of metrics and a header of dead letters, so there are few and they stay. REASONS
+# has what each means.
+TOMBSTONE = "tombstone"
+EMPTY = "empty"
+TOO_LARGE = "too-large"
+UNREADABLE_BATCH = "unreadable-batch"
+TOO_DEEP = "too-deep"
+NOT_UTF8 = "not-utf8"
+NOT_JSON = "not-json"
+WRONG_TYPE = "wrong-type"
+NOT_FINITE = "not-finite"
+MISSING_ID = "missing-id"
+MISSING_X = "missing-x"
+EMPTY_BAG = "empty-bag"
+TOO_MANY_INSTANCES = "too-many-instances"
+WRONG_TIME = "wrong-time"
+WRONG_LABEL = "wrong-label"
+UNKNOWN_VALUE = "unknown-value"
+NOMINAL_OVERFLOW = "nominal-overflow"
+TOO_LONG = "too-long"
+MALFORMED = "malformed"
+NO_SCHEMA_ID = "no-schema-id"
+UNKNOWN_SCHEMA = "unknown-schema"
+UNUSABLE_SCHEMA = "unusable-schema"
+WRONG_ENVELOPE = "wrong-envelope"
 
 # Why a record is no instance or label, and no mistake either: it is counted, and no dead letter. A tombstone is one of
 # them in the envelopes whose topics have them.
@@ -72,39 +72,49 @@ NO_ROW = "no-row"  # a change that is about no row
 UNAVAILABLE = "unavailable"  # a label that Debezium did not get
 IGNORED = (TOMBSTONE, DELETE, NO_ROW, UNAVAILABLE)
 
-WRONG_COMMAND = "wrong-command"  # in the control topic, and no command
-WRONG_LEARNED = "wrong-learned"  # in the topic that all partitions learn, and by no worker of this stream
+WRONG_COMMAND = "wrong-command"
+WRONG_LEARNED = "wrong-learned"
 
 # Of a prediction, not of a record: its topic takes no batch of its size. The instance is learned all the same.
 PREDICTION_TOO_LARGE = "prediction-too-large"
 
-REASONS = (
-    TOMBSTONE,
-    EMPTY,
-    TOO_LARGE,
-    UNREADABLE_BATCH,
-    TOO_DEEP,
-    NOT_UTF8,
-    NOT_JSON,
-    WRONG_TYPE,
-    NOT_FINITE,
-    MISSING_ID,
-    MISSING_X,
-    EMPTY_BAG,
-    TOO_MANY_INSTANCES,
-    WRONG_TIME,
-    WRONG_LABEL,
-    UNKNOWN_VALUE,
-    NOMINAL_OVERFLOW,
-    TOO_LONG,
-    WRONG_ENVELOPE,
-    MALFORMED,
-    NO_SCHEMA_ID,
-    UNKNOWN_SCHEMA,
-    UNUSABLE_SCHEMA,
-    WRONG_COMMAND,
-    WRONG_LEARNED,
-)
+# What a rejected record has, or is.
+REASONS = {
+    TOMBSTONE: "has no value, as connectors and compaction write deletions",
+    EMPTY: "has a value of no bytes",
+    TOO_LARGE: "is larger than `record.max_bytes`, or is a feature record with a key of more than 16,384 bytes",
+    UNREADABLE_BATCH: (
+        "stands for a Kafka batch, or the rest of one, that cannot be unpacked: it takes more than 256 MiB, "
+        "or its bytes are no records. The offset is the batch's last one, the detail names the first one and "
+        "the cause, and there is no value"
+    ),
+    TOO_DEEP: "is nested more than 200 levels",
+    NOT_UTF8: "holds bytes that are not text, or its key does where the key is the id",
+    NOT_JSON: "is not JSON; neither are `NaN`, `Infinity`, and a text with half a surrogate pair",
+    WRONG_TYPE: "has a field of another type than declared; the detail names it",
+    NOT_FINITE: "has a number that a 64-bit float cannot hold, such as `1e999`, in a feature",
+    MISSING_ID: "has no id, or one that is null or empty",
+    MISSING_X: "has no object at `record.x`, or for bags no list of instances",
+    EMPTY_BAG: "has an empty list there",
+    TOO_MANY_INSTANCES: "has more than `record.max_instances` instances there",
+    WRONG_TIME: "has a time that cannot be read, or is beyond the year 9999",
+    WRONG_LABEL: (
+        "has a label of the wrong type, or that a 64-bit float cannot hold; in the labels topic also a record "
+        "without a label, unless it is `null`"
+    ),
+    UNKNOWN_VALUE: "has a nominal value or class that is not declared",
+    NOMINAL_OVERFLOW: "has a new nominal value or class although `max_values` or `max_classes` are known already",
+    TOO_LONG: "has an id or nominal value of more than 1,024 characters, or a new class beyond `max_class_bytes`",
+    WRONG_ENVELOPE: (
+        "is not what `record.envelope` or `label.envelope` says: no `payload`, an unknown `op`, no row, or no event"
+    ),
+    MALFORMED: "has bytes that its schema does not fit",
+    NO_SCHEMA_ID: "names no schema, and the format is one of a registry",
+    UNKNOWN_SCHEMA: "names a schema that the registry did not know for `registry.max_wait`",
+    UNUSABLE_SCHEMA: "names a schema of another format, or one that cannot be read",
+    WRONG_COMMAND: "stands in the control topic, and is no command",
+    WRONG_LEARNED: "stands in the topic that all partitions learn, and no worker of this stream wrote it",
+}
 
 
 class Feature(NamedTuple):
@@ -379,7 +389,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
         has subtracted, and the accuracy that the partition's last labels show (observed)
     classes : class -> n (weight of its labels), recall, precision and f1 over the window or fading, and
         over the window auroc, of the champion coverage where sets are asked for
-    comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/build/promotion.md)
+    comparison : of a challenger, how many fewer mistakes it makes than the champion
 
     Where all partitions learn one model, the first partition's records are of all labels. Those of the others have
     counters, estimated, and of overall, window or fading what is of their own labels: n is 0, and there is no size,

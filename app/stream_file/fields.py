@@ -1,7 +1,7 @@
 """The fields of a stream file, each with its type, default, range and meaning. Fields that are
 sections have a module each in sections/, but for `predictions`, `metrics` and `checkpoint`, which share outputs.py.
 
-The descriptions are what docs/stream-file.md and the JSON Schema say (reference.py). Mistakes that pydantic cannot
+The descriptions are what docs/stream-file.md and the JSON Schema say (json_schema.py). Mistakes that pydantic cannot
 see are ValueErrors that read on after the name of the field: "expected …, found …; do this".
 """
 
@@ -34,18 +34,18 @@ class Fields(Section):
     )
     task: Literal["classification", "regression", "multi-instance", "anomaly"] = Field(
         description="Task of the learners: `classification`, `regression`, `multi-instance`, the classification of "
-        "bags of instances, or `anomaly`, which needs no labels ([anomalies](anomaly.md))."
+        "bags of instances, or `anomaly`, which needs no labels."
     )
     partitions: int = Field(
         default=1,
         ge=1,
         le=100_000,
         description="Partitions with which topics are made. A stream goes on with those that its features and labels "
-        "get ([more partitions](run/scale.md#more-partitions)).",
+        "get.",
     )
     learning: LearningSpec = Field(
         default=LearningSpec(kind="partition"),
-        description="What learns: `shared`, all partitions learn one model ([scaling](run/scale.md)), "
+        description="What learns: `shared`, all partitions learn one model, "
         "`partition`, each has models of its own that see its records only, or `{max_behind: N}`, shared learning with "
         "a bound. Default: `shared` with two `partitions` or more and task `classification` or `regression`, else "
         "`partition`.",
@@ -88,13 +88,13 @@ class Fields(Section):
     control: bool = Field(
         default=False,
         description="Whether the stream takes commands while it runs, from a topic of its own: `riparian promote` and "
-        "others ([steering](build/change.md)).",
+        "others.",
     )
     topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
     rekey: RekeySpec | None = Field(
         default=None,
         description="Topics as they are, whatever their partitions and keys, which workers copy by the ids of their "
-        "records ([connect](connect.md#topics-as-they-are)).",
+        "records.",
     )
     record: RecordSpec = Field(default_factory=RecordSpec, description="Where the fields of a feature record are.")
     label: LabelSpec = Field(default_factory=LabelSpec, description="Where the fields of a label record are.")
@@ -104,7 +104,7 @@ class Fields(Section):
     keys: Annotated[dict[str, KeySpec], BeforeValidator(name_keys)] = Field(
         default_factory=dict,
         description="What records have in common that features may be over the past of, such as a card or a device, by "
-        "a name of yours ([keys](keys.md)).",
+        "a name of yours.",
     )
     classes: Values | None = Field(
         default=None,
@@ -128,13 +128,13 @@ class Fields(Section):
     class_weights: Weights | None = Field(
         default=None,
         description="How much a label of a class counts in learning, such as `{fraud: 20}`; 1 of those left out. It "
-        "raises the probabilities of the class ([costs](costs.md)).",
+        "raises the probabilities of the class.",
     )
     decision: DecisionSpec | None = Field(
         default=None,
         description="Which class a prediction names, where that is not the likeliest: by costs, or by a threshold that "
-        "is kept at a target ([costs](costs.md)). Of the task `anomaly`: `{alert_rate: 0.01}`, for which share of the "
-        "predictions `alert` is true ([alerts](anomaly.md#alerts)).",
+        "is kept at a target. Of the task `anomaly`: `{alert_rate: 0.01}`, for which share of the "
+        "predictions `alert` is true.",
     )
     champion: ModelSpec = Field(
         default=ModelSpec(model=AUTO),
@@ -154,8 +154,8 @@ class Fields(Section):
     )
     promotion: PromotionSpec | None = Field(
         default=None,
-        description="Whether a challenger that is better becomes the champion: `automatic`, `propose`, or more "
-        "([promotion](build/promotion.md)). It needs `control: true`.",
+        description="Whether a challenger that is better becomes the champion: `automatic`, `propose`, or more. "
+        "It needs `control: true`.",
     )
     metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
     predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")
@@ -164,8 +164,8 @@ class Fields(Section):
     )
     kafka: KafkaSpec = Field(
         default_factory=KafkaSpec,
-        description="Settings of the connection under librdkafka's names, such as `security.protocol` "
-        "([connect](connect.md)). A secret may only be a reference.",
+        description="Settings of the connection under librdkafka's names, such as `security.protocol`. "
+        "A secret may only be a reference.",
     )
     registry: RegistrySpec | None = Field(
         default=None,

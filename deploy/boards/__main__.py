@@ -1,6 +1,6 @@
 """Writes the Grafana dashboards: python -m riparian.deploy.boards
 
-Each metric's name and labels are in docs/metrics.md, and what the dashboards are for in docs/run/monitor.md.
+Each metric's name and labels are in docs/reference/metrics.md, and what the dashboards are for in docs/run/monitor.md.
 """
 
 import json

@@ -13,8 +13,8 @@ from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file import spec as spec_module
+from riparian.app.stream_file.json_schema import json_schema
 from riparian.app.stream_file.lineup import values_of
-from riparian.app.stream_file.reference import json_schema
 from riparian.app.stream_file.spec import Spec, build
 from riparian.checks import learn, rows
 from riparian.models.auto import auto, costs

@@ -12,12 +12,10 @@ from riparian.app.cli.setup.check import command, in_memory, instance_bytes, wai
 from riparian.app.errors import BrokerError, SpecError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics import keys
-from riparian.app.stream_file.reference import BEGIN, END, json_schema, markdown, refreshed
+from riparian.app.stream_file.json_schema import json_schema
 from riparian.app.stream_file.spec import Spec, build, load
 from riparian.app.stream_file.strict_yaml import read_yaml
 from riparian.models.registry import REGISTRY
-from riparian.topics.records import REASONS
-from riparian.topics.vocabulary import MAX_TEXT
 
 ROOT = Path(__file__).resolve().parents[2]
 ELEC = ROOT / "examples" / "elec.yaml"
@@ -277,46 +275,6 @@ def test_the_schema_has_every_parameter_of_every_learner() -> None:
 
 def test_the_schema_is_printed() -> None:
     assert json.loads(run("--schema")) == json.loads(json.dumps(json_schema()))
-
-
-# The reference --------------------------------------------------------------------------------------------------------
-
-DOCUMENT = (ROOT / "docs" / "stream-file.md").read_text(encoding="utf-8")
-
-
-def test_the_document_is_up_to_date() -> None:
-    assert refreshed(DOCUMENT) == DOCUMENT, "run python -m riparian.app.stream_file.reference"
-
-
-def test_the_document_has_every_field() -> None:
-    tables = markdown()
-    for model in (Spec, *(f.annotation for f in Spec.model_fields.values() if hasattr(f.annotation, "model_fields"))):
-        for name, field in model.model_fields.items():  # type: ignore[union-attr]
-            assert f"| `{field.alias or name}` |" in tables
-    for section in ("`topics`", "`record`", "`label`", "`features.NAME`", "`champion, challengers.NAME`", "`join`"):
-        assert f"## {section}" in tables
-
-
-def test_the_document_has_every_reason() -> None:
-    rows = [
-        line.split("`")[1]
-        for line in DOCUMENT.split("## Why a record is rejected")[1].splitlines()
-        if line[:3] == "| `"
-    ]
-    assert rows == list(REASONS)
-    assert f"{MAX_TEXT:,} characters" in DOCUMENT
-
-
-def test_the_example_of_the_document_is_valid(tmp_path: Path) -> None:
-    example = DOCUMENT.split("```yaml\n")[1].split("```")[0]
-    (tmp_path / "elec.yaml").write_text(example)
-    assert load(tmp_path / "elec.yaml").name == "elec"
-
-
-def test_a_document_without_the_marks_is_not_overwritten() -> None:
-    with pytest.raises(ValueError, match="put them back"):
-        refreshed("# A document")
-    assert refreshed(f"a\n{BEGIN}old{END}\nb").startswith(f"a\n{BEGIN}\n\n## Fields")
 
 
 def test_names_are_no_commands_to_the_terminal(tmp_path):

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,18 +161,6 @@ def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path):
         write_csv(SyntheticFile(DRIFTING), tmp_path / "s.csv", interrupt)
     assert (tmp_path / "s.csv").read_text() == "before"
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_the_documentation_lists_every_stream():
-    text = (Path(__file__).resolve().parents[2] / "docs" / "streams.md").read_text(encoding="utf-8")
-    for name, entry in REGISTRY.items():
-        (row,) = re.findall(rf"^\| `{name}` .*$", text, re.M)
-        source = entry.source()
-        counts = [(source.n_values.count(0), "numeric"), (len(source.names) - source.n_values.count(0), "nominal")]
-        assert ", ".join(f"{count} {kind}" for count, kind in counts if count) in row
-        assert (f"{source.n_classes} classes" if source.n_classes else "regression") in row
-        functions = [parameter for parameter in entry.parameters if parameter.name == "function"]
-        assert all(f"`function` 0 to {parameter.high}" in row for parameter in functions)
 
 
 def test_payments_without_a_label_have_an_empty_class(tmp_path):

@@ -1,9 +1,9 @@
 """The metrics that an expression names, and those that a worker has."""
 
 import re
-from pathlib import Path
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+from riparian.app.worker.exposition.metric_names import HISTOGRAM, all_metrics
+
 OTHERS = {"up", "ALERTS", "process_resident_memory_bytes", "process_cpu_seconds_total"}  # not of Riparian's own code
 
 
@@ -15,9 +15,9 @@ def named(expression: str) -> set[str]:
     return {word for word in words - functions if "riparian" in word or word in OTHERS or "_" in word}
 
 
-def documented() -> set[str]:
-    """Names in the tables of docs/metrics.md, histograms by their series, and OTHERS."""
+def exposed() -> set[str]:
+    """Names of series that a worker has, histograms by theirs, and OTHERS."""
     found = set(OTHERS)
-    for name, kind in re.findall(r"^\| `(riparian_\w+)` \| (\w+)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE):
-        found |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if kind == "histogram" else {name}
+    for name, metric, _ in all_metrics():
+        found |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if metric.kind == HISTOGRAM else {name}
     return found

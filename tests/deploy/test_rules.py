@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from riparian.app.cli.setup.dashboard import SITE
-from tests.deploy.metric_names import documented, named
+from tests.deploy.metric_names import exposed, named
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy" / "prometheus"
@@ -76,7 +76,7 @@ def test_every_series_that_a_rule_reads_is_there() -> None:
     levels = {name for name in read if ":" in name}
     assert levels <= set(recorded)
     assert set(recorded) - levels == set(), "recorded, and nobody reads it"
-    assert read - levels <= documented()
+    assert read - levels <= exposed()
 
 
 def test_every_alert_says_what_to_do() -> None:

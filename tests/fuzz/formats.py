@@ -1,15 +1,13 @@
 """Envelopes and formats: damaged records of each, by what has to hold whatever a record is.
 
-Nothing raises. A record is rejected for a reason that docs/stream-file.md knows. Records one by one give what they give
+Nothing raises. A record is rejected for one of `REASONS`. Records one by one give what they give
 in a batch. A rejected record leaves no trace. `records` has a reference for JSON, and `avro` the reader for its kernel;
 here there is none, so that one target does for every format. A new one is an entry in `_FORMATS`.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,15 +16,13 @@ from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.codecs import Codec, Formats, of_stream
 from riparian.topics.decoding.headers import HeaderWriter
 from riparian.topics.decoding.paths import Index
-from riparian.topics.records import IGNORED, Packed, RawBatch, Rows
+from riparian.topics.records import IGNORED, REASONS, Packed, RawBatch, Rows
 from riparian.topics.schemas import JSON, PROTOBUF, RegisteredSchema, Schemas, Written
 from riparian.topics.vocabulary import Vocabulary
 from tests.fuzz import letters, mutate
 from tests.fuzz.decoded import Record, RecordTarget, batch_of, decode, read, write
 from tests.fuzz.mutate import Random, pick
 from tests.topics.arrow_records import MARKED, big_endian
-
-_PAGE = Path(__file__).resolve().parents[2] / "docs" / "stream-file.md"
 
 
 class Format(NamedTuple):
@@ -114,10 +110,7 @@ def _without_gaps(features: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@cache
-def _reasons() -> frozenset[str]:
-    table = _PAGE.read_text(encoding="utf-8").partition("## Why a record is rejected")[2].partition("\n## ")[0]
-    return frozenset(re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.MULTILINE)) | {*IGNORED}
+_REJECTIONS = {*REASONS, *IGNORED}
 
 
 def codec_of(format_: str, spec: Spec) -> Codec:
@@ -204,7 +197,6 @@ class Damaged(RecordTarget):
     def prepare(self) -> None:
         for features in _FEATURES:
             codec_of(self._format, stream(self._format, features)).warm_up()
-        _reasons()
 
     def make(self, rng: Random) -> bytes:
         features = pick(rng, tuple(_FEATURES))
@@ -235,7 +227,7 @@ class Damaged(RecordTarget):
         batch = codec.unpack(topic, batch_of(records))
         run.ask(batch)
         known, found = run.decode(batch)
-        unknown = {bad.reason for bad in found.rejected} - _reasons()
+        unknown = {bad.reason for bad in found.rejected} - _REJECTIONS
         assert not unknown, unknown
         for bad in found.rejected:
             assert isinstance(bad.detail, str)

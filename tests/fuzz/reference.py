@@ -1,4 +1,4 @@
-"""What becomes of a record, read out of docs/stream-file.md: strict, slow, a record at a time.
+"""What becomes of a record, read out of docs/reference/records.md: strict, slow, a record at a time.
 
 Written from that page with Python's json module, and without the codec, so that a difference between the two is a
 mistake of one of them, or of the page. A record is judged by all its faults at once: where it has several, each of

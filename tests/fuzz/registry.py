@@ -21,7 +21,7 @@ from riparian.topics.records import RawBatch
 from riparian.topics.schemas import JSON, PROTOBUF, RegisteredSchema, Schemas, UnusableError
 from tests.fuzz import avro as made_up
 from tests.fuzz import mutate
-from tests.fuzz.formats import _PROTO, _reasons
+from tests.fuzz.formats import _PROTO, _REJECTIONS
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.target import Target
 
@@ -300,7 +300,6 @@ class Answers(Target):
     seconds, megabytes, budget = 20.0, 600, 100
 
     def prepare(self) -> None:
-        _reasons()
         for name in REGISTERED:
             CODECS[name](_SPEC.mapping(), Schemas()).warm_up()
 
@@ -382,7 +381,7 @@ def _used(name: str, schema: RegisteredSchema) -> None:
         codec.decode_labels(batch, _SPEC.class_vocabulary()),
     ):
         for bad in found.rejected:
-            assert bad.reason in _reasons(), (name, bad)
+            assert bad.reason in _REJECTIONS, (name, bad)
             assert len(bad.detail) < _MOST_DETAIL, (name, bad.reason)
             bad.detail.encode()
 

@@ -188,7 +188,7 @@ OF_STREAMS = ("generate", "stream", "clock", "curves", "detectors", "shuffle", "
     "--folds",
     type=click.IntRange(min=2),
     metavar="N",
-    help="Cross-validation with so many folds, instead of test-then-train. Rows are dealt anew in each repeat.",
+    help="Cross-validation with so many folds, instead of test-then-train. Rows are dealt again in each repeat.",
 )
 @click.option("--bag", metavar="COLUMN", help="A row is an instance of the bag that this column names.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a summary, and all runs.")

@@ -134,7 +134,7 @@ def forget(stream: Path, connection: Connection, by: str | None, wait: float, as
     \b
     riparian forget payments.yaml --key card=4711
 
-    What features over its past are made of goes, and labels that come for records of before tell nothing of it. What
+    What features over its past are made of goes, and labels of earlier records add nothing to it. What
     models have learned stays, as do older checkpoints (checkpoint.keep) and the records in Kafka's topics, for as long
     as they are kept. The command that is sent has a hash of the key, and not the key.
     """
@@ -190,12 +190,11 @@ def add(
 def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_json: bool) -> None:
     """Have a running stream go on by its changed stream file.
 
-    Models that are equal go on, also where only parameters differ that their states do not depend on, and pools of
-    opinions with other members; other challengers begin anew, and those that the file does not name are dropped. The
-    champion has to be the one that runs. drift, promotion, the window or fading of metrics, and the bounds and horizon
-    of join change as well. Features are added and dropped: models go on with those that they know, and challengers
-    that begin know all. Everything else changes at a restart, or never, and is
-    refused here, before anything is sent.
+    Models that are equal continue. So do models whose state does not depend on the parameters that differ, and pools
+    of opinions with other members. Other challengers start from scratch. Those that the file does not name are dropped.
+    The champion has to be the one that runs. drift, promotion, the window or fading of metrics, and the bounds and
+    horizon of join change as well. Features are added and dropped: models continue with those that they know, and new
+    challengers know all. Everything else changes at a restart, or never, and is refused before anything is sent.
     """
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":

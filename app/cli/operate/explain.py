@@ -25,8 +25,8 @@ SHOWN = 5  # classes
 def command(stream: Path, id_: str, last: str | None, as_json: bool, connection: Connection) -> None:
     """Look up a prediction of STREAM.yaml by its id: what was predicted, what came of it, and why.
 
-    Of a tree, the tests from the root to the leaf are shown, as the model was at that moment: the records since the
-    checkpoint before it are folded again in memory. Nothing is changed, and workers may run.
+    Of a tree, the tests from the root to the leaf are shown, as the model was at that moment. For that the records
+    since the checkpoint before it are folded again in memory. Nothing is changed, and workers may run.
     """
     from riparian.app.stream_file.durations import parse_duration
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def command(streams: tuple[Path, ...], as_json: bool, connections: list[Connection]) -> None:
     """Show how far a stream's workers are behind, per partition of each input topic.
 
-    processed: the next record that a worker takes, as its last predictions and metrics tell. checkpoint: the record
+    processed: the next record that a worker takes, as its last predictions and metrics show. checkpoint: the record
     from which it would go on after a crash. lag: records from processed to the end.
     """
     for_each(streams, lambda place: _print_lag(streams[place], connections[place], as_json))

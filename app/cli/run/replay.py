@@ -85,8 +85,8 @@ def command(
     """Publish the rows of DATA.csv.gz to the topics of STREAM.yaml: features, and labels after a delay.
 
     Columns are found by the names of the stream file's features. Topics that are missing are created. Without --rate
-    everything is sent at once, stamped 1 ms apart and ending about now, so that a label delay of 30s means 30,000
-    instances.
+    everything is sent at once, stamped 1 ms apart and ending at about the present time. So a label delay of 30s means
+    30,000 instances.
 
     With --time days between rows are days in the topics, to the labels' delay too. A time before that of an earlier row
     counts as that one.

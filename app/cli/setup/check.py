@@ -62,13 +62,14 @@ def command(
 ) -> None:
     """Check a stream file and show what it declares; or several, as one worker would run them.
 
-    With --broker, --kafka-config or --connect it is also compared with the topics that are there: whether an id and its
-    label come to the same partition; whether Kafka takes records stamped in the future; which ACL is missing; and with
-    the state: what a worker would carry over, restart, drop or refuse. Where records name schemas, the registry is
+    With --broker, --kafka-config or --connect it is also compared with the topics that are there. The comparison shows
+    whether an id and its label come to the same partition, whether Kafka takes records stamped in the future, and which
+    ACL is missing. From the state it shows what a worker would carry over, restart, drop or refuse. Where records name
+    schemas, the registry is
     asked whether they have what the stream file maps, and whether the schema of predictions is registered.
     """
     if schema:
-        from riparian.app.stream_file.reference import json_schema
+        from riparian.app.stream_file.json_schema import json_schema
 
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         return

@@ -29,8 +29,8 @@ def command(
     """Make an exported state that of a partition; its workers must be stopped.
 
     Workers go on from the offsets that it was exported at, which must be in the stream's topics. With --models-only a
-    stream that has not predicted yet begins with the models of the state in all its partitions, whether they learn one
-    model or one each (learning), and however many there are; nothing waits, and nothing is scored.
+    stream that has not predicted yet begins with the models of the state, in all its partitions. Their number may
+    differ, and so may learning. Nothing waits, and nothing is scored.
     """
     spec = load(stream, connection)
 

@@ -37,8 +37,8 @@ def _share(text: str) -> Any:
 
 
 class DecisionSpec(Section):
-    """Which class a prediction names, by costs or by a threshold that is kept at a target ([costs](costs.md)). The
-    probabilities stay what they are. Of the task `anomaly`, `alert_rate` alone ([alerts](anomaly.md#alerts))."""
+    """Which class a prediction names, by costs or by a threshold that is kept at a target. The
+    probabilities stay what they are. Of the task `anomaly`, `alert_rate` alone."""
 
     costs: _Costs | None = Field(
         default=None,

@@ -97,14 +97,13 @@ class DriftSpec(Section):
     )
     distributions: Annotated[DistributionsSpec | None, BeforeValidator(_distributions_form)] = Field(
         default=None,
-        description="Whether features and predictions are compared with a reference, without labels: `true`, or how "
-        "([drift](drift.md#without-labels)).",
+        description="Whether features and predictions are compared with a reference, without labels: `true`, or how.",
     )
     on_drift: OnDrift = Field(
         default="alert",
         description="What is done when the errors of a model rise: `nothing` (it is only written and counted), "
-        "`alert`, `reset` (the model begins anew) or `replace` (a fresh one learns beside it, and takes its place when "
-        "it is better). A model may have an `on_drift` of its own.",
+        "`alert`, `reset` (the model starts from scratch) or `replace` (a fresh one learns beside it, and takes its "
+        "place when it is better). A model may have an `on_drift` of its own.",
     )
     window: int = Field(
         default=1000, ge=50, le=1_000_000, description="Labels over which a fresh model has to be better (`replace`)."

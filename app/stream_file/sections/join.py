@@ -15,7 +15,7 @@ FORECASTS = ("above", "ahead", "by")  # fields of `label` that say more of `labe
 
 
 class UnlabelledSpec(Section):
-    """When an instance is learned whose label does not come ([late labels](late-labels.md)); those that come before
+    """When an instance is learned whose label does not come; those that come before
     wait for that time."""
 
     is_: Label | None = Field(
@@ -63,8 +63,7 @@ class JoinSpec(Section):
     unlabelled: UnlabelledSpec | None = Field(
         default=None,
         description="When an instance is learned whose label does not come, and as which class: `{is: ok, after: "
-        "14d}`. Labels that come before wait for that time; one that comes later corrects it ([late "
-        "labels](late-labels.md#when-no-label-means-nothing-happened)).",
+        "14d}`. Labels that come before wait for that time; one that comes later corrects it.",
     )
     max_buffered_bytes: int = Field(
         default=268_435_456,

@@ -66,7 +66,7 @@ class KafkaSpec(Section):
 
     prefix: Annotated[str, AfterValidator(_check_prefix)] = Field(
         default="",
-        description="What the consumer group and the client ids begin with ([names](connect.md#names)).",
+        description="What the consumer group and the client ids begin with.",
         json_schema_extra={"pattern": f"^({PREFIX.pattern})?$"},
     )
 

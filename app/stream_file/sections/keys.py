@@ -26,8 +26,7 @@ def _check_hash(value: bool) -> bool:
 
 
 class KeySpec(Section):
-    """What records have in common that are of one card, device or user: features may be over its past
-    ([keys](keys.md))."""
+    """What records have in common that are of one card, device or user: features may be over its past."""
 
     from_: KeyPath | None = Field(
         default=None,

@@ -29,8 +29,7 @@ class LearningSpec(ShortForm):
         le=1_000_000,
         description="How many of the instances that the partitions of a worker have joined with their labels the "
         "shared model may lack when one of them predicts; predictions wait where it could lack more, but not for "
-        "labels of `join.unlabelled` that mature in the same step. Default: few in a backlog, and 256 live "
-        "([scaling](run/scale.md#what-learns)).",
+        "labels of `join.unlabelled` that mature in the same step. Default: few in a backlog, and 256 live.",
     )
 
     @model_validator(mode="after")

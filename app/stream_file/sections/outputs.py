@@ -71,8 +71,7 @@ class CoverageSpec(Terse):
     share: float = Field(ge=0.5, le=0.999, description="Share of the labels that shall be held, such as 0.9.")
     by: Literal["class"] | None = Field(
         default=None,
-        description="`class`: that share of the labels of each class, also of a rare one "
-        "([by class](intervals.md#by-class)).",
+        description="`class`: that share of the labels of each class, also of a rare one.",
     )
 
 
@@ -85,23 +84,20 @@ class PredictionsSpec(Section):
     probabilities: bool = Field(default=True, description="Whether the probabilities of the classes are written.")
     calibrated: bool = Field(
         default=False,
-        description="Whether the probabilities are scaled, as labels come, so that they mean what they say "
-        "([calibration](intervals.md#calibrated-probabilities)).",
+        description="Whether the probabilities are scaled, as labels come, so that they mean what they say.",
     )
     coverage: CoverageSpec | None = Field(
         default=None,
         description="An interval around the predicted value (`lower`, `upper`), or a set of classes (`set`), is "
-        "written beside the prediction, and holds the label as often as this says ([intervals](intervals.md)).",
+        "written beside the prediction, and holds the label as often as this says.",
     )
     reasons: ReasonsSpec | None = Field(
         default=None,
-        description="The features that moved a prediction most are written beside it, each with what it added "
-        "([reasons](reasons.md)).",
+        description="The features that moved a prediction most are written beside it, each with what it added.",
     )
     features: bool = Field(
         default=False,
-        description="Whether the features over a key's past that an instance was predicted with are written, too "
-        "([keys](keys.md#in-the-predictions)).",
+        description="Whether the features over a key's past that an instance was predicted with are written, too.",
     )
     trace: bool = Field(
         default=False,

@@ -23,7 +23,7 @@ class PromotionSpec(ShortForm):
     margin: float = Field(
         default=0.0,
         ge=0,
-        description="By how much its mean loss has to be lower for sure: 0.01 is one error in a hundred labels; of a "
+        description="By how much its mean loss has to be lower for sure: 0.01 is one error in a hundred labels; for "
         "regression, in the target's unit.",
     )
     at_least: int = Field(

@@ -174,13 +174,11 @@ class LabelSpec(Section):
     on_repeat: Literal["ignore", "correct"] = Field(
         default="ignore",
         description="What another label of an instance does that has one: it is dropped and counted (`ignore`), or "
-        "learned, too (`correct`), for which instances wait on, learned, for the whole horizon ([late "
-        "labels](late-labels.md#a-label-that-is-corrected)).",
+        "learned, too (`correct`), for which instances wait on, learned, for the whole horizon.",
     )
     of: str | None = Field(
         default=None,
-        description="A numeric feature, whose value in a later record is the label, in place of labels that come "
-        "([forecasts](forecasts.md)).",
+        description="A numeric feature, whose value in a later record is the label, in place of labels that come.",
     )
     ahead: duration("1h", 0.001) | None = Field(  # type: ignore[valid-type]
         default=None, description="How much later that record is, at least, by record timestamps."
@@ -208,7 +206,7 @@ ELSE = {
 
 class FeatureSpec(ShortForm):
     """One feature. `age: numeric` is short for `age: {type: numeric}`. Those with `count`, `mean`, `last`, `since`,
-    `share` or `ratio` are numbers that records do not have: they are over a key's past ([keys](keys.md))."""
+    `share` or `ratio` are numbers that records do not have: they are over a key's past."""
 
     brief = ("type", (str,))
 
@@ -240,7 +238,7 @@ class FeatureSpec(ShortForm):
     mean: str | None = Field(
         default=None,
         description="Mean of a numeric feature over the records of the key `by`, this one included; `label`: of their "
-        "labels that have come, of a regression.",
+        "labels that have come, for regression.",
     )
     last: str | None = Field(
         default=None,

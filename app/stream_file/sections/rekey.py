@@ -33,7 +33,7 @@ class RekeySpec(Section):
     by: str | None = Field(
         default=None,
         description="A key of `keys`: features go to the partition of this key, so that features over its past are "
-        "exact with any `partitions`, and labels to every partition ([keys](keys.md#partitions)).",
+        "exact with any `partitions`, and labels to every partition.",
     )
 
     @model_validator(mode="after")

@@ -1,9 +1,10 @@
-"""Every metric that a worker tells Prometheus: its name, and of those of a partition the kind and what it is. Pure.
+"""Every metric that a worker reports to Prometheus: name, kind, meaning and labels. Pure.
 
-All names are here, once; docs/metrics.md explains them. Labels are the stream, the partition, and what has few values
-by design (model, scope, reason, topic, part, `le`): never an id or a key.
+docs/reference/metrics.md is made from it (`python -m docs`). Labels are the stream, the partition, and what has few
+values by design (model, scope, reason, topic, part, `le`): never an id or a key.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from riparian.app.partition.drift.events import ALARM
@@ -21,7 +22,7 @@ BATCH_RECORDS = tuple(float(2**k) for k in range(15))
 
 
 class Metric(NamedTuple):
-    """One metric. labels : besides stream and partition. text : what it is, with its unit."""
+    """One metric. labels : in METRICS besides stream and partition. text : what it is, with its unit."""
 
     kind: str
     text: str
@@ -119,6 +120,7 @@ APART = "riparian_ids_apart_ratio"
 UNREAD = "riparian_unread_partitions"
 UNMET = "riparian_labels_unmet"
 REKEY_LAG = "riparian_rekey_lag_records"
+BUILD = "riparian_build_info"
 ASSIGNED = "riparian_assigned_timestamp_seconds"
 DRIFTS = "riparian_drift_events_total"
 DRIFT_TIME = "riparian_drift_last_event_timestamp_seconds"
@@ -185,7 +187,7 @@ METRICS: dict[str, Metric] = {
     LAG: Metric(GAUGE, "Records of an input topic that were not applied yet.", ("topic",)),
     BUFFERED: Metric(GAUGE, "Records of an input topic in memory, waiting to be merged.", ("topic",)),
     BUFFERED_BYTES: Metric(GAUGE, "Bytes of records of an input topic in memory, until they are learned.", ("topic",)),
-    UNKNOWN: Metric(GAUGE, "Schemas that records wait for and the registry has not told, or does not have."),
+    UNKNOWN: Metric(GAUGE, "Schemas that records wait for and the registry has not sent, or does not have."),
     FORCED: Metric(COUNTER, "Merges that no longer waited for the other topic (join.max_wait)."),
     SKIPPED: Metric(COUNTER, "Records fetched again that the state knew already."),
     MOVED: Metric(COUNTER, "Labels handed on to where their keys went before the topics grew."),
@@ -238,7 +240,7 @@ METRICS: dict[str, Metric] = {
         ("model", "scope"),
     ),
     PREQUENTIAL["coverage"]: Metric(
-        GAUGE, f"Share of the labels that the interval or set said for them held, {QUALITY}.", ("model", "scope")
+        GAUGE, f"Share of the labels that the interval or set held, {QUALITY}.", ("model", "scope")
     ),
     PREQUENTIAL["interval_width"]: Metric(
         GAUGE, f"Mean width of the intervals, in the target's unit, {QUALITY}.", ("model", "scope")
@@ -249,9 +251,7 @@ METRICS: dict[str, Metric] = {
     OF_CLASS["precision"]: Metric(GAUGE, f"Share of the predictions of a class that were right, {RECENT}.", BY_CLASS),
     OF_CLASS["f1"]: Metric(GAUGE, f"Harmonic mean of recall and precision of a class, {RECENT}.", BY_CLASS),
     OF_CLASS["auroc"]: Metric(GAUGE, "AUROC of a class against the rest, of the last labels (scope window).", BY_CLASS),
-    OF_CLASS["coverage"]: Metric(
-        GAUGE, f"Share of the labels of a class that the set said for them held, {RECENT}.", BY_CLASS
-    ),
+    OF_CLASS["coverage"]: Metric(GAUGE, f"Share of the labels of a class that the set held, {RECENT}.", BY_CLASS),
     COVERAGE_TARGET: Metric(GAUGE, "Share of the labels that predictions.coverage asks for."),
     DECISION_TARGET: Metric(GAUGE, "What decision asks for of a class.", ("target", "class")),
     ESTIMATED: Metric(
@@ -317,3 +317,37 @@ METRICS: dict[str, Metric] = {
     ASSIGNED: Metric(GAUGE, "When the partition was assigned to this worker (Unix time)."),
     MODEL: Metric(GAUGE, "1, with the learner behind each model.", ("model", "learner")),
 }
+
+# Of a worker as a whole, without partition but for REKEY_LAG.
+OF_WORKER: dict[str, Metric] = {
+    FENCED: Metric(COUNTER, "Partitions lost to another worker while writing.", ("stream",)),
+    LOADED: Metric(COUNTER, "Partitions loaded from their last checkpoint by this worker.", ("stream",)),
+    APART: Metric(
+        GAUGE, "Share of sampled ids whose label is in another partition; 0 while joins are usual.", ("stream",)
+    ),
+    UNREAD: Metric(
+        GAUGE,
+        "Partitions of an input topic that came after the stream began, and that no worker reads.",
+        ("stream", "topic"),
+    ),
+    UNMET: Metric(
+        GAUGE, "1 while next to none of the last instances and labels, 1,000 or more, met; 0 otherwise.", ("stream",)
+    ),
+    REKEY_LAG: Metric(
+        GAUGE,
+        "Records of a partition of a topic of rekey, copied by this worker, that were not copied yet.",
+        ("stream", "partition", "topic"),
+    ),
+    STANDBYS: Metric(GAUGE, "Partitions whose state is kept warm here.", ("stream",)),
+    BUILD: Metric(
+        GAUGE, "1, with the worker's versions.", ("version", "python", "numba", "numpy", "aiokafka", "faust")
+    ),
+}
+
+
+def all_metrics() -> Iterator[tuple[str, Metric, tuple[str, ...]]]:
+    """Name, metric and all labels of each."""
+    for name, metric in METRICS.items():
+        yield name, metric, ("stream", "partition", *metric.labels)
+    for name, metric in OF_WORKER.items():
+        yield name, metric, metric.labels

@@ -183,8 +183,9 @@ class Metrics:
             metric_names.HISTOGRAM: HistogramMetricFamily,
         }
         families: dict[str, Any] = {
-            name: kinds[measure.kind](name, measure.text, labels=("stream", "partition", *measure.labels))
-            for name, measure in metric_names.METRICS.items()
+            name: kinds[metric.kind](name, metric.text, labels=labels)
+            for name, metric, labels in metric_names.all_metrics()
+            if name != metric_names.BUILD
         }
         runners = {partition: series.runner for partition, series in self._series.items()}
         if self._engine is not None:
@@ -197,60 +198,27 @@ class Metrics:
                 families[name].add_metric((*first, *labels), value)
             for name, histogram in series.histograms.items():
                 families[name].add_metric(first, histogram.buckets(), histogram.sum)
-        copier = None if self._engine is None else self._engine.copier
-        if copier is not None:
-            for tp, n in copier.lost.items():
-                families[metric_names.LOST].add_metric((self.spec.name, str(tp.partition), tp.topic), n)
+        for name, labels, value in self._of_worker():
+            families[name].add_metric((self.spec.name, *labels), value)
         yield from families.values()
-        assignment = self._engine
-        fenced = CounterMetricFamily(
-            metric_names.FENCED, "Partitions lost to another worker while writing.", labels=("stream",)
-        )
-        fenced.add_metric((self.spec.name,), 0 if assignment is None else assignment.n_fenced)
-        yield fenced
-        loaded = CounterMetricFamily(
-            metric_names.LOADED, "Partitions loaded from their last checkpoint by this worker.", labels=("stream",)
-        )
-        loaded.add_metric((self.spec.name,), 0 if assignment is None else assignment.n_loaded)
-        yield loaded
-        apart = GaugeMetricFamily(
-            metric_names.APART,
-            "Share of sampled ids whose label is in another partition; 0 while joins are usual.",
-            labels=("stream",),
-        )
-        apart.add_metric((self.spec.name,), 0 if assignment is None else assignment.silence.apart)
-        yield apart
-        unread = GaugeMetricFamily(
-            metric_names.UNREAD,
-            "Partitions of an input topic that came after the stream began, and that no worker reads.",
-            labels=("stream", "topic"),
-        )
+
+    def _of_worker(self) -> Iterator[tuple[str, tuple[str, ...], float]]:
+        """Name, labels but for the stream, and value of what is no partition's."""
+        engine = self._engine
+        yield metric_names.FENCED, (), 0 if engine is None else engine.n_fenced
+        yield metric_names.LOADED, (), 0 if engine is None else engine.n_loaded
+        yield metric_names.APART, (), 0 if engine is None else engine.silence.apart
+        yield metric_names.UNMET, (), 0 if engine is None else int(engine.silence.unmet is not None)
+        yield metric_names.STANDBYS, (), 0 if engine is None else len(engine.states.standbys)
         for topic in (self.spec.topics.features, self.spec.topics.labels):
             if topic is not None:
-                n = 0 if assignment is None else len(assignment.worker.topics.unread.get(topic, ()))
-                unread.add_metric((self.spec.name, topic), n)
-        yield unread
-        unmet = GaugeMetricFamily(
-            metric_names.UNMET,
-            "1 while next to none of the last instances and labels, 1,000 or more, met; 0 otherwise.",
-            labels=("stream",),
-        )
-        unmet.add_metric((self.spec.name,), 0 if assignment is None else int(assignment.silence.unmet is not None))
-        yield unmet
-        lag = GaugeMetricFamily(
-            metric_names.REKEY_LAG,
-            "Records of a partition of a topic of rekey, copied by this worker, that were not copied yet.",
-            labels=("stream", "partition", "topic"),
-        )
-        if copier is not None:
-            for tp, n in sorted(copier.lags().items()):
-                lag.add_metric((self.spec.name, str(tp.partition), tp.topic), n)
-        yield lag
-        standbys = GaugeMetricFamily(
-            metric_names.STANDBYS, "Partitions whose state is kept warm here.", labels=("stream",)
-        )
-        standbys.add_metric((self.spec.name,), 0 if assignment is None else len(assignment.states.standbys))
-        yield standbys
+                n = 0 if engine is None else len(engine.worker.topics.unread.get(topic, ()))
+                yield metric_names.UNREAD, (topic,), n
+        if engine is not None and engine.copier is not None:
+            for tp, n in sorted(engine.copier.lags().items()):
+                yield metric_names.REKEY_LAG, (str(tp.partition), tp.topic), n
+            for tp, n in engine.copier.lost.items():
+                yield metric_names.LOST, (str(tp.partition), tp.topic), n
 
     def _values(self, series: Series) -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Name, labels and value of all that is not a histogram."""

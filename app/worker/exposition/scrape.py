@@ -10,9 +10,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from riparian.app import __version__
+from riparian.app.worker.exposition.metric_names import BUILD, OF_WORKER
 from riparian.app.worker.exposition.metrics import Metrics
-
-BUILD = "riparian_build_info"
 
 
 def registry(streams: Sequence[Metrics], faust: Sequence[CollectorRegistry] = ()) -> CollectorRegistry:
@@ -38,7 +37,7 @@ class _Together(Collector):
             if families[family.name] is not family:
                 families[family.name].samples += family.samples
         yield from families.values()
-        build = GaugeMetricFamily(BUILD, "1, with the versions of this worker.", labels=tuple(_versions()))
+        build = GaugeMetricFamily(BUILD, OF_WORKER[BUILD].text, labels=OF_WORKER[BUILD].labels)
         build.add_metric(tuple(_versions().values()), 1)
         yield build
 
