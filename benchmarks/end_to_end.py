@@ -2,8 +2,8 @@
 
     python -m benchmarks.end_to_end [--quick] [--memory] [--model adaptive-random-forest] [--json FILE]
 
-What is measured and how to read it is in docs/benchmarks.md. Tables go to standard output, progress to standard error,
-every figure to a JSON file (benchmarks/results/ unless said otherwise). The broker is a real Kafka of its own in a
+What is measured is in docs/evidence/speed.md. Tables go to standard output, progress to standard error, every figure
+to a JSON file (benchmarks/results/ unless said otherwise). The broker is a real Kafka of its own in a
 temporary directory, or the one that --broker names, whose topics `bench*`, `budget*`, `latency*` and `memory*` are
 deleted.
 """

@@ -5,7 +5,7 @@
 Workers share the partitions of a stream, instances come at a steady rate, and the predictions are read as they come.
 Again and again one worker that owns a partition is ended and, when its partitions have moved, another one started; or
 it is started again at once, with an instance id and without. What is measured and how to read it is in
-docs/benchmarks.md. Tables go to standard output, progress to standard error, every figure to a JSON file.
+docs/evidence/recovery.md. Tables go to standard output, progress to standard error, every figure to a JSON file.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The figure of Xu et al. 2021: accuracy on a test set against labels learned, of streaming and batch trees.
 
     python -m benchmarks.forests [--data ../shared/data] [--sets "splice, nominal;pendigits"] [--seeds 6] [--points 5]
-                                 [--pictures docs] [--out docs/forests.md]
+                                 [--pictures FOLDER] [--out FILE]
 
 Their split: of splice a random quarter (798) is the test set, pendigits has one of its own (the last 3,498 rows); the
 training set is shuffled by the seed, and learned in batches of 100. Streaming learners go on from point to point,
@@ -31,6 +31,7 @@ from riparian.models.contract import Floats, Schema
 from riparian.models.registry import REGISTRY, create
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/evidence/learners/forests.md"
 BATCH = 100
 ORDINAL = {"A": 0.25, "C": 0.5, "G": 0.75, "T": 1.0}
 SETS = ("splice, nominal", "splice, ordinal", "pendigits")
@@ -195,8 +196,12 @@ def main() -> None:
     parser.add_argument("--sets", default=";".join(SETS), help=f"separated by semicolons, of {'; '.join(SETS)}")
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--points", type=int, default=5, help="of each curve")
-    parser.add_argument("--pictures", type=Path, default=ROOT / "docs", help="folder for a picture a data set")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "forests.md", help="page that has the marks")
+    parser.add_argument(
+        "--pictures", type=Path, default=ROOT / "docs/evidence/learners", help="folder for a picture a data set"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "docs/evidence/learners/forests.md", help="page that has the marks"
+    )
     options = parser.parse_args()
     missing = sorted({model for model, _ in STREAMING.values()} - set(REGISTRY))
     if missing:

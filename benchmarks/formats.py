@@ -1,4 +1,4 @@
-"""What a feature record costs to decode in each format, beside JSON in the same run: the table of docs/benchmarks.md.
+"""What a feature record costs to decode in each format, beside JSON in the same run.
 
     python -m benchmarks.formats [--records 4000] [--rounds 5]
 

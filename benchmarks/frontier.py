@@ -10,7 +10,7 @@ through `riparian evaluate`. Rows before the first label are not scored. CPU sec
 reading the file, MOA's with it (a few percent). Bytes are ours, in memory at most: MOA tells them to an agent alone
 that its jar has not. A run that takes longer than --seconds is given up, and counts as the last one in the ranks.
 
-At a million instances and 100 trees MOA takes days. What docs/frontier.md shows, and how it was made, it says itself.
+At a million instances and 100 trees MOA takes days. docs/evidence/frontier.md has its tables.
 """
 
 import json

@@ -5,7 +5,7 @@
 The same records from one topic of one partition (an id, ten numbers, the label), the same broker, one process each, a
 Hoeffding tree with the same settings; a prediction for each record goes to a topic. The programs are in
 benchmarks/kafka_loops.py, each in an environment of its own below --folder, installed by pip at the first run; what
-cannot be had is named and left out. docs/benchmarks.md says what each column is.
+cannot be had is named and left out. docs/evidence/peers.md says what each column is.
 """
 
 import asyncio

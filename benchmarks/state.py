@@ -2,7 +2,7 @@
 
     python -m benchmarks.state [--small] [--json FILE]
 
-The state is a Hoeffding tree (benchmarks/grown.py). What is measured and how to read it is in docs/benchmarks.md.
+The state is a Hoeffding tree (benchmarks/grown.py). What is measured and how to read it is in docs/evidence/speed.md.
 Tables go to standard output, progress to standard error, every figure to a JSON file.
 """
 

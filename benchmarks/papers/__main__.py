@@ -1,4 +1,4 @@
-"""Measure the papers and write their sections of docs/papers.md; see the package."""
+"""Measure the papers and write their pages of docs/evidence/papers/; see the package."""
 
 import argparse
 import importlib
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="the folder of data sets")
     parser.add_argument("--seeds", type=int, default=3, help="repetitions")
     parser.add_argument("--longest", type=int, default=1_000_000, help="instances of a generated stream, at most")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "papers.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/evidence/papers", help="folder")
     options = parser.parse_args()
     unknown = sorted(set(options.papers) - set(NAMES))
     if unknown:
@@ -33,7 +33,7 @@ def main() -> None:
         print(f"\n# {paper.reference}\n", flush=True)
         given = frame.Options(options.data, options.seeds, options.longest)
         text = frame.section(paper, given, lambda table: print(table, flush=True))
-        frame.put(options.out, name, text)
+        (options.out / f"{name.replace('_', '-')}.md").write_text(text)
     print(f"written to {options.out}", file=sys.stderr)
 
 

@@ -1,7 +1,6 @@
-"""What the papers' modules share: one run of a learner over a data set, and tables as they go into docs/papers.md."""
+"""What the papers' modules share: one run of a learner over a data set, and tables for their pages."""
 
 import platform
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -121,7 +120,7 @@ class Section(NamedTuple):
     rows: Sequence[Sequence[str]]
 
     def markdown(self) -> str:
-        lines = [f"### {self.title}", "", self.text.strip(), ""]
+        lines = [f"## {self.title}", "", self.text.strip(), ""]
         if self.head:
             lines += [_line(self.head), "|---" * len(self.head) + "|", *map(_line, self.rows), ""]
         return "\n".join(lines)
@@ -141,7 +140,7 @@ def _line(cells: Iterable[str]) -> str:
 
 def section(paper: Paper, options: Options, say: Callable[[str], None]) -> str:
     """The paper's section of the page, in Markdown. say : hears of each table when it is there."""
-    parts = [f"## {paper.reference}", ""]
+    parts = ["---\nkind: evidence\n---", "", f"# {paper.reference}", ""]
     for table in _told(paper.make(options), say):
         parts.append(table.markdown())
     command = f"python -m benchmarks.papers {paper.name} --seeds {options.seeds} --longest {options.longest}"
@@ -156,12 +155,3 @@ def _told(sections: Iterable[Section], say: Callable[[str], None]) -> Iterator[S
     for found in sections:
         say(found.markdown())
         yield found
-
-
-def put(page: Path, name: str, text: str) -> None:
-    """Put a paper's section into the page, in place of the one that is there, or at the end."""
-    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    whole = page.read_text()
-    new = f"{begin}\n{text}{end}"
-    found = re.search(re.escape(begin) + ".*?" + re.escape(end), whole, re.DOTALL)
-    page.write_text(whole[: found.start()] + new + whole[found.end() :] if found else whole.rstrip() + f"\n\n{new}\n")

@@ -28,7 +28,7 @@ from benchmarks.papers.shrub_ensembles_published import (
 from benchmarks.tables import Table
 from riparian.app.evaluation.figures import files
 
-PICTURES = Path(__file__).resolve().parents[2] / "docs" / "papers"
+PICTURES = Path(__file__).resolve().parents[2] / "docs/evidence/papers"
 MB = 1e6
 BOUNDS = {"none": np.inf, "10 MB": 10 * MB, "1 MB": MB}
 COUNTED = 100 * MB  # larger models are left out, as in the paper
@@ -334,7 +334,7 @@ def curves(fields: dict[str, Field | None]) -> frame.Section:
             continue
         path = PICTURES / f"shrub-ensembles-{name}.svg"
         files.write(path, (), (), lambda figure, f=field: _draw(figure, f), (12.0, 3.6))
-        rows.append([name, f"![{name}](papers/{path.name})"])
+        rows.append([name, f"![{name}]({path.name})"])
     return frame.Section(
         "Figures 2 and 3, appendix figures 2 to 13: accuracy and memory over the stream, and Pareto fronts",
         "Of the best setting of each method without a bound, first seed. The paper's figure 2 is gas-sensor, its "
