@@ -132,6 +132,10 @@ def test_a_state_is_shown_verified_mended_and_signed_through_a_file(stream, tmp_
     assert "sound" in s.riparian("state verify")
     monkeypatch.setenv("RIPARIAN_STATE_KEY", "the first of two secrets")
     assert "not signed by this" in s.riparian("export", file, code=2)
+    found = s.riparian("state verify", code=2)
+    assert "cannot be read in partition 0: the state was not signed by this RIPARIAN_STATE_KEY" in found
+    assert "rollback" not in found
+    assert "needed no more" not in found
 
 
 def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(stream):

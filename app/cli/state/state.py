@@ -63,6 +63,9 @@ def verify(stream: Path, partition: int | None, as_json: bool, connection: Conne
     damaged = [k for k, (_, findings) in found.items() if not findings.sound]
     if damaged:
         named = ", ".join(map(str, damaged))
+        first = found[damaged[0]][1]
+        if first.manifest is None:  # a key that is missing, a newer format: an older checkpoint mends neither
+            raise StateError(f"the state of stream {spec.name} cannot be read in partition {named}: {first.damage[0]}")
         raise StateError(
             f"the state of stream {spec.name} is damaged in partition {named}: go back to an older checkpoint "
             "(riparian rollback), or import an export (riparian import)"
@@ -198,13 +201,13 @@ def print_state(stream: str, partition: int, log: "Changelog", findings: "Findin
     if not log.items:
         click.echo(f"{where}: no state yet")
         return
-    number = "no manifest" if findings.manifest is None else f"checkpoint {findings.manifest.sequence:,}"
+    number = "no manifest to read" if findings.manifest is None else f"checkpoint {findings.manifest.sequence:,}"
     click.echo(f"{where}: {number}, {findings.n_chunks:,} chunks hashed, {'sound' if findings.sound else 'damaged'}")
     for sentence in findings.damage:
         click.echo(f"  {sentence}")
     for sequence in findings.gone:
         click.echo(f"  checkpoint {sequence:,} cannot be gone back to: a chunk of it is missing or altered")
     n = len(findings.orphaned)
-    if n:
+    if n and findings.manifest is not None:
         chunks = "chunk is" if n == 1 else "chunks are"
         click.echo(f"  {n:,} {chunks} needed no more, and cut off once the log has grown (--json lists all)")
