@@ -31,6 +31,7 @@ class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     champion, challengers, file : of APPLY, what a stream file declares of them, and `Spec.models_digest` of it
     settings : of APPLY, what else of it takes effect while the stream runs (`Spec.running`); None: nothing of that
     features : of APPLY with settings, the features that it names, where these have changed
+    keys : of APPLY with features, the keys whose past these are over; None: the same as before, as are these features
     key, hash : of FORGET, which of `keys`, and the hash of the one that is to be forgotten, in hexadecimal
     by, asked : who asked, by their own account, and when, in ms since 1970
     """
@@ -59,6 +60,7 @@ class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     file: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     settings: dict[str, Any] | None = None
     features: dict[str, Any] | None = None
+    keys: dict[str, Any] | None = None
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)] | None = None
     hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")] | None = None
 
@@ -144,6 +146,8 @@ def read_command(value: bytes | None) -> Command:
         raise WrongCommandError(r.WRONG_COMMAND, f"{found.command}: expected no field `settings`")
     if found.features is not None and found.settings is None:
         raise WrongCommandError(r.WRONG_COMMAND, f"{found.command}: expected `features` only with `settings`")
+    if found.keys is not None and found.features is None:
+        raise WrongCommandError(r.WRONG_COMMAND, f"{found.command}: expected `keys` only with `features`")
     return found
 
 

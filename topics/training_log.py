@@ -15,7 +15,8 @@ from riparian.topics.commands import WrongCommandError, read_command
 from riparian.topics.vocabulary import MAX_TEXT, Scalar
 
 VERSION = 2  # 1: joined by workers whose exponentials and logarithms had other last bits
-WITH_FEATURES = 3  # of a command that adds or drops features: workers that could not obey it do not read it
+# of a command that adds or drops features, or such over a key's past: workers that could not obey it do not read it
+WITH_FEATURES, WITH_KEYS = 3, 4
 MOST_ROWS = 65_536  # rows of a record, at most
 
 Floats = NDArray[np.float64]
@@ -164,7 +165,8 @@ def write(record: LearnedRecord | LearnedCommand) -> bytes:
 def command_at(offset: int, value: bytes | None) -> LearnedCommand:
     """A record of the control topic, and where it stands there."""
     try:
-        version = VERSION if read_command(value).features is None else WITH_FEATURES
+        command = read_command(value)
+        version = VERSION if command.features is None else WITH_FEATURES if command.keys is None else WITH_KEYS
     except WrongCommandError:
         version = VERSION
     return LearnedCommand(version, offset, value)
@@ -182,7 +184,7 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
         found: LearnedRecord | LearnedCommand = decoder.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
-    formats = (1, VERSION, WITH_FEATURES) if isinstance(found, LearnedCommand) else (1, VERSION)
+    formats = (1, VERSION, WITH_FEATURES, WITH_KEYS) if isinstance(found, LearnedCommand) else (1, VERSION)
     if found.version not in formats:
         known = " and ".join((", ".join(map(str, formats[:-1])), str(formats[-1])))
         raise ValueError(f"it has format {found.version}, and this version reads formats {known}")

@@ -59,7 +59,7 @@ async def looked_up(
     hashed = hashes_of(secret(spec.name), [value])[0]
     likely = int(partitions_of([value.encode("utf-8", "surrogatepass")], spec.partitions)[0])
     places = [partition] if partition is not None else sorted(range(spec.partitions), key=lambda p: p != likely)
-    counted = any(one.key == key and not one.of_labels for one in spec.features.values() if one.past is not None)
+    counted = any(one.key == key and not one.of_labels for one in spec.made.values())
     for place in places:
         state = await state_of(place)
         try:
@@ -102,7 +102,7 @@ def values_of(state: State, key: str, hashed: NDArray[np.uint64]) -> tuple[list[
     found = []
     for name, at in outs_of(spec).items():
         one = spec.features[name]
-        if one.key == key:
+        if one.key == key and name in spec.made:
             value = float((labels if one.of_labels else own)[at])
             what = ", ".join(f"{field} {given}" for field, given in one.written().items())
             found.append({"name": name, "what": what, "value": None if math.isnan(value) else value})

@@ -218,7 +218,7 @@ def reconcile(
         *found,
         *arithmetic,
         *models,
-        *(one for one in _settings(spec, meta) if not (others and _of_a_feature(one.what))),
+        *_settings(spec, meta, others),
     ]
     return Changes(changes, takes, left, kept, others)
 
@@ -441,8 +441,8 @@ def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str
 # everything else -----------------------------------------------------------------------------------------------------
 
 
-def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
-    """Settings that only say how to go on."""
+def _settings(spec: Spec, meta: Mapping[str, Any], others: bool = False) -> list[Change]:
+    """Settings that only say how to go on. others : whether the stream file names other features."""
     was, now = meta.get("settings") or {}, settings(spec)
     found = []
     if now[DETECTORS] and DETECTORS not in was:
@@ -454,6 +454,8 @@ def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
             old, new = was.get(place), now.get(place)
             if spec.is_steered and place.endswith(".on_drift") and place != "drift.on_drift":
                 continue  # the state's models come with their own
+            if others and (_of_a_feature(place) or (place.startswith("keys.") and (place in was) != (place in now))):
+                continue  # a command changes them
             # A setting that this version has and the one before had not was what it is by default.
             if old != new and (
                 place in was

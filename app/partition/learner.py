@@ -180,7 +180,7 @@ class PartitionLearner:
         self.decoder.widen(spec)
         if new := len(self.decoder.values) - self.pending.n_features:
             self.pending.widen(new)
-        self.past.settle(spec)
+        self.past.settle(spec, self.pending)
         join = spec.join
         bounds = join.horizon, spec.most_waiting, join.max_labels, join.max_pending_bytes
         self.pending.bound(*bounds, unlabelled_of(spec))
@@ -250,7 +250,7 @@ class PartitionLearner:
             labels_before = np.searchsorted(kept, labels_before, side="left").astype(np.int64)
         self.learning.fit()
         self.decoder.note_seen(features)
-        hashes = self.past.hashes(features)
+        hashes = self.past.hashes(features, self.decoder.keys)
         joined = self.pending.join(
             features.ids,
             features.x,

@@ -362,7 +362,7 @@ class OwnLearning(Learning):
         self.decoder.settle(spec)
 
     def _begin_keys(self, arrays: Mapping[str, NDArray[Any]], kind: type[Learning]) -> None:
-        if not kind.whole and labelled_keys(self.lineup.spec):
+        if not kind.whole and labelled_keys(self.lineup.spec.features):
             raise StateError(
                 "aggregates of labels stand apart in it, as where partitions learn one model: write learning: shared"
             )

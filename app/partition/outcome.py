@@ -237,7 +237,9 @@ def together(outcomes: list[Outcome]) -> Outcome:
         reasons=stacked(reasons, np.nan) if reasons else None,
         joint=[one for o in outcomes for one in o.joint],
         decided=of_roles("decided", np.nan),
-        made=None if outcomes[0].made is None else np.concatenate([o.made for o in outcomes]),  # type: ignore[misc]
+        made=None
+        if all(o.made is None for o in outcomes)
+        else stacked([o.made for o in outcomes if o.made is not None], np.nan),
         moved=[one for o in outcomes for one in o.moved],
     )
 

@@ -12,6 +12,7 @@ import msgspec
 from pydantic import ValidationError
 
 from riparian.app.stream_file.lineup import digest
+from riparian.app.stream_file.sections.keys import KeySpec
 from riparian.app.stream_file.sections.record import FeatureSpec, name_keys
 from riparian.app.stream_file.spec_errors import sentence
 from riparian.topics import records
@@ -26,12 +27,33 @@ class Columns(msgspec.Struct):
     features : name -> as a stream file has it, in the order of the columns. gone : those that no file names any more
     files : `digest_of` the stream files that these take the place of, the stream's first one first
     knows : role of a model -> columns that it knows; left out where it knows all
+    keys : all that there have been, name -> as a stream file has it
     """
 
     features: dict[str, dict[str, Any]]
     gone: list[str]
     files: list[str]
     knows: dict[str, list[int]] = {}
+    keys: dict[str, dict[str, Any]] = {}
+
+
+def plain_keys(keys: Mapping[str, KeySpec]) -> dict[str, dict[str, Any]]:
+    """Keys as a stream file may say them; `read_keys` takes it."""
+    return {
+        name: one.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+        for name, one in keys.items()
+    }
+
+
+def read_keys(given: Mapping[str, Any]) -> dict[str, KeySpec]:
+    """Keys that a command or a state describes. ValueError where they are none."""
+    found = {}
+    for name, one in given.items():
+        try:
+            found[name] = KeySpec.model_validate(one)
+        except ValidationError as error:
+            raise ValueError(f"keys.{name}: {sentence(error, KeySpec)}") from None
+    return found
 
 
 def plain(features: Mapping[str, FeatureSpec]) -> dict[str, dict[str, Any]]:
@@ -76,22 +98,15 @@ def unfit(spec: Any, was: Mapping[str, str], now: Mapping[str, str]) -> str | No
     return None
 
 
-def check_pasts(spec: Any, given: Mapping[str, FeatureSpec]) -> None:
-    """ValueError where features over a key's past are others than a stream has, while it runs."""
-    was, now = ({n: one.written() for n, one in of.items() if one.past is not None} for of in (spec.present, given))
-    other = next((name for name in (*was, *now) if was.get(name) != now.get(name)), None)
-    if other is not None:
-        raise ValueError(
-            f"features.{other}: features over a key's past do not change while a stream runs: restore it, or give it "
-            "to a stream of another name"
-        )
-
-
-def changed(spec: Any, given: Mapping[str, FeatureSpec]) -> tuple[dict[str, FeatureSpec], frozenset[str]]:
-    """All columns of a stream, and which are gone, where its file names these from here on. ValueError where that
-    cannot be while it runs."""
+def changed(
+    spec: Any, given: Mapping[str, FeatureSpec], keys: Mapping[str, KeySpec], known_keys: Mapping[str, KeySpec]
+) -> Any:
+    """The stream whose file names these features and keys from here on; keys that it has go on by its own bounds.
+    known_keys : that there have been. ValueError where that cannot be while it runs."""
     known: dict[str, FeatureSpec] = spec.features
-    check_pasts(spec, given)
+    other = next((name for name, key in keys.items() if known_keys.get(name, key).from_ != key.from_), None)
+    if other is not None:
+        raise ValueError(f"keys.{other} stood elsewhere: what models know is of what it was; give it another name")
     why = unfit(spec, {n: one.type for n, one in known.items()}, {n: one.type for n, one in given.items()})
     if why is not None:
         raise ValueError(why)
@@ -100,6 +115,11 @@ def changed(spec: Any, given: Mapping[str, FeatureSpec]) -> tuple[dict[str, Feat
         before = known.get(name)
         if before is None:
             columns[name] = one
+        elif before.written() != one.written():
+            raise ValueError(
+                f"features.{name} was otherwise over its key's past, and a model knows it as it was; give it another "
+                "name"
+            )
         elif name in spec.gone and (before.values, before.max_values) != (one.values, one.max_values):
             raise ValueError(
                 f"features.{name} had other values when it was dropped; restore them, or give it another name"
@@ -110,15 +130,15 @@ def changed(spec: Any, given: Mapping[str, FeatureSpec]) -> tuple[dict[str, Feat
         raise ValueError(
             f"features: expected {MOST_COLUMNS:,} at most, with those that were dropped; use another stream"
         )
-    return columns, frozenset(known.keys() - given.keys())
+    return spec.with_columns(columns, frozenset(known.keys() - given.keys()), {**keys, **spec.keys})
 
 
 def remembered(
     spec: Any, left: Mapping[str, Any], by_commands: bool = False
-) -> tuple[dict[str, FeatureSpec], frozenset[str]] | None:
-    """The features of a state, for a stream file that says them as they are now, or that they take the place of, or
-    where commands alone change them; None for one that says others. left : a state's `Columns`, plain. by_commands :
-    whether commands alone do. ValueError where it is none."""
+) -> tuple[dict[str, FeatureSpec], frozenset[str], dict[str, KeySpec]] | None:
+    """The columns of a state, which are gone, and its keys, for a stream file that says them as they are now, or that
+    they take the place of, or where commands alone change them; None for one that says others. left : a state's
+    `Columns`, plain. by_commands : whether commands alone do. ValueError where it is none."""
     found = msgspec.convert(left, Columns)
     columns, gone = read(found.features), frozenset(found.gone)
     there = {name: one for name, one in columns.items() if name not in gone}
@@ -126,8 +146,9 @@ def remembered(
         raise ValueError("the columns of its features are damaged")
     now: Mapping[str, FeatureSpec] = spec.features
     if digest_of(there) == digest_of(now):  # the file's own words count: paths, values
-        return {name: now.get(name, one) for name, one in columns.items()}, gone
-    return (columns, gone) if by_commands or digest_of(now) in found.files else None
+        return {name: now.get(name, one) for name, one in columns.items()}, gone, spec.keys
+    keys = {**read_keys(found.keys), **spec.keys}
+    return (columns, gone, keys) if by_commands or digest_of(now) in found.files else None
 
 
 def beyond_types(features: Mapping[str, FeatureSpec]) -> dict[str, dict[str, Any]]:
@@ -147,11 +168,15 @@ def not_yet_applied(spec: Any, was: Mapping[str, str], left: Mapping[str, Any] |
     return {name: known[name] for name in was} or None
 
 
-def of_state(spec: Any, was: Mapping[str, str]) -> tuple[dict[str, FeatureSpec], frozenset[str]]:
+def of_state(spec: Any, was: Mapping[str, str]) -> tuple[dict[str, FeatureSpec], frozenset[str], Mapping[str, KeySpec]]:
     """Those that a state would have once this stream file is applied to it. was : its columns, name -> type."""
     now: Mapping[str, FeatureSpec] = spec.features
     columns = {name: now.get(name) or FeatureSpec.model_validate({"type": kind}) for name, kind in was.items()}
-    return columns | {name: one for name, one in now.items() if name not in was}, frozenset(was.keys() - now.keys())
+    return (
+        columns | {name: one for name, one in now.items() if name not in was},
+        frozenset(was.keys() - now.keys()),
+        spec.keys,
+    )
 
 
 def known_columns(knows: Mapping[str, Sequence[int]], role: str | None, n: int) -> list[int] | None:

@@ -31,12 +31,12 @@ def parse_duration(value: Any, *, example: str = "7d") -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest way to write `seconds`: 604800 is "7d", 0.25 is "250ms"."""
+    """The shortest way to write `seconds`, to a billionth: 604800 is "7d", 0.25 is "250ms"."""
     for unit, size in sorted(UNITS.items(), key=lambda item: -item[1]):
         amount = round(seconds / size, 9)
         if amount >= 1 and amount == int(amount):
             return f"{int(amount)}{unit}"
-    return f"{seconds:g}s"
+    return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
 
 
 def duration(example: str, least: float = 0.0) -> Any:

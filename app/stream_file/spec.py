@@ -22,7 +22,7 @@ from riparian.app.stream_file.sections.decision import check_decision
 from riparian.app.stream_file.sections.drift import DriftSpec, check_drift
 from riparian.app.stream_file.sections.join import JoinSpec, check_forecasts, check_unlabelled, with_forecasts
 from riparian.app.stream_file.sections.kafka import PROVIDER
-from riparian.app.stream_file.sections.keys import check_keys
+from riparian.app.stream_file.sections.keys import KeySpec, check_keys
 from riparian.app.stream_file.sections.learning import PARTITION, SHARED, learning_of, usual_learning
 from riparian.app.stream_file.sections.models import AUTO, ModelSpec
 from riparian.app.stream_file.sections.outputs import MetricsSpec
@@ -269,7 +269,8 @@ class Spec(Fields):
         elif by_commands:
             was, beyond = dict(meta.get("features") or ()), meta[RUNS].get("features")
             if (before := columns.not_yet_applied(self, was, beyond)) is not None:
-                return self.with_columns(before, frozenset()).adopting(meta)
+                keys = columns.read_keys(meta[RUNS].get("keys") or {}) | self.keys
+                return self.with_columns(before, frozenset(), keys).adopting(meta)
         runs = self.runs_by(meta)
         if runs is not None:
             with suppress(
@@ -325,9 +326,19 @@ class Spec(Fields):
         """The present features without those over a key's past."""
         return {name: feature for name, feature in self.present.items() if feature.past is None}
 
-    def with_columns(self, features: Mapping[str, FeatureSpec], gone: frozenset[str]) -> "Spec":
-        """This stream with these columns. ValueError where two of them read the same field."""
-        changed = self.model_copy(update={"features": dict(features)})
+    @property
+    def made(self) -> dict[str, FeatureSpec]:
+        """The present features over a key's past."""
+        return {name: feature for name, feature in self.present.items() if feature.past is not None}
+
+    def with_columns(
+        self, features: Mapping[str, FeatureSpec], gone: frozenset[str], keys: Mapping[str, KeySpec]
+    ) -> "Spec":
+        """This stream with these columns, and those of these keys that it needs. ValueError where two of them read the
+        same field."""
+        asked = {one.key for name, one in features.items() if name not in gone} | {self.label.by}
+        kept = {name: one for name, one in keys.items() if name in asked}
+        changed = self.model_copy(update={"features": dict(features), "keys": kept})
         changed._gone = gone
         changed._mapping = mapping_of(changed)
         return changed
@@ -337,9 +348,7 @@ class Spec(Fields):
         over a key's past would not be exact."""
         if n == self.partitions:
             return self
-        of_records = next(
-            (name for name, one in self.features.items() if one.past is not None and not one.of_labels), ""
-        )
+        of_records = next((name for name, one in self.made.items() if not one.of_labels), "")
         if of_records or self.label.of is not None:
             what = f"features.{of_records}" if of_records else "label.of"
             raise ValueError(

@@ -162,6 +162,15 @@ class NaiveAggregates:
 
     # -- what happens
 
+    def change(self, keys, features):
+        """Other keys and features from here on. Those that are new begin empty; what goes is forgotten."""
+        self.rows = {key: self.rows.get(key, OrderedDict()) for key in keys}
+        for row in (row for rows in self.rows.values() for row in rows.values()):
+            row.sums = {name: sums for name, sums in row.sums.items() if name in features}
+            row.values = {name: value for name, value in row.values.items() if name in features}
+        self.labels = {name: self.labels.get(name, [0, 0]) for name in features}
+        self.keys, self.features = keys, features
+
     def observe(self, time_ms, keys, values):
         """Take in a record; the values of all features for its prediction, NaN where one is missing."""
         values = {name: _number(value) for name, value in values.items()}
@@ -295,14 +304,28 @@ class NaiveSharedAggregates:
     in the log have told. Drive it by `observe` for each record of a partition, and `label` for each in the log."""
 
     def __init__(self, keys, features, n_partitions):
+        of_own, of_all = self._apart(keys, features)
+        self.own = [NaiveAggregates(*of_own) for _ in range(n_partitions)]
+        self.labels = NaiveAggregates(*of_all)
+        self.label = self.labels.label
+
+    def change_own(self, partition, keys, features):
+        """Other keys and features of records, in a partition."""
+        self.own[partition].change(*self._apart(keys, features)[0])
+
+    def change_labels(self, keys, features):
+        """Other keys and features of labels, at a place of the log."""
+        self.labels.change(*self._apart(keys, features)[1])
+
+    @staticmethod
+    def _apart(keys, features):
+        """Keys and features of records, and those of labels."""
         of_labels = {name: what for name, what in features.items() if "share" in what or _value(what) == "label"}
         of_records = {name: what for name, what in features.items() if name not in of_labels}
         of_own, of_all = (
             {_key(one): keys[_key(one)] for one in of.values() if _key(one)} for of in (of_records, of_labels)
         )
-        self.own = [NaiveAggregates(of_own, of_records) for _ in range(n_partitions)]
-        self.labels = NaiveAggregates(of_all, of_labels)
-        self.label = self.labels.label
+        return (of_own, of_records), (of_all, of_labels)
 
     def observe(self, partition, time_ms, keys, values):
         told = self.labels.told(time_ms, keys)

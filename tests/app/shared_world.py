@@ -239,7 +239,8 @@ def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple
     every = {**world.raw[p], LEARNED: [(0, value) for value in world.log]}
     merge = PartitionGroup(learner.buffers(), script, limit=37)
     for i, cut in enumerate([*cuts, 10**9]):
-        for role, found in every.items():
+        for role in merge.buffers:
+            found = every[role]
             at = learner.places[role] + len(merge.buffers[role])
             fresh = list(enumerate(found))[at : at + cut]
             columns = [k for k, _ in fresh], [t for _, (t, _) in fresh], [None] * len(fresh), [v for _, (_, v) in fresh]

@@ -20,9 +20,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.clock import LATEST_MS, Clock
 from riparian.app.partition.records.partition_group import Piece, Release
 from riparian.app.partition.state import Snapshot
-from riparian.app.stream_file.columns import changed, plain, read
 from riparian.app.stream_file.sections.keys import key_bytes
-from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec import build
 from riparian.topics.commands import Command, write
 from riparian.topics.names import CONTROL, FEATURES, LABELS
@@ -363,19 +361,6 @@ def test_other_bounds_go_on_and_another_meaning_is_refused():
         restored(features=shorter)
     with pytest.raises(StateError, match=r"keys.terminal.from was terminal, is x.terminal: what is known is of other"):
         restored(keys={"card": {"max": 1000}, "terminal": {"max": 1000, "from": "x.terminal"}})
-
-
-def test_a_running_stream_keeps_its_features_over_the_past():
-    spec = spec_of(CLASSES)
-    more = {**spec.features, "b": spec.features["amount"]}
-    assert list(changed(spec, more)[0])[-1] == "b"
-    for name, one in (("new", {"count": "card"}), ("n", {"count": "card", "half_life": "8d"}), ("n", None)):
-        given = {**spec.features} if one is None else {**spec.features, name: FeatureSpec.model_validate(one)}
-        if one is None:
-            del given[name]
-        with pytest.raises(ValueError, match=rf"features\.{name}: features over a key's past do not change"):
-            changed(spec, given)
-    assert read(json.loads(json.dumps(plain(spec.features)))) == spec.features
 
 
 def test_the_kafka_key_can_be_the_key():

@@ -396,9 +396,9 @@ def test_labels_take_no_more_than_is_promised_with_what_checkpoints_have_of_them
     spec, draws, n = stream(keys={"terminal": {"max": most}}, **fields), np.random.default_rng(1), 8192
     past = LabelPast(spec)
     for i in range(most // n + 12):
-        rows = draws.integers(1, 2**62, (n, past.width))
+        rows = draws.integers(1, 2**62, (n, 3))
         rows[:, 0] = 10**12 + i
-        past.fold([(most, 2**62)], rows, rows[:, 0].copy(), np.zeros(n))
+        past.fold(["terminal"], [(most, 2**62)], rows, rows[:, 0].copy(), np.zeros(n))
         past.checkpoint()
         assert past.written
         assert past.n_bytes <= key_bytes(spec, "terminal")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import threading
 from contextlib import suppress
 
 import numpy as np
@@ -253,6 +254,80 @@ def test_partitions_that_share_a_model_know_the_labels_of_all(stream, tmp_path):
     assert new.stored(0).lineup.keys.state().keys() == learners[0].lineup.keys.state().keys()
     assert sum("risk" in one["features"] for p in range(2) for one in new.predictions(p)) > 25
     assert all(new.holds(p, start=1).n_predictions == 50 for p in range(2))
+
+
+@pytest.mark.parametrize(("learning", "many"), [("shared", 2), ("partition", 1)])
+def test_aggregates_and_keys_come_and_go_while_workers_are_killed(stream, learning, many):
+    """The first file is that of the fold, whatever was applied since."""
+    rows = payments(60_000)
+    began = {
+        **FIELDS,
+        "keys": {"card": {"from": "@key", "max": 60}},
+        "features": {name: FIELDS["features"][name] for name in ("amount", "card_count")},
+        "partitions": many,
+        "learning": learning,
+        "predictions": {"features": True},
+        "checkpoint": {"every": "500ms"},
+        "control": True,
+    }
+    second = {"keys": {**began["keys"], "terminal": {"from": "terminal", "max": 1000}}, "features": FIELDS["features"]}
+    of_card = {"of_card": {"share": "fraud", "by": "card"}, "card_mean": FIELDS["features"]["card_mean"]}
+    s = stream(**began)
+    done = threading.Event()
+    counts = [0] * many
+
+    def flow():
+        for start in range(0, len(rows), 20):
+            for p in range(many):
+                part = [(i, *rows[i]) for i in range(start, start + 20) if int(rows[i][1][1:]) % many == p]
+                records = [
+                    Sent(json.dumps({"id": str(i), "x": {"amount": a}, "terminal": t}).encode(), at, c.encode())
+                    for i, a, c, t, at, _ in part
+                ]
+                labels = [
+                    Sent(json.dumps({"id": str(i), "y": y}).encode(), at + DELAY, c.encode())
+                    for i, _, c, _, at, y in part
+                ]
+                send(s.broker, s.spec.topics.features, records, partition=p)
+                send(s.broker, s.spec.topics.labels, labels, partition=p)
+                counts[p] += len(part)
+            if done.wait(0.2):
+                return
+
+    options = ("--wait", 60)
+    flowing = threading.Thread(target=flow)
+    with s.worker() as worker:
+        flowing.start()
+        try:
+            s.predicted(100, worker)
+            s.change(**began | second)
+            told = s.riparian("apply", *options)
+            assert "features added: card_mean, risk, since, times; keys added: terminal" in told
+            until(lambda: any("risk" in one["features"] for p in range(many) for one in s.predictions(p)))
+            worker.kill()
+            with s.worker() as worker:
+                s.change(**began | {"features": {**began["features"], **of_card}})
+                told = s.riparian("apply", *options)
+                assert "features dropped: risk, since, times; keys dropped: terminal" in told
+                other = {**of_card, "card_mean": {"mean": "amount", "by": "card"}}
+                s.change(**began | {"features": {**began["features"], **other}})
+                assert "give the feature another name" in s.riparian("apply", *options, code=2)
+                until(lambda: any("of_card" in one["features"] for p in range(many) for one in s.predictions(p)))
+                done.set()
+                flowing.join()
+                for p in range(many):
+                    s.predicted(counts[p], worker, partition=p)
+                assert worker.stop() == 0
+        finally:
+            done.set()
+            flowing.join()
+    s.change(**began)
+    for p in range(many):
+        assert s.holds(p).n_predictions == counts[p]
+        s.check(s.stored(p))
+        assert list(s.stored(p).spec.keys) == ["card"]
+        names = {name for one in s.predictions(p) for name in one.get("features", {})}
+        assert names == {"card_count", "card_mean", "risk", "since", "times", "of_card"}
 
 
 def test_two_workers_forget_a_key_of_their_shared_model_and_of_both_partitions(stream):

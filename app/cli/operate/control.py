@@ -213,11 +213,11 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
             for role, (name, parameters) in models.items()
         }
         champion, running = plain.pop("champion"), spec.running()
-        features = None
+        features = keys = None
         if len(found) < spec.partitions or any(changes.other_features for _, changes in found.values()):
-            features = columns.plain(spec.features)
+            features, keys = columns.plain(spec.features), columns.plain_keys(spec.keys)
             champion = {} if spec.champion.model == AUTO else champion  # chosen for other features; it goes on
-        file = spec.models_digest()
-        return make("apply", by, champion=champion, challengers=plain, file=file, settings=running, features=features)
+        said = {"file": spec.models_digest(), "settings": running, "features": features, "keys": keys}
+        return make("apply", by, champion=champion, challengers=plain, **said)
 
     _run(stream, connection, made, wait, as_json, "apply")

@@ -329,6 +329,14 @@ class PendingStore:
         self._slab[:, :-n], self._slab[:, -n:] = old, np.nan
         self._segments["instances"].outdate()
 
+    def make(self, made: Sequence[int], past_width: int, old: list[int], new: list[int]) -> None:
+        """As at the beginning, from here on. old, new : columns of `past` that stay, and where; others are 0."""
+        self._made = list(made)
+        if past_width != self.past.shape[1]:
+            before, self.past = self.past, zeros((self._capacity if past_width else 0, past_width), np.int64)
+            self.past[: len(before), new] = before[:, old]
+            self._segments["instances"].outdate()
+
     def rename(self, names: Mapping[str, str]) -> None:
         """Models get other names, and keep what they predicted. names : of before -> from here on."""
         self.out = {renamed(name, names): out for name, out in self.out.items()}

@@ -18,10 +18,10 @@ from riparian.app.partition.join.ids import Hashes, Ints, packed, words_of, writ
 from riparian.app.partition.join.pending import Joined, PendingStore
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.fold import CORRECTION, LABEL, LARGEST, NOTHING, OBSERVE, READ, Events
-from riparian.app.partition.keys.plan import Plan, columns_of, plan, ratios
+from riparian.app.partition.keys.plan import UNCOUNTED, Plan, kept_of, plan, ratios
 from riparian.app.partition.keys.rows import KeyRows
 from riparian.app.partition.records.clock import LATEST_MS
-from riparian.app.stream_file.sections.keys import labelled_keys
+from riparian.app.stream_file.sections.keys import labelled_keys, past_width
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.topics.records import Features
@@ -81,6 +81,16 @@ class KeyTables:
                 "a new name"
             )
 
+    def follow(self, spec: Spec, plans: Mapping[str, Plan]) -> None:
+        """What this stream file says of the keys holds from here on: keys and aggregates that are new begin empty."""
+        self._width = len(spec.features)
+        known, self._known = self._known, {name: KeyRows(one) for name, one in plans.items()}
+        for name in known.keys() & plans.keys():
+            self._known[name] = known[name]
+            self._known[name].settle(plans[name])
+        if not self:
+            self._now = 0  # a state has none
+
     def drop(self, name: str, words: NDArray[np.uint64]) -> bool:
         """Forget a key, (2,); whether anything was known of it. ValueError where the state has other hashes."""
         self.check_hashes()
@@ -133,7 +143,10 @@ class KeyTables:
         twin.restore(arrays)
         state = twin.state()
         for name, known in self._known.items():
-            state[f"{name}/sums"] = state[f"{name}/sums"][:, columns_of(plans[name], known.plan)]
+            old, new = kept_of(plans[name], known.plan)
+            sums = state[f"{name}/sums"]
+            state[f"{name}/sums"] = np.tile(known.plan.blank, (len(sums), 1))
+            state[f"{name}/sums"][:, new] = sums[:, old]
             state[f"{name}/shares"] = state[f"{name}/shares"][: len(known.plan.labels)]
         KeyTables.restore(self, state)
         self.hash_as(arrays)
@@ -152,31 +165,41 @@ class LabelPast(KeyTables):
     """
 
     def __init__(self, spec: Spec) -> None:
-        super().__init__(spec, {name: plan(spec, name, True) for name in labelled_keys(spec)})
+        super().__init__(spec, self._plans(spec))
         self.written: dict[str, NDArray[Any]] = {}
+
+    def _plans(self, spec: Spec) -> dict[str, Plan]:
+        self._names = labelled_keys(spec.features)
+        plans = {name: plan(spec, name, True) for name in self._names if name in spec.keys}
+        return {name: one for name, one in plans.items() if len(one.labels)}
+
+    def settle(self, spec: Spec) -> None:
+        """What this stream file says of the keys, but for the bounds of those that are known, holds from here on."""
+        plans, known = self._plans(spec), self._known
+        for name in plans.keys() & known.keys():
+            plans[name] = plans[name]._replace(most=known[name].plan.most, idle=known[name].plan.idle)
+        self.follow(spec, plans)
 
     @property
     def n_bytes(self) -> int:
         return super().n_bytes + sum(array.nbytes for array in self.written.values())
 
-    @property
-    def width(self) -> int:
-        """Numbers of an instance in the log (`topics.training_log.LearnedKeys`)."""
-        return 1 + 2 * len(self._known)
-
-    def fold(self, bounds: Sequence[tuple[int, int]], rows: Ints, now: Ints, y: Floats) -> None:
+    def fold(self, names: Sequence[str], bounds: Sequence[tuple[int, int]], rows: Ints, now: Ints, y: Floats) -> None:
         """Learn labels.
 
-        bounds : of each key, from here on. rows : (n, width) of their instances. now : (n,) stream time of their
+        names, bounds : of each key that their instances have, from here on. rows : (n, 1 + 2 k) of these
+        (`topics.training_log.LearnedKeys`). now : (n,) stream time of their
         partitions, ms. y : (n,) codes of classes, below 0 of one that counts nothing, or targets.
         """
         n = len(rows)
         now = np.maximum.accumulate(np.concatenate(([self._now], now)))
         events = Events(np.full(n, LABEL, np.int8), np.zeros(n, np.int64), rows[:, 0].copy(), now[1:], y)
         nothing = np.zeros((0, 0))
-        for i, (known, (most, idle)) in enumerate(zip(self._known.values(), bounds, strict=True)):
-            known.settle(known.plan._replace(most=most, idle=idle))
-            known.fold(events, _hashes(rows, 1 + 2 * i), nothing, nothing, nothing)
+        for i, (name, (most, idle)) in enumerate(zip(names, bounds, strict=True)):
+            if (known := self._known.get(name)) is not None:
+                if (most, idle) != UNCOUNTED:
+                    known.settle(known.plan._replace(most=most, idle=idle))
+                known.fold(events, _hashes(rows, 1 + 2 * i), nothing, nothing, nothing)
         self._now = int(now[-1])
 
     def read(self, times: Ints, hashes: Mapping[str, Hashes], before: Floats, after: Floats) -> None:
@@ -223,9 +246,10 @@ class Past(KeyTables):
     def __init__(self, spec: Spec, whole: bool = True) -> None:
         self._whole = whole
         super().__init__(spec, self._plans(spec))
-        self._names, self._labelled, self._follows = list(spec.keys), labelled_keys(spec), spec.label.by
+        self._follows = spec.label.by
 
     def _plans(self, spec: Spec) -> dict[str, Plan]:
+        self._names, self._labelled = list(spec.keys), labelled_keys(spec.features)
         self.columns = [j for j, one in enumerate(spec.features.values()) if one.past is not None]
         self._ratios = ratios(spec)
         plans = {name: plan(spec, name, None if self._whole else False) for name in spec.keys}
@@ -234,14 +258,21 @@ class Past(KeyTables):
     def __bool__(self) -> bool:
         return bool(self._names)
 
-    def hashes(self, features: Features) -> dict[str, Hashes]:
-        """Of each key of these records, (n, 2); 0 of one that is missing."""
-        return {name: hashes_of(self._secret, one) for name, one in zip(self._names, features.keys, strict=True)}
+    def hashes(self, features: Features, names: Sequence[str]) -> dict[str, Hashes]:
+        """Of each key of these records, (n, 2); 0 of one that is missing. names : of the keys that were read."""
+        read = dict(zip(names, features.keys, strict=True))
+        missing = np.zeros((len(features.ids), 2), np.uint64)
+        every = dict.fromkeys((*self._names, *self._labelled))
+        return {name: hashes_of(self._secret, read[name]) if name in read else missing for name in every}
 
-    def settle(self, spec: Spec) -> None:
+    def settle(self, spec: Spec, pending: PendingStore) -> None:
         """What this stream file says of the keys holds from here on."""
-        for name, one in self._plans(spec).items():
-            self._known[name].settle(one)
+        before = self._labelled
+        self.follow(spec, self._plans(spec))
+        at = {name: 1 + 2 * i for i, name in enumerate(before)}
+        columns = [0] * bool(before) + [j for name in self._labelled if name in at for j in (at[name], at[name] + 1)]
+        new = [0] * bool(before) + [1 + 2 * i + k for i, n in enumerate(self._labelled) if n in at for k in (0, 1)]
+        pending.make(self.columns, past_width(spec), columns, new)
 
     def observe(
         self,
@@ -272,7 +303,7 @@ class Past(KeyTables):
         before, after = np.full(shape, np.nan), np.full(shape, np.nan)
         now = np.concatenate(([self._now], known + self.origin))
         for name, rows in self._known.items():
-            column = beside.get(name) if self._whole else None
+            column = beside.get(name) if self._whole and len(rows.plan.labels) else None
             events = self._events(program, joined.repeated, own, now, None if column is None else pending.past)
             found = hashes[name] if column is None else _hashes(pending.past[program.row], column)
             rows.fold(events, np.ascontiguousarray(found), x, before, after)

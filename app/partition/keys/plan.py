@@ -29,6 +29,7 @@ from riparian.topics.vocabulary import canonical
 KINDS = {"count": COUNT, "mean": MEAN, "last": LAST, "since": SINCE, "share": SHARE}
 OF_LABELS = {"mean": LABEL_MEAN, "last": LABEL_LAST, "share": SHARE}
 EVER = 2**62
+UNCOUNTED = 10**9, EVER  # bounds of a key that labels count for no longer: more than a stream file may say
 
 
 class Plan(NamedTuple):
@@ -66,8 +67,8 @@ def plan(spec: Spec, name: str, of_labels: bool | None = None) -> Plan:
     columns, key, outs = {feature: j for j, feature in enumerate(spec.features)}, spec.keys[name], outs_of(spec)
     records, labels, at = list[list[int]](), list[list[int]](), BEGIN
     last = [*range(BEGIN)]  # columns that are missing until there is something
-    for feature, one in sorted(spec.features.items()):  # by name: a stream file may order them anew
-        if one.past in (None, "ratio") or one.key != name or of_labels not in (None, one.of_labels):
+    for feature, one in sorted(spec.made.items()):  # by name: a stream file may order them anew
+        if one.past == "ratio" or one.key != name or of_labels not in (None, one.of_labels):
             continue
         kind = (OF_LABELS if one.of_labels else KINDS)[str(one.past)]
         half_life = 0 if one.half_life is None else round(one.half_life * 1000)
@@ -81,18 +82,25 @@ def plan(spec: Spec, name: str, of_labels: bool | None = None) -> Plan:
     return Plan(key.max, idle, _table(records), _table(labels), blank)
 
 
-def columns_of(whole: Plan, part: Plan) -> list[int]:
-    """The columns of a row that has all aggregates of a key which one with some of them has."""
-    at, found = {row[OUT]: row[AT] for row in (*whole.records, *whole.labels)}, [*range(BEGIN)]
-    for row in sorted((*part.records, *part.labels), key=lambda row: int(row[AT])):
-        found += range(at[row[OUT]], at[row[OUT]] + COLUMNS[row[KIND]])
-    return found
+def columns_of(plan: Plan) -> dict[int, range]:
+    """Column of what is written of an aggregate -> its columns of a row."""
+    rows = (*plan.records, *plan.labels)
+    return {int(row[OUT]): range(row[AT], row[AT] + COLUMNS[row[KIND]]) for row in rows}
+
+
+def kept_of(was: Plan, now: Plan) -> tuple[list[int], list[int]]:
+    """Columns of a row by one plan, and those by another one that have the same."""
+    before, after = columns_of(was), columns_of(now)
+    both = [out for out in before if out in after]
+    old, new = ([*range(BEGIN), *(j for out in both for j in of[out])] for of in (before, after))
+    return old, new
 
 
 def bounds_of(spec: Spec) -> list[tuple[int, int]]:
     """Of each key that labels count for, by name: how many are known at most, and for how many ms one may be idle."""
-    plans = [plan(spec, name) for name in labelled_keys(spec)]
-    return [(one.most, one.idle) for one in plans]
+    plans = {name: plan(spec, name) for name in spec.keys}
+    bounds = {name: (one.most, one.idle) for name, one in plans.items()}
+    return [bounds.get(name, UNCOUNTED) for name in labelled_keys(spec.features)]
 
 
 def _source(spec: Spec, one: FeatureSpec, columns: dict[str, int]) -> int:
@@ -111,6 +119,6 @@ def ratios(spec: Spec) -> list[Ratio]:
     columns = {feature: -2 - j for j, feature in enumerate(spec.features)} | outs
     return [
         Ratio(outs[name], columns[str(one.ratio)], columns[str(one.to)])
-        for name, one in spec.features.items()
+        for name, one in spec.made.items()
         if one.past == "ratio"
     ]

@@ -14,10 +14,10 @@ from riparian.app.partition.join.ids import Bytes, Ints, new_key, tags, words_of
 from riparian.app.partition.join.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, Batch, find, take_out
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
 from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns
-from riparian.app.partition.keys.fold import READ, Events, fold
-from riparian.app.partition.keys.plan import Plan
+from riparian.app.partition.keys.fold import OUT, READ, Events, fold
+from riparian.app.partition.keys.plan import Plan, columns_of, kept_of
 from riparian.app.partition.keys.powers import table
-from riparian.app.partition.mapped import grown
+from riparian.app.partition.mapped import grown, zeros
 from riparian.models.contract import Floats
 
 HASH_BYTES = 16
@@ -42,8 +42,17 @@ class KeyRows:
         return self._index.n_bytes + self._rows.nbytes
 
     def settle(self, plan: Plan) -> None:
-        """Other bounds from here on."""
-        self.plan = plan
+        """Other bounds from here on, or other aggregates: those that are new begin empty."""
+        was, self.plan = self.plan, plan
+        if was.labels is plan.labels or columns_of(was) == columns_of(plan):
+            return
+        old, new = kept_of(was, plan)
+        rows = zeros((len(self._rows), len(plan.blank)))
+        rows[:] = plan.blank
+        rows[:, new] = self._rows[:, old]
+        shares, self._rows = dict(zip(was.labels[:, OUT].tolist(), self._shares, strict=True)), rows
+        self._shares = np.array([shares.get(out, np.zeros(2)) for out in plan.labels[:, OUT].tolist()]).reshape(-1, 2)
+        self._segments.outdate()
 
     def fold(self, events: Events, hashes: NDArray[np.uint64], x: Floats, before: Floats, after: Floats) -> None:
         """Fold events into the rows of their keys, by the kernel. hashes : (n, 2) of the events' keys."""

@@ -23,10 +23,20 @@ from riparian.app.partition.changes import SEEN, Changes, differing, goes_on, in
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.records.partition_group import Piece
-from riparian.app.stream_file.columns import KEPT, Columns, changed, check_pasts, digest_of, known_columns, plain, read
+from riparian.app.stream_file.columns import (
+    KEPT,
+    Columns,
+    changed,
+    digest_of,
+    known_columns,
+    plain,
+    plain_keys,
+    read,
+    read_keys,
+)
 from riparian.app.stream_file.lineup import check_champion
-from riparian.app.stream_file.sections.join import check_forecasts
-from riparian.app.stream_file.sections.record import FeatureSpec
+from riparian.app.stream_file.sections.join import check_forecasts, check_unlabelled
+from riparian.app.stream_file.sections.keys import check_keys
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Learner, Schema
 from riparian.topics import commands
@@ -165,7 +175,7 @@ class ModelCommands:
             return self.add(name, command.definition or {})
         if command.command == commands.APPLY:
             said = command.champion or {}, command.challengers or {}, command.file or "", command.settings
-            return self.apply(*said, command.features)
+            return self.apply(*said, command.features, command.keys)
         if command.command == commands.FORGET:
             return self.forget(command.key or "", command.hash or "")
         if command.command == commands.CHECKPOINT:
@@ -188,10 +198,9 @@ class ModelCommands:
         for record in records:
             for value in record.raw.values:
                 with contextlib.suppress(WrongCommandError, ValueError):
-                    features = commands.read_command(value).features  # type: ignore[arg-type]
-                    if features is not None:
-                        spec = self._lineup.spec
-                        found.append(spec.with_columns(*changed(spec, read(features))))
+                    command = commands.read_command(value)  # type: ignore[arg-type]
+                    if command.features is not None:
+                        found.append(self._changed(command.features, command.keys))
         return found
 
     # -- operations: each does all of it and returns a sentence, or raises RefusedError and does nothing ---------
@@ -313,13 +322,15 @@ class ModelCommands:
         file: str,
         settings: Mapping[str, Any] | None = None,
         features: Mapping[str, Any] | None = None,
+        keys: Mapping[str, Any] | None = None,
     ) -> str:
         """Go on by a stream file, whose champion has to be the one that there is.
 
         Models that are equal, or differ in parameters that their state goes on with, go on; other challengers begin
         anew. champion : nothing for the one that there is. file : `Spec.models_digest` of it, whose models these
         are from here on. settings : `Spec.running` of it; None: nothing but the models. features : with settings, those
-        that it names; None: the same. Models that go on know the features that they knew; those that begin know all.
+        that it names; None: the same. keys : with features, those over whose past some are; None: the same. Models that
+        go on know the features that they knew; those that begin know all.
         """
         lineup = self._lineup
         spec, roles = lineup.spec, lineup.roles
@@ -327,7 +338,7 @@ class ModelCommands:
         if not champion:
             champion = {"model": now[CHAMPION][0], **now[CHAMPION][1], "on_drift": self._on_drift.get(CHAMPION)}
         try:
-            new_spec = spec if features is None else self._with_features(read(features))
+            new_spec = spec if features is None else self._with_features(features, keys)
             new_spec = new_spec if settings is None else new_spec.run_by(settings)
             wanted = {name: spec.challenger(name, given) for name, given in challengers.items()}
             name, parameters, own_of_champion = spec.challenger("the-champion", champion)
@@ -356,7 +367,9 @@ class ModelCommands:
         except ValueError as error:
             raise CommandRefusedError(str(error)) from None
         fresh, gone_features = [[*new_spec.present.keys() - spec.present.keys()], [*new_spec.gone - spec.gone]]
-        changes = list(differing(spec, new_spec))
+        new_keys, gone_keys = new_spec.keys.keys() - spec.keys.keys(), spec.keys.keys() - new_spec.keys.keys()
+        told_of = {f"features.{one}" for one in new_spec.made} | {f"keys.{one}" for one in (*new_keys, *gone_keys)}
+        changes = [one for one in differing(spec, new_spec) if not {one, one.rpartition(".")[0]} & told_of]
         if features is not None:
             self._keep_columns(spec, new_spec)
         if settings is not None:
@@ -381,6 +394,7 @@ class ModelCommands:
         differ = [f"{role} ({parts[role]})" if role in parts else role for role in free]
         told = {"dropped": gone, "begun anew": other, "added": new, "with other parameters": differ, "changed": changes}
         told |= {"features added": sorted(fresh), "features dropped": sorted(gone_features)}
+        told |= {"keys added": sorted(new_keys), "keys dropped": sorted(gone_keys)}
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names) or "nothing is new"
 
     def _adjust(self, role: ModelSlot, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> None:
@@ -389,17 +403,26 @@ class ModelCommands:
             name, memos, width = role.name, list(role.memos.names), self._lineup.schema.n_outputs
             self._lineup.change(lambda follower: follower.exchange(name, memos, fresh, width))
 
-    def _with_features(self, given: Mapping[str, FeatureSpec]) -> Spec:
-        """The stream with these features. ValueError where they cannot change so while it runs."""
-        lineup = self._lineup
-        spec = lineup.spec
-        check_pasts(spec, given)
+    def _changed(self, features: Mapping[str, Any], keys: Mapping[str, Any] | None) -> Spec:
+        """The stream with these features, of these keys. ValueError where they are none, or cannot change so."""
+        spec, known = self._lineup.spec, {} if self._columns is None else read_keys(self._columns.keys)
+        given = spec.keys if keys is None else read_keys(keys)
+        found: Spec = changed(spec, read(features), given, {**known, **spec.keys})
+        if keys is None and found.made.keys() != spec.made.keys():
+            raise ValueError("expected keys beside features over a key's past, found none; send both")
+        return found
+
+    def _with_features(self, features: Mapping[str, Any], keys: Mapping[str, Any] | None) -> Spec:
+        """As `_changed`, the same stream where it has these. ValueError where they cannot change so while it runs."""
+        spec = self._lineup.spec
+        given, new_spec = read(features), self._changed(features, keys)
         if given.keys() == spec.present.keys() and digest_of(given) == digest_of(spec.present):
             return spec
         if self.keeps_features:
             raise ValueError(KEPT.format("learning: shared"))
-        new_spec = spec.with_columns(*changed(spec, given))
+        check_keys(new_spec)
         check_forecasts(new_spec)
+        check_unlabelled(new_spec)
         if any(spec.make_codec().index_bits):
             raise ValueError(
                 "features do not change where records hold many instances: give new ones to a stream of another name"
@@ -414,7 +437,13 @@ class ModelCommands:
             return
         files = [] if self._columns is None else self._columns.files
         files = [*files, *(d for d in map(digest_of, (spec.present, new_spec.present)) if d not in files)]
-        self._columns = Columns(plain(new_spec.features), sorted(new_spec.gone), [*files[:1], *files[1:][-FILES:]])
+        known = {} if self._columns is None else self._columns.keys
+        self._columns = Columns(
+            plain(new_spec.features),
+            sorted(new_spec.gone),
+            [*files[:1], *files[1:][-FILES:]],
+            keys=known | plain_keys(spec.keys) | plain_keys(new_spec.keys),
+        )
 
     def _role(self, name: str) -> ModelSlot:
         role = self._lineup.roles.get(name)

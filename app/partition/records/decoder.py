@@ -31,9 +31,12 @@ class PartitionDecoder:
         Of each nominal feature, None of a numeric one.
     classes : Vocabulary, optional
     codec : Codec
+    keys : list of str
+        Those that are read of records.
     """
 
     codec: Codec
+    keys: list[str]
     _present: list[int] | None = None  # columns of the features that records have; None: all
     _unseen: Sequence[int] = ()  # columns of features that no instance has had, of the first `_n_columns`
     _n_columns = 0
@@ -66,7 +69,7 @@ class PartitionDecoder:
         """Records have the features of this stream file from here on, whose columns are there."""
         if not self.reads(spec):
             self._columns, self._mapping = (spec.features, spec.gone), spec.mapping()
-            self.codec, self._present = spec.make_codec(), present(spec)
+            self.codec, self._present, self.keys = spec.make_codec(), present(spec), list(spec.keys)
 
     def features(
         self, raw: RawBatch, values: Sequence[Vocabulary | None] | None = None, classes: Vocabulary | None = None

@@ -30,8 +30,9 @@ from riparian.app.partition.outcome import DeadLetter
 from riparian.app.partition.predictions.decision_policy import DECIDED, Stakes
 from riparian.app.partition.records.partition_group import Piece
 from riparian.app.partition.state import Snapshot, digest
-from riparian.app.stream_file.columns import beyond_types, hash_of
+from riparian.app.stream_file.columns import beyond_types, hash_of, plain_keys
 from riparian.app.stream_file.lineup import RUNS
+from riparian.app.stream_file.sections.keys import labelled_keys
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.topics.records import WRONG_LEARNED
@@ -145,6 +146,7 @@ class SharedLineup(Lineup):
         self._lengths: list[int] = []  # how many instances of each record were in the last program
         self._widths = [len(spec.features)]  # how many columns there have been, since the beginning
         self._named: dict[str | None, int] = {}  # what a record names -> how many of them it has
+        self._keys: dict[int, list[str]] = {}  # how many columns -> the keys that labels count for there
         self._name_columns(spec)
         self.keys = LabelPast(spec)
         self._commanded = spec.topics.control is not None
@@ -186,6 +188,11 @@ class SharedLineup(Lineup):
     def _name_columns(self, spec: Spec) -> None:
         features = list(spec.features.items())
         self._named = {hash_of(features[:n]): n for n in self._widths} | {None: self._widths[0]}
+        self._keys = {n: labelled_keys(dict(features[:n])) for n in self._widths}
+
+    def settle(self, spec: Spec) -> None:
+        super().settle(spec)
+        self.keys.settle(spec)
 
     def fit_schema(self) -> None:
         before = self.schema
@@ -267,7 +274,7 @@ class SharedLineup(Lineup):
             raise ValueError("it has other features or another task")
         if any((a is None) != (b is None) for a, b in zip(record.values, self.vocabularies[:width], strict=True)):
             raise ValueError("it has other kinds of features")
-        if (0 if record.keys is None else 1 + 2 * len(record.keys.bounds)) != (self.keys.width if self.keys else 0):
+        if len(() if record.keys is None else record.keys.bounds) != len(self._keys[width]):
             raise ValueError("it has other keys")
         return record
 
@@ -368,7 +375,8 @@ class SharedLineup(Lineup):
             if n and record.keys is not None:
                 rows, counts = record.keys.columns()[-n:].copy(), w[at : at + n] > 0.0
                 rows[~counts, 1:] = 0
-                self.keys.fold(record.keys.bounds, rows, np.full(n, record.time), y[at : at + n])
+                names = self._keys[self._named[record.features]]
+                self.keys.fold(names, record.keys.bounds, rows, np.full(n, record.time), y[at : at + n])
             at += n
 
     def _columns(
@@ -440,6 +448,7 @@ class SharedLineup(Lineup):
         runs = {"settings": spec.running(), "on_drift": spec.own_on_drift(), "files": files}
         if spec.control:
             runs["features"] = beyond_types(spec.features)
+            runs |= {"keys": plain_keys(spec.keys)} if spec.keys else {}
         return found | {what: one for what, one in further.items() if one} | {STATE: self._numbers(), RUNS: runs}
 
     def restore_log(

@@ -71,7 +71,7 @@ class SharedLearning(Learning):
 
     def _begin(self, spec: Spec) -> tuple[Lineup, list[Vocabulary | None], Vocabulary | None]:
         self._held = empty_piece()  # of the log: a command, and what is behind it, that wait for an instance
-        self._bounds, self._file = bounds_of(spec), spec
+        self._file = spec
         self._joins_by(spec)
         self._max_behind, self._n_partitions = spec.learning.max_behind, spec.partitions
         self._written = dict[str, NDArray[Any]]()  # of aggregates of labels, what this partition's state has
@@ -82,6 +82,7 @@ class SharedLearning(Learning):
     def _joins_by(self, spec: Spec) -> None:
         """What is joined has the features of this stream file from here on."""
         self._terms, self._features = terms_of(spec), hash_of(spec.features.items())
+        self._bounds = bounds_of(spec)
 
     def _settle(self, spec: Spec) -> None:
         """Columns come before the next prediction. Its record is read as those before it: which records are rejected

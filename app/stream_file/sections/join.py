@@ -177,7 +177,7 @@ def check_unlabelled(spec: Any) -> None:
     """ValueError where what has no label cannot be learned as the stream file says."""
     given = spec.join.unlabelled
     corrects = spec.label.on_repeat == "correct" or (given is not None and given.is_ is not None)
-    named = next((name for name, one in spec.features.items() if one.past is not None and one.of_labels), None)
+    named = next((name for name, one in spec.made.items() if one.of_labels), None)
     if corrects and spec.shares and named is not None:
         raise ValueError(
             f"features.{named}: expected learning: partition, since a correction would count there as one label more "

@@ -1,10 +1,11 @@
 """What is known of a record's keys: `keys` of a stream file, and the features over their past."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_serializer, model_validator
 
-from riparian.app.stream_file.durations import duration
+from riparian.app.stream_file.durations import duration, format_duration
 from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.learning import PARTITION, SHARED
 from riparian.app.stream_file.sections.record import KEY, LABEL, FeatureSpec, KeyPath
@@ -47,6 +48,11 @@ class KeySpec(Section):
         description="Keys stand in the state as hashes of 128 bits, never as they are: always true.",
     )
 
+    @field_serializer("idle")
+    def _idle(self, seconds: float | None) -> str | None:
+        """A duration in the stream file's form."""
+        return None if seconds is None else format_duration(seconds)
+
     @model_validator(mode="before")
     @classmethod
     def _bounded(cls, value: Any) -> Any:
@@ -66,7 +72,7 @@ class KeySpec(Section):
 def check_keys(spec: Any) -> None:
     """ValueError where keys, or the features over their past, cannot be."""
     _check_by(spec)
-    made = {name: feature for name, feature in spec.features.items() if feature.past is not None}
+    made = spec.made
     if not made and spec.predictions.features:
         raise ValueError(
             "predictions.features: expected features over a key's past, which are written then, found none; add one, "
@@ -152,7 +158,7 @@ def _check_feature(spec: Any, name: str, feature: FeatureSpec) -> None:
     where, kind = f"features.{name}", str(feature.past)
     if kind == "ratio":
         for field, other in (("ratio", feature.ratio), ("to", feature.to)):
-            one = spec.features.get(str(other))
+            one = spec.present.get(str(other))
             if one is None:
                 raise ValueError(f'{where}.{field}: expected a feature, found "{other}"; name one')
             if one.past == "ratio":
@@ -187,7 +193,7 @@ def _check_feature(spec: Any, name: str, feature: FeatureSpec) -> None:
                     f"{where}.{kind}: expected a feature, since labels are classes, found label; write share: CLASS"
                 )
             return
-        found = spec.features.get(value)
+        found = spec.present.get(value)
         if found is None or found.past is not None or found.type not in (NUMERIC, BOOLEAN):
             what = "nothing of that name"
             if found is not None:
@@ -198,22 +204,22 @@ def _check_feature(spec: Any, name: str, feature: FeatureSpec) -> None:
             )
 
 
-def labelled_keys(spec: Any) -> list[str]:
-    """The keys that labels count for, by name: a state has hashes of them in this order. A waiting instance keeps its
-    time, and a hash of each of them."""
-    return sorted({one.key for one in spec.features.values() if one.past is not None and one.of_labels})
+def labelled_keys(features: Mapping[str, FeatureSpec]) -> list[str]:
+    """The keys that labels count for, or did once, by name: a state has hashes of them in this order. A waiting
+    instance keeps its time, and a hash of each of them. features : all columns."""
+    return sorted({str(one.key) for one in features.values() if one.past is not None and one.of_labels})
 
 
 def past_width(spec: Any) -> int:
     """How many numbers of 8 bytes that are."""
-    labelled = labelled_keys(spec)
+    labelled = labelled_keys(spec.features)
     return 1 + 2 * len(labelled) if labelled else 0
 
 
 def key_bytes(spec: Any, name: str) -> int:
     """Bytes that a key's past takes at most, per partition. Aggregates of labels stand apart where all partitions share
     it, once a worker."""
-    found = [one for one in spec.features.values() if one.past is not None and one.key == name]
+    found = [one for one in spec.made.values() if one.key == name]
     apart = {SHARED: [one for one in found if one.of_labels], PARTITION: []}[spec.learning.kind]
     width = COLUMN_BYTES * sum(WIDTHS[str(one.past)] for one in (*found, *apart, *apart))
     n = 1 + (0 < len(apart) < len(found))
@@ -222,7 +228,7 @@ def key_bytes(spec: Any, name: str) -> int:
 
 def memory_sentence(spec: Any, name: str) -> str:
     """A sentence on the memory that a key takes."""
-    n = sum(one.past is not None and one.key == name for one in spec.features.values())
+    n = sum(one.key == name for one in spec.made.values())
     return (
         f"{spec.keys[name].max:,} of {name} x {n} aggregate{'s'[: n != 1]}: {key_bytes(spec, name) / 1e6:,.0f} MB a "
         "partition"
