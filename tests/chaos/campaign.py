@@ -416,6 +416,7 @@ def main() -> int:
                 **STREAMS[of % len(STREAMS)],
                 **(steered.fields(of) if options.control else {}),
                 **({"learning": "partition"} if options.own else {}),
+                **(steered.keyed() if options.features and not (options.own or keys) else {}),
                 **(KEYS if keys else {}),
                 **(LATE if options.late else {}),
                 **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),

@@ -11,7 +11,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -68,6 +68,33 @@ def fields(seed: int) -> dict[str, Any]:
 
 
 MORE: dict[str, Any] = {"d": {"type": "numeric"}, "e": {"type": "nominal"}, "f": {"type": "boolean"}}
+# Keys, and features over their past, where all partitions learn one model: labels count in all of them.
+KEYS: dict[str, dict[str, Any]] = {
+    "card": {"from": "card", "max": 50},
+    "letter": {"from": "x.c", "max": 50, "idle": "20s"},
+    "record": {"from": "@key", "max": 200},
+}
+STAYS = ("a", "seen")  # by `a` some records are wrong (`load.POISON`); predictions.features asks for one at least
+PASTS: dict[str, Any] = {
+    "seen": {"count": "record"},
+    "last": {"last": "b", "by": "record"},
+    "yes": {"share": "yes", "by": "card", "half_life": "10s", "smooth": 2},
+    "no": {"share": "no", "by": "card"},
+    "of_letter": {"share": "yes", "by": "letter", "half_life": "2s"},
+}
+
+
+def of_keys(features: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The keys over whose past some of these features are."""
+    asked = {one.get(field) for one in features.values() if isinstance(one, dict) for field in ("by", "count")}
+    return {name: one for name, one in KEYS.items() if name in asked}
+
+
+def keyed() -> dict[str, Any]:
+    """Of the stream file, where such features come and go."""
+    features = {"a": "numeric", "b": "numeric", "c": "nominal", "seen": PASTS["seen"], "yes": PASTS["yes"]}
+    predictions = {"features": True}
+    return {"classes": ["no", "yes"], "features": features, "keys": of_keys(features), "predictions": predictions}
 
 
 class Commands:
@@ -164,14 +191,18 @@ class Commands:
             "challengers": {name: {"model": learner, **self._learners[learner]} for name, learner in learners.items()},
             "file": f"{self.n}",
             "settings": {**running, **rng.choice(SETTINGS)},
-            **({"features": self._some()} if rng.random() < self._share_of_features else {}),
+            **(self._some() if rng.random() < self._share_of_features else {}),
         }
 
     def _some(self) -> dict[str, Any]:
-        """Features that go, come and come back; those that the stream began without, too. By `a` some records are
-        wrong (`load.POISON`): it stays."""
-        rng, every = self._rng, {**self._features, **MORE}
-        return {name: every[name] for name in ("a", *rng.sample(list(every)[1:], rng.randrange(len(every))))}
+        """Features that go, come and come back, and their keys; those that the stream began without, too."""
+        rng, every = self._rng, {**self._features, **MORE, **(PASTS if "seen" in self._features else {})}
+        stays = [name for name in STAYS if name in every]
+        others = [name for name in every if name not in stays]
+        names = {*stays, *rng.sample(others, rng.randrange(len(others)))}
+        names |= {"b"} if "last" in names else set()
+        features = {name: one for name, one in every.items() if name in names}
+        return {"features": features, **({"keys": of_keys(features)} if "seen" in every else {})}
 
 
 def events(broker: str, spec: Spec, partition: int) -> list[EventRecord]:
