@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: CHANGELOG.md and CONTRIBUTING.md are pages of the site too, and old addresses lead to new ones."""
+"""Hooks of mkdocs: CHANGELOG.md is a page of the site too, and old addresses lead to new ones."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import yaml
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")
+CHANGES = "CHANGELOG.md"
 REDIRECT = """<!doctype html>
 <meta charset="utf-8">
 <title>Moved</title>
@@ -27,19 +27,15 @@ location.replace(there);
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    for name in BESIDE:
-        files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    files.append(File.generated(config, CHANGES, abs_src_path=str(ROOT / CHANGES)))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    if page.file.src_uri in BESIDE:
-        return re.sub(r"\]\((?:docs/|(?=README))", "](", markdown).replace("](README.md", "](index.md")
-    return re.sub(rf"\]\((?:\.\./)+({'|'.join(map(re.escape, BESIDE))})", rf"]({depth(page.file.src_uri)}\1", markdown)
-
-
-def depth(uri: str) -> str:
-    return "../" * uri.count("/")
+    uri = page.file.src_uri
+    if uri == CHANGES:
+        return re.sub(r"\]\((?:docs/|(?=README|CONTRIBUTING))", "](", markdown).replace("](README.md", "](index.md")
+    return re.sub(rf"\]\((?:\.\./)+({re.escape(CHANGES)})", rf"]({'../' * uri.count('/')}\1", markdown)
 
 
 def redirects() -> dict[str, dict[str, str]]:
