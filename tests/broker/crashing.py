@@ -1,8 +1,9 @@
 """`riparian`, dying at a chosen point as kill -9 would have it: python -m tests.broker.crashing POINT FILE worker ...
 
 The process ends itself the first time it comes to POINT while FILE exists; nothing is flushed, closed or said. Where
-FILE says `freeze`, it stops instead, once, until it is sent SIGCONT; where it says `stop`, it is asked to end. Every method that is patched stands in `POINTS`,
-of workers that copy topics (`rekey`) in `COPYING`, and of those whose stream grows in `GROWING`.
+FILE says `freeze`, it stops instead, once, until it is sent SIGCONT; where it says `stop`, it is asked to end. Every
+method that is patched stands in `POINTS`, of workers that copy topics (`rekey`) in `COPYING`, and of those whose
+stream grows in `GROWING`.
 """
 
 import os
