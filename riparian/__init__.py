@@ -1,7 +1,7 @@
 """Riparian as a library: its learners, drift detectors, streams and prequential evaluation, without Kafka.
 
-What stands here is public; the packages below (`app`, `models`, `topics`) may change with any version. docs/library.md
-shows each in use. The estimators need scikit-learn (`riparian[batch]`), nothing else here does.
+What stands here is public; the packages below (`app`, `models`, `topics`) may change with any version.
+docs/start/notebook.md shows each in use. The estimators need scikit-learn (`riparian[batch]`), nothing else here does.
 """
 
 from importlib import import_module

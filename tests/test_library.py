@@ -16,7 +16,8 @@ import riparian
 from riparian import Bags, Program, Schema, StreamClassifier, StreamRegressor, create_learner, evaluate, models
 from riparian.models.contract import LEARN, PREDICT
 
-PAGE = Path(__file__).parents[1] / "docs" / "library.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [DOCS / "start" / "notebook.md", DOCS / "contribute" / "own-learner.md"]
 
 # What does not hold for a model of a stream, and why.
 UNLIKE = {
@@ -33,11 +34,11 @@ def test_estimators_are_what_scikit_learn_expects(estimator, check):
     check(estimator)
 
 
-def test_the_examples_of_the_page_print_what_they_say():
-    text = PAGE.read_text()
+def test_the_examples_of_the_pages_print_what_they_say():
+    text = "\n".join(page.read_text() for page in PAGES)
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert blocks
-    found = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, PAGE.name, str(PAGE), 0)
+    found = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "pages", str(DOCS), 0)
     result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE).run(found)
     assert (result.failed, result.attempted > 10) == (0, True)
 

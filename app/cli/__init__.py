@@ -71,7 +71,6 @@ GROUPS = {
         "resume": "operate.control:resume",
         "checkpoint": "operate.control:checkpoint",
         "forget": "operate.control:forget",
-        "grow": "operate.grow",
     },
     "Repair": {
         "deadletters": "operate.deadletters",

@@ -151,7 +151,7 @@ def shown(names: inspection.Names, row: Sequence[float]) -> dict[str, Any]:
 def _added(
     model: Learner, slab: Floats | Bags, names: inspection.Names, keys: NDArray[np.uint64], y: Any
 ) -> dict[str, Any] | None:
-    """What features added to a prediction (docs/reasons.md), the largest first; None where the model knows nothing.
+    """What features added to a prediction (docs/build/confidence.md), the largest first; None where it knows none.
 
     slab : the instance, or the bag. keys : as `keys_of` gives them. y : what was predicted. "of": what it is added to,
     the probability of a class or the value. "begin": that of an instance without values; with "features" it adds up to

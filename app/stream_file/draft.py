@@ -161,8 +161,8 @@ def _head(draft: Draft) -> list[str]:
     replication = _line(f"replication: {draft.replication}", "of the topics that riparian creates")
     return [
         f"# Written by `riparian init` after a look at {_one_line(draft.source)}. Every line is a guess:",
-        "# correct it, then run `riparian check` on this file. docs/stream-file.md explains each field; what is not",
-        "# here has its default.",
+        "# correct it, then run `riparian check` on this file. docs/reference/stream-file.md explains each field; what",
+        "# is not here has its default.",
         "",
         _line(f"name: {scalar(draft.name)}", f"outputs go to {topic_name(draft.name, 'predictions')} and others"),
         _line(f"task: {draft.task}", _about_label(draft)),
@@ -286,11 +286,12 @@ def _keys(draft: Draft) -> list[str]:
         wanted.append(f"{scalar(one.name)}: {{{path}max: {min(round_figure(4 * (one.n_keys or 1)), MOST_KEYS)}}}")
     hints = [
         "Without their #, the last features and the next line give each record what is known of its key's past",
-        "(docs/keys.md). What that brings, above all the labels, is not known before it is tried: evaluate the file",
-        f"with and without, by --stream and --time.{' A share needs the line classes below.' if draft.classes else ''}",
+        "(docs/build/keys.md). What that brings, above all the labels, is not known before it is tried:",
+        "evaluate the file with and without, by --stream and --time."
+        + (" A share needs the line classes below." if draft.classes else ""),
     ]
     if not alone:
-        hints.append("A key's counts and means need its records in one partition (docs/keys.md#partitions).")
+        hints.append("A key's counts and means need its records in one partition (docs/build/keys.md).")
     return [*lines, *(f"# {hint}" for hint in hints), f"# keys: {{{', '.join(wanted)}}}"]
 
 
@@ -305,7 +306,7 @@ def _of_rare(text: str, share: float) -> list[str]:
     return [
         f"# {_one_line(quoted(text))} is {100 * share:.2g} % of the labels, so it may never be the likeliest class.",
         f"# Without its #, the next line names it for {100 * rate:.2g} % of the records, those where it is likeliest;",
-        "# docs/costs.md has other ways.",
+        "# docs/build/rare-classes.md has other ways.",
         f"# decision: {{class: {scalar(text)}, alert_rate: {rate:g}}}",
     ]
 
@@ -336,7 +337,7 @@ def _models(draft: Draft) -> list[str]:
             why = "what fits this, which is more than usual, since there are many features"
             lines.append(_line(f"champion: {{model: auto, max_bytes: {draft.max_bytes}}}", why))
         if draft.task == ANOMALY:
-            most = f"`alert` is true for the {100 * ALERTS:g} % of greatest score; docs/anomaly.md#alerts"
+            most = f"`alert` is true for the {100 * ALERTS:g} % of greatest score; docs/build/anomalies.md#alerts"
             lines.append(_line(f"decision: {{alert_rate: {ALERTS:g}}}", most))
     return lines if draft.label is None else [*lines, _horizon(draft.late)]
 

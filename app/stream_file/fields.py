@@ -1,8 +1,8 @@
 """The fields of a stream file, each with its type, default, range and meaning. Fields that are
 sections have a module each in sections/, but for `predictions`, `metrics` and `checkpoint`, which share outputs.py.
 
-The descriptions are what docs/stream-file.md and the JSON Schema say (json_schema.py). Mistakes that pydantic cannot
-see are ValueErrors that read on after the name of the field: "expected …, found …; do this".
+The descriptions are what docs/reference/stream-file.md and the JSON Schema say (json_schema.py). Mistakes that pydantic
+cannot see are ValueErrors that read on after the name of the field: "expected …, found …; do this".
 """
 
 from typing import Annotated, Literal
@@ -68,11 +68,6 @@ class Fields(Section):
         default="missing",
         description="Which topics Riparian creates: those that are `missing`, or `never` any. Then a start without "
         "them stops, with the commands that create them.",
-    )
-    grow: Literal["follow", "ask"] = Field(
-        default="follow",
-        description="Where features and labels got more partitions: `follow`, workers go on with them at once; `ask`, "
-        "they wait for `riparian grow` ([more partitions](../run/scale.md#more-partitions)).",
     )
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
         default="none",

@@ -1,7 +1,7 @@
 """The stream file: what a stream is, declared and not programmed.
 
 `load` reads a YAML file and returns a `Spec`, or raises a SpecError with one sentence that names the field. All
-durations are float seconds in a Spec. docs/stream-file.md is generated from the descriptions (json_schema.py).
+durations are float seconds in a Spec. docs/reference/stream-file.md is generated from the descriptions.
 """
 
 from collections.abc import Mapping

@@ -103,7 +103,7 @@ def check_reactions(spec: Any, on_drift: Mapping[str, str | None]) -> None:
 
 
 def check_reasons(spec: Any) -> None:
-    """Where reasons of alerts alone are asked for, it is decided which predictions are alerts (docs/reasons.md)."""
+    """Where reasons of alerts alone are asked for, it is decided which ones these are (docs/build/confidence.md)."""
     reasons, decision = spec.predictions.reasons, spec.decision
     if reasons is None or reasons.of != ALERTS or (decision is not None and decision.target is not None):
         return
@@ -116,7 +116,7 @@ def check_reasons(spec: Any) -> None:
 
 
 def check_coverage(spec: Any) -> None:
-    """Only classes can be told apart (docs/intervals.md)."""
+    """Only classes can be told apart (docs/build/confidence.md)."""
     coverage = spec.predictions.coverage
     if spec.task == REGRESSION and coverage is not None and coverage.by is not None:
         raise ValueError(

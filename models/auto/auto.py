@@ -93,7 +93,7 @@ MORE: Mapping[str, tuple[MemberStep, ...]] = {
     ),
     REGRESSION: (*FORESTS, *SHRUBS_OF_VALUES),
 }
-REST_BELOW = 0.005  # weight below which members rest (docs/opinion-pool.md#members-that-rest)
+REST_BELOW = 0.005  # weight below which members rest (docs/evidence/auto.md#members-that-rest)
 RATE = 0.001  # rate of the pool's weights: with late labels better than its default, and equal otherwise
 FEWEST = {CLASSIFICATION: 4, REGRESSION: 3}  # members of a pool that is better than a single tree
 

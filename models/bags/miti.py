@@ -8,8 +8,8 @@ instances falls into a positive leaf.
 
 Splits and nodes are scored by the biased estimate of the proportion of positives, BEPP = p / (n + k), over weights of
 instances (Bjerring and Frank 2011, section 2). Their instances weigh 1 / the size of the bag; on the four data sets of
-docs/bags.md something between that and 1 is better, and impurity better than their choice of a split's better half
-("max-bepp").
+docs/evidence/bags.md something between that and 1 is better, and impurity better than their choice of a split's better
+half ("max-bepp").
 
 Deviations. A nominal feature is tested for one value against the rest, not for all values at once: trees stay binary. A
 missing value goes to the right. An impure leaf whose instances cannot be distinguished explains positive bags only.

@@ -21,7 +21,7 @@ class AdaptiveRandomForest(WatchedForest):
 
     A member's vote is weighted by its recent accuracy, that for a value by the inverse of its recent error. "sqrt" is
     the root of the number of features and one more. Threads pay where programs have some hundred instances:
-    docs/ensembles.md. Trees of a regression take those parameters that regression trees have, too:
+    docs/evidence/learners/ensembles.md. Trees of a regression take those parameters that regression trees have, too:
     models.ensemble.regression.
 
     Notes

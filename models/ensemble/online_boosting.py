@@ -17,7 +17,7 @@ class OnlineBoosting(Boosting):
 
     Missing values, what teaches nothing, and bounds on memory: as HoeffdingTree, of which there are `n_models`.
 
-    Threads pay less than in bagging, since members wait for each other: docs/ensembles.md.
+    Threads pay less than in bagging, since members wait for each other: docs/evidence/learners/ensembles.md.
 
     Notes
     -----

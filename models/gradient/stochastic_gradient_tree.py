@@ -89,7 +89,7 @@ class StochasticGradientTree(Learner):
     Classification has a tree for each class but the first under softmax and cross-entropy, regression one tree; several
     stages of them boost each other. Each instance moves the leaf that it reaches by a Newton step; with
     `leaf_update="tested"`, the paper's rule, leaves move only when the test allows it. `preset="paper"` is the learner
-    of the paper. docs/gradient-trees.md explains where and why the default is another.
+    of the paper. docs/evidence/learners/gradient-trees.md explains where and why the default is another.
 
     Until the warm-up is over the prediction is the class frequencies or the mean. Missing values (NaN) are counted
     apart; a test sends them where more weight went. So it does with nominal codes outside the schema, and with values

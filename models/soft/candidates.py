@@ -14,7 +14,8 @@ EXAMPLE = "write for instance 'grace_period=100,200; delta=0.01,0.001'"
 AUTO = "auto"
 
 # The model of the candidates of a task, and the candidates of a model. Those of Hoeffding trees and soft trees are
-# Table 2 of Köbschall et al.; those of soft Hoeffding trees are as many, from other ranges (docs/soft-trees.md).
+# Table 2 of Köbschall et al.; those of soft Hoeffding trees are as many, from other ranges
+# (docs/evidence/learners/soft-trees.md).
 # A state that was written with "auto" is read with these: they may not change without a new format.
 MODELS = {"classification": "soft-hoeffding-tree", "regression": "soft-tree"}
 DEFAULTS = {

@@ -26,8 +26,8 @@ class SoftHoeffdingTree(SoftModel):
     Notes
     -----
     The paper tunes alpha in .2 .. .4, gamma in .1 .. 1 and max_depth in 5 .. 7 by a pool; its code grows with delta
-    1e-6, ties below .05 and a grace period of 600. So pendigits splits once in 11,000 instances; docs/soft-trees.md
-    compares the defaults.
+    1e-6, ties below .05 and a grace period of 600. So pendigits splits once in 11,000 instances;
+    docs/evidence/learners/soft-trees.md compares the defaults.
 
     Regression follows the paper's Section 6: one output, splits that reduce the variance of the targets. Targets are
     learned in units of their running mean and deviation.

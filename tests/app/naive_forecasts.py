@@ -1,4 +1,4 @@
-"""Labels from the stream itself by docs/forecasts.md alone: one partition, in plain Python, a record at a time."""
+"""Labels from the stream itself by docs/build/forecasts.md alone: one partition, in plain Python, record by record."""
 
 from dataclasses import dataclass, field
 from math import isnan

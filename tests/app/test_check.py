@@ -52,7 +52,7 @@ def test_it_says_what_a_shared_model_may_lack(tmp_path: Path) -> None:
 
 
 def test_it_says_what_keys_take(tmp_path: Path) -> None:
-    file, page = tmp_path / "s.yaml", (ROOT / "docs" / "keys.md").read_text()
+    file, page = tmp_path / "s.yaml", (ROOT / "docs" / "build" / "keys.md").read_text()
     file.write_text(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
     shown = run(str(file))
     said = "1,000,000 of card x 4 aggregates: 240 MB a partition"

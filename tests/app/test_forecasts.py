@@ -1,5 +1,5 @@
 """Labels from the stream itself: the pending store, learners and evaluations against a twin in plain Python, written
-from docs/forecasts.md alone."""
+from docs/build/forecasts.md alone."""
 
 import asyncio
 import csv

@@ -1,6 +1,7 @@
 """Half-space trees after Tan, Ting and Liu 2011, slowly: nodes are objects, and profiles are copied at a window's end.
 
-What the paper does not say (ranges, missing and nominal values, the scale of the score) is as docs/anomaly.md says.
+What the paper does not say (ranges, missing and nominal values, the scale of the score) is as
+docs/evidence/anomalies.md says.
 """
 
 import math

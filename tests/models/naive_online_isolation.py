@@ -1,7 +1,7 @@
 """Online isolation forest after Leveni et al. 2024, slowly: nodes are objects, and every rule is written as it is said.
 
-What the paper leaves open (missing and nominal values, constant features, the order of draws) is as docs/anomaly.md
-says.
+What the paper leaves open (missing and nominal values, constant features, the order of draws) is as
+docs/evidence/anomalies.md says.
 """
 
 import math

@@ -435,7 +435,8 @@ def _of_auto(spec: "Spec") -> list[str]:
     if fewer:
         lines.append(
             f"  {', '.join(names[f] for f in fewer)}: few values are expected, and some members see the first "
-            f"{min(seen[f] for f in fewer)} alone; where there are more, name max_values (docs/batch.md#many-values)"
+            f"{min(seen[f] for f in fewer)} alone; where there are more, name max_values "
+            "(docs/concepts/auto.md#many-values)"
         )
     return lines
 

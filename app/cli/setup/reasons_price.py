@@ -65,5 +65,5 @@ def sentence(price: Price, of: str) -> str:
     amount = f"{price.microseconds:,.1f}" if price.microseconds < 100 else f"{price.microseconds:,.0f}"
     return (
         f"reasons: {amount} µs of CPU for each {each} ({how}), of {price.predictions:,} predictions more; where a "
-        "label follows each prediction, calls of one instance each come on top (docs/reasons.md)"
+        "label follows each prediction, calls of one instance each come on top (docs/build/confidence.md#reasons)"
     )

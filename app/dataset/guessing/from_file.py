@@ -203,7 +203,7 @@ def of_file(
         keyed = {} if by is None else {"by": by.name}
         forecast = {"label_record": {"of": later.of, "ahead": "1h", **keyed}, "clock": later.clock}
         forecast |= {"label": later.of, "record": {}}
-        hints.append(f"No column is called as labels are: the label is a later {later.of} (docs/forecasts.md)")
+        hints.append(f"No column is called as labels are: the label is a later {later.of} (docs/build/forecasts.md)")
     draft = Draft(
         name=stream,
         source=f"{n:,} rows of {file.path.name}",

@@ -74,7 +74,7 @@ def apart(found: Iterable[tuple[LabelDelays, Sequence[str]]], horizon: float) ->
         f"labels of {early} come {format_duration(rounded(difference))} before those of {late}, on average, and "
         f"predictions name {early} too often until these have come: join: {{unlabelled: {{after: "
         f"{format_duration(after)}}}}} in the stream file has labels of both wait for the same time "
-        "(docs/late-labels.md#labels-of-one-class-that-come-first)"
+        "(docs/build/late-labels.md#labels-of-one-class-that-come-first)"
     )
 
 
