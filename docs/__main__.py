@@ -1,7 +1,7 @@
 """Write again what the pages have from the code: `python -m docs`. A test fails where a page is out of date.
 
 A page names such a part between `<!-- generated: NAME -->` and `<!-- end -->`, with NAME one of PARTS; the rest of the
-page is written by hand. `<!-- figures: NAME -->` is filled from benchmarks/results/NAME.json by FIGURES.
+page is written by hand. `<!-- figures: NAME -->` is filled from benchmarks/results/NAME.json.
 """
 
 import json
@@ -366,6 +366,48 @@ def first(doc: str | None) -> str:
     return " ".join(re.split(r"(?<=\.)\s|; |: in |, where ", cleandoc(doc or "") + " ")[0].split())
 
 
+# figures -------------------------------------------------------------------------------------------------------------
+
+
+def figures(name: str) -> str:
+    """What a run left in benchmarks/results/NAME.json: its tables, and where and when they were made."""
+    run = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    machine = run["machine"]
+    made = [
+        ("run", f"`{name}.json`" + ("" if run["seed"] is None else f", seed {run['seed']}")),
+        ("day, commit", f"{run['ended'][:10]}, `{run['commit']}`"),
+        ("machine", f"{machine['cores']} cores ({machine['processor']}), load {machine['load']}"),
+    ]
+    return "\n\n".join([*tables(run["figures"]), table(("", ""), made)])
+
+
+def tables(found: Any) -> Iterator[str]:
+    """Tables of a benchmark, a list of records, means of each contestant, or counts."""
+    if isinstance(found, list):
+        yield table([*found[0]], ([shown(cell) for cell in row.values()] for row in found))
+    elif "tables" in found:
+        for each in found["tables"]:
+            yield table(each["heads"], each["rows"])
+    elif "means" in found:
+        heads = [*next(iter(found["means"].values()))]
+        yield table(["", *heads], ([name, *(shown(of[head]) for head in heads)] for name, of in found["means"].items()))
+    elif "partitions" in found:
+        counts = [name for name in found["partitions"][0] if name.startswith("n_")]
+        rows = [
+            *((kind, shown(n)) for kind, n in found["faults"].items()),
+            *((name.removeprefix("n_"), shown(sum(one[name] for one in found["partitions"]))) for name in counts),
+            ("fenced", shown(found["fenced"])),
+            ("passed", "yes" if found["passed"] else "no"),
+        ]
+        yield table(("what", "count"), rows)
+    else:
+        yield from tables(found["rows"])
+
+
+def shown(cell: Any) -> str:
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.4g}" if isinstance(cell, float) else str(cell)
+
+
 # pages ---------------------------------------------------------------------------------------------------------------
 
 PARTS: dict[str, Callable[[], str]] = {
@@ -376,13 +418,10 @@ PARTS |= {
     re.sub(r"(?<!^)(?=[A-Z])", "-", record.__name__).lower(): partial(described_fields, record)
     for record in (MetricsRecord, PartitionRecord, DriftRecord, Shift, EventRecord)
 }
-FIGURES: dict[str, Callable[[Any], str]] = {}
 
 
 def part(how: str, name: str) -> str:
-    if how == "generated":
-        return PARTS[name]()
-    return FIGURES[name](json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
+    return PARTS[name]() if how == "generated" else figures(name)
 
 
 def refreshed(text: str) -> str:

@@ -71,6 +71,7 @@ GROUPS = {
         "resume": "operate.control:resume",
         "checkpoint": "operate.control:checkpoint",
         "forget": "operate.control:forget",
+        "grow": "operate.grow",
     },
     "Repair": {
         "deadletters": "operate.deadletters",

@@ -25,6 +25,8 @@ from riparian.app.state.checkpoint import Stored
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import INPUTS, LEARNED, changelog_topic, state_field
 
+ASK = "the stream file says grow: ask, so run riparian grow"
+
 
 async def sized(spec: Spec, connection: Connection) -> Spec:
     """The stream with as many partitions as it has in Kafka; with those of its file where it has not begun.
@@ -64,7 +66,8 @@ def prospect(spec: Spec, counts: Mapping[str, int]) -> str | None:
     inputs = {names[role]: counts.get(names[role], 0) for role in INPUTS if role in names}
     wanted = min(inputs.values())
     if wanted > spec.partitions:
-        return f"the features and labels have {wanted} partitions, the stream {spec.partitions}: it grows with a worker"
+        cure = "it grows with a worker" if spec.grow == "follow" else ASK
+        return f"the features and labels have {wanted} partitions, the stream {spec.partitions}: {cure}"
     more = [f"{topic} has {n} partitions" for topic, n in inputs.items() if n > spec.partitions]
     return f"{more[0]}, the stream {spec.partitions}: give the other input as many" if more else None
 
@@ -97,6 +100,8 @@ async def grow(spec: Spec, connection: Connection) -> tuple[Spec, tuple[int, int
     commands = "\n".join(f"{tool} --topic {topic} --partitions {wanted}" for topic in asked)
     try:
         grown = spec.with_partitions(wanted)
+        if spec.grow == "ask" and spec.create_topics != "never" and found[changelog] < wanted:
+            raise TopicError(ASK)
         if spec.create_topics != "never":
             await _make(connection, own[:1], wanted, commands)
         await _begin(grown, connection, range(before, min(wanted, await n_partitions(connection, changelog))))
@@ -108,6 +113,23 @@ async def grow(spec: Spec, connection: Connection) -> tuple[Spec, tuple[int, int
     except (ValueError, TopicError, StateError) as error:
         return spec, (wanted, found[changelog]), f"{what}those from {before} on are not read; {error}"
     return grown, (0, 0), f"{what}it goes on with {wanted}"
+
+
+async def allow(spec: Spec, connection: Connection) -> str:
+    """Give the changelog of a stream whose file says `grow: ask` the partitions that its features and labels have:
+    workers do the rest. spec : `sized`. Returns what was done."""
+    names, own = stream_topics(spec), own_topics(spec)[:1]
+    async with admin_client(connection) as client:
+        found = await partition_counts(client, [*names.values(), *own])
+    wanted = min(found.get(names[role], 0) for role in INPUTS if role in names)
+    if own[0] not in found or wanted <= spec.partitions:
+        return f"{spec.name} has {spec.partitions} partitions, its features and labels {wanted}: there is nothing to do"
+    try:
+        spec.with_partitions(wanted)
+    except ValueError as error:
+        raise TopicError(f"the stream {spec.name} stays as it is: {error}") from error
+    await _make(connection, own, wanted, f"kafka-topics.sh --alter --topic {own[0]} --partitions {wanted}")
+    return f"{spec.name} goes on with {wanted} partitions: its workers begin again within half a minute"
 
 
 async def _make(connection: Connection, topics: list[str], n: int, commands: str) -> None:
@@ -124,7 +146,7 @@ async def _make(connection: Connection, topics: list[str], n: int, commands: str
                 if error.retriable:
                     raise
                 raise TopicError(
-                    f"Kafka does not let this worker add them to {topic} ({type(error).__name__}): grant the ACL Alter "
+                    f"Kafka does not let this client add them to {topic} ({type(error).__name__}): grant the ACL Alter "
                     f"on the topics of the stream and start the worker again, or run\n{commands}"
                 ) from error
         await led_partitions(client, topics)

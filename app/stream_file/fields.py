@@ -69,6 +69,11 @@ class Fields(Section):
         description="Which topics Riparian creates: those that are `missing`, or `never` any. Then a start without "
         "them stops, with the commands that create them.",
     )
+    grow: Literal["follow", "ask"] = Field(
+        default="follow",
+        description="Where features and labels got more partitions: `follow`, workers go on with them at once; `ask`, "
+        "they wait for `riparian grow` ([more partitions](../run/scale.md#more-partitions)).",
+    )
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
         default="none",
         description="Compression of the predictions and dead letters that workers write. The state is compressed by "

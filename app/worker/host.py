@@ -22,6 +22,7 @@ from mode.types import ServiceT
 from riparian.app.errors import RiparianError
 from riparian.app.worker.assignment import Assignment
 from riparian.app.worker.exposition import connection_limits
+from riparian.app.worker.faust_client.topic_watch import GrownError
 from riparian.app.worker.naming import STREAM, Named
 
 COLLECT_SECONDS = 5.0
@@ -57,7 +58,15 @@ class Repeated(logging.Filter):
 
 class Host(faust.Worker):  # type: ignore[misc]
     """Faust's worker, with several apps. It would start one after the other, each when the one before has recovered;
-    here all start at once, and all stop at once."""
+    here all start at once, and all stop at once.
+
+    Attributes
+    ----------
+    signalled : bool
+        Whether a signal has asked it to stop.
+    """
+
+    signalled = False
 
     def __init__(self, streams: Sequence[Hosted], **settings: Any) -> None:
         self.streams = streams
@@ -73,6 +82,18 @@ class Host(faust.Worker):  # type: ignore[misc]
         super().on_setup_root_logger(logger, level)
         for handler in logger.handlers if len(self.streams) > 1 else ():
             handler.setFormatter(Named(handler.formatter or logging.Formatter()))
+
+    def _install_signal_handlers_unix(self) -> None:
+        super()._install_signal_handlers_unix()
+        for number in (signal.SIGINT, signal.SIGTERM):  # besides the loop's own, which has its last turn before the end
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, *_: Any) -> None:
+        self.signalled = True
+
+    def give_up(self) -> None:
+        """Begin to stop."""
+        self._schedule_shutdown(signal.SIGTERM)
 
     async def on_start(self) -> None:
         await super().on_start()
@@ -143,14 +164,14 @@ def run(streams: Sequence[Hosted], *, loglevel: str, own_lines: bool = False) ->
         override_logging=not own_lines,
     )
     for stream in streams:
-        stream.assignment.worker.give_up = lambda: signal.raise_signal(signal.SIGTERM)
+        stream.assignment.worker.give_up = host.give_up
         stream.assignment.settled = _freeze
     try:
         host.execute_from_commandline()
     except SystemExit:
-        failed = [stream for stream in streams if stream.assignment.worker.failure is not None]
-        if failed:
-            raise _failure(failed[0], len(streams)) from None
+        failed = [_failure(stream, len(streams)) for stream in streams if stream.assignment.worker.failure is not None]
+        if failed and not (host.signalled and isinstance(failed[0], GrownError)):
+            raise failed[0] from None
         raise
     logging.shutdown()
 

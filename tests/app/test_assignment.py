@@ -5,6 +5,7 @@ import threading
 
 import pytest
 from aiokafka.errors import KafkaError, ProducerFenced
+from faust.assignor.client_assignment import ClientAssignment
 
 from riparian.app.errors import TopicError
 from riparian.app.partition.learner import PartitionLearner
@@ -43,6 +44,23 @@ def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
         assert not signal.done()
         runner.stepped.set()
         await asyncio.gather(rebalance, signal)
+
+    asyncio.run(run())
+
+
+def test_partitions_of_workers_on_one_machine_are_all_known(tmp_path):
+    """Who takes some for not given out joins the group again, and the others, and so on."""
+    _, spec = stream_file(tmp_path, "machine")
+    topic = changelog_topic("machine")
+
+    async def run():
+        app = engine_of(spec, tmp_path).states.app
+        app.assignor._member_urls = {"a": "http://one:6066", "b": "http://one:6066", "c": "http://other:6066"}
+        given = {"a": [0, 3], "b": [1], "c": []}
+        found = app.assignor._get_changelog_distribution(
+            {name: ClientAssignment(actives={topic: its, "f": its}, standbys={}) for name, its in given.items()}
+        )
+        assert found == {"http://one:6066": {topic: [0, 1, 3]}, "http://other:6066": {topic: []}}
 
     asyncio.run(run())
 

@@ -66,15 +66,19 @@ def test_a_stream_whose_topics_have_grown_begins_again(
         watch.compare(there | found)
 
 
-def test_a_stream_begins_again_once_its_changelog_was_given_partitions(tmp_path: Path) -> None:
-    """By whoever makes topics: then they get their first checkpoints, before the outputs are asked for."""
-    watch, there = watched(tmp_path)
-    watch.in_vain = 4, 2
+@pytest.mark.parametrize(("fields", "in_vain"), [({}, (4, 2)), ({"grow": "ask"}, (0, 0))])
+def test_a_stream_begins_again_once_its_changelog_was_given_partitions(
+    tmp_path: Path, fields: dict[str, str], in_vain: tuple[int, int]
+) -> None:
+    """By whoever makes topics, or by a command: then they get their first checkpoints, before the outputs are asked
+    for."""
+    watch, there = watched(tmp_path, **fields)
+    watch.in_vain = in_vain
     grown = there | {"s.labels": 4, "s.features": 4}
     watch.compare(grown)
     with pytest.raises(GrownError, match="goes on with 4 partitions"):
         watch.compare(grown | {changelog_topic("s"): 4})
-    again, _ = watched(tmp_path)
+    again, _ = watched(tmp_path, **fields)
     again.in_vain = 4, 4
     for _ in range(2):
         again.compare(grown | {changelog_topic("s"): 4})

@@ -1,8 +1,9 @@
 """`riparian`, dying at a chosen point as kill -9 would have it: python -m tests.broker.crashing POINT FILE worker ...
 
 The process ends itself the first time it comes to POINT while FILE exists; nothing is flushed, closed or said. Where
-FILE says `freeze`, it stops instead, once, until it is sent SIGCONT. Every method that is patched stands in `POINTS`,
-and of workers that copy topics (`rekey`) in `COPYING`.
+FILE says `freeze`, it stops instead, once, until it is sent SIGCONT; where it says `stop`, it is asked to end. Every
+method that is patched stands in `POINTS`, of workers that copy topics (`rekey`) in `COPYING`, and of those whose
+stream grows in `GROWING`.
 """
 
 import os
@@ -21,11 +22,12 @@ import riparian.app.worker.task.checkpoints
 from riparian.app.cli import main
 from riparian.app.kafka.sending import Outputs
 from riparian.app.state import checkpoint
+from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.states import States
 from riparian.app.worker.task.checkpoints import Checkpoints
 
 EXIT_CODE = 9
-FREEZE = "freeze"
+FREEZE, STOP = "freeze", "stop"
 Method = Callable[..., Awaitable[Any]]
 armed = Path()
 
@@ -35,6 +37,9 @@ def die_if_armed() -> None:
         if armed.read_text() == FREEZE:
             armed.unlink()
             os.kill(os.getpid(), signal.SIGSTOP)
+            return
+        if armed.read_text() == STOP:
+            os.kill(os.getpid(), signal.SIGTERM)
             return
         os._exit(EXIT_CODE)
 
@@ -150,6 +155,11 @@ COPYING = {
 }
 
 
+GROWING = {
+    "before it begins again": Point(WorkerContext, "crash", after),
+}
+
+
 def install(point: Point) -> None:
     """Patch this process."""
     for owner, name, value in point.settings:
@@ -165,6 +175,6 @@ def install(point: Point) -> None:
 
 if __name__ == "__main__":
     armed = Path(sys.argv[2])
-    install({**POINTS, **COPYING}[sys.argv[1]])
+    install({**POINTS, **COPYING, **GROWING}[sys.argv[1]])
     del sys.argv[1:3]
     main()

@@ -147,6 +147,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
         "state": ("state", "verify", path),
         "import": ("import", path, state, "--partition", 0, "--replace"),
         "rollback": ("rollback", path, "--partition", 0, "--to", sequence),
+        "grow": ("grow", path),
     }
     assert list(commands) == list(RIGHTS)
     everything: dict[Right, None] = {}

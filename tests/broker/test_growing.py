@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from riparian.app.kafka.sending import close, fenced_producer
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.state import growing
 from riparian.topics.names import changelog_topic
+from tests.broker.crashing import STOP
 from tests.broker.harness import Sent, Stream, administer, instances, make_topics, send, wait_on
-from tests.processes import until
+from tests.processes import PATIENCE, until
 
 pytestmark = pytest.mark.broker
 
@@ -97,6 +99,29 @@ def test_a_stream_whose_topics_others_make_goes_on_once_they_have(stream: Any, k
     assert any(s.predictions(1)[0]["p"].values())
 
 
+def test_a_stream_that_asks_goes_on_by_a_command(stream: Any) -> None:
+    s = stream(partitions=1, grow="ask")
+    assert "there is nothing to do" in s.riparian("grow")
+    rows = instances(150)
+    with s.worker() as worker:
+        s.give(rows, 0, 100)
+        s.reach(100, worker=worker)
+        grow(s, 2)
+        s.give(rows, 100, 150, partition=1)
+        worker.wait_for("the stream file says grow: ask, so run riparian grow")
+        assert "the stream file says grow: ask, so run riparian grow" in s.riparian("check")
+        with s.worker() as other:  # one that starts meanwhile
+            other.wait_for("are not read; the stream file says grow: ask, so run riparian grow")
+            assert "goes on with 2 partitions" in s.riparian("grow")
+            s.predicted(50, worker, other, partition=1)
+            assert other.stop() == worker.stop() == 0
+    assert worker.output.count("the worker begins again") == 1
+    s.spec = s.spec.with_partitions(2)
+    assert s.holds(0).n_predictions == 100
+    assert s.stored(1).grown is not None
+    assert "there is nothing to do" in s.riparian("grow")
+
+
 def test_workers_that_keep_their_place_in_the_group_read_new_partitions_too(stream: Any) -> None:
     """Kafka gives a static member that comes again what it had."""
     s = stream(partitions=2)
@@ -111,6 +136,18 @@ def test_workers_that_keep_their_place_in_the_group_read_new_partitions_too(stre
             s.give(rows, 100 * p, 100 * p + 100, partition=p)
             s.predicted(100, one, other, partition=p)
         assert one.stop() == other.stop() == 0
+
+
+def test_a_worker_that_is_stopped_while_it_is_about_to_begin_again_ends(stream: Any, tmp_path: Path) -> None:
+    s, armed = stream(partitions=1), tmp_path / "armed"
+    armed.write_text(STOP)
+    s.give(instances(100))
+    with s.worker(entry=("tests.broker.crashing", "before it begins again", str(armed))) as worker:
+        s.reach(100, worker=worker)
+        grow(s, 2)
+        assert worker.process.wait(PATIENCE) == 0, worker.output[-3000:]
+    assert "goes on with 2 partitions" in worker.output
+    assert "the worker begins again" not in worker.output
 
 
 def test_a_first_checkpoint_that_was_not_finished_is_made_again(stream: Any) -> None:

@@ -22,11 +22,13 @@ from benchmarks.record import write
 from riparian.app.cli.terminal.parsing import parse_model
 from riparian.app.errors import TopicError
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.local_broker.java import kafka_version
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import INPUTS
 from tests.broker.harness import ROOT, create_topics, stream_file
 from tests.chaos import rekeyed, steered
+from tests.chaos.brokers import VERSIONS
 from tests.chaos.checks import Verdict, check_partition, check_replicas
 from tests.chaos.cluster import POLL_SECONDS, Cluster
 from tests.chaos.grown import Growth
@@ -224,6 +226,8 @@ def run(
     rolling: bool = False,
     changes: bool = False,
     grows: bool = False,
+    n_brokers: int = 1,
+    kafka: str | None = None,
     beside: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
 ) -> Report:
@@ -231,7 +235,7 @@ def run(
 
     `rate`, `backlog`, `rekey`, `changes`, `fields` : as in `Subject`. `beside` : fields of further streams, which each
     worker runs, too. `rolling` : between faults workers are restarted, one by one, with changed stream files. `grows` :
-    twice meanwhile features and labels get twice as many partitions.
+    twice meanwhile features and labels get twice as many partitions. `n_brokers`, `kafka` : as in `Cluster`.
     """
     subjects = [
         Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey, changes, grows)
@@ -243,7 +247,7 @@ def run(
     def tell(line: str) -> None:
         say(f"{time.monotonic() - began:7.1f} s  {line}")
 
-    cluster = Cluster(folder, [one.file for one in subjects], n_slots, tell, entry, session)
+    cluster = Cluster(folder, [one.file for one in subjects], n_slots, tell, entry, session, n_brokers, kafka)
 
     def wait(done: Callable[[Subject], bool], until: float) -> bool:
         while not (held := all(done(one) for one in subjects)) and time.monotonic() < until:
@@ -253,10 +257,10 @@ def run(
     with ExitStack() as stack:
         network = stack.enter_context(Network())
         stack.callback(cluster.end)
-        cluster.broker.start()
+        cluster.brokers.start()
         cluster.connect(network)
         for i, one in enumerate(subjects):
-            one.begin(cluster.broker.bootstrap, seed + i, rate, backlog)
+            one.begin(cluster.brokers.bootstrap, seed + i, rate, backlog)
         for slot in range(n_workers):
             cluster.act(Step(0.0, "start", slot, None))
         deadline = time.monotonic() + CATCH_UP_SECONDS
@@ -291,6 +295,7 @@ def run(
             else:
                 tell(f"           {step.action}{target}")
             cluster.act(step)
+        cluster.settle()
         tell("no more faults")
         deadline = time.monotonic() + patience
         asked = [one.asked for one in subjects if one.asked is not None]
@@ -379,6 +384,9 @@ def main() -> int:
         "--rolling", action="store_true", help="restart workers one by one with changed stream files between faults"
     )
     parser.add_argument("--grow", action="store_true", help="twice as many partitions of the topics, twice")
+    parser.add_argument("--partitions", type=int, help="of each stream; default: two or three, by the seed")
+    parser.add_argument("--brokers", type=int, default=1, help="3: three replicas, two in sync; leaders are killed")
+    parser.add_argument("--kafka", choices=VERSIONS, help="of another version than the tests' brokers")
     parser.add_argument("--own", action="store_true", help="each partition has models of its own")
     parser.add_argument("--streams", type=int, default=1, help="that each worker runs")
     parser.add_argument(
@@ -410,10 +418,13 @@ def main() -> int:
         champion += ", topics that grow" if options.grow else ""
         champion += ", models of each partition" if options.own else ""
         champion += f", {options.streams} streams" if options.streams > 1 else ""
+        champion += f", {options.brokers} brokers" if options.brokers > 1 else ""
+        champion += f", Kafka {options.kafka}" if options.kafka else ""
         say(f"{options.faults} faults, seed {seed}{champion}{without}, in {folder}")
         streams: list[dict[str, Any]] = [
             {
                 **STREAMS[of % len(STREAMS)],
+                **({"partitions": options.partitions} if options.partitions else {}),
                 **(steered.fields(of) if options.control else {}),
                 **({"learning": "partition"} if options.own else {}),
                 **(steered.keyed() if options.features and not (options.own or keys) else {}),
@@ -434,6 +445,8 @@ def main() -> int:
             rolling=options.rolling,
             changes=options.features,
             grows=options.grow,
+            n_brokers=options.brokers,
+            kafka=options.kafka,
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
             entry=("tests.chaos.unguarded", options.without) if options.without else ("riparian.app.cli",),
@@ -444,7 +457,9 @@ def main() -> int:
         of = "-keys" if options.keys else "-grow" if options.grow else ""
         of = "-unguarded" if options.without else "-late" if options.late else of
         of = "-features" if options.features else of
-        write(f"campaign-chaos{of}", figures(report), seed=seed)
+        of = "-brokers" if options.brokers > 1 else f"-kafka-{options.kafka}" if options.kafka else of
+        brokers = {"brokers": options.brokers, "kafka": options.kafka or kafka_version()}
+        write(f"campaign-chaos{of}", brokers | figures(report), seed=seed)
         if options.without:
             say("it failed, as it must" if report.wrong else f"FAILED  no record is twice or out of order{without}")
     return int(not (report.wrong if options.without else report.passed))

@@ -1,17 +1,17 @@
-"""A broker, a proxy in front of it for each worker, and the workers: what the steps of a schedule act upon."""
+"""Brokers, a proxy in front of each for each worker, and the workers: what the steps of a schedule act upon."""
 
 import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from riparian.app.kafka.local_broker.broker import LocalBroker
-from riparian.app.kafka.local_broker.ports import free_port
 from tests.broker.harness import Worker
+from tests.chaos.brokers import Brokers
 from tests.chaos.proxy import Network, Proxy
 from tests.chaos.schedule import Step
 
 EXIT_SECONDS = 90.0
+SETTLE_SECONDS = 180.0
 POLL_SECONDS = 0.1
 LOG_LINES = 60
 FENCED = "another worker has taken it over"
@@ -20,7 +20,7 @@ AGAIN = ": the worker begins again"  # what it says where the stream has grown
 
 
 class Cluster:
-    """A broker that advertises a proxy to each worker, and the workers' slots.
+    """Brokers that advertise a proxy to each worker, and the workers' slots.
 
     Parameters
     ----------
@@ -35,6 +35,8 @@ class Cluster:
         The module that stands for `riparian`, and its first arguments.
     session : float
         Session timeout of the workers, in seconds.
+    n_brokers, kafka :
+        How many, and their version, as `Brokers` takes it.
     """
 
     def __init__(
@@ -45,35 +47,19 @@ class Cluster:
         say: Callable[[str], None],
         entry: Sequence[str] = ("riparian.app.cli",),
         session: float = 6.0,
+        n_brokers: int = 1,
+        kafka: str | None = None,
     ) -> None:
         self.folder, self.streams, self.say, self.entry, self.session = folder, streams, say, entry, session
-        ports: list[int] = []
-        while len(ports) < 2 * n_slots:
-            ports.append(free_port(*ports))
-        self._listeners, self._proxied = ports[:n_slots], ports[n_slots:]
-        self.broker = LocalBroker(folder / "kafka", free_port(*ports), properties=self._properties())
-        self.proxies: list[Proxy] = []
+        self.brokers = Brokers(folder, n_brokers, kafka, n_slots)
+        self.proxies: list[list[Proxy]] = []  # of each slot
         self.workers: dict[int, Worker] = {}
         self._leaving: dict[int, tuple[Worker, float]] = {}
         self.failures: list[str] = []
         self._started = 0
 
-    def _properties(self) -> str:
-        plain = "PLAINTEXT://127.0.0.1:${port}"
-        listeners, advertised, protocols = [plain, "CONTROLLER://127.0.0.1:${controller_port}"], [plain], []
-        for slot, (port, proxied) in enumerate(zip(self._listeners, self._proxied, strict=True)):
-            listeners.append(f"SLOT{slot}://127.0.0.1:{port}")
-            advertised.append(f"SLOT{slot}://127.0.0.1:{proxied}")
-            protocols.append(f"SLOT{slot}:PLAINTEXT")
-        protocols += ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
-        return (
-            f"\nlisteners={','.join(listeners)}\nadvertised.listeners={','.join(advertised)}\n"
-            f"listener.security.protocol.map={','.join(protocols)}\n"
-            "group.min.session.timeout.ms=1000\n"
-        )
-
     def connect(self, network: Network) -> None:
-        self.proxies = [Proxy(network, *ports) for ports in zip(self._proxied, self._listeners, strict=True)]
+        self.proxies = [[Proxy(network, *ports) for ports in slot] for slot in self.brokers.ports]
 
     @property
     def n_fenced(self) -> int:
@@ -89,15 +75,35 @@ class Cluster:
             "start": lambda: self._start(step.slot),
             "freeze": lambda: self.workers[step.slot].process.send_signal(signal.SIGSTOP),
             "thaw": lambda: self.workers[step.slot].process.send_signal(signal.SIGCONT),
-            "drop": lambda: self.proxies[step.slot].drop(),
-            "refuse": lambda: self.proxies[step.slot].refuse(),
-            "stall": lambda: self.proxies[step.slot].stall(),
-            "heal": lambda: self.proxies[step.slot].heal(),
-            "broker kill": self.broker.kill,
-            "broker stop": self.broker.stop,
-            "broker start": self.broker.start,
+            "drop": lambda: self._on_network(step.slot, Proxy.drop),
+            "refuse": lambda: self._on_network(step.slot, Proxy.refuse),
+            "stall": lambda: self._on_network(step.slot, Proxy.stall),
+            "heal": lambda: self._on_network(step.slot, Proxy.heal),
+            "broker kill": lambda: self._on_broker(self.brokers.kill),
+            "broker stop": lambda: self._on_broker(self.brokers.stop),
+            "broker start": self.brokers.start,
         }
         actions[step.action]()
+
+    def _on_network(self, slot: int, action: Callable[[Proxy], None]) -> None:
+        for proxy in self.proxies[slot]:
+            action(proxy)
+
+    def _on_broker(self, action: Callable[[], None]) -> None:
+        """Of several, one is away at a time."""
+        self.settle()
+        action()
+
+    def settle(self) -> None:
+        """Return when several brokers are all there, with all replicas in sync."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not self.brokers.settled():
+            self.pause(0.5)
+            if time.monotonic() > deadline:
+                self.fail(f"the brokers' replicas were not in sync in {SETTLE_SECONDS:.0f} s")
+                break
+        while self.brokers.failures:
+            self.fail(self.brokers.failures.pop())
 
     def roll(self, ready: str, n: int) -> None:
         """Restart the workers, each once the one before is ready: has written `ready` n times."""
@@ -120,7 +126,7 @@ class Cluster:
         self._started += 1
         self.workers[slot] = Worker(
             self.streams[0],
-            f"127.0.0.1:{self._proxied[slot]}",
+            ",".join(f"127.0.0.1:{advertised}" for advertised, _ in self.brokers.ports[slot]),
             self.folder,
             name=f"slot{slot}-{self._started:03d}",
             entry=self.entry,
@@ -182,7 +188,7 @@ class Cluster:
         """End every process, however it goes."""
         for worker in [*self.workers.values(), *(worker for worker, _ in self._leaving.values())]:
             worker.__exit__()
-        self.broker.stop()
+        self.brokers.end()
 
 
 def _tail(worker: Worker) -> str:

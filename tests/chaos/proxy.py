@@ -47,10 +47,14 @@ class Proxy:
 
     `drop` closes what is connected. `refuse` closes it and accepts nothing until `heal`. `stall` holds every byte back
     until `heal`, then passes it on late, as a network does that was away for a while.
+
+    Attributes
+    ----------
+    n_passed : bytes that came from the target
     """
 
     def __init__(self, network: Network, port: int, target: int) -> None:
-        self.port, self.target = port, target
+        self.port, self.target, self.n_passed = port, target, 0
         self._network = network
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -109,17 +113,20 @@ class Proxy:
             return
         self._writers.add(to_writer)
         try:
-            await asyncio.gather(self._pump(reader, to_writer), self._pump(to_reader, writer))
+            await asyncio.gather(self._pump(reader, to_writer, writer), self._pump(to_reader, writer, writer))
         finally:
             for either in (writer, to_writer):
                 either.transport.abort()
                 self._writers.discard(either)
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass bytes on until either side ends."""
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, back: asyncio.StreamWriter
+    ) -> None:
+        """Pass bytes on until either side ends. back : the writer to the client."""
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK_BYTES):
                 await self._flowing.wait()
+                self.n_passed += len(data) if writer is back else 0
                 writer.write(data)
                 await writer.drain()
         writer.transport.abort()

@@ -17,7 +17,7 @@ N = 100_000  # instances of a generated stream
 WITH_RIGHTS = (
     *("worker", "replay", "check", "lag", "compare", "audit", "backtest", "explain", "ui", "deadletters", "retry"),
     *("control", "apply"),
-    *("export", "inspect", "state", "import", "rollback"),
+    *("export", "inspect", "state", "import", "rollback", "grow"),
 )
 WIDTH = 1000  # instances that a gradual drift takes, MOA's default
 

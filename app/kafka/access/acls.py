@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
 
 READ, WRITE, CREATE, DELETE, DESCRIBE, CONFIGS = "Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs"
+ALTER = "Alter"
 # The changelog, the workers' group, and their transactional ids.
 STATE, GROUP, OWNERS = "state", "group", "owners"
 # Of `rekey`: the topics that are copied, those that copies go to, and the group that copies.
@@ -92,6 +93,7 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
     "state": _STATE_ONLY,
     "import": _REPLACING,
     "rollback": _REPLACING,
+    "grow": {**dict.fromkeys(_ANY, (DESCRIBE,)), STATE: (ALTER, DESCRIBE)},
 }
 
 

@@ -26,6 +26,7 @@ from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
 from riparian.app.errors import AccessError, RiparianError
 from riparian.app.kafka.access.acls import (
+    ALTER,
     CONFIGS,
     CREATE,
     DELETE,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
 
 # By the numbers of Kafka's protocol.
-_OPERATIONS = {READ: 3, WRITE: 4, CREATE: 5, DELETE: 6, DESCRIBE: 8, CONFIGS: 10}
+_OPERATIONS = {READ: 3, WRITE: 4, CREATE: 5, DELETE: 6, ALTER: 7, DESCRIBE: 8, CONFIGS: 10}
 _KINDS = {TOPIC: 2, GROUP: 3, TRANSACTIONAL_ID: 5}
 _LITERAL, _PREFIXED, _ALLOW = 3, 4, 3
 _UNKNOWN = -(2**31)

@@ -167,8 +167,8 @@ def _record_classes(java: str, jars: list[Path], seconds: float) -> Path:
     with tempfile.TemporaryDirectory(prefix="recording-", dir=folder) as scratch:
         made = Path(scratch) / "classes"
         for option in ("ArchiveClassesAtExit", "SharedArchiveFile"):
-            recorded = LocalBroker(Path(scratch) / "broker")
-            recorded._runtime = Runtime(java, jars, [f"-XX:{option}={made}", "-Xlog:disable"])
+            runtime = Runtime(java, jars, [f"-XX:{option}={made}", "-Xlog:disable"])
+            recorded = LocalBroker(Path(scratch) / "broker", runtime=runtime)
             recorded.start(seconds)
             code = recorded.stop(READY_SECONDS)
             if code != STOPPED:
@@ -369,6 +369,8 @@ class LocalBroker:
         Lines that override those of deploy/broker/server.properties; ${port} and ${controller_port} are filled in.
     format_options : sequence of str
         Of Kafka's StorageTool, at the first start: `--add-scram`, say.
+    runtime : Runtime, optional
+        Default: the jars of the pom.
 
     Notes
     -----
@@ -385,13 +387,14 @@ class LocalBroker:
         report: Callable[[str], None] = silent,
         properties: str = "",
         format_options: Sequence[str] = (),
+        runtime: Runtime | None = None,
     ) -> None:
         self.data_dir = data_dir.resolve()
         self.port = port
         self._report = report
         self._properties = properties
         self._format_options = format_options
-        self._runtime: Runtime | None = None
+        self._runtime = runtime
         self._supervised: Supervised | None = None
         self._running: Running | None = None
 

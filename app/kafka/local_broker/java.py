@@ -37,9 +37,9 @@ def kafka_version() -> str:
     return found.group(1)
 
 
-def jar_hashes() -> dict[PurePosixPath, str]:
+def jar_hashes(file: Path = JAR_HASHES) -> dict[PurePosixPath, str]:
     """SHA-256 (hex) of each jar by its place in a Maven repository: group as folders, artifact, version, file."""
-    lines = JAR_HASHES.read_text(encoding="ascii").splitlines()
+    lines = file.read_text(encoding="ascii").splitlines()
     return {PurePosixPath(place): digest for digest, place in map(str.split, lines)}
 
 
@@ -113,7 +113,9 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def kafka_jars(fallback: Path, report: Callable[[str], None]) -> list[Path]:
+def kafka_jars(
+    fallback: Path, report: Callable[[str], None], version: str | None = None, hashes: Path = JAR_HASHES
+) -> list[Path]:
     """Kafka's jars, fetched by Maven at the first call.
 
     Parameters
@@ -122,6 +124,10 @@ def kafka_jars(fallback: Path, report: Callable[[str], None]) -> list[Path]:
         Folder to keep them in where the user has no writable cache.
     report : callable
         Told, in one line, that a download begins and how it ended.
+    version : str, optional
+        Of Kafka; default: that of the pom.
+    hashes : Path
+        Of its jars.
 
     Returns
     -------
@@ -131,13 +137,13 @@ def kafka_jars(fallback: Path, report: Callable[[str], None]) -> list[Path]:
     pom = BROKER_FILES / "pom.xml"
     if not pom.is_file():
         raise BrokerError(f"Expected the broker's pom at {pom}, found nothing: install riparian again.")
-    digest = hashlib.sha256(pom.read_bytes() + JAR_HASHES.read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256(pom.read_bytes() + hashes.read_bytes()).hexdigest()[:12]
     cache = cache_dir(fallback)
     jars = cache / f"broker-{digest}"
     if not jars.is_dir():
         with locked(cache / f"broker-{digest}.lock"):
             if not jars.is_dir():  # another start may have fetched them while we waited
-                _fetch(pom, jars, report)
+                _fetch(pom, jars, report, version or kafka_version(), hashes)
     return sorted(jars.glob("*.jar"))
 
 
@@ -156,9 +162,8 @@ def class_archive(java: str, folder: Path) -> Path | None:
     return next((file for file in folder.glob("classes-*.jsa") if file.name == archive_name(java, file)), None)
 
 
-def _fetch(pom: Path, jars: Path, report: Callable[[str], None]) -> None:
+def _fetch(pom: Path, jars: Path, report: Callable[[str], None], version: str, hashes: Path) -> None:
     maven = shutil.which("mvn")
-    version = kafka_version()
     if maven is None:
         raise BrokerError(
             f"Fetching Apache Kafka {version} needs Maven, found no mvn on PATH: install it (apt-get install maven), "
@@ -173,6 +178,7 @@ def _fetch(pom: Path, jars: Path, report: Callable[[str], None]) -> None:
             environment["JAVA_HOME"] = str(Path(find_java()).parents[1])
         command = [
             maven, "-q", "-B", "-C", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={target}",
+            f"-Dkafka.version={version}",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment)
         names = {path.name for path in target.glob("*.jar")} if target.is_dir() else set()
@@ -182,14 +188,14 @@ def _fetch(pom: Path, jars: Path, report: Callable[[str], None]) -> None:
                 f"Maven could not fetch Apache Kafka {version} (exit code {done.returncode}): see to the network or "
                 f"to Maven's settings, and start again. It said:\n{shown}"
             )
-        check_jars(target)
+        check_jars(target, hashes)
         target.rename(jars)
     report(f"Apache Kafka {version}: {len(names)} jars in {jars}")
 
 
-def check_jars(folder: Path) -> None:
-    """Raise BrokerError unless a folder holds exactly the jars of jars.sha256."""
-    wanted = {place.name: digest for place, digest in jar_hashes().items()}
+def check_jars(folder: Path, hashes: Path = JAR_HASHES) -> None:
+    """Raise BrokerError unless a folder holds exactly the jars of a file of hashes."""
+    wanted = {place.name: digest for place, digest in jar_hashes(hashes).items()}
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.jar")}
     wrong = sorted(
         f"{name} ({'missing' if name not in found else 'unknown' if name not in wanted else 'altered'})"
@@ -198,6 +204,6 @@ def check_jars(folder: Path) -> None:
     )
     if wrong:
         raise BrokerError(
-            f"Maven brought other jars than {JAR_HASHES} names: {', '.join(wrong)}. Remove these from Maven's own "
+            f"Maven brought other jars than {hashes} names: {', '.join(wrong)}. Remove these from Maven's own "
             f"cache (~/.m2/repository) and start again; if they come again, do not trust the repository that it asks."
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from riparian.app.errors import TopicError
 from riparian.app.kafka.admin import listing, stream_topics
-from riparian.app.state.growing import own_topics
+from riparian.app.state.growing import ASK, own_topics
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import CONTROL, INPUTS, changelog_topic
 
@@ -85,7 +85,8 @@ class TopicWatch:
         others = min(there.get(name, 0) for name in own_topics(self._spec))
         wanted, had = self.in_vain
         prepared = there.get(changelog, 0) > max(before, had)  # by whoever makes topics
-        n = max(others, inputs if inputs > wanted or prepared else 0)
+        follows = self._spec.grow == "follow" and inputs > wanted
+        n = max(others, inputs if follows or prepared else 0)
         if n <= before:
             return
         with contextlib.suppress(ValueError):  # it would not be exact
@@ -108,6 +109,7 @@ class TopicWatch:
         verb = ("are" if several else "is") + (" not read" if topic in self._read else " not used")
         inputs = [name for role, name in stream_topics(self._spec).items() if role in INPUTS]
         cure = "it has them, too, as soon as features and labels both do" if len(inputs) > 1 and topic in inputs else ""
+        cure = ASK if self._spec.grow == "ask" and topic in inputs else cure
         return f"partition{several} {added} of {topic} {verb}: the stream has {wanted}" + (cure and f", and {cure}")
 
 
