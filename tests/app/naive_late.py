@@ -1,4 +1,4 @@
-"""A join by docs/evidence/late-labels.md and docs/concepts/how-it-works.md alone: one partition, in plain Python.
+"""A join by docs/evidence/late-labels.md and docs/concepts/guarantees.md alone: one partition, in plain Python.
 
 Without bounds on what waits. Ids are never used for another instance.
 """
