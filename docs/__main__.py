@@ -37,8 +37,8 @@ MARKED = re.compile(r"(<!-- (generated|figures): ([\w-]+) -->\n).*?(<!-- end -->
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
 
 def sentence(text: str) -> str:
@@ -69,11 +69,35 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
     return [model for argument in get_args(annotation) for model in models_in(argument)]
 
 
+# Where a section's use is shown.
+GUIDES = {
+    "learning": "run/scale.md#what-learns",
+    "rekey": "build/topics.md#topics-with-other-keys",
+    "record": "build/topics.md",
+    "label": "build/late-labels.md",
+    "features.NAME": "build/topics.md",
+    "keys.NAME": "build/keys.md",
+    "decision": "build/rare-classes.md",
+    "champion, challengers.NAME": "concepts/models.md",
+    "join": "build/late-labels.md",
+    "checkpoint": "run/recover.md",
+    "drift": "build/drift.md",
+    "promotion": "build/promotion.md",
+    "metrics": "run/monitor.md",
+    "predictions": "build/confidence.md",
+    "codec": "reference/formats.md",
+    "kafka": "run/connect.md",
+    "registry": "reference/formats.md",
+}
+
+
 def stream_file() -> str:
     """A table for each part of the file: name, type, default and meaning of each field."""
     parts = []
     for place, model in sections():
-        heading = f"## `{place}`\n\n{' '.join((model.__doc__ or '').split())}" if place else "## Fields of the stream"
+        guide = f" [Guide](../{GUIDES[place]})." if place in GUIDES else ""
+        about = f"## `{place}`\n\n{' '.join((model.__doc__ or '').split())}{guide}"
+        heading = about if place else "## Fields of the stream"
         parts.append(f"{heading}\n\n{table(('field', 'type', 'default', 'meaning'), fields(model))}")
     return "\n\n".join(parts)
 
