@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from docs.__main__ import MARKED, pages, refreshed
+from docs.__main__ import MARKED, pages, refreshed, sections
 from riparian.app.cli import GROUPS, cli
+from riparian.app.cli.run.environment import KNOWN
+from riparian.app.kafka.client.sources import CONFIG, PREFIX
 from riparian.app.stream_file.spec import build, loads
 from riparian.app.stream_file.strict_yaml import parse_yaml
 
@@ -163,6 +166,39 @@ def test_every_old_address_leads_somewhere() -> None:
         assert not anchor or anchor in anchors(there), f"{old} leads to {new}: {sorted(anchors(there))}"
 
 
+def test_pages_that_code_names_are_there() -> None:
+    suffixes = (".py", ".yaml", ".yml", ".tpl", ".service", ".md", ".js", ".json", ".txt")
+    files = [path for folder in CITING if folder != "docs" for path in (ROOT / folder).rglob("*")]
+    for path in [*(file for file in files if file.suffix in suffixes), ROOT / "Makefile", ROOT / "deploy/Dockerfile"]:
+        for page, anchor in re.findall(r"\bdocs/([\w/-]+\.md)(?:#([\w-]+))?", path.read_text(encoding="utf-8")):
+            there = ROOT / "docs" / page
+            assert there.exists(), f"{name(path)} names docs/{page}"
+            assert not anchor or anchor in anchors(there), f"{name(path)} names docs/{page}#{anchor}"
+
+
+def test_variables_of_the_environment_are_read_by_somebody() -> None:
+    files = [*PAGES, *(path for path in (ROOT / "deploy").rglob("*") if path.is_file())]
+    known = {*KNOWN, CONFIG}
+    for path in files:
+        for variable in re.findall(r"\bRIPARIAN_[A-Z_]+", path.read_text(encoding="utf-8", errors="ignore")):
+            assert variable in known or variable.startswith(PREFIX), f"{name(path)} names {variable}"
+
+
+def test_fields_that_pages_name_are_fields_of_the_stream_file() -> None:
+    """Such as `join.horizon`, where `join` is a part of the file."""
+    fields = {place: {field.alias or name for name, field in part.model_fields.items()} for place, part in sections()}
+    for page in PAGES:
+        for part, field in re.findall(r"`([a-z_]+)\.([a-z_]+)`", page.read_text(encoding="utf-8")):
+            assert field in fields.get(part, field), f"{name(page)} names {part}.{field}"
+
+
+def test_extras_that_pages_install_are_there() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for page in PAGES:
+        for named in re.findall(r"(?:riparian|\.)\[([a-z,]+)\]", page.read_text(encoding="utf-8")):
+            assert {*named.split(",")} <= {*extras}, f"{name(page)} installs {named}"
+
+
 # kinds and prose -----------------------------------------------------------------------------------------------------
 
 KINDS = ("tutorial", "how-to", "reference", "explanation", "contribute", "evidence")
@@ -205,7 +241,9 @@ def sentences(page: Path) -> list[str]:
     return [" ".join(part.split()) for part in parts if re.search(r"\w\s+\w", part)]
 
 
-@pytest.mark.parametrize("page", [p for f in SECTIONS for p in (ROOT / "docs" / f).rglob("*.md")], ids=name)
+@pytest.mark.parametrize(
+    "page", [ROOT / "docs/index.md", *(p for f in SECTIONS for p in (ROOT / "docs" / f).rglob("*.md"))], ids=name
+)
 def test_a_page_has_a_kind(page: Path) -> None:
     assert front(page).get("kind") in KINDS, f"{name(page)} begins with no kind: one of {KINDS}"
 
