@@ -5,6 +5,7 @@ it is returned, so a draft is always a valid stream file.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -63,6 +64,7 @@ class Draft(NamedTuple):
     features : in their order
     classes : those seen, empty for a regression
     rarest : the class that the fewest labels have, and their share
+    silent : the class of records without a label, where all labels are of the other one
     partitions, replication : of the topics
     topics : role -> name, where it is not the default
     record, label_record : fields of the sections `record` and `label`, where they are not the defaults
@@ -80,6 +82,7 @@ class Draft(NamedTuple):
     features: Sequence[DraftFeature]
     classes: Sequence[str] = ()
     rarest: tuple[str, float] | None = None
+    silent: str | None = None
     partitions: int = 1
     replication: int = 1
     topics: dict[str, str | None] = {}  # noqa: RUF012
@@ -317,7 +320,9 @@ def _models(draft: Draft) -> list[str]:
     if draft.task == MULTI_INSTANCE:
         lines += [classes, "champion: stochastic-gradient-tree"]
     else:
-        if 2 <= len(draft.classes) <= MOST_SHOWN:
+        if draft.silent is not None:
+            lines.append(_line(classes, f"{draft.silent}: what gets no label; all that came were the other"))
+        elif 2 <= len(draft.classes) <= MOST_SHOWN:
             lines.append(_line(f"# {classes}", "without the first #: any other label is rejected"))
         if draft.rarest is not None and draft.task != ANOMALY and _is_rare(draft.rarest[1], len(draft.classes)):
             lines += _of_rare(*draft.rarest)
@@ -339,7 +344,19 @@ def _models(draft: Draft) -> list[str]:
         if draft.task == ANOMALY:
             most = f"`alert` is true for the {100 * ALERTS:g} % of greatest score; docs/build/anomalies.md#alerts"
             lines.append(_line(f"decision: {{alert_rate: {ALERTS:g}}}", most))
+    if draft.silent is not None:
+        return [*lines, *_silence(draft.silent, draft.late)]
     return lines if draft.label is None else [*lines, _horizon(draft.late)]
+
+
+def _silence(silent: str, late: float | None) -> list[str]:
+    """When a record without a label is learned, and until when a label corrects it."""
+    horizon = max(60, 2 * math.ceil((late or 0.0) / DAY))
+    return [
+        f"# A record without a label is learned as {_one_line(scalar(silent))} after 14 days; a later one corrects it",
+        "# (docs/build/late-labels.md). One that can never get a label, as it was blocked, needs one that is null.",
+        f"join: {{horizon: {horizon}d, unlabelled: {{is: {scalar(silent)}, after: 14d}}}}",
+    ]
 
 
 def _horizon(late: float | None) -> str:

@@ -290,6 +290,25 @@ def test_the_horizon_is_twice_the_lateness_that_was_seen(days: float, horizon: i
     assert spec.join.horizon == 7 * 86_400  # nobody says when they came
 
 
+@pytest.mark.parametrize(
+    ("y", "classes"), [("fraud", ["other", "fraud"]), (1, ["0", "1"]), (True, ["false", "true"]), ("other", None)]
+)
+def test_labels_of_one_class_alone_are_held_against_silence(y: Any, classes: list[str] | None) -> None:
+    features = messages([order(i, order_id=i) for i in range(60)], False)
+    labels = messages([{"order_id": i, "result": y} for i in range(0, 60, 9)], False)
+    topics = TopicSample("orders", features, 1, 1), TopicSample("outcomes", labels, 1, 1)
+    text, spec = write(of_records(*topics, name="shop", label="result"))
+    assert spec.classes == (classes or ["none", "other"])
+    assert spec.class_vocabulary().find(y) == 1
+    unlabelled = spec.join.unlabelled
+    assert (unlabelled.is_, unlabelled.after, spec.join.horizon) == (spec.classes[0], 14 * 86_400.0, 60 * 86_400.0)
+    assert f"learned as {quoted(spec.classes[0]) if not isinstance(y, str) else spec.classes[0]} after 14 days" in text
+    late = [one._replace(time=40 * 86_400_000) for one in labels]
+    early = [one._replace(time=0) for one in features]
+    topics = TopicSample("orders", early, 1, 1), TopicSample("outcomes", late, 1, 1)
+    assert spec_of(*topics, label="result").join.horizon == 80 * 86_400.0
+
+
 def test_records_as_replay_writes_them_need_no_section() -> None:
     features = messages([{"id": str(i), "x": {"a": i / 2, "b": f"v{i % 3}"}} for i in range(60)])
     labels = messages([{"id": str(i), "y": i % 2} for i in range(60)])

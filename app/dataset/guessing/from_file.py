@@ -269,7 +269,9 @@ def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str
     """Task and classes."""
     if len(goal) < 2:
         raise DataError(
-            f"column {label!r} of {where} has {len(goal)} value: name another --label, or show more records"
+            f"column {label!r} of {where} has {len(goal)} value: name another --label, or show more records; where a "
+            "record without a label is of another class, say so in a stream file by classes and join.unlabelled "
+            "(docs/build/late-labels.md)"
         )
     found = task_of_column(goal, label, task, where, "--label")
     if found in VALUES:

@@ -22,10 +22,12 @@ from riparian.app.dataset.guessing.from_file import (
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, DraftFeature, most_values
 from riparian.topics.decoding.envelopes import AROUND, DEBEZIUM
-from riparian.topics.records import ANOMALY, BOOLEAN, NOMINAL, NUMERIC, Headers, Path
+from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, NOMINAL, NUMERIC, Headers, Path
 from riparian.topics.vocabulary import canonical
 
 KEY = "@key"
+OTHER = "other", "none"
+SILENT = {"1": "0", "true": "false", "yes": "no"}  # the class of all labels -> that of records without one
 NO_JSON = (
     "no record of it is one, and init reads JSON alone; of Avro, Protobuf or Arrow write the stream file yourself "
     "(docs/reference/formats.md), and look at it by riparian check --broker"
@@ -167,7 +169,11 @@ def of_records(
     check_left(judged, None if goal is None else dotted(goal), where)
     x = _common(features.messages, [path for path, one in zip(beside, judged, strict=True) if not one.dropped])
     kind, classes = ANOMALY, list[str]()
-    if goal is not None:
+    silent: str | None = None
+    if labels is not None and len(goal_column) == 1 and task in (None, CLASSIFICATION):
+        silent = SILENT.get(goal_column.first.lower(), OTHER[goal_column.first == OTHER[0]])
+        kind, classes = CLASSIFICATION, [silent, goal_column.first]
+    elif goal is not None:
         kind, classes = task_of(goal_column, dotted(goal), task, where)
     record: dict[str, Path | str | int | None] = {"envelope": features.envelope, "id": id_path, "time": time, "x": x}
     if labels is None:
@@ -189,7 +195,8 @@ def of_records(
         label=None if goal is None else dotted(goal),
         features=_named(judged, list(beside), x),
         classes=classes,
-        rarest=None if goal is None else rarest(goal_column, classes),
+        rarest=None if goal is None or silent is not None else rarest(goal_column, classes),
+        silent=silent,
         partitions=features.partitions,
         replication=features.replication,
         topics={"features": features.topic, "labels": None if labels is None else labels.topic},
