@@ -20,7 +20,7 @@ from riparian.app.errors import StateError
 from riparian.app.partition.arrays import over, under
 from riparian.app.partition.changes import ARITHMETIC, LEARNING, next_origin, reconcile
 from riparian.app.partition.join.ids import Hashes, Ints
-from riparian.app.partition.join.label_delays import LabelDelays, apart
+from riparian.app.partition.join.label_delays import LabelDelays, alone, apart
 from riparian.app.partition.join.pending import PendingStore, Unlabelled
 from riparian.app.partition.join.series import Follow
 from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
@@ -75,12 +75,13 @@ def unlabelled_of(spec: Spec) -> Unlabelled | None:
 
 
 def early_labels(learners: Iterable["PartitionLearner"]) -> str | None:
-    """A sentence where labels of one class come much earlier than those of another, and nothing has them wait. The
-    stream's own labels cannot."""
+    """A sentence where labels of one class come much earlier than those of another, or alone, and nothing has them
+    wait. The stream's own labels cannot."""
     found = [one for one in learners if one.spec.label.of is None and one.decoder.classes is not None]
     waiting = [one for one in found if one.spec.join.unlabelled is None]
     delays = [(one.delays, [] if one.decoder.classes is None else one.decoder.classes.texts) for one in waiting]
-    return apart(delays, waiting[0].spec.join.horizon) if waiting else None
+    without = sum(one.pending.counts["expired"] + one.pending.counts["evicted"] for one in waiting)
+    return apart(delays, waiting[0].spec.join.horizon) or alone(delays, without) if waiting else None
 
 
 class PartitionLearner:

@@ -97,6 +97,29 @@ def test_labels_of_the_stream_itself_get_no_advice_that_its_file_cannot_take(lab
     assert (early_labels([learner]) is not None) == named
 
 
+@pytest.mark.parametrize(
+    ("fields", "every", "named"),
+    [
+        ({}, 10, True),
+        ({}, 2, False),  # labels of most records, so far of one class
+        ({"join": {"horizon": "2h", "unlabelled": {"is": "ok", "after": "30m"}}}, 10, False),
+    ],
+)
+def test_labels_of_one_class_alone_are_named_where_most_records_have_none(fields, every, named):
+    common = {"name": "s", "task": "classification", "classes": ["ok", "fraud"], "features": {"a": "numeric"}}
+    common |= {"champion": "majority-class", "join": {"horizon": "2h"}}
+    learner, n, at = PartitionLearner(build(common | fields, "s")), 12_000, (0, 0)
+    events = [(START + 1000 * i, {"id": str(i), "x": {"a": 1}}, None) for i in range(n)]
+    events += [(START + 1000 * i + 999, None, {"id": str(i), "y": "fraud"}) for i in range(0, n // 5, every)]
+    events.sort(key=lambda one: one[0])
+    for start in range(0, len(events), 500):
+        release, at = release_of(events[start : start + 500], at)
+        learner.step(release)
+    said = early_labels([learner])
+    assert (said is not None) == named
+    assert not named or said.startswith("all of 240 labels are fraud, and 4,")
+
+
 @pytest.mark.parametrize("unlabelled", [None, {"after": "30m"}, {"is": "ok", "after": "30m"}])
 def test_a_learner_measures_delays_by_class_and_names_them_unless_labels_wait(unlabelled):
     fields = {"name": "s", "task": "classification", "classes": ["ok", "fraud"], "features": {"a": "numeric"}}

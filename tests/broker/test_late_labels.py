@@ -61,3 +61,28 @@ def test_what_has_no_chargeback_is_learned_as_ok_through_a_kill(stream, learning
     assert counts["assumed"] > n / 2
     assert min(counts["corrections"], counts["null_labels"]) > 10
     assert not counts["expired"]
+
+
+@pytest.mark.parametrize("unlabelled", [None, {"after": "30m"}])
+def test_check_says_which_labels_come_first_by_what_the_topics_hold(stream, unlabelled):
+    n, classes = 6000, ("ok", "fraud")
+    fields = {"classes": classes, "features": {"a": "numeric"}, "champion": "majority-class"}
+    s = stream(**fields, join={"horizon": "2h", "unlabelled": unlabelled})
+    features = [Sent(json.dumps({"id": str(i), "x": {"a": i}}).encode(), START + 1000 * i, b"k") for i in range(n)]
+    late = [(START + 1000 * i + (60_000 if i % 10 else 1_500_000), i) for i in range(n)]
+    labels = [Sent(json.dumps({"id": str(i), "y": classes[i % 10 > 0]}).encode(), at, b"k") for at, i in sorted(late)]
+    labels[10:10] = [Sent(b"no label", labels[10].time, b"k"), Sent(b'{"id": "1", "y": null}', START, b"k")]
+    s.give((features, labels))
+    shown = s.riparian("check")
+    said = "warning: labels of fraud come 24m before those of ok, on average, and predictions name fraud too often"
+    assert (said in shown, "after: 25m}} in the stream file" in shown) == (unlabelled is None,) * 2
+
+
+def test_check_says_that_labels_are_of_one_class_alone(stream):
+    s, n = stream(classes=["ok", "fraud"], features={"a": "numeric"}, champion="majority-class"), 3000
+    features = [Sent(json.dumps({"id": str(i), "x": {"a": i}}).encode(), START + 1000 * i, b"k") for i in range(n)]
+    y = [(START + 1000 * i + 500, {"id": str(i), "y": "fraud"}) for i in range(0, n, 25)]
+    s.give((features, [Sent(json.dumps(label).encode(), at, b"k") for at, label in y]))
+    shown = s.riparian("check")
+    assert "warning: all of 120 labels are fraud, and 2,8" in shown
+    assert "join: {unlabelled: {is: CLASS, after: 14d}}" in shown

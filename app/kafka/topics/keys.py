@@ -25,6 +25,7 @@ from riparian.app.registry.client import Registry
 from riparian.app.registry.stream_schemas import look_up
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.mapping import series_field
+from riparian.topics.codecs import Codec
 from riparian.topics.decoding.headers import header_of
 from riparian.topics.decoding.paths import dotted
 from riparian.topics.formats.common.json_text import read_object
@@ -32,7 +33,7 @@ from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import index_of, offset_of
 from riparian.topics.records import RawBatch, Unknown
 from riparian.topics.schemas import Key
-from riparian.topics.vocabulary import MISSING
+from riparian.topics.vocabulary import MISSING, Vocabulary
 
 if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
@@ -277,26 +278,18 @@ class _Seen(NamedTuple):
 
 def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
     """Offset and index of each instance -> what is kept of it."""
-    is_features = topic == spec.topics.features
-    role, codec = FEATURES if is_features else LABELS, spec.make_codec()
-    batch, bits = codec.unpack(role, RawBatch.of(records)), codec.index_bits.of(role)
-    for unknown in codec.unknown(role, batch).values():
-        for i in unknown:
-            batch.values[i] = Unknown(batch.values[i] or b"")
-    if topic == spec.topics.features:
-        decoded: Any = codec.decode_features(batch, spec.vocabularies(recorded=True), spec.class_vocabulary())
-    else:
-        decoded = codec.decode_labels(batch, spec.class_vocabulary())
-    positions = range(len(batch)) if decoded.position is None else decoded.position
-    ids = dict(zip(positions, decoded.ids, strict=True))
+    role, codec = FEATURES if topic == spec.topics.features else LABELS, spec.make_codec()
+    bits = codec.index_bits.of(role)
+    batch, columns, positions = decoded(spec, codec, role, records, spec.class_vocabulary())
+    ids = dict(zip(positions, columns.ids, strict=True))
     has = dict[int, NDArray[np.bool_]]()
-    if is_features:
-        there = ~np.isnan(decoded.x)
+    if role == FEATURES:
+        there = ~np.isnan(columns.x)
         if (series := series_field(spec)) is not None:
-            there = np.column_stack([there, [text not in MISSING for text in decoded.keys[series[0]]]])
-        if decoded.sizes is not None:
-            rows = np.repeat(np.arange(len(decoded.sizes)), decoded.sizes)
-            there = np.array([there[rows == i].any(axis=0) for i in range(len(decoded.sizes))])
+            there = np.column_stack([there, [text not in MISSING for text in columns.keys[series[0]]]])
+        if columns.sizes is not None:
+            rows = np.repeat(np.arange(len(columns.sizes)), columns.sizes)
+            there = np.array([there[rows == i].any(axis=0) for i in range(len(columns.sizes))])
         has = dict(zip(positions, there, strict=True))
     return {
         (offset_of(place, bits), index_of(place, bits)): _Seen(
@@ -304,6 +297,22 @@ def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
         )
         for i, (place, key) in enumerate(zip(batch.offsets, batch.keys, strict=True))
     }
+
+
+def decoded(
+    spec: "Spec", codec: Codec, role: str, records: list[Any], classes: Vocabulary | None
+) -> tuple[RawBatch, Any, list[int]]:
+    """The instances or labels of records, what was read of them, and the places of those that can be read. Those whose
+    schema is not known cannot."""
+    batch = codec.unpack(role, RawBatch.of(records))
+    for unknown in codec.unknown(role, batch).values():
+        for i in unknown:
+            batch.values[i] = Unknown(batch.values[i] or b"")
+    if role == FEATURES:
+        columns: Any = codec.decode_features(batch, spec.vocabularies(recorded=True), classes)
+    else:
+        columns = codec.decode_labels(batch, classes)
+    return batch, columns, list(range(len(batch))) if columns.position is None else list(columns.position)
 
 
 def _kept(value: Any) -> bytes | None:

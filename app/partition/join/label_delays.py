@@ -18,6 +18,7 @@ LEAST = 100  # labels of a class to judge by
 ERRORS = 6.0  # standard errors between two means that are no chance
 SHARE = 0.5  # of the longer delay, by which the other has to be shorter
 BETWEEN = 1000  # labels that come in between, from which on a model errs by it
+FEW = 9  # records without a label beside one with it, from which on a class may be what has none
 N, SUM, SQUARES = 0, 1, 2
 
 
@@ -75,6 +76,22 @@ def apart(found: Iterable[tuple[LabelDelays, Sequence[str]]], horizon: float) ->
         f"predictions name {early} too often until these have come: join: {{unlabelled: {{after: "
         f"{format_duration(after)}}}}} in the stream file has labels of both wait for the same time "
         "(docs/build/late-labels.md#labels-of-one-class-that-come-first)"
+    )
+
+
+def alone(found: Iterable[tuple[LabelDelays, Sequence[str]]], n_without: int) -> str | None:
+    """A sentence where all labels are of one class, and few records have one. found : as in `apart`. n_without :
+    records for which none has come in time."""
+    counts = dict[str, float]()
+    for one, names in found:
+        counts |= {name: counts.get(name, 0.0) + row[N] for name, row in zip(names, one.sums, strict=False) if row[N]}
+    n = int(sum(counts.values()))
+    if len(counts) != 1 or n < LEAST or n_without < FEW * n:
+        return None
+    return (
+        f"all of {n:,} labels are {next(iter(counts))}, and {n_without:,} records have none: a model that learns one "
+        "class names no other; where no label is a label, say which in the stream file: join: {unlabelled: {is: CLASS, "
+        "after: 14d}} (docs/build/late-labels.md#when-no-label-means-nothing-happened)"
     )
 
 
