@@ -26,7 +26,7 @@ probability beside the share of fraud.
 - `silence`: `examples/payments/chargebacks.yaml`, without challengers: silence is taken for ok after 14 days.
 - `silence-worker`: the same by a worker, from topics. Its probabilities have to be those of `silence`.
 - `at-once`: without `unlabelled`: fraud is learned when its label comes, and all others when they are 60 days old.
-- `calibrated`: `silence` with `predictions: {calibrated: true}`.
+- `calibrated`, `matured`: `silence` with `predictions: {calibrated: true}`, and with `{calibrated: matured}`.
 - `blocked`: one payment in ten, by chance, is blocked, and its label is null.
 - `blocked-as-ok`: no label comes for those that are blocked, so they are taken for ok.
 
@@ -292,12 +292,13 @@ def run_chargebacks(name: str, recipe: Recipe, stream: Stream) -> Found:
     if name == "blocked-as-ok":
         x = some.open().take(some.n).x
         return from_table(stream, np.where(x[:, LABELLED] == x[:, TIME], np.nan, x[:, LABELLED]), stream.y, fields)
-    if name == "calibrated":
-        fields |= {"predictions": {"calibrated": True}}
+    if name in CALIBRATED:
+        fields |= {"predictions": {"calibrated": CALIBRATED[name]}}
     return evaluated(recipe.n, fields, recipe=some if name == "blocked" else late, label_clock="labelled")
 
 
-LATE = ("silence", "silence-worker", "at-once", "calibrated", "blocked", "blocked-as-ok")
+CALIBRATED = {"calibrated": True, "matured": "matured"}
+LATE = ("silence", "silence-worker", "at-once", *CALIBRATED, "blocked", "blocked-as-ok")
 
 
 def main() -> None:

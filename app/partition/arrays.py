@@ -26,6 +26,11 @@ def kept_names(role: str, kept: Iterable[object]) -> list[str]:
     return [f"{role}/{one}" for one in kept]
 
 
+def shifted_name(role: str) -> str:
+    """Where the pending store keeps the probabilities of a model where they are shifted."""
+    return f"{role}/shifted"
+
+
 def renamed(name: str, names: Mapping[str, str]) -> str:
     """The name of an output, where its model is called otherwise. names : of models, before -> from here on."""
     role, slash, i = name.partition("/")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.errors import StateError
-from riparian.app.partition.arrays import over, under
+from riparian.app.partition.arrays import over, shifted_name, under
 from riparian.app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.drift.events import Drift
@@ -170,7 +170,8 @@ class Learning:
         self._n_outputs = n_outputs
         for serving in self.servings.values():
             serving.resize(n_outputs)
-            self._pending.resize(dict.fromkeys((serving.name, *serving.kept_names), n_outputs))
+            names = [serving.name, *serving.kept_names, *([shifted_name(serving.name)] if serving.shift else [])]
+            self._pending.resize(dict.fromkeys(names, n_outputs))
         self.intervals.resize(n_outputs)
         self._pending.resize(dict.fromkeys(self.intervals.names, n_outputs))
 
@@ -297,6 +298,7 @@ class Learning:
             sources |= self._kept_sources(self.roles[name], source, meta["models"])
             for place in (scaling_name, decided_name):
                 sources[place(name)] = None if source is None else place(source)
+            sources[shifted_name(name)] = None if source is None else Source(shifted_name(source), source, False)
         lineup.restore_comparing(state, self.promotion.restore(meta))
         self.intervals.restore(arrays, lineup.schema.n_outputs)
         own = self.decoder.classes
@@ -414,8 +416,8 @@ class OwnLearning(Learning):
         weighted, learns = self.lineup.stakes.weighted(program), len(program.op) > len(joined.predicted)
         for name, role in self.roles.items():
             serving = self.servings[name]
-            findings += role.run(weighted, serving.begin_reasons(weighted, draws))
-            serving.calibrate(program)
+            findings += role.run(weighted, serving.begin_reasons(weighted, draws, joined.instead))
+            serving.calibrate(program, joined.instead)
             serving.decide(program)
             if learns:
                 role.score(program)

@@ -107,12 +107,12 @@ class Spec(Fields):
         self._check_classes()
         check_keys(self)
         check_forecasts(self)
-        check_unlabelled(self)
         if self.predictions.calibrated and self.task in records.VALUES:
             raise ValueError(
                 f"predictions.calibrated: expected false with task {self.task}, which has no probabilities, found "
-                "true; remove it"
+                f"{str(self.predictions.calibrated).lower()}; remove it"
             )
+        check_unlabelled(self)
         self._mapping = mapping_of(self)
         for kind in self.copied:
             if self.make_codec().index_bits.of(kind):

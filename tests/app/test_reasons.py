@@ -15,6 +15,7 @@ from riparian.app.partition.records.partition_group import EVERYTHING, Partition
 from riparian.app.stream_file.spec import build
 from riparian.models.contract import Schema
 from riparian.models.explanation.shapley import contributions
+from riparian.models.predictions.prior_shift import PriorShift
 from riparian.models.registry import create
 from riparian.topics.records import RawBatch
 
@@ -85,6 +86,10 @@ STREAMS: dict[str, dict[str, Any]] = {
     "reset and alerts": {**RESET, "predictions": ALERTS | {"calibrated": True}, "decision": RARE},
     "alerts": {"predictions": ALERTS, "decision": RARE},
     "costs": {"decision": {"costs": {"1": {"0": 4}}}, "predictions": {"reasons": 2, "calibrated": True}},
+    "matured": {
+        "join": {"horizon": "10s", "unlabelled": {"after": "120ms"}},
+        "predictions": {"reasons": 2, "calibrated": "matured"},
+    },
     "auto": {"champion": "auto"},
     "regression": {"task": "regression", "classes": None, "champion": "fimt-dd"},
     "bags": {"task": "multi-instance", "champion": "quick-diverse-density"},
@@ -157,6 +162,24 @@ def test_reasons_are_those_of_the_model_when_it_predicted_by_permutations_of_the
     names = Names(learner.spec, learner, "champion")
     explained = _added(alone, x[:1], names, keys_of(["0"]), sent[0]["y"] or "1")
     assert explained["begin"] + sum(explained["features"].values()) == pytest.approx(explained["prediction"])
+
+
+def test_reasons_are_of_the_class_that_a_shift_makes_the_likeliest(monkeypatch):
+    plain, _ = fold({**stream("matured"), "predictions": {"reasons": 2}}, 10_000)
+    made = PriorShift.__init__
+
+    def begun(self, n_outputs):
+        made(self, n_outputs)
+        self.state().shifts[:] = -6.0, 6.0
+
+    monkeypatch.setattr(PriorShift, "__init__", begun)
+    shifted, n = fold(stream("matured"), 10_000)[0], 0
+    for one, other in zip(plain, shifted, strict=True):
+        sign = 1 if one["y"] == other["y"] else -1
+        n += sign < 0 and one["reasons"] is not None
+        expected = one["reasons"] and {name: pytest.approx(sign * added) for name, added in one["reasons"].items()}
+        assert other["reasons"] == expected
+    assert n > 9
 
 
 @pytest.mark.parametrize(

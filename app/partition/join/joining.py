@@ -662,6 +662,7 @@ def join(
     op,
     row,
     y,
+    instead,
     waited,
 ):
     """Put a batch into the store and write the program; its length, and how many labels met their instance. O(records
@@ -674,8 +675,9 @@ def join(
     sizes, marks : of the features, as in `mark_all`. follows : (n,) float64, what each is to those of its key that wait
     (series.py). rows : (n,) int32, taken for the features. before : (n,) int64, labels before each feature. op, row, y
     : (2 n + m,) and as many as may have waited for their time, or for a later record, and waited : (n + m,) and as
-    many, int64 ms of each label that met its instance: written. marks : (n,) int64, written, REPEATED of features whose
-    id waits, or that were delivered again.
+    many, int64 ms of each label that met its instance: written. instead : as op, the label by which an instance was
+    learned before, written at each AMENDED; (0,) where known is. marks : (n,) int64, written, REPEATED of features
+    whose id waits, or that were delivered again.
     """
     n, m, width = len(features.ends), len(late.ends), limits.width
     keeps, forecasts = len(known) > 0, len(series.next) > 0
@@ -722,6 +724,8 @@ def join(
             while label >= clock[WIDTH] and clock[WIDTH] < width:
                 clock[WIDTH] = min(2 * clock[WIDTH], width)
             found = find(instances, late, j)
+            if found >= 0 and keeps:
+                instead[k] = limits.assumed if _is_assumed(instances, known, limits, found) else known[found]
             if found >= 0 and keeps and _stays(instances, known, limits, found, label):
                 # It waits on, for its time or for a correction.
                 op[k], row[k], y[k] = _meet(instances, known, limits, counts, found, label), found, label

@@ -124,6 +124,8 @@ class Joined(NamedTuple):
     met : (m,) float64, these labels; (0,) where others are assumed.
     repeated : (n,) bool, whether the id of each feature record waits already, or the record was delivered again.
     events : the program with labels where they come, too, and what becomes of them (joining.py).
+    instead : for each operation of the program the label that its label corrects, NaN: none; (0,) where no instance is
+        learned twice.
     """
 
     program: Program
@@ -132,6 +134,7 @@ class Joined(NamedTuple):
     met: Floats
     repeated: NDArray[np.bool_]
     events: Program
+    instead: Floats
 
 
 class PendingStore:
@@ -492,6 +495,7 @@ class PendingStore:
         features = _batch(text, ends, times, () if inline is None else inline)
         late = _batch(label_text, label_ends, label_times, label_y)
         op, row, target = np.empty(room, np.int8), np.empty(room, np.int32), np.empty(room)
+        instead = np.empty(room if len(self._known) else 0)
         marks = np.zeros(n, np.int64)
         waited, happened = np.empty(n + m + mature, np.int64), np.zeros(len(COUNTERS), np.int64)
         length, n_met = join(
@@ -517,6 +521,7 @@ class PendingStore:
             op,
             row,
             target,
+            instead,
             waited,
         )
         for name, count in zip(COUNTERS, happened.tolist(), strict=True):
@@ -531,9 +536,10 @@ class PendingStore:
             self._note_labels(events)
             learned = np.flatnonzero((program.op != CAME) & (program.op != EXCHANGED))
             of = np.minimum(program.op[learned], LEARN).astype(np.int8)
+            instead = np.where(program.op == AMENDED, instead[:length], np.nan)[learned]
             program = Program(of, program.row[learned], program.y[learned], self._ones[: len(learned)])
         self._last_program, self._arrivals = (program, first), None
-        return Joined(program, predicted, waited[:n_met] / 1000.0, met, marks == REPEATED, events)
+        return Joined(program, predicted, waited[:n_met] / 1000.0, met, marks == REPEATED, events, instead)
 
     def early(self, ids: Sequence[str]) -> NDArray[np.bool_]:
         """(n,), whether a label of each id waits for its instance."""

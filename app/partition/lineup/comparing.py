@@ -137,7 +137,7 @@ class Comparing:
             by_cost, one, other = None, champion.labelled_named, role.labelled_named
             if stakes.costs is not None and one is not None and other is not None:
                 by_cost = ByCost(stakes.costs, stakes.worst, one, other)
-            comparison.score(program, champion.labelled, role.labelled, by_cost)
+            comparison.score(program, champion.scored, role.scored, by_cost)
 
     def _decide(self, place: int) -> PromotionDecision | None:
         """The challenger that is surely better by most, if any; mutates who is champion."""

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.errors import SpecError
-from riparian.app.partition.arrays import EMPTY, over, under
+from riparian.app.partition.arrays import EMPTY, over, shifted_name, under
 from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, SEEN, Detection, Finding, Signal, errors
 from riparian.app.partition.lineup.background_learner import DROPPED, REPLACED, BackgroundLearner
 from riparian.app.partition.lineup.learned_rows import InstanceRows
@@ -127,6 +127,11 @@ class ModelSlot:
     def labelled(self) -> Floats:
         """(capacity, n_outputs) float64: what was predicted for each row of what it learns from."""
         return self._rows.out[self.name]
+
+    @property
+    def scored(self) -> Floats:
+        """The same as labels are held against: shifted, where that is asked for."""
+        return self._rows.out.get(shifted_name(self.name), self.labelled)
 
     @property
     def labelled_named(self) -> Floats | None:
@@ -232,7 +237,7 @@ class ModelSlot:
 
     def score(self, program: Program) -> None:
         """Score each label of a program that was run by the prediction that was made for its instance."""
-        self.metrics.score(program, self.labelled, self.labelled_named)
+        self.metrics.score(program, self.scored, self.labelled_named)
 
     def _run_model(self, piece: Program, start: int = 0) -> None:
         """Operations of the program from `start` on. What learns from features alone does so right after each

@@ -19,6 +19,7 @@ from riparian.app.partition.predictions.decision_policy import Decision
 from riparian.models.contract import PREDICT, Bags, Floats, Learner, Program
 from riparian.models.explanation.shapley import contributions, largest
 from riparian.models.predictions.calibration import Calibration
+from riparian.models.predictions.prior_shift import PriorShift
 
 _KEY = np.zeros(2, np.uint64)  # the same in each process
 
@@ -50,24 +51,30 @@ class Ahead:
 
     Parameters
     ----------
-    decision, calibration : of the model; copies follow the program. The latter only where it scales probabilities.
-    out, named, scaled : of the rows of the pending store what was predicted, what that named, and how it was scaled.
+    decision, calibration, shift : of the model; copies follow the program. None of what is not asked for; a calibration
+        only where it scales probabilities. Without a decision the likeliest class is named.
+    out, named, beside : of the rows of the pending store what was predicted, what that named, and how it was scaled, or
+        what it is shifted.
+    instead : as `PriorShift.run` takes it.
     """
 
     def __init__(
         self,
         program: Program,
-        decision: Decision,
+        decision: Decision | None,
         calibration: Calibration | None,
+        shift: PriorShift | None,
         out: Floats,
         named: Floats,
-        scaled: Floats,
+        beside: Floats,
+        instead: Floats,
     ) -> None:
         self._rows = np.unique(program.row)
-        self._decision = decision.copy()
+        self._decision = None if decision is None else decision.copy()
         self._calibration = None if calibration is None else calibration.scaling_alike()
-        self._out, self._named = out[self._rows], named[self._rows]
-        self._scaled = scaled if calibration is None else scaled[self._rows]
+        self._shift, self._instead = None if shift is None else shift.copy(), instead
+        self._out, self._named = out[self._rows], named if decision is None else named[self._rows]
+        self._beside = beside if calibration is None and shift is None else beside[self._rows]
 
     def follow(self, part: Program, out: Floats) -> Floats:
         """(n,) what the predictions of the next operations name, n of them; NaN where nothing is named. out : as the
@@ -75,10 +82,16 @@ class Ahead:
         place = np.searchsorted(self._rows, part.row)
         predicted = place[part.op == PREDICT]
         self._out[predicted] = out[part.row[part.op == PREDICT]]
-        own = part._replace(row=place.astype(np.int32))
-        if self._calibration is not None:
-            self._calibration.run(own, self._out, self._scaled)
-        self._decision.run(own, self._out, self._named)
+        own, said = part._replace(row=place.astype(np.int32)), self._out
+        if self._shift is not None:
+            said, now = self._beside, len(part.op)
+            self._shift.run(own, self._out, said, self._instead[:now])
+            self._instead = self._instead[now:]
+        elif self._calibration is not None:
+            self._calibration.run(own, said, self._beside)
+        if self._decision is None:
+            return asked_about(said[predicted]).astype(np.float64)
+        self._decision.run(own, said, self._named)
         return np.array(self._named[predicted, 0])
 
 

@@ -6,17 +6,18 @@ where another one takes over.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.arrays import EMPTY, kept_names, over, under
+from riparian.app.partition.arrays import EMPTY, kept_names, over, shifted_name, under
 from riparian.app.partition.join.pending import PendingStore
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.predictions.decision_policy import Decision, DecisionPolicy, decided_name
 from riparian.app.partition.predictions.reasons import Ahead, Reasons
-from riparian.app.stream_file.sections.outputs import ALERTS
+from riparian.app.stream_file.sections.outputs import ALERTS, MATURED
 from riparian.app.stream_file.sections.promotion import AUTOMATIC
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Bags, Floats, Program
@@ -25,6 +26,7 @@ from riparian.models.evaluation.estimation import Estimation
 from riparian.models.evaluation.prequential import Prequential
 from riparian.models.predictions.calibration import POWERS_WIDTH, Calibration
 from riparian.models.predictions.decision import DECIDED_WIDTH
+from riparian.models.predictions.prior_shift import PriorShift
 from riparian.models.restoring import restore
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import MULTI_INSTANCE, REGRESSION, VALUES
@@ -68,6 +70,8 @@ class Serving:
         What its scores are expected to be before the labels come; none of a regression.
     calibration : Calibration, optional
         Of its probabilities, which it scales where the stream file says so; none of a regression.
+    shift : PriorShift, optional
+        Of its probabilities, where the stream file asks for it: what its model predicted stays as it is.
     decision : Decision, optional
         Which class its predictions name, where that is not the likeliest, or which of its scores are alerts.
     reasons : Reasons, optional
@@ -81,8 +85,12 @@ class Serving:
         self._span = window, fading = spec.metrics.window, spec.metrics.fading
         self.estimation = None if spec.task in VALUES else Estimation()
         self.calibration: Calibration | None = None
+        self.shift: PriorShift | None = None
+        if spec.predictions.calibrated == MATURED:
+            self.shift = PriorShift(n_outputs)
+            pending.add([shifted_name(name)], n_outputs)
         if spec.task not in VALUES:
-            scales = spec.predictions.calibrated
+            scales = spec.predictions.calibrated is True
             self.calibration = Calibration(n_outputs, scales=scales, window=window, fading=fading)
             if scales:
                 pending.keep([scaling_name(name)], POWERS_WIDTH)
@@ -97,8 +105,8 @@ class Serving:
 
     @property
     def predictions(self) -> Floats:
-        """(capacity, n_outputs) float64: what was predicted for each row of the pending store."""
-        return self._pending.out[self.name]
+        """(capacity, n_outputs) float64: what was predicted for each row of the pending store, shifted where it is."""
+        return self._pending.out[self.name if self.shift is None else shifted_name(self.name)]
 
     @property
     def kept_names(self) -> list[str]:
@@ -128,8 +136,9 @@ class Serving:
 
     def resize(self, n_outputs: int) -> None:
         """Make room for classes seen since."""
-        if self.calibration is not None:
-            self.calibration.resize(n_outputs)
+        for one in (self.calibration, self.shift):
+            if one is not None:
+                one.resize(n_outputs)
 
     def settle(self, spec: Spec) -> None:
         """Go on as this stream file says of metrics and of reasons."""
@@ -149,9 +158,11 @@ class Serving:
         for name, found in zip(names, (out, *kept), strict=True):
             self._pending.out[name][rows] = found
 
-    def calibrate(self, program: Program) -> None:
-        """Scale the predictions of a program that was run, if asked for, and see how well calibrated they were. Which
-        class is the likeliest does not change, nor what is known."""
+    def calibrate(self, program: Program, instead: Floats | None = None) -> None:
+        """Scale or shift the predictions of a program that was run, if asked for, and see how well calibrated they
+        were. What is known does not change. instead : for each operation the label that it corrects; NaN: none."""
+        if self.shift is not None:
+            self.shift.run(program, self._pending.out[self.name], self.predictions, instead)
         if self.calibration is not None:
             said = self._pending.out[scaling_name(self.name)] if self.calibration.scales else NOT_SCALED
             self.calibration.run(program, self.predictions, said)
@@ -169,35 +180,39 @@ class Serving:
 
     # -- reasons -----------------------------------------------------------------------------------------------
 
-    def begin_reasons(self, program: Program, keys: NDArray[np.uint64] | None, ahead: bool = True) -> Reasons | None:
+    def begin_reasons(
+        self, program: Program, keys: NDArray[np.uint64] | None, instead: Floats | None = None
+    ) -> Reasons | None:
         """Of a program that will run, of each model that may be the champion at one of its predictions.
 
-        keys : as `app.partition.predictions.reasons.keys_of` gives them; None where reasons are not asked for. ahead :
-        whether what the predictions name has to be known while it runs.
+        keys : as `app.partition.predictions.reasons.keys_of` gives them; None where reasons are not asked for.
+        instead : as `calibrate` takes it; None where what the predictions name is known already.
         """
         self.reasons, asked = None, self._asked_why
         if asked is not None and keys is not None and (self.name == CHAMPION or self._may_lead):
-            decides = self.decision is not None
+            names = self.decision is not None or self.shift is not None
             alert = self.decision.alert if asked.of == ALERTS and self.decision is not None else None
-            ahead_of = (lambda start: self._ahead_of(program, start)) if ahead and decides else None
+            ahead_of = None
+            if names and instead is not None:
+                ahead_of = partial(self._ahead_of, program, instead)
             self.reasons = Reasons(program, keys, asked.top, alert, ahead_of)
         return self.reasons
 
-    def _ahead_of(self, program: Program, start: int) -> Ahead | None:
+    def _ahead_of(self, program: Program, instead: Floats, start: int) -> Ahead:
         """What decides, at operation `start` of a program that has run so far."""
-        if self.decision is None:
-            return None
-        scales = self.calibration is not None and self.calibration.scales
-        scaled = self._pending.out[scaling_name(self.name)] if scales else NOT_SCALED
-        made = Ahead(program, self.decision, self.calibration if scales else None, self.predictions, self.named, scaled)
-        made.follow(program.part(0, start), self.predictions)
+        scales, out = self.calibration is not None and self.calibration.scales, self._pending.out[self.name]
+        beside = self._pending.out[scaling_name(self.name)] if scales else NOT_SCALED
+        beside = beside if self.shift is None else self.predictions
+        calibration, named = self.calibration if scales else None, out if self.decision is None else self.named
+        made = Ahead(program, self.decision, calibration, self.shift, out, named, beside, instead)
+        made.follow(program.part(0, start), out)
         return made
 
     def explain(self, role: ModelSlot, x: Floats, rows: NDArray[np.int32], keys: NDArray[np.uint64] | None) -> None:
         """Of predictions of instances that wait in these rows, which have been decided: the model has learned nothing
         since. x : as in `predict`."""
         program = asked_at_once(x)
-        if (reasons := self.begin_reasons(program, keys, ahead=False)) is not None and len(rows):
+        if (reasons := self.begin_reasons(program, keys)) is not None and len(rows):
             named = None if self.decision is None else self.named[rows, 0]
             reasons.ask(role.model, role.columns_of(x), program, self.predictions[rows], role.columns, named)
 
@@ -241,6 +256,8 @@ class Serving:
             arrays |= over(f"estimated/{self.name}/", self.estimation.state()._asdict())
         if self.calibration is not None and self.calibration.has_begun:
             arrays |= over(f"calibration/{self.name}/", self.calibration.state()._asdict())
+        if self.shift is not None and self.shift.has_begun:
+            arrays |= over(f"shift/{self.name}/", self.shift.state()._asdict())
         if self.decision is not None:
             arrays |= over(f"decision/{self.name}/", self.decision.state())
         return arrays
@@ -251,6 +268,10 @@ class Serving:
         estimated = under(arrays, f"estimated/{source}/")
         if self.estimation is not None and estimated:  # states of before have none
             restore(self.estimation, estimated, f"the estimate of {self.name}")
+        shifted = under(arrays, f"shift/{source}/")
+        if self.shift is not None and shifted:
+            restore(self.shift, shifted, f"the shift of {self.name}")
+            self.shift.resize(n_outputs)
         calibrated = under(arrays, f"calibration/{source}/")
         if self.calibration is not None and calibrated:  # likewise
             restore(self.calibration, calibrated, f"the calibration of {self.name}")

@@ -271,9 +271,9 @@ class SharedLearning(Learning):
         for name, role in roles.items():
             self.servings[name].predict(role, x, joined.predicted)
         self.predicted(joined.predicted)
-        scored = self.scored(joined.program)
+        scored, instead = self.scored(joined.program), self.instead(joined)
         for name, serving in self.servings.items():
-            serving.calibrate(scored)
+            serving.calibrate(scored, instead)
             serving.decide(scored)
             serving.reasons = None
             if name in roles:
@@ -316,12 +316,28 @@ class SharedLearning(Learning):
         at = (op == LEARN).nonzero()[0]
         if not len(at):
             return program
-        codes = np.array([self.classes.codes.get(text, np.inf) for text in known.texts])
-        code = codes[y[at].astype(np.int64)]
-        new = ~(code < self._pending.out[AT][row[at], 1])
+        code = self._code(y[at], row[at])
+        new = np.isnan(code)
         y, w = y.copy(), w.copy()
         y[at], w[at] = np.where(new, 0.0, code), np.where(new, 0.0, w[at])
         return Program(op, row, y, w)
+
+    def instead(self, joined: Joined) -> Floats:
+        """What the labels of a program correct, with the models' codes of classes."""
+        at = (~np.isnan(joined.instead)).nonzero()[0]
+        if self.classes is None or not len(at):
+            return joined.instead
+        found = joined.instead.copy()
+        found[at] = self._code(found[at], joined.program.row[at])
+        return found
+
+    def _code(self, y: Floats, row: NDArray[np.int32]) -> Floats:
+        """The models' codes of labels of these rows; NaN of a class that the model had never seen when it predicted."""
+        assert self.decoder.classes is not None
+        assert self.classes is not None
+        codes = np.array([self.classes.codes.get(text, np.nan) for text in self.decoder.classes.texts])
+        code = codes[y.astype(np.int64)]
+        return np.where(code < self._pending.out[AT][row, 1], code, np.nan)
 
     # -- what was joined ---------------------------------------------------------------------------------------
 
@@ -340,7 +356,8 @@ class SharedLearning(Learning):
         at = self._pending.out[AT][rows, 0].astype(np.int64)
         out, keys = dict[str, Floats](), {one.name: one.key for one in servings}
         for one in servings:
-            for name in (one.name, *one.kept_names, decided_name(one.name)):
+            out[one.key] = one.predictions[rows]
+            for name in (*one.kept_names, decided_name(one.name)):
                 if name in self._pending.out:
                     out[renamed(name, keys)] = self._pending.out[name][rows]
         keyed = self._pending.past[rows] if self._bounds else None

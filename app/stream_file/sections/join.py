@@ -7,6 +7,7 @@ from pydantic import Field, model_serializer
 from riparian.app.stream_file.durations import duration, format_duration
 from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.keys import spread_keys
+from riparian.app.stream_file.sections.outputs import MATURED
 from riparian.app.stream_file.sections.record import Label
 from riparian.topics.records import CLASSIFICATION, NUMERIC, REGRESSION, VALUES
 from riparian.topics.vocabulary import canonical
@@ -185,6 +186,11 @@ def check_unlabelled(spec: Any) -> None:
             "learning: partition, or remove the feature"
         )
     if given is None:
+        if spec.predictions.calibrated == MATURED:
+            raise ValueError(
+                "predictions.calibrated: expected true or false without join.unlabelled, since nothing matures where "
+                "labels count when they come, found matured; say in join.unlabelled how long they wait, or write true"
+            )
         return
     if spec.topics.labels is None:
         raise ValueError(

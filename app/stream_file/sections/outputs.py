@@ -7,6 +7,8 @@ from pydantic import Field
 from riparian.app.stream_file.durations import duration
 from riparian.app.stream_file.sections.base import Section, Terse
 
+MATURED = "matured"  # of `calibrated`
+
 
 class CheckpointSpec(Section):
     """How often checkpoints are written, and which are kept."""
@@ -82,9 +84,10 @@ class PredictionsSpec(Section):
         default=False, description="Whether predictions of challengers are written beside the champion's."
     )
     probabilities: bool = Field(default=True, description="Whether the probabilities of the classes are written.")
-    calibrated: bool = Field(
+    calibrated: bool | Literal["matured"] = Field(
         default=False,
-        description="Whether the probabilities are scaled, as labels come, so that they mean what they say.",
+        description="Whether the probabilities are scaled, as labels come, so that they mean what they say. `matured`: "
+        "shifted instead, to the shares among records that matured.",
     )
     coverage: CoverageSpec | None = Field(
         default=None,
