@@ -17,6 +17,7 @@ FIELDS = {
     "champion": {"model": "hoeffding-tree", "grace_period": 50},
     "challengers": {},
     "join": {"horizon": "9s", "unlabelled": {"is": "ok", "after": "3s"}},
+    "predictions": {"calibrated": "matured"},
 }
 
 
@@ -56,6 +57,8 @@ def test_what_has_no_chargeback_is_learned_as_ok_through_a_kill(stream, learning
         worker.kill()
     s.check(learner)
     s.holds()
+    shifts = learner.servings["champion"].shift.state().shifts
+    assert abs(shifts).max() > 0.01
     counts = learner.pending.counts
     assert counts["joined"] == learner.roles["champion"].metrics.metrics()["n"] or learning == "shared"
     assert counts["assumed"] > n / 2
