@@ -5,8 +5,8 @@
 Alarms: level 2 per test on Bernoulli values whose rate never changes, 5 streams of 200,000 values. A test is what the
 paper's probability is about: a search for a cut every `clock` values in ADWIN, a full window in KSWIN, a value in the
 others. Delay: the rate changes at 5,000; each bound is the number of values after which the paper's theorem says that
-the change is found, and with which probability. "even": errors before the change at equal distances (docs/drift.md says
-what for). Seeds are 0, 1, ….
+the change is found, and with which probability. "even": errors before the change at equal distances
+(docs/evidence/drift.md says what for). Seeds are 0, 1, ….
 """
 
 import argparse
@@ -29,7 +29,7 @@ def alarm_bound(name, p):
     if name == "ddm":
         return 0.01  # "the confidence level for drift has been set to 99 %": a normal approximation
     if name == "kswin":
-        return p["alpha"]  # stated as the level; see docs/drift.md for what the threshold gives
+        return p["alpha"]  # stated as the level; see docs/evidence/drift.md for what the threshold gives
     return p["drift_confidence"]  # HDDM: one comparison of two means
 
 

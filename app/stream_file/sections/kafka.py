@@ -10,7 +10,7 @@ from riparian.app.references import is_reference
 from riparian.app.stream_file.sections.base import Section
 from riparian.topics.names import client_id, group_id
 
-# All settings of a connection, wherever they stand; docs/connect.md says what each means.
+# All settings of a connection, wherever they stand; docs/run/connect.md says what each means.
 NAMES = (
     "bootstrap.servers",
     "security.protocol",
