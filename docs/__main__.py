@@ -33,7 +33,7 @@ from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, Partiti
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yaml"
-MARKED = re.compile(r"(<!-- (generated|figures): ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- (generated|figures): ([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
