@@ -165,6 +165,12 @@ def parameters(given: Iterable[Parameter]) -> str:
     return "\n".join(f"- {written(p)}{limit(p)}: {p.text}" for p in given)
 
 
+def citation(paper: str) -> str:
+    """Authors, where and when, without the title, if it is one paper."""
+    found = re.fullmatch(r"([^:;]+): [^;]+[.?!] ([^:;]+?)\.?", paper)
+    return f"{found[1]}, {found[2]}." if found else sentence(paper)
+
+
 def learners() -> str:
     """A section for each learner; what several have alike stands in one table behind them."""
 
@@ -188,7 +194,7 @@ def learners() -> str:
             for p in entry.parameters
             if alike(p) in shared
         ]
-        lines = [f"### `{entry.name}`", f"{sentence(entry.text)} *{', '.join(entry.tasks)}.* {entry.paper}"]
+        lines = [f"### `{entry.name}`", f"{sentence(entry.text)} *{', '.join(entry.tasks)}.* {citation(entry.paper)}"]
         if others:
             lines.append(f"[Common](#common-parameters): {', '.join(others)}.")
         if own:
@@ -204,7 +210,7 @@ def detectors() -> str:
     parts = []
     for entry in DETECTORS.values():
         errors = " Of errors alone." if entry.errors_only else ""
-        parts.append(f"### `{entry.name}`\n\n{sentence(entry.paper)}{errors}\n\n{parameters(entry.parameters)}")
+        parts.append(f"### `{entry.name}`\n\n{citation(entry.paper)}{errors}\n\n{parameters(entry.parameters)}")
     return "\n\n".join(parts)
 
 
@@ -216,7 +222,7 @@ def streams() -> str:
         counts = [(numeric, "numeric"), (len(source.names) - numeric, "nominal")]
         features = ", ".join(f"{count} {which}" for count, which in counts if count)
         of = f"{classes} classes" if classes else "regression"
-        text = f"### `{entry.name}`\n\n{sentence(entry.text)} Features: {features}; {of}. {entry.paper}"
+        text = f"### `{entry.name}`\n\n{sentence(entry.text)} Features: {features}; {of}. {citation(entry.paper)}"
         parts.append(f"{text}\n\n{parameters(entry.parameters)}" if entry.parameters else text)
     return "\n\n".join(parts)
 
