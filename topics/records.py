@@ -137,6 +137,7 @@ class Mapping:
     keys : of each key its number among the features; None of the Kafka key.
     x : the object that must be there (features may stand elsewhere); () asks for none. Of bags, the list of instances.
     id, label_id : path of the id, or None where it is the Kafka key.
+    partition : of the records, where the id of an instance is its place there; None where it has one.
     time, label_time : path of the event time, or None where there is none.
     y : path of a label inside the feature record, or None.
     label_y : path of the label in the labels topic; () where it is not in the value (see
@@ -170,6 +171,7 @@ class Mapping:
     has_key_features: bool = False
     n_hidden: int = 0
     keys: tuple[int | None, ...] = ()
+    partition: int | None = None
 
     @property
     def n_columns(self) -> int:

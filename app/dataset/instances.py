@@ -16,6 +16,7 @@ from riparian.app.dataset.column import is_missing, number_of
 from riparian.app.dataset.files.data import DataFile, Floats, RowBlock
 from riparian.app.dataset.rows import cells_as_json, json_texts
 from riparian.app.errors import DataError
+from riparian.app.stream_file.sections.record import OFFSET
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.decoding.columns import Bad, ColumnDecoder, no_record
 from riparian.topics.decoding.headers import HeaderWriter
@@ -211,6 +212,7 @@ class InstanceReader:
         self._headers = HeaderWriter(mapping, self._inside)
         self._label_writer = spec.make_codec().writer() if spec.codec.labels == JSON else None
         self._empty = 0  # bytes of a record without values
+        self._before_number = "0@" if spec.record.id == OFFSET else ""  # as in a topic that holds the file
 
     def read(self, limit: int | None, size: int) -> Iterator[Instances]:
         texts = [name for name, kind in self.features if kind == NOMINAL]
@@ -237,7 +239,7 @@ class InstanceReader:
             labels = file.numbers(block, d, self.goal) if plain else file.values(block, d, self.goal)
         if self._inside:
             columns[self._y] = labels
-        columns[ID] = list(map(str, range(first, first + n)))
+        columns[ID] = [f"{self._before_number}{i}" for i in range(first, first + n)]
         records = _BlockRecords(n, x, columns, self._written(block, first, labels))
         vocabularies = [self.learner.vocabularies[j] for j in self._own]
         found = self._decoder.decode_features(_batch(records), vocabularies, self.learner.classes)

@@ -118,7 +118,7 @@ class PartitionLearner:
     def _begin(self, spec: Spec) -> None:
         """Know nothing yet, by this stream file."""
         kind = self._kinds[spec.learning.kind]
-        self.decoder = decoder = PartitionDecoder(spec)
+        self.decoder = decoder = PartitionDecoder(spec, self.partition)
         self.logs = logs = LogPositions(spec, self.partition, decoder.codec, kind.rules)
         self.rules, self.bits, self.places, self.clocks = logs.rules, logs.bits, logs.places, logs.clocks
         self.n_instances = self.n_labels = 0

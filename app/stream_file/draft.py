@@ -29,6 +29,7 @@ MOST_VALUES: int = FeatureSpec.model_fields["max_values"].default
 DAY = 86_400.0  # seconds
 ALERTS = 0.01  # a share of the predictions
 NO_LABELS = "no labels: name a topic if some come, 1 of an anomaly, else 0"
+MOST_SERIES = 100_000  # of a key that is only whose series a record is of
 MOST_KEYS = 1_000_000  # keys that are proposed, at most
 RARE = 0.05  # a share of the labels, below which a decision is proposed
 WIDTH = 34  # column of the comments
@@ -71,8 +72,9 @@ class Draft(NamedTuple):
     hints : lines of comment behind the topics
     late : seconds from features to their label, the most that was seen
     max_bytes : of the champion, where the default does not do
-    clock : the column of times, of a forecast
-    rekey : why both topics are copied by id, where they have to be
+    clock : the column of times, of a forecast, or its topic
+    rekey : why topics are copied by id, or by `rekey_by`, where they have to be
+    keys : of a forecast, name -> where it stands
     """
 
     name: str
@@ -93,6 +95,8 @@ class Draft(NamedTuple):
     rekey: str = ""
     max_bytes: int | None = None
     clock: str | None = None
+    rekey_by: str | None = None
+    keys: Mapping[str, Path | str] = {}
 
 
 def most_values(n: int) -> int | None:
@@ -185,6 +189,12 @@ def _topics(draft: Draft, named: Mapping[str, str | None]) -> list[str]:
                 "" if named[LABELS] else NO_LABELS if draft.label is None else inside,
             )
         ]
+    if draft.rekey_by is not None:
+        return [
+            f"# {_one_line(draft.rekey)}, so workers copy the topic by it:",
+            f"rekey: {{features: {scalar(named[FEATURES] or '')}, by: {scalar(draft.rekey_by)}}}",
+            f"topics: {{features: {scalar(topic_name(draft.name, FEATURES) + '.copied')}}}",
+        ]
     copies = ", ".join(f"{role}: {scalar(topic_name(draft.name, role) + '.copied')}" for role in named)
     sources = ", ".join(f"{role}: {scalar(topic or '')}" for role, topic in named.items())
     return [
@@ -240,6 +250,11 @@ def _places(draft: Draft) -> list[str]:
     for section, fields in (("record", draft.record), ("label", draft.label_record)):
         if fields:
             lines.append(f"{section}: {{{', '.join(f'{key}: {_path(value)}' for key, value in fields.items())}}}")
+    if draft.keys:
+        keys = ", ".join(
+            f"{scalar(name)}: {{from: {_path(at)}, max: {MOST_SERIES}}}" for name, at in draft.keys.items()
+        )
+        lines.append(f"keys: {{{keys}}}")
     return [*lines, ""] if lines else []
 
 

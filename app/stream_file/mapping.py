@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from riparian.app.stream_file.sections.record import KEY, LabelSpec, RecordSpec
+from riparian.app.stream_file.sections.record import KEY, OFFSET, LabelSpec, RecordSpec
 from riparian.topics import codecs, records
 from riparian.topics.decoding.envelopes import AROUND, CLOUDEVENTS, CONNECT, placed
 from riparian.topics.decoding.headers import header_of
 from riparian.topics.decoding.paths import check_paths, dotted, first_conflict
 from riparian.topics.names import INPUTS, LEARNED, place_field
+
+BESIDE = (KEY, OFFSET)  # what stands beside the value of a record, or in no record
 
 
 def mapping_of(spec: Any) -> records.Mapping:
@@ -60,7 +62,8 @@ def mapping_of(spec: Any) -> records.Mapping:
         keys=keys,
         n_hidden=len(hidden),
         x=record["x"] or (),
-        id=None if record["id"] == KEY else record["id"],
+        id=None if record["id"] in BESIDE else record["id"],
+        partition=0 if record["id"] == OFFSET else None,
         time=record["time"],
         y=record["y"],
         label_id=None if label["id"] == KEY else label["id"],
@@ -138,13 +141,13 @@ def _places(owner: str, part: RecordSpec | LabelSpec) -> dict[str, records.Path 
         own = field == "time" or (field == "id" and isinstance(part, RecordSpec))
         if part.envelope == CLOUDEVENTS and own and field not in part.model_fields_set:
             path = (f"{AROUND}{field}",)
-        found[field] = path if path is None or path == KEY else _placed(f"{owner}.{field}", path, part.envelope)
+        found[field] = path if path is None or path in BESIDE else _placed(f"{owner}.{field}", path, part.envelope)
     return found
 
 
 def _check_owners(owners: Mapping[str, records.Path | None]) -> None:
     """ValueError where two fields of the stream file read places of a record that exclude each other."""
-    mapped = [(owner, path) for owner, path in owners.items() if path is not None and path != KEY]
+    mapped = [(owner, path) for owner, path in owners.items() if path is not None and path not in BESIDE]
     for owner, path in mapped:
         try:
             check_paths([path])

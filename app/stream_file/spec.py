@@ -6,6 +6,7 @@ durations are float seconds in a Spec. docs/reference/stream-file.md is generate
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from riparian.app.stream_file.topic_checks import (
     check_anomaly,
     check_batched,
     check_coverage,
+    check_numbered,
     check_packages,
     check_reactions,
     check_reasons,
@@ -101,6 +103,7 @@ class Spec(Fields):
         check_packages(self)
         check_registry(self)
         check_batched(self)
+        check_numbered(self)
         check_reasons(self)
         check_coverage(self)
         check_decision(self)
@@ -497,9 +500,12 @@ class Spec(Fields):
         """Where the fields of the records are, as a codec needs it."""
         return self._mapping
 
-    def make_codec(self) -> codecs.Codec:
-        """What decodes and encodes the records. It keeps no state."""
-        return codecs.of_stream(self.codec.formats(), self._mapping, self._schemas)
+    def make_codec(self, partition: int = 0) -> codecs.Codec:
+        """What decodes and encodes the records of a partition. It keeps no state."""
+        mapping = self._mapping
+        if mapping.partition is not None:
+            mapping = replace(mapping, partition=partition)
+        return codecs.of_stream(self.codec.formats(), mapping, self._schemas)
 
     @property
     def schemas(self) -> Schemas:

@@ -9,7 +9,7 @@ from riparian.app.stream_file.sections.codec import TOPIC_NAME
 from riparian.app.stream_file.sections.learning import check_learning
 from riparian.app.stream_file.sections.models import REPLACE
 from riparian.app.stream_file.sections.outputs import ALERTS
-from riparian.app.stream_file.sections.record import KEY
+from riparian.app.stream_file.sections.record import KEY, OFFSET
 from riparian.models.extras import installation
 from riparian.topics import codecs
 from riparian.topics.decoding.headers import header_of
@@ -178,6 +178,22 @@ def check_registry(spec: Any) -> None:
                 f"registry.records.{kind}: expected the full name of the schema, since subjects are named by "
                 f"{spec.registry.subjects}, found nothing; write it like com.shop.Order"
             )
+
+
+def check_numbered(spec: Any) -> None:
+    """Where the id of a record is its place in the topic."""
+    if spec.record.id != OFFSET:
+        return
+    if spec.topics.labels is not None:
+        raise ValueError(
+            'record.id: expected a field, or "@key", since labels in topics.labels name the id of their record, found '
+            '"@offset", which they cannot know; name it, or write topics: {labels: null} where they come otherwise'
+        )
+    if FEATURES in spec.copied and spec.rekey.by is None:
+        raise ValueError(
+            'rekey.by: expected a key beside record.id: "@offset", since a place says to which partition a record '
+            "goes no more, found none; name one, or remove rekey"
+        )
 
 
 def check_batched(spec: Any) -> None:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import random
+import re
 from collections import Counter
 from math import nan
 from pathlib import Path
@@ -36,6 +37,7 @@ from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task.join_watchdog import JoinWatchdog
 from riparian.models.contract import LEARN
+from riparian.topics.records import RawBatch
 from riparian.topics.training_log import read
 from tests.app.naive_forecasts import NaiveForecasts
 from tests.app.shared_world import lived, replayed
@@ -473,6 +475,26 @@ def test_a_name_of_the_series_that_no_record_has_is_named_by_check_and_workers(f
 
 
 # -- evaluations ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"topics": {"labels": "l"}}, 'record.id: expected a field, or "@key", since labels in topics.labels name'),
+        ({"label": {"id": "@offset"}}, 'label.id: expected a path into the record, found "@offset"; only record.id'),
+        ({"keys": {"k": {"from": "@offset", "max": 9}}}, "keys.k.from: expected a path into the record"),
+        ({"features": {"a": {"type": "numeric", "from": "@offset"}}}, "features.a.from: expected a path into the"),
+        ({"topics": {"labels": None}, "rekey": {"features": "raw"}}, "rekey.by: expected a key beside record.id"),
+    ],
+)
+def test_an_id_that_is_a_place_is_refused_where_something_else_has_to_know_it(fields, sentence):
+    plain = {"name": "s", "task": "regression", "features": {"a": "numeric"}, "record": {"id": "@offset"}}
+    with pytest.raises(SpecError, match=re.escape(sentence)):
+        build({**plain, **fields})
+    spec = build({**plain, "topics": {"labels": None}, "partitions": 2})
+    records = [b'{"x": {"a": 1}, "y": 2}', b"{", b'{"x": {"a": 3}, "y": 2}']
+    batch = RawBatch([7, 8, 9], [1, 2, 3], [None, b"k", b"k"], records)
+    assert PartitionLearner(spec, 1).decoder.features(batch).ids == ["1@7", "1@9"]
 
 
 def test_an_evaluation_scores_what_the_sensor_says_an_hour_later(tmp_path):

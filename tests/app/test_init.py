@@ -15,6 +15,7 @@ from riparian.app.dataset.guessing.fitting import of_topics
 from riparian.app.dataset.guessing.from_file import likely_label, of_file
 from riparian.app.dataset.guessing.from_topic import Message, TopicSample, of_records
 from riparian.app.errors import DataError
+from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.draft import most_values, quoted, write
 from riparian.app.stream_file.spec import Spec, load, loads
 from riparian.topics.records import RawBatch
@@ -337,14 +338,62 @@ def test_records_that_say_too_little_are_one_sentence() -> None:
         spec_of(TopicSample("t", [], 1, 1))
     with pytest.raises(DataError, match="topic t holds no JSON object: no record of it is one"):
         spec_of(TopicSample("t", [], 1, 1, 7))
+    nameless = TopicSample("t", messages([{"a": i / 2, "label": i % 2} for i in range(60)], keys=False), 1, 1)
     with pytest.raises(DataError, match=r"which field of t is the id: name it by --id, or say --id @key"):
-        spec_of(TopicSample("t", messages([{"a": 1, "label": i} for i in range(9)], keys=False), 1, 1))
+        spec_of(nameless, TopicSample("l", messages([{"y": i} for i in range(9)], keys=False), 1, 1))
+    assert spec_of(nameless).record.id == ("@offset",)
     plain = TopicSample("t", messages([{"id": i, "a": i / 2, "b": i % 2} for i in range(60)]), 1, 1)
     with pytest.raises(DataError, match=r"which field of t is the label: name it by --label FIELD, or the topic"):
         spec_of(plain)
     with pytest.raises(DataError, match="no record of t has a field 'gone'"):
         spec_of(plain, label="b", id_="gone")
     assert spec_of(plain, label="b", id_="@key").record.id == ("@key",)
+    assert spec_of(plain, label="b", id_="@offset").record.id == ("@offset",)
+
+
+READINGS = [
+    {
+        "sensor": "abc"[i % 3],
+        "at": 1_700_000_000_000 + i // 3 * 300_000,
+        "t": round(15 + i % 97 / 8, 3),
+        "h": i * 7 % 90,
+    }
+    for i in range(600)
+]
+
+
+@pytest.mark.parametrize(("partitions", "keyed", "inside"), [(1, 0, 0), (2, 1, 0), (2, 0, 0), (1, 0, 1), (2, 0, 1)])
+def test_a_topic_of_sensors_without_labels_begins_as_a_forecast(partitions: int, keyed: int, inside: int) -> None:
+    records = [{**one, "sensor": {"name": 1, "sensor": one["sensor"]}} if inside else one for one in READINGS]
+    given = [
+        one._replace(key=READINGS[i]["sensor"] if keyed else None, partition=i % partitions)
+        for i, one in enumerate(messages(records, keys=False))
+    ]
+    spec = spec_of(TopicSample("plant", given, partitions, 1))
+    by = "sensor_sensor" if inside else "sensor"
+    assert (spec.label.of, spec.label.ahead, spec.label.by) == ("t", 3600.0, by)
+    assert spec.record.id == ("@offset",)
+    at = ("@key",) if keyed else ("sensor", "sensor") if inside else None
+    assert (spec.keys[by].from_, spec.partitions) == (at, partitions)
+    assert (spec.rekey is not None) == (partitions > 1 and not keyed)
+    learner = PartitionLearner(spec)
+    batch = RawBatch(
+        [*range(600)],
+        [one["at"] for one in READINGS],
+        [one.key and one.key.encode() for one in given],
+        [one.raw() for one in given],
+    )
+    decoded = learner.decoder.features(batch)
+    assert not decoded.rejected
+    assert decoded.ids[:2] == ["0@0", "0@1"]
+    assert decoded.keys[0][:3] == ["a", "b", "c"]
+
+
+def test_several_partitions_of_which_nobody_knows_whose_a_record_is_are_no_forecast() -> None:
+    records = [{"at": one["at"], "t": one["t"], "h": one["h"] / 8} for one in READINGS]
+    assert spec_of(TopicSample("plant", messages(records, keys=False), 1, 1)).label.by is None
+    with pytest.raises(DataError, match="plant has 2 partitions, and no field says whose record one is"):
+        spec_of(TopicSample("plant", messages(records, keys=False), 2, 1))
 
 
 def test_what_auto_is_for_anomalies_stands_beside_it(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """`riparian init --from-topic` on a real Kafka: what it writes fits the topics, and a worker's decoder reads them."""
 
 import json
+import math
+import random
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from riparian.app.stream_file.spec import load
 from riparian.topics.records import RawBatch
 from tests.broker.harness import Sent, Stream, instances, riparian, send
+from tests.processes import until
 
 pytestmark = pytest.mark.broker
 NOW = 1_700_000_000_000  # ms
@@ -51,3 +54,59 @@ def test_labels_inside_the_records_and_topics_that_are_not_there(stream: Any) ->
     riparian("check", out, *to)
     for _ in range(2):  # it is not made
         assert f"has no topic {s.name}" in riparian("init", "--from-topic", s.name, *to, code=2)
+
+
+def readings(n: int) -> list[dict[str, Any]]:
+    """Of three sensors, one each five minutes of a daily cycle, some values missing."""
+    draws = random.Random(7)
+    made = []
+    for i in range(n):
+        day = math.sin(2 * math.pi * (i // 3 % 288) / 288 + i % 3)
+        one: dict[str, Any] = {"sensor": f"hall-{i % 3}", "at": NOW + i // 3 * 300_000}
+        one |= {"temperature": round(20 + 6 * day + draws.gauss(0, 0.5), 2), "humidity": round(50 - 9 * day, 1)}
+        made.append({name: value for name, value in one.items() if name in ("sensor", "at") or draws.random() > 0.03})
+    return made
+
+
+@pytest.mark.parametrize(("partitions", "keyed"), [(1, False), (2, True), (2, False)])
+def test_one_topic_of_sensors_has_forecasts_after_three_commands(stream: Any, partitions: int, keyed: bool) -> None:
+    given = readings(1800)
+    s = stream(partitions=partitions, topics={"labels": None})
+    topic, to = s.spec.topics.features, ("--broker", s.broker)
+    for p in range(partitions):
+        at = [i for i, one in enumerate(given) if (ord(one["sensor"][-1]) if keyed else i // 3) % partitions == p]
+        sent = [
+            Sent(json.dumps(given[i]).encode(), given[i]["at"], given[i]["sensor"].encode() if keyed else None)
+            for i in at
+        ]
+        send(s.broker, topic, sent, partition=p)
+    out = s.folder / "plant.yaml"
+    riparian("init", "--from-topic", topic, *to, "--name", f"{s.name}-plant", "--out", out)
+    said = riparian("check", out, *to)
+    assert "Traceback" not in said
+    out.write_text(out.read_text().replace("champion: auto", "champion: fimt-dd"))  # which compiles less
+    plant = Stream(s.broker, s.folder, f"{s.name}-plant", partitions=partitions)
+    plant.path = out
+    plant.load()
+    assert (plant.spec.label.of, plant.spec.label.by, plant.spec.record.id) == ("temperature", "sensor", ("@offset",))
+    assert (plant.spec.rekey is not None) == (partitions == 2 and not keyed)
+
+    def told() -> list[dict[str, Any]]:
+        return [one for p in range(partitions) for one in plant.predictions(p)]
+
+    with plant.worker() as worker:
+
+        def all_told() -> bool:
+            assert worker.process.poll() is None, worker.output
+            return len(told()) == len(given)
+
+        until(all_told)
+        assert worker.stop() == 0, worker.output
+    found = told()
+    assert len({one["id"] for one in found}) == len(given)
+    known = [one for one in found if one["y"] is not None]
+    assert len(known) > 1200
+    for p in range(partitions):
+        plant.check(plant.stored(p))
+        assert plant.holds(p).n_predictions == len(plant.predictions(p))
+    assert known[-1]["id"] in riparian("explain", out, "--id", known[-1]["id"], *to)

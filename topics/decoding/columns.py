@@ -24,7 +24,7 @@ from riparian.topics.decoding.headers import header_of
 from riparian.topics.decoding.paths import dotted
 from riparian.topics.decoding.times import many_milliseconds, milliseconds
 from riparian.topics.names import FEATURES, HEADER_UNREAD
-from riparian.topics.places import IndexBits
+from riparian.topics.places import IndexBits, index_of, offset_of
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
 from riparian.topics.schemas import Key, RegisteredSchema
@@ -132,7 +132,7 @@ class ColumnDecoder:
         records = reader.decode(batch, bad)
         fields = _Fields(reader, records, batch, bad, mapping.max_bytes)
         check_keys(batch.keys, bad)
-        ids = _ids(fields, mapping.id)
+        ids = _ids(fields, mapping.id) if mapping.partition is None else self._places(batch)
         times = _times(fields, mapping.time)
         objects, starts = self._unpack(records, bad) if self._bags else (records, None)
         if self._has_x:
@@ -173,6 +173,13 @@ class ColumnDecoder:
             is_kept[kept] = True
             x, sizes = x[np.repeat(is_kept, sizes)], sizes[kept]
         return Features(kept, _take(ids, kept), x, _take(y, kept), _take(times, kept), _rejected(bad), sizes, keys)
+
+    def _places(self, batch: RawBatch) -> list[str]:
+        """Of each instance of features the partition and offset of its record, and which of several it is there."""
+        bits, partition = self.index_bits.features, self.mapping.partition
+        if not bits:
+            return [f"{partition}@{place}" for place in batch.offsets]
+        return [f"{partition}@{offset_of(place, bits)}.{index_of(place, bits)}" for place in batch.offsets]
 
     def _widened(self, x: Floats, fields: "_Fields") -> Floats:
         """x with the features that stand in headers: numbers filled in, NaN for nominal ones."""
@@ -222,7 +229,8 @@ class ColumnDecoder:
         features = kind == FEATURES
         reader, bad = self._features if features else self._labels, Bad()
         fields = _Fields(reader, reader.decode(batch, bad), batch, bad, self.mapping.max_bytes)
-        found = _ids(fields, self.mapping.id if features else self.mapping.label_id)
+        by_place, path = features and self.mapping.partition is not None, self.mapping.id
+        found = self._places(batch) if by_place else _ids(fields, path if features else self.mapping.label_id)
         return [None if i in bad else one for i, one in enumerate(found)]
 
     def texts_of(self, key: int, batch: RawBatch) -> list[str | None]:

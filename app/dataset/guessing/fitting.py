@@ -89,7 +89,7 @@ def _mended(draft: Draft, spec: Spec, batch: RawBatch, rejected: Sequence[Reject
     sizes = [len(batch.values[one.position] or b"") for one in rejected if one.reason == TOO_LARGE]
     if sizes:
         return draft._replace(record={**draft.record, "max_bytes": room(max(sizes))})
-    base = _rejected(replace(mapping, features=()), spec, batch)
+    base = _rejected(replace(mapping, features=(), n_hidden=0), spec, batch)
     if any(one.reason == WRONG_TIME for one in base):
         return draft._replace(record={key: path for key, path in draft.record.items() if key != "time"})
     if mapping.y is not None:
@@ -106,7 +106,7 @@ def _mended(draft: Draft, spec: Spec, batch: RawBatch, rejected: Sequence[Reject
 
 def _fitting(feature: DraftFeature, mapped: Any, spec: Spec, batch: RawBatch, known: set[int]) -> DraftFeature:
     """A feature of a type that takes what stands there, or left out."""
-    mapping = replace(spec.mapping(), features=(mapped,))
+    mapping = replace(spec.mapping(), features=(mapped,), n_hidden=0)
     wrong = [one for one in _rejected(mapping, spec, batch) if one.position not in known]
     if not wrong:
         return feature
@@ -153,7 +153,9 @@ def _batch(topic: TopicSample) -> RawBatch:
 def _rejected(mapping: Mapping, spec: Spec, batch: RawBatch, values: Vocabulary | None = None) -> list[Rejected]:
     """values : of the only feature."""
     declared = dict(zip(spec.features, spec.vocabularies(), strict=True))
-    vocabularies = [declared[one.name] if values is None else values for one in mapping.features]
+    recorded = mapping.features[: mapping.n_columns]
+    mapping = replace(mapping, features=recorded, keys=(), n_hidden=0)  # what is read for keys alone
+    vocabularies = [declared[one.name] if values is None else values for one in recorded]
     return _counting(JsonCodec(mapping).decode_features(batch, vocabularies, spec.class_vocabulary()).rejected)
 
 

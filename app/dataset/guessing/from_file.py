@@ -227,10 +227,10 @@ class Later(NamedTuple):
     clock: str
 
 
-def forecast_of(columns: Mapping[str, Column]) -> Later | None:
+def forecast_of(columns: Mapping[str, Column], clock: str | None = None) -> Later | None:
     """What may be forecast where no column is the label: the first number that is no code, of rows that have a time,
-    and numbers beside it alone, or something that measures."""
-    clock = next((name for name, column in columns.items() if is_time(name, column)), None)
+    and numbers beside it alone, or something that measures. clock : that gives them theirs."""
+    clock = clock or next((name for name, column in columns.items() if is_time(name, column)), None)
     rest = {name: column for name, column in columns.items() if not is_time(name, column) and not column.grows}
     of = next((name for name, one in rest.items() if one.numeric and one.fractional and len(one) > FEW), None)
     whose = [

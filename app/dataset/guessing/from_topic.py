@@ -11,6 +11,7 @@ from riparian.app.dataset.guessing.from_file import (
     IDS,
     TIMES,
     check_left,
+    forecast_of,
     is_called_label,
     is_key,
     is_time,
@@ -22,10 +23,11 @@ from riparian.app.dataset.guessing.from_file import (
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, DraftFeature, most_values
 from riparian.topics.decoding.envelopes import AROUND, DEBEZIUM
-from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, NOMINAL, NUMERIC, Headers, Path
+from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, NOMINAL, NUMERIC, REGRESSION, Headers, Path
 from riparian.topics.vocabulary import canonical
 
-KEY = "@key"
+KEY, OFFSET = "@key", "@offset"
+AHEAD = "1h"  # of a forecast
 OTHER = "other", "none"
 SILENT = {"1": "0", "true": "false", "yes": "no"}  # the class of all labels -> that of records without one
 NO_JSON = (
@@ -132,7 +134,7 @@ def of_records(
     ignore: Sequence[str] = (),
 ) -> Draft:
     """A stream for topics. label, id_, nominal, ignore : fields that are known already, as dotted paths; id_ : or
-    "@key", the Kafka key.
+    "@key", the Kafka key, or "@offset", the place of the record.
 
     Raises
     ------
@@ -151,7 +153,12 @@ def of_records(
     time = next((path for path, leaf in found.items() if _is_time(path, leaf)), None)
     taken = {id_path, time}
     goal: Path | None = None
-    if labels is None and (task != ANOMALY or label is not None or any(map(_is_called_label, found))):
+    unlabelled = labels is None and label is None and task in (None, REGRESSION)
+    later = _later(features, found, id_path, time) if unlabelled else None
+    if later is not None:
+        goal = later[0]
+        goal_column = found[goal].column
+    elif labels is None and (task != ANOMALY or label is not None or any(map(_is_called_label, found))):
         goal = _label(found, label, taken, features.topic)
         goal_column = found[goal].column
         taken.add(goal)
@@ -167,33 +174,43 @@ def of_records(
     judged = [_feature(path, leaf, beside, nominal, ignore) for path, leaf in beside.items()]
     where = f"topic {features.topic}"
     check_left(judged, None if goal is None else dotted(goal), where)
-    x = _common(features.messages, [path for path, one in zip(beside, judged, strict=True) if not one.dropped])
+    kept = [path for path, one in zip(beside, judged, strict=True) if not one.dropped]
+    if later is not None and later[1] is not None:
+        kept.append(later[1])  # a field beside the features
+    x = _common(features.messages, kept)
     kind, classes = ANOMALY, list[str]()
     silent: str | None = None
-    if labels is not None and len(goal_column) == 1 and task in (None, CLASSIFICATION):
+    if later is not None:
+        kind = REGRESSION
+    elif labels is not None and len(goal_column) == 1 and task in (None, CLASSIFICATION):
         silent = SILENT.get(goal_column.first.lower(), OTHER[goal_column.first == OTHER[0]])
         kind, classes = CLASSIFICATION, [silent, goal_column.first]
     elif goal is not None:
         kind, classes = task_of(goal_column, dotted(goal), task, where)
     record: dict[str, Path | str | int | None] = {"envelope": features.envelope, "id": id_path, "time": time, "x": x}
     if labels is None:
-        record["y"] = goal
+        record["y"] = goal if later is None else ("y",)  # by default none
     elif ("y",) in found:
         record["y"] = None
     plain = {"envelope": None, "id": ("id",), "time": None, "x": ("x",), "y": ("y",)}
     of_label: dict[str, Path | str | int | None] = {}
     if labels is not None:
         of_label = {"envelope": labels.envelope, "id": label_id, "y": goal}
+    named = _named(judged, list(beside), x)
+    forecast: dict[str, Any] = {}
+    if later is not None:
+        names = {path: one.name for path, one in zip(beside, named, strict=True)}
+        forecast = _forecast(features, later, names, x)
     source = f"{len(features.messages):,} records of {features.topic}"
     if labels is not None:
         source += f" and {len(labels.messages):,} of {labels.topic}"
     skipped = features.skipped + (labels.skipped if labels is not None else 0)
-    return Draft(
+    draft = Draft(
         name=name,
         source=source + (f" ({skipped:,} more hold no JSON object)" if skipped else ""),
         task=kind,
         label=None if goal is None else dotted(goal),
-        features=_named(judged, list(beside), x),
+        features=named,
         classes=classes,
         rarest=None if goal is None or silent is not None else rarest(goal_column, classes),
         silent=silent,
@@ -205,6 +222,48 @@ def of_records(
         label_record={key: value for key, value in of_label.items() if value != plain[key]},
         late=None if labels is None else _late(features, id_path, labels, label_id),
     )
+    return draft._replace(**forecast)
+
+
+def _later(
+    topic: TopicSample, found: Mapping[Path, FieldSample], id_: Path | str, time: Path | None
+) -> tuple[Path, Path | None] | None:
+    """What may be forecast where no field is the label, and whose it is: of records with a time, or of something that
+    measures."""
+    rest = {path: leaf for path, leaf in found.items() if path not in (id_, time) and not path[0].startswith(AROUND)}
+    if topic.envelope is not None or any(map(_is_called_label, rest)):
+        return None
+    paths = dict[str, Path]()
+    for path in rest:
+        paths.setdefault(path[-1], path)
+    later = forecast_of({name: rest[path].column for name, path in paths.items()}, topic.topic)
+    if later is None or (later.by is None and time is None):
+        return None
+    return paths[later.of], None if later.by is None else paths[later.by]
+
+
+def _forecast(
+    topic: TopicSample, later: tuple[Path, Path | None], names: Mapping[Path, str], x: Path
+) -> dict[str, Any]:
+    """Fields of the draft. later : of `_later`. names : of features. x : where these stand."""
+    of, whose = names[later[0]], later[1]
+    by = None if whose is None else names[whose]
+    hints = [f"No field is called as labels are: the label is a later {of} (docs/build/forecasts.md)"]
+    found: dict[str, Any] = {"label": of, "clock": topic.topic, "hints": hints}
+    found["label_record"] = {"of": of, "ahead": (AHEAD,)} | ({} if by is None else {"by": by})
+    if by is None or whose is None:
+        if topic.partitions > 1:
+            raise DataError(
+                f"{topic.topic} has {topic.partitions} partitions, and no field says whose record one is, by which "
+                "they could be forecast: name the label by --label, or call that field a sensor, station or machine"
+            )
+        return found
+    keyed = topic.partitions > 1 and all(message.key == _value(message, whose) for message in topic.messages)
+    if keyed or whose != (*x, by):
+        found["keys"] = {by: KEY if keyed else whose}
+    if topic.partitions > 1 and not keyed:
+        found |= {"rekey": f"the records of one {by} may come to several partitions of {topic.topic}", "rekey_by": by}
+    return found
 
 
 def _apart(features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str) -> str:
@@ -263,10 +322,12 @@ def _ids(
     given: str | None,
 ) -> tuple[Path | str, Path | str]:
     """Where the id stands in both records."""
-    ours = _candidates(features, found, given)
+    if labels is None and given == OFFSET:
+        return OFFSET, OFFSET
+    ours = _candidates(features, found, given, labels is None)
     if labels is None:
         return next(iter(ours)), next(iter(ours))
-    theirs = _candidates(labels, of_labels, None)
+    theirs = _candidates(labels, of_labels, None, False)
     pairs = [(len(ours[a] & theirs[b]), a, b) for a in ours for b in theirs]
     n, *best = max(pairs, key=lambda pair: pair[0])
     if n == 0:
@@ -277,8 +338,10 @@ def _ids(
     return best[0], best[1]
 
 
-def _candidates(topic: TopicSample, found: Mapping[Path, FieldSample], given: str | None) -> dict[Path | str, set[str]]:
-    """Paths that may hold the id, the likeliest first, and the ids there."""
+def _candidates(
+    topic: TopicSample, found: Mapping[Path, FieldSample], given: str | None, alone: bool
+) -> dict[Path | str, set[str]]:
+    """Paths that may hold the id, the likeliest first, and the ids there. alone : whether no labels name it."""
     keys = [message.key for message in topic.messages if message.key]
     if given == KEY:
         return {KEY: set(keys)}
@@ -300,6 +363,8 @@ def _candidates(topic: TopicSample, found: Mapping[Path, FieldSample], given: st
     candidates: dict[Path | str, set[str]] = {path: found[path].ids for path in likely}
     if len(keys) == n and 2 * len(set(keys)) > n:
         candidates[KEY] = set(keys)
+    if not candidates and alone:
+        return {OFFSET: set()}
     if not candidates:
         raise DataError(
             f"it is not clear which field of {topic.topic} is the id: name it by --id, or say --id @key for the Kafka "

@@ -43,7 +43,8 @@ class PartitionDecoder:
     _series: tuple[int, Path] | None  # the field of `label.by` (series_field), until an instance has it
     _columns: tuple[Any, Any] = None, None  # for which features records are decoded
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, partition: int = 0) -> None:
+        self._partition = partition
         self.values, self.classes = spec.vocabularies(), spec.class_vocabulary()
         self.settle(spec)
         self._series = series_field(spec)
@@ -69,7 +70,7 @@ class PartitionDecoder:
         """Records have the features of this stream file from here on, whose columns are there."""
         if not self.reads(spec):
             self._columns, self._mapping = (spec.features, spec.gone), spec.mapping()
-            self.codec, self._present, self.keys = spec.make_codec(), present(spec), list(spec.keys)
+            self.codec, self._present, self.keys = spec.make_codec(self._partition), present(spec), list(spec.keys)
 
     def features(
         self, raw: RawBatch, values: Sequence[Vocabulary | None] | None = None, classes: Vocabulary | None = None
@@ -100,7 +101,11 @@ class PartitionDecoder:
         before an instance that is predicted after it, since that records where it did."""
         n = len(self.values)
         return all(
-            bool(self._accepted(piece, present(s), [*self.values, *s.vocabularies()[n:]], s.make_codec())[0])
+            bool(
+                self._accepted(piece, present(s), [*self.values, *s.vocabularies()[n:]], s.make_codec(self._partition))[
+                    0
+                ]
+            )
             for s in files
         )
 

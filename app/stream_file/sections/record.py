@@ -16,6 +16,8 @@ from riparian.topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
 
 # Stands for the Kafka key where a path is expected.
 KEY = ("@key",)
+# Stands for the place of a record where an id is expected that no record has.
+OFFSET = ("@offset",)
 LABEL = "label"  # stands for a record's label among features over a key's past
 PASTS = ("count", "mean", "last", "since", "share", "ratio")
 LEAST_HALF_LIFE, MOST_HALF_LIFE = 2.0, 3653 * 86_400.0  # seconds
@@ -48,6 +50,12 @@ def _not_empty(path: records.Path) -> records.Path:
 def _not_key(path: records.Path) -> records.Path:
     if path == KEY:
         raise ValueError('expected a path into the record, found "@key"; only an id can be the Kafka key')
+    return _not_offset(path)
+
+
+def _not_offset(path: records.Path) -> records.Path:
+    if path == OFFSET:
+        raise ValueError('expected a path into the record, found "@offset"; only record.id can be the place of one')
     return path
 
 
@@ -94,7 +102,8 @@ _PATH_SCHEMA = {
 _AnyPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_key), WithJsonSchema(_PATH_SCHEMA)]
 _ObjectPath = Annotated[_AnyPath, AfterValidator(_not_header)]
 _FieldPath = Annotated[_AnyPath, AfterValidator(_not_empty)]
-KeyPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_empty), WithJsonSchema(_PATH_SCHEMA)]
+_IdPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_empty), WithJsonSchema(_PATH_SCHEMA)]
+KeyPath = Annotated[_IdPath, AfterValidator(_not_offset)]
 Topic = Annotated[str, AfterValidator(_check_topic)]
 _Scalar = Annotated[Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Label = _Scalar
@@ -139,7 +148,11 @@ class RecordSpec(Section):
         "begin at the row.",
     )
 
-    id: KeyPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
+    id: _IdPath = Field(
+        default="id",
+        description="Path of the id, a text or an integer; `@key` for the Kafka key, `@offset` for partition and "
+        "offset of the record (`0@17`), where labels do not come by id.",
+    )
     time: _FieldPath | None = Field(
         default=None,
         description="Path of the event time: epoch milliseconds, epoch seconds (numbers below 1e11) or ISO 8601 (UTC "
