@@ -168,7 +168,8 @@ def parameters(given: Iterable[Parameter]) -> str:
 def citation(paper: str) -> str:
     """Authors, where and when, without the title, if it is one paper."""
     found = re.fullmatch(r"([^:;]+): [^;]+[.?!] ([^:;]+?)\.?", paper)
-    return f"{found[1]}, {found[2]}." if found else sentence(paper)
+    several = len(re.findall(r"\b(?:19|20)\d\d\b", paper)) > 1
+    return f"{found[1]}, {found[2]}." if found and not several else sentence(paper)
 
 
 def learners() -> str:
