@@ -4,11 +4,17 @@ aiokafka asks them once, when it starts. Two things leave such a client without 
 to update metadata" until it is killed: a cluster that answered with an empty list (a KRaft broker that is fenced, as it
 is right after its start or when its machine is too busy for its heartbeats) over a connection that ended since; and
 brokers that all came back under other addresses, as those of a cluster that was moved or made anew.
+
+One that was not answered, or not about all of its topics, asks again soon; aiokafka's would after five minutes. Until
+then the leader of a group, which gives out partitions by what it knows of the topics, would give out none.
 """
 
+import asyncio
 import functools
 from collections.abc import Sequence
 from typing import Any
+
+AGAIN_SECONDS = 1.0
 
 
 def install(client: Any) -> None:
@@ -23,7 +29,14 @@ def install(client: Any) -> None:
         say."""
         servers = _as_brokers(self)
         self.cluster._bootstrap_brokers = servers  # what ClusterMetadata takes for brokers as long as it knows none
-        return await ask_known(self, metadata, topics) or await _ask_servers(self, metadata, topics, servers)
+        answered = await ask_known(self, metadata, topics) or await _ask_servers(self, metadata, topics, servers)
+        if metadata is not self.cluster:
+            return answered
+        loop, due = asyncio.get_running_loop(), getattr(self, "_asks_again", 0.0)
+        if due <= loop.time() and not (answered and self.cluster.topics(False) >= set(topics)):
+            self._asks_again = loop.time() + AGAIN_SECONDS
+            loop.call_at(self._asks_again, self.force_metadata_update)
+        return answered
 
     update.asks_bootstrap_servers = True  # type: ignore[attr-defined]
     client._metadata_update = update
