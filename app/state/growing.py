@@ -67,9 +67,21 @@ def prospect(spec: Spec, counts: Mapping[str, int]) -> str | None:
     wanted = min(inputs.values())
     if wanted > spec.partitions:
         cure = "it grows with a worker" if spec.grow == "follow" else ASK
-        return f"the features and labels have {wanted} partitions, the stream {spec.partitions}: {cure}"
+        return f"the features and labels have {wanted} partitions, the stream {spec.partitions}: {cure}" + _unmet(
+            spec.partitions, wanted
+        )
     more = [f"{topic} has {n} partitions" for topic, n in inputs.items() if n > spec.partitions]
     return f"{more[0]}, the stream {spec.partitions}: give the other input as many" if more else None
+
+
+def _unmet(before: int, after: int) -> str:
+    """What to say of labels that are not handed on: where keys move between partitions that there were."""
+    if after % before == 0:
+        return ""
+    return (
+        f"; {after} is no multiple of {before}, so labels of keys that move from one old partition to another do not "
+        "meet their instances: riparian_unmatched_labels_total counts them"
+    )
 
 
 async def grow(spec: Spec, connection: Connection) -> tuple[Spec, tuple[int, int], str | None]:
@@ -112,7 +124,7 @@ async def grow(spec: Spec, connection: Connection) -> tuple[Spec, tuple[int, int
         raise BrokerError(f"the stream {spec.name} has not got its partitions yet ({error!r})") from error
     except (ValueError, TopicError, StateError) as error:
         return spec, (wanted, found[changelog]), f"{what}those from {before} on are not read; {error}"
-    return grown, (0, 0), f"{what}it goes on with {wanted}"
+    return grown, (0, 0), f"{what}it goes on with {wanted}{_unmet(before, wanted)}"
 
 
 async def allow(spec: Spec, connection: Connection) -> str:

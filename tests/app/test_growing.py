@@ -1,14 +1,17 @@
 """A partition that is added to a stream: it begins as if it had been there."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
+from riparian.app.state.growing import prospect
 from riparian.topics.names import LEARNED
 from riparian.topics.records import RawBatch
 from tests.app.shared_world import DECISIONS, World, commanded, lived, rows, stream
+from tests.broker.harness import stream_file
 
 
 def fed(learner: PartitionLearner, world: World, raw: dict[str, list[tuple[int, bytes]]]) -> list[bytes]:
@@ -46,3 +49,22 @@ def test_a_partition_begins_beside_another_as_the_fold_of_the_log(fields: dict[s
     assert began.digest() == folded.digest()
     assert began.origin is None
     assert began.n_instances == 200
+
+
+@pytest.mark.parametrize(
+    ("grow", "features", "labels", "said"),
+    [
+        ("follow", 2, 2, None),
+        ("follow", 4, 3, "have 3 partitions, the stream 2: it grows with a worker; 3 is no multiple of 2"),
+        ("follow", 8, 8, "have 8 partitions, the stream 2: it grows with a worker"),
+        ("ask", 4, 4, "have 4 partitions, the stream 2: the stream file says grow: ask, so run riparian grow"),
+        ("ask", 4, 2, "s.features has 4 partitions, the stream 2: give the other input as many"),
+    ],
+)
+def test_check_says_what_becomes_of_partitions_that_were_added(
+    tmp_path: Path, grow: str, features: int, labels: int, said: str | None
+) -> None:
+    _, spec = stream_file(tmp_path, "s", partitions=2, grow=grow)
+    found = prospect(spec, {"s.features": features, "s.labels": labels})
+    assert found == said or (found is not None and said is not None and said in found)
+    assert ("riparian_unmatched_labels_total" in (found or "")) == (min(features, labels) % 2 == 1)
