@@ -20,6 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from riparian.app.errors import StateError
 
 FILE_BYTES = 4 * 1024 * 1024  # an array from which on lies in a file
+LINE_BYTES = 64  # line of the processor's cache, where each array begins: a row as long as one lies in one
 SPOOL_BYTES = 64 * 1024 * 1024  # file of what is spooled, bytes
 RESIDENT_BYTES = 192 * 1024 * 1024  # pages of files in memory beyond which they are given back
 STATM = Path("/proc/self/statm")  # how many these are
@@ -56,7 +57,9 @@ def zeros(shape: tuple[int, ...], kind: DTypeLike = np.float64) -> NDArray[Any]:
     """An array of zeros. StateError where the disk is full."""
     n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(kind).itemsize
     if _folder is None or n_bytes < FILE_BYTES:
-        return np.zeros(shape, kind)
+        whole = np.zeros(n_bytes + LINE_BYTES, np.uint8)
+        start = -whole.ctypes.data % LINE_BYTES
+        return whole[start : start + n_bytes].view(kind).reshape(shape)
     return _array(_new(n_bytes), shape, kind)
 
 

@@ -55,7 +55,7 @@ def test_it_says_what_keys_take(tmp_path: Path) -> None:
     file, page = tmp_path / "s.yaml", (ROOT / "docs" / "build" / "keys.md").read_text()
     file.write_text(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
     shown = run(str(file))
-    said = "1,000,000 of card x 4 aggregates: 240 MB a partition"
+    said = "1,000,000 of card x 4 aggregates: 192 MB a partition"
     assert f"keys: {said}" in shown
     assert said in page
     for word in ("mean amount, by card, half_life 7d", "ratio amount, to card_mean", "card.id"):
@@ -63,7 +63,7 @@ def test_it_says_what_keys_take(tmp_path: Path) -> None:
     assert "leave it out" not in shown
     assert json.loads(run(str(file), "--json"))["keys"]["terminal"] == {
         "max": 50_000,
-        "max_bytes": 12_300_000,
+        "max_bytes": 9_900_000,
         "features": ["risk"],
     }
     file.write_text(file.read_text().replace("  amount:", "  terminal: {type: nominal, from: terminal}\n  amount:"))

@@ -57,6 +57,7 @@ def test_an_array_that_grows_in_a_file_keeps_its_rows_and_takes_no_name(folder):
 
 def test_an_array_that_becomes_large_goes_into_a_file_and_a_small_one_stays(folder):
     small = mapped.zeros((10, 2))
+    assert small.ctypes.data % mapped.LINE_BYTES == 0
     small[:] = 3.0
     assert held(folder) == 0
     large = mapped.grown(small, MB)

@@ -12,7 +12,10 @@ from riparian.app.dataset.files.data import DataFile
 from riparian.app.dataset.rows import rows_of_file
 from riparian.app.errors import DataError, SpecError, StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.partition.join.hashed import find_hash
 from riparian.app.partition.join.ids import write_hashes
+from riparian.app.partition.join.joining import TAG, take_out
+from riparian.app.partition.join.waiting_index import WaitingIndex
 from riparian.app.partition.keys.fold import Events, fold
 from riparian.app.partition.keys.past import AHEAD_MS, Past, hashes_of, secret
 from riparian.app.partition.keys.powers import place, table
@@ -325,6 +328,20 @@ def test_many_touches_keep_keys_apart():
     found, learner = folded(spec, events, cuts=range(0, 40_000, 700), restarts=(10_000, 30_000))
     assert found[:, list(spec.features).index("n_ever")].tolist() == wanted
     assert len(learner.past._known["terminal"]) == len(counts)
+
+
+def test_keys_of_one_tag_are_kept_apart():
+    """With numbers of 1 in the index, the tag of a hash is the sum of its words."""
+    one, other = 2**50, 2**60
+    hashes = np.array([[one, other], [other, one]], np.int64)
+    index = WaitingIndex.empty(np.zeros(2, np.uint64), hashed=True)
+    index, rows = index.refill(hashes.reshape(-1).view(np.uint8), np.array([16, 32]), np.array([START, START]))
+    assert len(set(index.entries[rows, TAG].tolist())) == 1
+    assert [find_hash(index, *words) for words in hashes] == rows.tolist()
+    assert find_hash(index, one, one) == find_hash(index, other, other) == -1
+    take_out(index, rows[0])
+    assert [find_hash(index, *words) for words in hashes] == [-1, rows[1]]
+    assert index.ids(rows[1:])[0].tobytes() == hashes[1].tobytes()
 
 
 def test_evictions_keep_the_state_small():

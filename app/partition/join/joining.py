@@ -29,7 +29,8 @@ HEAD, TAIL, SINCE = 3, 4, 5  # of the queue; where its tail was at the last chec
 TEXT_END, TEXT_LIVE = 6, 7  # bytes of text that are used, and that are needed
 NEXT_SERIAL, READ = 8, 9  # number of the next arrival; what reading ahead came to, so that it is not optimised away
 WEIGHED, EXTRA_LIVE = 10, 11  # whether rows have bytes beside those that all have; bytes of those that wait
-MATURE, N_AT = 12, 13  # of the queue: what is before it has waited for its time
+MATURE = 12  # of the queue: what is before it has waited for its time
+HASHED, N_AT = 13, 14  # whether ids are hashes (hashed.py)
 
 # what happens to records, in PendingStore.counts
 JOINED, EXPIRED, EVICTED, UNMATCHED, REPEATED_IDS, REPEATED_LABELS, CORRECTED, FORGOTTEN = 0, 1, 2, 3, 4, 5, 6, 7
@@ -134,9 +135,10 @@ def compact(index, queue, text):
             queue[n] = row
             entries[row, PLACE] = n
             n += 1
-            start = entries[row, START]
-            entries[row, START] = n_text
-            for j in range(start, start + entries[row, LENGTH]):
+            start, length = entries[row, START], entries[row, LENGTH]
+            if length > 0:
+                entries[row, START] = n_text
+            for j in range(start, start + length):
                 text[n_text] = index.text[j]
                 n_text += 1
     at[HEAD] = 0
@@ -182,33 +184,40 @@ def find(index, batch, i):
 
 
 @kernel
-def put(index, row, batch, i, now):
-    """Row waits under id i, which does not wait yet, from now on. O(1)."""
+def enter(index, row, tag, now):
+    """Row waits from now on, under an id of this tag that does not wait yet. O(1)."""
     at, slots, entries = index.at, index.slots, index.entries
     mask = len(slots) - 1
-    slot = batch.tags[i] & mask
+    slot = tag & mask
     while slots[slot] != 0:
         slot = (slot + 1) & mask
-    slots[slot] = (batch.tags[i] << ROW_BITS) | (row + 1)
-    start = batch.ends[i - 1] if i > 0 else 0
-    length = batch.ends[i] - start
-    for j in range(length):
-        index.text[at[TEXT_END] + j] = batch.text[start + j]
-    entries[row, TAG] = batch.tags[i]
-    entries[row, START] = at[TEXT_END]
-    entries[row, LENGTH] = length
+    slots[slot] = (tag << ROW_BITS) | (row + 1)
+    entries[row, TAG] = tag
     entries[row, PLACE] = at[TAIL]
     entries[row, ARRIVED] = now
     entries[row, HOME] = -1
     entries[row, SERIAL] = at[NEXT_SERIAL]
     index.queue[at[TAIL]] = row
-    at[TEXT_END] += length
-    at[TEXT_LIVE] += length
     at[TAIL] += 1
     at[NEXT_SERIAL] += 1
     at[N] += 1
     if len(index.extra) > 0:
         at[EXTRA_LIVE] += index.extra[row]
+
+
+@kernel
+def put(index, row, batch, i, now):
+    """Row waits under id i, which does not wait yet, from now on. O(1)."""
+    at, entries = index.at, index.entries
+    start = batch.ends[i - 1] if i > 0 else 0
+    length = batch.ends[i] - start
+    for j in range(length):
+        index.text[at[TEXT_END] + j] = batch.text[start + j]
+    entries[row, START] = at[TEXT_END]
+    entries[row, LENGTH] = length
+    at[TEXT_END] += length
+    at[TEXT_LIVE] += length
+    enter(index, row, batch.tags[i], now)
 
 
 @kernel

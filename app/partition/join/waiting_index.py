@@ -18,14 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.app.partition.join.hashed import put_hashes
 from riparian.app.partition.join.ids import Bytes, Ints, gathered, tags
 from riparian.app.partition.join.joining import (
     ARRIVED,
     ENTRY_COLUMNS,
     EXTRA_LIVE,
+    HASHED,
     HEAD,
     HOME,
     LENGTH,
+    MARK,
     N_AT,
     N_FREE,
     N_LEFT,
@@ -51,6 +54,7 @@ from riparian.app.partition.mapped import give_back, grown, next_size, zeros
 Rows = NDArray[np.int32]
 
 LEAST_ROWS = 1024
+HASH_BYTES = 16
 
 
 class WaitingIndex(NamedTuple):
@@ -59,18 +63,18 @@ class WaitingIndex(NamedTuple):
     slots : (power of two,) int64, the hash table: tag << 32 | row + 1, 0 where free; at most three of four are taken.
     entries : (C, 8) int64, by row, in the columns
         TAG : 31 bits of the id's hash.
-        START, LENGTH : of the id in `text`.
+        START, LENGTH : of the id in `text`; of a hash its first word, and 0.
         PLACE : in `queue`.
         ARRIVED : ms of stream time.
         SERIAL : number of the arrival since the stream began.
         HOME : place in the last checkpoint (app/partition/join/segments.py), -1 where it is not in there.
-        MARK : 32 bits of the instance's features.
+        MARK : 32 bits of the instance's features; of a hash its second word.
     queue : int32, rows in order of arrival, -1 where one has left.
     text : uint8, ids in order of arrival.
     free : (C,) int32, a stack of free rows.
     left : (C,) int64, homes of those that left since the last checkpoint.
     key : (2,) uint64, of the hash.
-    at : (12,) int64, the numbers that joining.py names.
+    at : (14,) int64, the numbers that joining.py names.
     extra : (C,) int64, by row: bytes beside those that all instances take; (0,) where there are none.
     """
 
@@ -85,10 +89,11 @@ class WaitingIndex(NamedTuple):
     extra: Ints
 
     @classmethod
-    def empty(cls, key: NDArray[np.uint64], weighed: bool = False) -> "WaitingIndex":
-        """An index without room. weighed : whether rows have bytes beside those that all have."""
+    def empty(cls, key: NDArray[np.uint64], weighed: bool = False, hashed: bool = False) -> "WaitingIndex":
+        """An index without room. weighed : whether rows have bytes beside those that all have. hashed : whether ids are
+        hashes of HASH_BYTES."""
         at = np.zeros(N_AT, np.int64)
-        at[WEIGHED] = weighed
+        at[WEIGHED], at[HASHED] = weighed, hashed
         return cls(
             slots=np.zeros(2, np.int64),
             entries=np.zeros((0, ENTRY_COLUMNS), np.int64),
@@ -197,7 +202,9 @@ class WaitingIndex(NamedTuple):
         return np.sort(self.left[:n_left])
 
     def ids(self, rows: Ints) -> tuple[Bytes, Ints]:
-        """Ids of rows: UTF-8 in one array, and the end of each."""
+        """Ids of rows: UTF-8, or hashes, in one array, and the end of each."""
+        if self.at[HASHED]:
+            return self.entries[rows][:, (START, MARK)].reshape(-1).view(np.uint8), _ends_of_hashes(len(rows))
         starts, lengths = self.entries[rows, START], self.entries[rows, LENGTH]
         return gathered(self.text, starts, lengths)
 
@@ -211,10 +218,21 @@ class WaitingIndex(NamedTuple):
         flat = text.ndim == ends.ndim == arrived.ndim == 1 and len(ends) == len(arrived)
         if not (kinds and flat and (lengths >= 0).all() and lengths.sum() == len(text)):
             raise ValueError("the ids that wait are damaged")
+        if self.at[HASHED]:
+            if (ends != _ends_of_hashes(len(ends))).any():
+                raise ValueError("the hashes of its keys are damaged")
+            index = self.reserve(len(ends), 0)
+            rows = index.take(len(ends))
+            put_hashes(index, rows, text.view(np.int64).reshape(-1, 2), arrived)
+            return index, rows.astype(np.int64)
         index = self.reserve(len(ends), len(text))
         rows = index.take(len(ends))
         put_all(index, rows, Batch(text, ends, tags(index.key, text, ends), arrived, np.zeros(0)))
         return index, rows.astype(np.int64)
+
+
+def _ends_of_hashes(n: int) -> Ints:
+    return np.arange(1, n + 1, dtype=np.int64) * HASH_BYTES
 
 
 def entry_columns(index: WaitingIndex, rows: Ints) -> dict[str, NDArray[Any]]:

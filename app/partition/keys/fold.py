@@ -12,26 +12,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from riparian.app.partition.join.hashed import find_hash, put_hash, tag_of
 from riparian.app.partition.join.ids import Ints
 from riparian.app.partition.join.joining import (
     ARRIVED,
     HOME,
     LARGE,
-    LENGTH,
+    MARK,
     N_FREE,
     N_LEFT,
     NEXT_SERIAL,
     PLACE,
-    ROW_BITS,
     ROW_MASK,
     SERIAL,
     START,
     TAIL,
-    TEXT_END,
-    find,
     oldest,
-    put,
-    read_ahead,
     take_out,
 )
 from riparian.app.partition.join.joining import READ as READ_AHEAD
@@ -48,6 +44,7 @@ KIND, SOURCE, HALF_LIFE, AT, OUT, SMOOTH, OF_AGGREGATE = 0, 1, 2, 3, 4, 5, 6
 SEEN, TOUCHED, BEGIN = 0, 1, 2  # columns of a row: times, ms; the first of the aggregates
 COLUMNS = {COUNT: 2, MEAN: 3, LAST: 1, SINCE: 0, SHARE: 3, LABEL_MEAN: 3, LABEL_LAST: 1}  # of an aggregate in a row
 LARGEST = 1e100  # value that is added
+LINE = 8  # numbers in a line of the processor's cache
 AHEAD = 256  # events for which memory is read ahead: what they need stays in the nearest cache until it is used
 
 
@@ -71,13 +68,8 @@ class Events(NamedTuple):
 
 @kernel(inline=True)
 def _touch(index, row, now):
-    """Row was touched last, and is to be written anew. O(1). What finds it goes to the end, too: text stands in the
-    order of the queue."""
+    """Row was touched last, and is to be written anew. O(1)."""
     at, entries = index.at, index.entries
-    for j in range(entries[row, LENGTH]):
-        index.text[at[TEXT_END] + j] = index.text[entries[row, START] + j]
-    entries[row, START] = at[TEXT_END]
-    at[TEXT_END] += entries[row, LENGTH]
     index.queue[entries[row, PLACE]] = -1
     index.queue[at[TAIL]] = row
     entries[row, PLACE] = at[TAIL]
@@ -92,20 +84,31 @@ def _touch(index, row, now):
 
 
 @kernel
-def _read_ahead(index, rows, tags):
-    """Read memory ahead, as `read_ahead` does, with the rows that are found. Returns nonsense."""
-    slots, seen = index.slots, read_ahead(index, tags)
-    for tag in tags:
-        slot = slots[tag & (len(slots) - 1)]
-        if slot >> ROW_BITS == tag:
-            seen += np.int64(rows[(slot & ROW_MASK) - 1, SEEN] > 0.0)
+def _read_ahead(index, rows, hashes, start, stop):
+    """Read what the keys of events need. Nothing here waits for anything read before, so the memory's answers overlap.
+    Returns nonsense."""
+    slots, entries = index.slots, index.entries
+    mask, seen = len(slots) - 1, np.int64(0)
+    for i in range(start, stop):
+        seen += slots[tag_of(index, hashes[i, 0], hashes[i, 1]) & mask]
+    for i in range(start, stop):
+        row = (slots[tag_of(index, hashes[i, 0], hashes[i, 1]) & mask] & ROW_MASK) - 1
+        if row >= 0:
+            seen += entries[row, START] + entries[row, MARK]
+            for c in range(0, rows.shape[1], LINE):
+                seen += np.int64(rows[row, c] > 0.0)
+            seen += np.int64(rows[row, -1] > 0.0)
+    for i in range(start, stop):
+        row = (slots[tag_of(index, hashes[i, 0], hashes[i, 1]) & mask] & ROW_MASK) - 1
+        if row >= 0:
+            seen += index.queue[entries[row, PLACE]]
     return seen
 
 
-@kernel
-def _row_of(index, rows, blank, batch, i, time, now, most, idle):
-    """The row of the key of event i, touched; without events where it is new, or was idle. O(1)."""
-    row = find(index, batch, i)
+@kernel(inline=True)
+def _row_of(index, rows, blank, one, other, time, now, most, idle):
+    """The row of a key, touched; without events where it is new, or was idle. O(1)."""
+    row = find_hash(index, one, other)
     known = row >= 0
     if known:
         _touch(index, row, now)
@@ -114,8 +117,8 @@ def _row_of(index, rows, blank, batch, i, time, now, most, idle):
         while index.at[N_ROWS] >= most:
             take_out(index, oldest(index))
         index.at[N_FREE] -= 1
-        row = index.free[index.at[N_FREE]]
-        put(index, row, batch, i, now)
+        row = np.int64(index.free[index.at[N_FREE]])
+        put_hash(index, row, one, other, now)
     if not known:
         for c in range(len(blank)):
             rows[row, c] = blank[c]
@@ -160,7 +163,7 @@ def _total(rows, row, at, column, epoch, g):
     return 0.0 if np.isnan(there) else scaled(rows[row, column], epoch - np.int64(there)) / g
 
 
-@kernel
+@kernel(inline=True)
 def _value(rows, row, aggregate, shares, a, powers, time):
     """What an aggregate is for a record of this time. shares, a : of one of labels, its row."""
     kind, at = aggregate[KIND], aggregate[AT]
@@ -181,26 +184,34 @@ def _value(rows, row, aggregate, shares, a, powers, time):
 
 
 @kernel
-def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, before, after, most, idle):
+def fold(index, rows, blank, shares, records, labels, events, hashes, x, powers, before, after, most, idle):
     """Go through the events. O(events, and keys that go).
 
     index, rows (C, w) : mutated. blank : (w,), a row without events. records, labels : (m, 6) int64, the aggregates
     that these change. shares : (m, 2), of `labels`: how many have come, and how many of
-    the class; mutated. batch : Batch of the events' keys, of 16 bytes each; one that is all 0 is missing. x : (n, d),
+    the class; mutated. hashes : (n, 2) int64, of the events' keys; 0 of one that is missing. x : (n, d),
     of records. before, after : (n, m), written: the aggregates without and with a record, where that has the key.
     most : keys. idle : ms, after which a key is new.
     """
     nothing = blank.reshape(1, -1)
     for i in range(len(events.kind)):
         if i % AHEAD == 0 and index.at[N_ROWS] > LARGE:
-            index.at[READ_AHEAD] = _read_ahead(index, rows, batch.tags[i : i + AHEAD])
+            index.at[READ_AHEAD] = _read_ahead(index, rows, hashes, i, min(i + AHEAD, len(hashes)))
         now, time, kind = events.now[i], events.time[i], events.kind[i]
         while index.at[N_ROWS] > 0 and (index.at[N_ROWS] > most or now - index.entries[oldest(index), ARRIVED] > idle):
             take_out(index, oldest(index))
-        if kind == NOTHING or (batch.words[16 * i] == 0 and batch.words[16 * i + 8] == 0):
+        one, other = hashes[i, 0], hashes[i, 1]
+        if kind == NOTHING or (one == 0 and other == 0):
             continue
+        known, table = True, rows
+        if kind == READ:
+            row = find_hash(index, one, other)
+            if row < 0 or time - rows[row, TOUCHED] > idle:
+                known, table, row = False, nothing, 0
+        else:
+            row = _row_of(index, rows, blank, one, other, time, now, most, idle)
         if kind in (LABEL, CORRECTION):
-            y, row = events.y[i], _row_of(index, rows, blank, batch, i, time, now, most, idle)
+            y = events.y[i]
             for a in range(len(labels)):
                 at = labels[a, AT]
                 if labels[a, KIND] == SHARE:
@@ -221,13 +232,6 @@ def fold(index, rows, blank, shares, records, labels, events, batch, x, powers, 
                         epoch, g = place(powers, labels[a, HALF_LIFE], time)
                         _add(rows, row, at, epoch, g, y, True)
             continue
-        known, table = True, rows
-        if kind == READ:
-            row = find(index, batch, i)
-            if row < 0 or time - rows[row, TOUCHED] > idle:
-                known, table, row = False, nothing, 0
-        else:
-            row = _row_of(index, rows, blank, batch, i, time, now, most, idle)
         n = events.at[i]
         for a in range(len(labels)):
             out = labels[a, OUT]

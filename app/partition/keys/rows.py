@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.join.ids import Bytes, Ints, new_key, tags, words_of
-from riparian.app.partition.join.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, Batch, find, take_out
+from riparian.app.partition.join.hashed import find_hash
+from riparian.app.partition.join.ids import Bytes, Ints, new_key
+from riparian.app.partition.join.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, take_out
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
-from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns
+from riparian.app.partition.join.waiting_index import HASH_BYTES, WaitingIndex, entry_columns
 from riparian.app.partition.keys.fold import OUT, READ, Events, fold
 from riparian.app.partition.keys.plan import Plan, columns_of, kept_of
 from riparian.app.partition.keys.powers import table
 from riparian.app.partition.mapped import grown, zeros
 from riparian.models.contract import Floats
 
-HASH_BYTES = 16
 POWERS = table()
 
 
@@ -29,7 +29,7 @@ class KeyRows:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._index = WaitingIndex.empty(new_key())
+        self._index = WaitingIndex.empty(new_key(), hashed=True)
         self._rows = np.zeros((0, len(plan.blank)))
         self._shares = np.zeros((len(plan.labels), 2))
         self._segments = Segments("rows")
@@ -69,18 +69,14 @@ class KeyRows:
     def _fold(
         self, events: Events, hashes: NDArray[np.uint64], x: Floats, before: Floats, after: Floats, most: int
     ) -> None:
-        n, plan = len(events.kind), self.plan
-        text = hashes.reshape(-1).view(np.uint8)
-        ends = np.arange(HASH_BYTES, HASH_BYTES * (n + 1), HASH_BYTES)
-        found = tags(self._index.key, text, ends)
-        batch = Batch(text, ends, found, events.now, np.zeros(0), words=words_of(text))
+        plan = self.plan
         fold(
-            self._index, self._rows, plan.blank, self._shares, plan.records, plan.labels, events, batch, x, POWERS,
-            before, after, most, plan.idle,
+            self._index, self._rows, plan.blank, self._shares, plan.records, plan.labels, events, hashes.view(np.int64),
+            x, POWERS, before, after, most, plan.idle,
         )  # fmt: skip
 
     def _reserve(self, n: int) -> None:
-        self._index = self._index.reserve(n, HASH_BYTES * n, self.plan.most)
+        self._index = self._index.reserve(n, 0, self.plan.most)
         if len(self._index.entries) > len(self._rows):
             self._rows = grown(self._rows, len(self._index.entries))
 
@@ -95,16 +91,13 @@ class KeyRows:
 
     def row_of(self, hashed: NDArray[np.uint64]) -> int:
         """The row of a key, (2,); below 0 where it is not known."""
-        text = hashed.view(np.uint8)
-        ends = np.array([HASH_BYTES])
-        found = tags(self._index.key, text, ends)
-        return int(find(self._index, Batch(text, ends, found, ends, np.zeros(0), words=words_of(text)), 0))
+        return int(find_hash(self._index, *hashed.view(np.int64)))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all rows, in order of the last touch: independent of places, batches and checkpoints."""
         rows = self._index.rows()
         return {
-            "hashes": self._index.ids(rows)[0].copy(),
+            "hashes": self._index.ids(rows)[0],
             "touched": self._index.entries[rows, ARRIVED],
             "sums": self._rows[rows],
             "shares": self._shares.copy(),
@@ -138,9 +131,6 @@ class KeyRows:
                 raise ValueError("the numbers of its keys are damaged")
             self._segments.next = segment
             self._index = self._segments.restore(self._index, arrays, serial, True, self._fill)
-        lengths = self._index.ids(self._index.rows())[1]
-        if (np.diff(lengths, prepend=0) != HASH_BYTES).any():
-            raise ValueError("the hashes of its keys are damaged")
 
     def _fill(self, index: WaitingIndex, rows: Ints, columns: Mapping[str, NDArray[Any]], which: Any) -> None:
         """The sums of keys that were saved."""

@@ -13,7 +13,7 @@ from riparian.topics.decoding.paths import dotted
 from riparian.topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NUMERIC
 from riparian.topics.vocabulary import canonical
 
-KEY_BYTES = 190  # of a key without its aggregates: entry, slots, queue, hash, times
+KEY_BYTES = 142  # of a key without its aggregates: entry with its hash, slots, queue, times
 COLUMN_BYTES = 8  # of each number that is kept of one
 WRITTEN_BYTES = 104  # of one whose labels stand apart, in segments of checkpoints: up to twice what these have of it
 FOLD_BYTES = 1_600_000  # at most, of what happens in one step: two events for each record, and one for each label
