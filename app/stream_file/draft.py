@@ -8,13 +8,13 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from riparian.app.errors import SpecError
 from riparian.app.stream_file.sections.learning import SINGLE
-from riparian.app.stream_file.sections.record import FeatureSpec
+from riparian.app.stream_file.sections.record import LABEL, FeatureSpec
 from riparian.app.stream_file.spec import Spec, loads
 from riparian.models.auto.auto import TooSmallError
 from riparian.topics.decoding.paths import Index, dotted, parse
@@ -75,6 +75,8 @@ class Draft(NamedTuple):
     clock : the column of times, of a forecast, or its topic
     rekey : why topics are copied by id, or by `rekey_by`, where they have to be
     keys : of a forecast, name -> where it stands
+    moments : the column with the time of each row, of a file
+    brought : sentences on what features over a key's past bring
     """
 
     name: str
@@ -97,6 +99,8 @@ class Draft(NamedTuple):
     clock: str | None = None
     rekey_by: str | None = None
     keys: Mapping[str, Path | str] = {}
+    moments: str | None = None
+    brought: Sequence[str] = ()
 
 
 def most_values(n: int) -> int | None:
@@ -270,47 +274,70 @@ def _features(draft: Draft) -> list[str]:
     return [*lines, *_keys(draft)]
 
 
-def _keys(draft: Draft) -> list[str]:
-    """Keys, and features over their past, as comments. Of a stream of several partitions those that labels change: all
-    records of a key come to one where the topics are copied by it."""
+def proposed(draft: Draft) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, Any]]]:
+    """Features over the past of keys, and these keys, as a stream file has them. Of a stream of several partitions
+    those that labels change: all records of a key come to one where the topics are copied by it."""
     found = [one for one in draft.features if one.n_keys is not None and "/" not in one.name]
     alone, labelled = draft.partitions == 1, draft.label is not None and draft.task != ANOMALY
-    if not found or draft.task == MULTI_INSTANCE or not (alone or (labelled and draft.task in SINGLE)):
-        return []
-    taken, lines = {one.name for one in draft.features}, list[str]()
+    if draft.task == MULTI_INSTANCE or not (alone or (labelled and draft.task in SINGLE)):
+        return {}, {}
+    taken, features, keys = {one.name for one in draft.features}, dict[str, dict[str, str]](), dict[str, Any]()
     number = next((one.name for one in draft.features if one.type == NUMERIC and not one.dropped), None)
 
-    def add(key: str, what: str, aggregate: str, remark: str) -> None:
+    def add(key: str, what: str, **aggregate: str) -> None:
         name = f"{key}_{what}"
         while name in taken:
             name += "_"
         taken.add(name)
-        lines.append(_line(f"  # {scalar(name)}: {{{aggregate}}}", remark))
+        features[name] = aggregate
 
     for one in found:
-        key = scalar(one.name)
         if alone:
-            add(one.name, "count", f"count: {key}, half_life: 7d", "its records, each worth half after 7 days")
+            add(one.name, "count", count=one.name, half_life="7d")
             if number is not None:
-                add(one.name, "mean", f"mean: {scalar(number)}, by: {key}, half_life: 7d", "")
+                add(one.name, "mean", mean=number, by=one.name, half_life="7d")
         if labelled and draft.classes:
             rare = draft.classes[0] if draft.rarest is None else draft.rarest[0]
-            add(one.name, "share", f"share: {scalar(rare)}, by: {key}, half_life: 30d", "of its labels that have come")
+            add(one.name, "share", share=rare, by=one.name, half_life="30d")
         elif labelled:
-            add(one.name, "label", f"mean: label, by: {key}, half_life: 30d", "of its labels that have come")
+            add(one.name, "label", mean=LABEL, by=one.name, half_life="30d")
+        keys[one.name] = {} if one.path is None else {"from": one.path}
+        keys[one.name]["max"] = min(round_figure(4 * (one.n_keys or 1)), MOST_KEYS)
+    return features, keys
+
+
+def of_labels(features: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Names of those that labels change."""
+    return [name for name, one in features.items() if "share" in one or one.get("mean") == LABEL]
+
+
+def _keys(draft: Draft) -> list[str]:
+    """Keys, and features over their past, as comments."""
+    features, keys = proposed(draft)
+    if not keys:
+        return []
+    lines, labelled = list[str](), of_labels(features)
+    for name, one in features.items():
+        remark = "of its labels that have come" if name in labelled else ""
+        remark = "its records, each worth half after 7 days" if "count" in one else remark
+        written = ", ".join(
+            f"{field}: {value if field == 'half_life' else scalar(value)}" for field, value in one.items()
+        )
+        lines.append(_line(f"  # {scalar(name)}: {{{written}}}", remark))
     wanted = []
-    for one in found:
-        path = "" if one.path is None else f"from: {_path(one.path)}, "
-        wanted.append(f"{scalar(one.name)}: {{{path}max: {min(round_figure(4 * (one.n_keys or 1)), MOST_KEYS)}}}")
+    for name, key in keys.items():
+        path = f"from: {_path(key['from'])}, " if "from" in key else ""
+        wanted.append(f"{scalar(name)}: {{{path}max: {key['max']}}}")
     hints = [
         "Without their #, the last features and the next line give each record what is known of its key's past",
         "(docs/build/keys.md). What that brings, above all the labels, is not known before it is tried:",
         "evaluate the file with and without, by --stream and --time."
         + (" A share needs the line classes below." if draft.classes else ""),
+        *draft.brought,
     ]
-    if not alone:
+    if draft.partitions > 1:
         hints.append("A key's counts and means need its records in one partition (docs/build/keys.md).")
-    return [*lines, *(f"# {hint}" for hint in hints), f"# keys: {{{', '.join(wanted)}}}"]
+    return [*lines, *(f"# {_one_line(hint)}" for hint in hints), f"# keys: {{{', '.join(wanted)}}}"]
 
 
 def _is_rare(share: float, n_classes: int) -> bool:

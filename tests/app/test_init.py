@@ -15,6 +15,7 @@ from riparian.app.dataset.guessing.fitting import of_topics
 from riparian.app.dataset.guessing.from_file import likely_label, of_file
 from riparian.app.dataset.guessing.from_topic import Message, TopicSample, of_records
 from riparian.app.errors import DataError
+from riparian.app.evaluation import shares
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.draft import most_values, quoted, write
 from riparian.app.stream_file.spec import Spec, load, loads
@@ -670,6 +671,47 @@ def test_keys_are_proposed_where_a_column_says_whose_record_it_is(tmp_path: Path
     assert "keys:" not in text
     numbers = content.replace(",no", ",0.25").replace(",yes", ",3.5")
     assert "  # terminal_label: {mean: label, by: terminal, half_life: 30d}" in drafted(tmp_path / "p.csv", numbers)[0]
+
+
+def fraud_at_terminals(n: int, labels: tuple[str, str] = ("no", "yes")) -> str:
+    """Payments of a minute each, of which those at every seventh terminal are of the second label."""
+    rows = [f"{1_700_000_000 + 60 * i},{i % 97 / 7!r},T{i * i % 61},{labels[i * i % 61 % 7 == 0]}" for i in range(n)]
+    return "\n".join(["time,amount,terminal,fraud", *rows]) + "\n"
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), ("0.25", "3.5")])
+def test_it_says_what_a_share_of_labels_brings(tmp_path: Path, labels: tuple[str, str]) -> None:
+    path, out = tmp_path / "payments.csv", tmp_path / "s.yaml"
+    path.write_text(fraud_at_terminals(6000, labels))
+    found = run("init", path, "--out", out)
+    assert found.exit_code == 0, found.output
+    name, what = ("share", "hoeffding-tree has an AUROC of 'yes'")
+    if labels[0] != "no":
+        name, what = "label", "fimt-dd has a mean absolute error"
+    sentence = (
+        rf"terminal_{name}: over the last 3,000 of the first 6,000 rows, labelled at once, {what} "
+        r"of (\d\.\d+) with it, and of (\d\.\d+) without\."
+    )
+    (printed,) = [line for line in found.stdout.splitlines() if line.startswith("terminal_")]
+    with_it, without = map(float, re.fullmatch(sentence, printed).groups())  # type: ignore[union-attr]
+    assert f"# {printed}" in out.read_text().splitlines()
+    assert (with_it > 0.95 and without < 0.6) if name == "share" else (with_it < 0.1 and without > 0.5)
+
+
+def test_what_a_share_brings_is_tried_for_some_time_and_not_without_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = fraud_at_terminals(6000)
+    path = tmp_path / "payments.csv"
+    path.write_text(content)
+    monkeypatch.setattr(shares, "SECONDS", 0.0)
+    assert "the first 4,096 rows" in run("init", path, "--out", tmp_path / "some.yaml").stdout
+    path.write_text(content.replace("time,", "number,", 1))
+    assert "labelled at once" not in run("init", path, "--out", tmp_path / "timeless.yaml").stdout
+    path.write_text(content.replace("1700006000,", ",", 1))
+    found = run("init", path, "--out", tmp_path / "without_a_time.yaml")
+    assert found.exit_code == 0
+    assert "What a share of labels brings could not be tried: " in found.stdout
 
 
 def test_numbers_are_features_unless_their_name_ends_in_whose_record_it_is(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from riparian.app.cli import broker_option
-from riparian.app.errors import DataError
+from riparian.app.errors import DataError, SpecError
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Connection
@@ -63,6 +63,8 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
 
     out: Path | None = given.pop("out")
     draft = _of_file(data, given) if data is not None else asyncio.run(_of_topic(topic or "", connection, given))
+    if data is not None:
+        draft = draft._replace(brought=_brought(draft, data))
     text, spec = write(draft)
     out = out or Path(f"{draft.name}.yaml")
     try:
@@ -78,6 +80,8 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
         f"{out}: {draft.task}{of}, {len(spec.features)} feature{'s'[: len(spec.features) != 1]}"
         + (f", {n} left out (the file says why)" if n else "")
     )
+    for sentence in draft.brought:
+        click.echo(sentence)
     click.echo("next:")
     for line in _next(draft, data, out, given["bag"], connection):
         click.echo(f"  {line}")
@@ -103,6 +107,22 @@ def _of_file(data: Path, given: dict[str, Any]) -> "Draft":
     finally:
         for remark in file.reading_remarks(file.names):
             click.echo(f"riparian: {remark}", err=True)
+
+
+def _brought(draft: "Draft", data: Path) -> list[str]:
+    """Sentences on what shares of labels bring, where keys are proposed."""
+    from riparian.app.cli.terminal.progress import progress
+    from riparian.app.stream_file.draft import of_labels, proposed
+
+    if draft.moments is None or draft.clock is not None or not of_labels(proposed(draft)[0]):
+        return []
+    from riparian.app.evaluation.shares import brought
+
+    with progress("trying what shares of labels bring") as advance:
+        try:
+            return brought(draft, data, advance)
+        except (DataError, SpecError) as error:
+            return [f"What a share of labels brings could not be tried: {error}"]
 
 
 async def _of_topic(topic: str, connection: "Connection", given: dict[str, Any]) -> "Draft":

@@ -177,12 +177,14 @@ def of_file(
     features = [
         judge(one, column, may_be_key=bag is None and one not in (*nominal, *ignore)) for one, column in columns.items()
     ]
+    moments = None
     for at, feature in enumerate(features):
         column = columns[feature.name]
         if is_time(feature.name, column) and (column.is_time or float(column.first) < EPOCH_MILLISECONDS):
             parts = f"{feature.name}_hour and {feature.name}_weekday"
             hour = f"; --date-parts {quote(feature.name)} makes {parts} of it"
             features[at] = feature._replace(remark=feature.remark + hour)
+            moments = moments or feature.name
     check_left(features, label, where)
     found, classes = ANOMALY if later is None else REGRESSION, list[str]()
     if label is not None and goal is not None:
@@ -215,6 +217,7 @@ def of_file(
         topics={} if goal is not None else {"labels": None},
         record={} if goal is not None else {"y": None},
         hints=hints if bag is None else (),
+        moments=moments,
     )
     return draft._replace(**forecast)
 
