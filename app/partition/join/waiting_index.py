@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.join.hashed import put_hashes
 from riparian.app.partition.join.ids import Bytes, Ints, gathered, tags
 from riparian.app.partition.join.joining import (
     ARRIVED,
@@ -47,6 +46,7 @@ from riparian.app.partition.join.joining import (
     ascends,
     compact,
     put_all,
+    put_hashes,
     rehash,
 )
 from riparian.app.partition.mapped import give_back, grown, next_size, zeros

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riparian.app.partition.join.hashed import find_hash, put_hash, tag_of
 from riparian.app.partition.join.ids import Ints
 from riparian.app.partition.join.joining import (
     ARRIVED,
@@ -27,7 +26,10 @@ from riparian.app.partition.join.joining import (
     SERIAL,
     START,
     TAIL,
+    find_hash,
     oldest,
+    put_hash,
+    tag_of,
     take_out,
 )
 from riparian.app.partition.join.joining import READ as READ_AHEAD
