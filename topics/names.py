@@ -152,6 +152,11 @@ def transactional_id(stream: str, partition: int) -> str:
     return f"riparian-{stream}-{partition}"
 
 
+def log_id(stream: str) -> str:
+    """The id of whoever has all partitions of a stream, and appends for all of them to the log that they share."""
+    return f"riparian-{stream}-{LEARNED}"
+
+
 def retry_id(stream: str, partition: int) -> str:
     """The transactional id of retries of a partition's dead letters. That of a partition's owner ends in digits."""
     return f"riparian-{stream}-{partition}-retry"

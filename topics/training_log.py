@@ -18,6 +18,7 @@ VERSION = 2  # 1: joined by workers whose exponentials and logarithms had other 
 # of a command that adds or drops features, or such over a key's past: workers that could not obey it do not read it
 WITH_FEATURES, WITH_KEYS = 3, 4
 MOST_ROWS = 65_536  # rows of a record, at most
+N_PLACES = 3  # of a prediction: in the features, the labels and this log
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -102,6 +103,9 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     features : str, optional
         Which features x has, by a hash of their names and types in order. None in records of before, which have those
         that the stream began with.
+    order : list of int, optional
+        Of the partition's predictions since its record before, where they are sent once this one is with the broker:
+        places of the features, the labels and this log, of each as much more as it is than of the one before.
     """
 
     version: int
@@ -118,11 +122,16 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     terms: Terms | None = None
     keys: LearnedKeys | None = None
     features: str | None = None
+    order: list[int] | None = None
 
     @property
     def n(self) -> int:
         """Instances."""
         return len(self.y) // 8
+
+    def predicted(self) -> list[list[int]]:
+        """The places of the predictions in `order`."""
+        return np.array(self.order or (), np.int64).reshape(-1, N_PLACES).cumsum(axis=0).tolist()  # type: ignore[no-any-return]
 
     def columns(self) -> tuple[Floats, Floats, Ints, dict[str, Floats]]:
         """x, y, at and out as arrays."""
@@ -214,6 +223,8 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
         raise ValueError("it holds infinity")
     if found.keys is not None and not _are_keys(found.keys, n):
         raise ValueError("its keys are none")
+    if found.order is not None and (len(found.order) % N_PLACES or not all(0 <= one < _MOST for one in found.order)):
+        raise ValueError("its order is none")
     return found
 
 

@@ -61,7 +61,11 @@ TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
 async def fenced_producer(
-    connection: Connection, stream: str, tps: Iterable[TopicPartition], limits: Iterable[int] = ()
+    connection: Connection,
+    stream: str,
+    tps: Iterable[TopicPartition],
+    limits: Iterable[int] = (),
+    id_: str | None = None,
 ) -> "Producer":
     """A producer, after every earlier one of the same stream and partition has lost the right to write to `tps`.
 
@@ -70,6 +74,8 @@ async def fenced_producer(
     limits : iterable of int
         How large a batch each of the topics takes. A batch of several records is not larger than the smallest limit,
         and every record that the largest limit allows is accepted.
+    id_ : str, optional
+        The transactional id, of others than the owners of the partition.
 
     Raises
     ------
@@ -78,7 +84,7 @@ async def fenced_producer(
     """
     tps, limits = list(tps), list(limits)
     producer = connection.producer(
-        transactional_id=transactional_id(stream, tps[0].partition),
+        transactional_id=id_ or transactional_id(stream, tps[0].partition),
         transaction_timeout_ms=FENCE_TIMEOUT_MS,
         max_batch_size=max(LEAST_BATCH_BYTES, min(MAX_BATCH_BYTES, *limits)) if limits else MAX_BATCH_BYTES,
         max_request_size=max(MAX_REQUEST_BYTES, *limits) if limits else MAX_REQUEST_BYTES,
@@ -192,11 +198,13 @@ class Outputs:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         headers: Iterable[list[tuple[str, bytes | None]]] | None = None,
+        time_ms: int | None = None,
     ) -> list[Any]:
-        """Batches of records. Thread-safe; called off the event loop."""
+        """Batches of records. Thread-safe; called off the event loop. time_ms : their stamp, now where it is left
+        out."""
         if not len(values):
             return []
-        now = int(time.time() * 1000)
+        now = int(time.time() * 1000) if time_ms is None else time_ms
         if headers is None and isinstance(values, Slices):
             from riparian.app.kafka.wire_format.written_batches import written  # numba, which takes a while to import
 
@@ -219,12 +227,16 @@ class Outputs:
         """An empty batch. The producer's own are compressed as it is, and it is the state's, too."""
         return BatchBuilder(self._producer._message_accumulator._batch_size, self._codec)
 
-    async def send(self, topic: str, batches: Iterable[Any]) -> None:
-        """Send batches built by `build`; waits only when too many are on their way."""
+    async def send(self, topic: str, batches: Iterable[Any]) -> "list[asyncio.Future[Any]]":
+        """Send batches built by `build`; waits only when too many are on their way. The futures of their
+        acknowledgements."""
+        futures = []
         for batch in batches:
             self.position[topic] += batch.record_count()
             future = await self._patiently(topic, self._producer.send_batch, batch, topic, partition=self.partition)
             await self._track(topic, future)
+            futures.append(future)
+        return futures
 
     async def send_one(
         self, topic: str, key: bytes | None, value: bytes, time_ms: int | None = None

@@ -10,7 +10,7 @@ models, and what stands beside them, are `app.partition.learning`.
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,10 +21,10 @@ from riparian.app.partition.arrays import over, under
 from riparian.app.partition.changes import ARITHMETIC, LEARNING, next_origin, reconcile
 from riparian.app.partition.join.ids import Hashes, Ints
 from riparian.app.partition.join.label_delays import LabelDelays, alone, apart
-from riparian.app.partition.join.pending import PendingStore, Unlabelled
+from riparian.app.partition.join.pending import Joined, PendingStore, Unlabelled
 from riparian.app.partition.join.series import Follow
 from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
-from riparian.app.partition.learning import Learning, OwnLearning
+from riparian.app.partition.learning import Learning, OwnLearning, Ran
 from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
@@ -49,7 +49,7 @@ from riparian.topics.codecs import Codec
 from riparian.topics.names import CHAMPION, FEATURES, LABELS
 from riparian.topics.places import index_of
 from riparian.topics.prediction_columns import PredictionColumns
-from riparian.topics.records import MULTI_INSTANCE, Features, Labels
+from riparian.topics.records import MULTI_INSTANCE, Features, Headers, Labels
 from riparian.topics.records import VALUES as UNDECIDED
 from riparian.topics.slices import chained
 
@@ -82,6 +82,45 @@ def early_labels(learners: Iterable["PartitionLearner"]) -> str | None:
     delays = [(one.delays, [] if one.decoder.classes is None else one.decoder.classes.texts) for one in waiting]
     without = sum(one.pending.counts["expired"] + one.pending.counts["evicted"] for one in waiting)
     return apart(delays, waiting[0].spec.join.horizon) or alone(delays, without) if waiting else None
+
+
+class Batch(NamedTuple):
+    """A release that is decoded and joined.
+
+    keys, headers, offsets, next_offsets, times, stamps : of the features that are no dead letters
+    draws : by which reasons are drawn, where these are asked for
+    moved : labels that may have their instance in another partition
+    started : when it was joined (perf_counter)
+    """
+
+    release: Release
+    features: Features
+    labels: Labels
+    joined: Joined
+    keys: Sequence[bytes | None]
+    headers: list[Headers] | None
+    offsets: Ints
+    next_offsets: dict[str, Ints]
+    times: Ints
+    stamps: Ints
+    draws: NDArray[np.uint64] | None
+    moved: list[MovedLabel]
+    decode_seconds: float
+    started: float
+
+
+class Part(NamedTuple):
+    """Of a batch: features start to stop, and operations at to end of its program."""
+
+    start: int
+    stop: int
+    at: int
+    end: int
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Part":
+        """All of it."""
+        return cls(0, len(batch.features.ids), 0, len(batch.joined.program.op))
 
 
 class PartitionLearner:
@@ -205,25 +244,9 @@ class PartitionLearner:
         return together(self.learning.step(release, self._step))
 
     def _step(self, release: Release) -> list[Outcome]:
-        started = time.perf_counter()
-        classes = self.decoder.classes
-        known = None if classes is None else classes.state()
-        features = self.decoder.features(release.pieces[FEATURES].raw)
-        labels = self.decoder.labels(release.piece(LABELS).raw)
-        if (
-            known is not None
-            and len(classes or ()) > len(known)
-            and features.y is not None
-            and LABELS in release.before
-            and release.before[LABELS].any()
-        ):
-            # Codes of classes go by first sight in the merged order, but here new ones came from both topics, one
-            # decoded after the other. It is rare, so it may be slow: take the batch apart.
-            classes.restore(known)  # type: ignore[union-attr]
-            return [outcome for part in release.runs() for outcome in self._step(part)]
-        return [self.apply(features, labels, release, time.perf_counter() - started)]
+        return [self._run(self.join(release))]
 
-    def apply(self, features: Features, labels: Labels, release: Release, decode_seconds: float = 0.0) -> Outcome:
+    def apply(self, features: Features, labels: Labels, release: Release) -> Outcome:
         """Predict, join and learn a decoded batch.
 
         Parameters
@@ -231,6 +254,37 @@ class PartitionLearner:
         features, labels : decoded records of `release`; rejected ones are left out of their columns.
         release : the same records as they stand in their topics: offsets, times, interleaving.
         """
+        return self._run(self._joined(features, labels, release, 0.0))
+
+    def _run(self, batch: "Batch") -> Outcome:
+        return self.finish(batch, self.learning.run(batch.features, batch.joined, batch.draws))
+
+    def join(self, release: Release) -> "Batch":
+        """Decode a release, and join it: nothing of it is predicted or learned yet."""
+        started = time.perf_counter()
+        classes = self.decoder.classes
+        known = None if classes is None else classes.state()
+        features, labels = self._decoded(release)
+        if (
+            classes is not None
+            and len(classes) > len(known or ())
+            and features.y is not None
+            and LABELS in release.before
+            and release.before[LABELS].any()
+        ):
+            # Codes of classes go by first sight in the merged order, but here new ones came from both topics, one
+            # decoded after the other. It is rare, so it may be slow.
+            classes.restore(known or [])
+            for run in release.runs():
+                self._decoded(run)
+            features, labels = self._decoded(release)
+        return self._joined(features, labels, release, time.perf_counter() - started)
+
+    def _decoded(self, release: Release) -> tuple[Features, Labels]:
+        return self.decoder.features(release.pieces[FEATURES].raw), self.decoder.labels(release.piece(LABELS).raw)
+
+    def _joined(self, features: Features, labels: Labels, release: Release, decode_seconds: float) -> "Batch":
+        """Rejected records of `release` are left out of the columns of features and labels."""
         f_piece, l_piece = release.pieces[FEATURES], release.piece(LABELS)
         offsets, keys, stamps = f_piece.offsets, f_piece.raw.keys, f_piece.stamps
         headers = f_piece.raw.headers
@@ -268,53 +322,64 @@ class PartitionLearner:
         if self.decoder.classes is not None:
             self.delays.add(joined.met, joined.waited, self.pending.now)
         features = self.past.observe(features, joined, self.pending, times, stamps, hashes, self.learning.label_past)
-        started = time.perf_counter()
-        program, served = joined.program, list(self.servings.values())
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
-        ran = self.learning.run(features, joined, draws)
-        said = {one: one.predictions.take(joined.predicted, axis=0) for one in served}
-        named = {one: one.named[joined.predicted, :1] for one in served if one.decision is not None}
+        return Batch(
+            release, features, labels, joined, keys, headers, offsets, next_offsets, times, stamps, draws, moved,
+            decode_seconds, time.perf_counter(),
+        )  # fmt: skip
+
+    def finish(self, batch: "Batch", ran: Ran, part: "Part | None" = None) -> Outcome:
+        """What came of a batch, or of a part of it, that was predicted and learned."""
+        i, stop, at, end = part or Part.of(batch)
+        release, features, labels, joined = batch.release, batch.features, batch.labels, batch.joined
+        whole, last = stop - i == len(features.ids), stop == len(features.ids) and end == len(joined.program.op)
+        program, predicted = joined.program.part(at, end), joined.predicted[i:stop]
+        offsets, times, stamps = batch.offsets[i:stop], batch.times[i:stop], batch.stamps[i:stop]
+        next_offsets = {role: found[i:stop] for role, found in batch.next_offsets.items()}
+        served = list(self.servings.values())
+        said = {one: one.predictions.take(predicted, axis=0) for one in served}
+        named = {one: one.named[predicted, :1] for one in served if one.decision is not None}
         self.intervals.run(ran.scored, ran.champions)
         self.promotion.begin(self.servings)
         findings, decided = self.lineup.carry_out(ran.decisions, ran.findings)
         self.promotion.note(decided, program)
-        findings += self.drift.watch_features(program, features.x, features.sizes)
+        x, sizes = (features.x, features.sizes) if whole else (features.x[i:stop], None)
+        findings += self.drift.watch_features(program, x, sizes)
         predictions = self.promotion.predictions(said)
-        findings += self.drift.watch_distributions(program, features.x, predictions[CHAMPION])
+        findings += self.drift.watch_distributions(program, x, predictions[CHAMPION])
         known = np.where(times, times, stamps)  # the first records of a topic come before its time
         drifts, n_settled = self.drift.events_of(program, findings, offsets, next_offsets[LABELS], known)
-        kernel_seconds = time.perf_counter() - started
-        for log, piece in release.pieces.items():
-            self.logs.take(log, piece)
-        self.n_instances += len(features.ids)
-        self.n_labels += len(labels.ids)
+        f_piece, l_piece = release.pieces[FEATURES], release.piece(LABELS)
+        rejected = (features.rejected, labels.rejected) if last else ([], [])
+        if last:
+            for log, piece in release.pieces.items():
+                self.logs.take(log, piece)
+            self.n_instances += len(features.ids)
+            self.n_labels += len(labels.ids)
         return Outcome(
-            ids=features.ids,
-            keys=keys,
+            ids=features.ids[i:stop],
+            keys=batch.keys[i:stop],
             offsets=offsets,
             next_offsets=next_offsets,
             p=self._withheld(predictions),
-            waited=joined.waited,
+            waited=joined.waited if last else joined.waited[:0],
             feature_times=np.maximum(times, stamps),
-            n_labels=len(labels.ids),
-            rejected={
-                FEATURES: dead_letters(features.rejected, f_piece),
-                LABELS: dead_letters(labels.rejected, l_piece),
-            },
-            decode_seconds=decode_seconds,
-            kernel_seconds=kernel_seconds,
+            n_labels=len(labels.ids) if last else 0,
+            rejected={FEATURES: dead_letters(rejected[0], f_piece), LABELS: dead_letters(rejected[1], l_piece)},
+            decode_seconds=batch.decode_seconds if last else 0.0,
+            kernel_seconds=time.perf_counter() - batch.started if last else 0.0,
             drifts=drifts,
             n_settled=n_settled,
-            headers=headers,
-            ignored=[one.reason for one in (*features.rejected, *labels.rejected) if one.ignored],
+            headers=None if batch.headers is None else batch.headers[i:stop],
+            ignored=[one.reason for one in (*rejected[0], *rejected[1]) if one.ignored],
             lineups=self.promotion.lineups,
             events=self.promotion.take_events(offsets, next_offsets[LABELS], known, self.learning.reports_models),
             decided=self.promotion.predictions(named) if named else {},
-            regions=self.intervals.regions(joined.predicted, self.lineup.steering.paused),
-            reasons=self._reasons(len(features.ids)),
+            regions=self.intervals.regions(predicted, self.lineup.steering.paused),
+            reasons=self._reasons(stop - i),
             joint=ran.joint,
-            made=features.x[:, self.past.columns] if self.past.columns else None,
-            moved=moved,
+            made=features.x[i:stop, self.past.columns] if self.past.columns else None,
+            moved=batch.moved if last else [],
         )
 
     def _follow(self, features: Features, times: Ints, stamps: Ints, hashes: Mapping[str, Hashes]) -> Follow | None:

@@ -15,6 +15,7 @@ from faust.types import TP
 
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.faust_client.fetches import Fetch, Fetched
+from riparian.app.worker.shared.joint_turns import JointTurns
 from riparian.app.worker.task.partition_task import PartitionTask
 from riparian.app.worker.task.turns import Turn
 
@@ -59,6 +60,7 @@ class Tasks(dict[int, PartitionTask]):
     def __init__(self, worker: WorkerContext) -> None:
         super().__init__()
         self._worker = worker
+        self.together: JointTurns | None = None  # where the worker has all partitions of a stream that learn one model
 
     def add(self, tp: TP, fetched: Fetched) -> None:
         """Hand a fetched batch to its partition's task, which an error ends."""
@@ -74,6 +76,8 @@ class Tasks(dict[int, PartitionTask]):
         """Have each partition that has something to do take its turn."""
         now, due = time.monotonic(), math.inf
         self._worker.fetches.begins()
+        if self.together is not None:
+            self.together.begin(list(self.values()))
         for task in sorted(self.values(), key=lambda task: task.next_time):
             if not (task.awake or task.due <= now):
                 due = min(due, task.due)

@@ -2,8 +2,8 @@
 
 The process ends itself the first time it comes to POINT while FILE exists; nothing is flushed, closed or said. Where
 FILE says `freeze`, it stops instead, once, until it is sent SIGCONT; where it says `stop`, it is asked to end. Every
-method that is patched stands in `POINTS`, of workers that copy topics (`rekey`) in `COPYING`, and of those whose
-stream grows in `GROWING`.
+method that is patched stands in `POINTS`, of workers that copy topics (`rekey`) in `COPYING`, of those whose stream
+grows in `GROWING`, and of joint turns in `SHARING`.
 """
 
 import os
@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaProducer
 import riparian.app.kafka.sending
 import riparian.app.state.log
 import riparian.app.worker.assignment
+import riparian.app.worker.shared.joint_turns
 import riparian.app.worker.task.checkpoints
 from riparian.app.cli import main
 from riparian.app.kafka.sending import Outputs
@@ -150,6 +151,14 @@ POINTS = {
 }
 
 
+FEW = ((riparian.app.worker.shared.joint_turns, "MOST", 600),)
+SHARING = {  # where one worker has all partitions of a shared stream that has a backlog
+    "before the log of a joint turn": Point(Outputs, "send", before, to("learned"), settings=FEW),
+    "between batches of that log": Point(Outputs, "send", between_batches, to("learned"), settings=(*FEW, *SMALL)),
+    "after the log of a joint turn": Point(Outputs, "send", after_acknowledged, to("learned"), settings=FEW),
+    "between its partitions": Point(Outputs, "send", after_acknowledged, to("predictions"), settings=FEW),
+}
+
 COPYING = {
     "before copies are sent": Point(AIOKafkaProducer, "begin_transaction", after),
 }
@@ -175,6 +184,6 @@ def install(point: Point) -> None:
 
 if __name__ == "__main__":
     armed = Path(sys.argv[2])
-    install({**POINTS, **COPYING, **GROWING}[sys.argv[1]])
+    install({**POINTS, **SHARING, **COPYING, **GROWING}[sys.argv[1]])
     del sys.argv[1:3]
     main()

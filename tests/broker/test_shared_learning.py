@@ -27,6 +27,7 @@ from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedRecord, write
 from riparian.topics.training_log import read as read_record
 from tests.app.shared_world import lacked
+from tests.broker.crashing import EXIT_CODE, SHARING
 from tests.broker.harness import PATIENCE, Rows, Stream, Worker, append, delete_before, instances, send, stored
 from tests.broker.test_misbehaviour import delete_topic
 from tests.chaos.checks import check_replicas
@@ -183,8 +184,8 @@ def test_all_partitions_learn_one_model_through_kills(stream: Any) -> None:
 
 def test_a_backlog_is_predicted_as_if_it_came_in_the_order_of_its_records(stream: Any) -> None:
     """One partition after the other was filled. At each prediction the model has learned about what had been labelled
-    before, in all partitions: it lacks no more than a span and a step, and is no more ahead."""
-    late, span = 60, 2 * (256 + 85)
+    before, in all partitions: it lacks no more than a turn of each, and is no more ahead."""
+    late, span = 60, PARTITIONS * 256
     s = stream(partitions=PARTITIONS, champion="naive-bayes")
     rows = instances(N, delay=late)
     where = np.random.default_rng(3).integers(0, PARTITIONS, N)
@@ -205,6 +206,33 @@ def test_a_backlog_is_predicted_as_if_it_came_in_the_order_of_its_records(stream
             assert one["p"] or i < 2 * late
         assert s.holds(p).n_predictions == np.count_nonzero(where == p)
     assert check_replicas(s.broker, s.spec) == []
+
+
+def test_a_backlog_goes_on_where_a_worker_died_in_a_turn_of_all_partitions(stream: Any) -> None:
+    """What it had appended counts, also where its predictions were not sent."""
+    n = 12_000
+    s = stream(partitions=PARTITIONS, champion=TREE, checkpoint={"every": "300ms"})
+    features, labels = instances(n, delay=60)
+    for p in range(PARTITIONS):
+        s.give((features[p::PARTITIONS], labels[p::PARTITIONS]), partition=p)
+    unsent = 0
+    for point in SHARING:
+        armed = s.folder / point.replace(" ", "-")
+        armed.touch()
+        with s.worker(entry=("tests.broker.crashing", point, str(armed)), name=point.replace(" ", "-")) as worker:
+            assert worker.process.wait(PATIENCE) == EXIT_CODE, f"{point}: {worker.output[-3000:]}"
+        told = [one for one in (read_record(r.value) for r in s.read("learned")) if isinstance(one, LearnedRecord)]
+        for p in range(PARTITIONS):
+            place = max((one.places["features"] for one in told if one.partition == p), default=0)
+            unsent += place > len(s.predictions(p))
+    assert unsent >= 2
+    with s.worker() as worker:
+        settled(s, n, worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+    assert check_replicas(s.broker, s.spec) == []
+    for p in range(PARTITIONS):
+        s.check(s.stored(p))
+        assert s.holds(p).n_predictions == len(s.predictions(p)) == n // PARTITIONS
 
 
 def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(stream: Any) -> None:

@@ -715,6 +715,7 @@ def join(
     y,
     instead,
     waited,
+    reached,
 ):
     """Put a batch into the store and write the program; its length, and how many labels met their instance. O(records
     and what expires, or has waited for its time).
@@ -728,7 +729,8 @@ def join(
     : (2 n + m,) and as many as may have waited for their time, or for a later record, and waited : (n + m,) and as
     many, int64 ms of each label that met its instance: written. instead : as op, the label by which an instance was
     learned before, written at each AMENDED; (0,) where known is. marks : (n,) int64, written, REPEATED of features
-    whose id waits, or that were delivered again.
+    whose id waits, or that were delivered again. reached : (n,) int64, written: operations of what comes before each
+    feature.
     """
     n, m, width = len(features.ends), len(late.ends), limits.width
     keeps, forecasts = len(known) > 0, len(series.next) > 0
@@ -755,6 +757,8 @@ def join(
             if j == until and i == n:
                 break
             time = late.times[j] if j < until else features.times[i]
+            if j == until:
+                reached[i] = k
             if time - now > limits.bound:
                 _note_gap(clock, gaps, limits.horizon, now, time)
                 deadline = min(deadline, now)  # gaps that are forgotten protect nothing any more

@@ -126,6 +126,7 @@ class Joined(NamedTuple):
     events : the program with labels where they come, too, and what becomes of them (joining.py).
     instead : for each operation of the program the label that its label corrects, NaN: none; (0,) where no instance is
         learned twice.
+    reached : (n,) int64, how much of the program is of what comes before each feature record.
     """
 
     program: Program
@@ -135,6 +136,7 @@ class Joined(NamedTuple):
     repeated: NDArray[np.bool_]
     events: Program
     instead: Floats
+    reached: Ints
 
 
 class PendingStore:
@@ -498,6 +500,7 @@ class PendingStore:
         instead = np.empty(room if len(self._known) else 0)
         marks = np.zeros(n, np.int64)
         waited, happened = np.empty(n + m + mature, np.int64), np.zeros(len(COUNTERS), np.int64)
+        reached = np.empty(n, np.int64)
         length, n_met = join(
             instances,
             labels,
@@ -523,6 +526,7 @@ class PendingStore:
             target,
             instead,
             waited,
+            reached,
         )
         for name, count in zip(COUNTERS, happened.tolist(), strict=True):
             self.counts[name] += count
@@ -538,8 +542,9 @@ class PendingStore:
             of = np.minimum(program.op[learned], LEARN).astype(np.int8)
             instead = np.where(program.op == AMENDED, instead[:length], np.nan)[learned]
             program = Program(of, program.row[learned], program.y[learned], self._ones[: len(learned)])
+            reached = learned.searchsorted(reached)
         self._last_program, self._arrivals = (program, first), None
-        return Joined(program, predicted, waited[:n_met] / 1000.0, met, marks == REPEATED, events, instead)
+        return Joined(program, predicted, waited[:n_met] / 1000.0, met, marks == REPEATED, events, instead, reached)
 
     def early(self, ids: Sequence[str]) -> NDArray[np.bool_]:
         """(n,), whether a label of each id waits for its instance."""

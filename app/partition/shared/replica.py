@@ -137,13 +137,26 @@ class Replica:
         if lineup is None:
             return
         until = min([*self._bounds.values(), *([] if until is None else [until])], default=None)
-        piece = self._taken(until)
+        self._learn(lineup, self._taken(until))
+
+    def _learn(self, lineup: SharedLineup, piece: Piece) -> None:
         if not len(piece.offsets):
             return
         lineup.follow(piece)
         for follower, news in list(self._news.items()):
             news += [one for one in lineup.news if concerns(one, follower)]
         lineup.news = []
+
+    def lead(self, first: int, timestamp: int, values: list[bytes]) -> None:
+        """Learn records that nobody else can append something before, ahead of their broker. first : the offset of the
+        first of them. The caller holds the lock, and nothing else has come."""
+        assert self.lineup is not None
+        assert not self._came
+        n = len(values)
+        offsets, stamps = np.arange(first, first + n), np.full(n, timestamp, np.int64)
+        raw = RawBatch(offsets.tolist(), stamps.tolist(), [None] * n, list(values))
+        self.fetch_offset = first + n
+        self._learn(self.lineup, Piece(raw, offsets, stamps, stamps))
 
     def _taken(self, until: int | None) -> Piece:
         found = list[RawBatch]()
@@ -274,7 +287,7 @@ class FollowedLearning(SharedLearning):
             replica.follow(to.place)
             if to.lineup is None or replica.place != to.place or self.waits or not replica.agrees(to):
                 return None
-            drifts = self._catch_up_with(replica, [])
+            drifts = self.catch_up(replica, [])
             replica.leave(self)
             to.join(self)
             self._replica = to
@@ -300,19 +313,19 @@ class FollowedLearning(SharedLearning):
                 if not len(predicted):
                     return step(release)
                 at = int(predicted[0])
-            if at or (self._changes(replica) and any(found[0] for found in release.before.values())):
+            if at or (self.changes(replica) and any(found[0] for found in release.before.values())):
                 before, release = release.parts([at])
                 outcomes += step(before)
-            drifts = self._catch_up_with(replica, letters)
+            drifts = self.catch_up(replica, letters)
             taken = list[Outcome]()
             for part in self._cut(release):
                 taken += step(part)
                 self.decoder.settle(self._file)
             first, *others = after(drifts, taken)
-        first = first._replace(rejected=first.rejected | self._of_log(letters))
+        first = first._replace(rejected=first.rejected | self.of_log(letters))
         return [*outcomes, first, *others]
 
-    def _changes(self, replica: Replica) -> bool:
+    def changes(self, replica: Replica) -> bool:
         """Whether what has happened in the replica matters to labels that come before an instance: they are joined and
         scored, and what the models learn is nothing to that."""
         return bool(replica.news_of(self)) or self.lineup.schema.n_outputs != self._n_outputs
@@ -333,7 +346,7 @@ class FollowedLearning(SharedLearning):
             yield None
             return
         with replica.lock:
-            yield None if self.waits else self._catch_up_with(replica, [])
+            yield None if self.waits else self.catch_up(replica, [])
 
     @property
     def common(self) -> dict[str, Any] | None:  # type: ignore[override]
@@ -355,7 +368,7 @@ class FollowedLearning(SharedLearning):
         if self._replica is not None:
             self._replica.lock.release()
 
-    def _catch_up_with(self, replica: Replica, letters: list[DeadLetter]) -> list[DriftRecord]:
+    def catch_up(self, replica: Replica, letters: list[DeadLetter]) -> list[DriftRecord]:
         """Come to the place of the replica."""
         if replica.place == self.logs.places[LEARNED]:
             return []
@@ -363,6 +376,26 @@ class FollowedLearning(SharedLearning):
         drifts = self._catch_up(list(news), letters)
         news.clear()
         return drifts
+
+    def stand(self, replica: Replica) -> None:
+        """Come to the place of the replica, where nothing has happened on the way (`changes`)."""
+        lineup = self.lineup
+        self.logs.places[LEARNED] = lineup.place
+        if lineup.last is not None:
+            self.logs.last_taken[LEARNED] = lineup.last
+
+    def known_values(self) -> tuple[int, ...]:
+        """How many values, and classes, the models know."""
+        lineup = self.lineup
+        return tuple(len(one) for one in (*lineup.vocabularies, lineup.classes) if one is not None)
+
+    @property
+    def steps_together(self) -> bool:  # type: ignore[override]
+        """Whether nothing besides the models depends on where the log is, and no command waits."""
+        serving = next(iter(self.servings.values()))
+        spec, keys = self.lineup.spec, bool(self.lineup.keys)
+        plain = spec.predictions.reasons is None and serving.decision is None and not keys
+        return self.follows and plain and not self.waits and self.decoder.reads(self._file)
 
     def n_bytes(self) -> dict[str, int]:
         """Models that partitions hold together are counted for the first of them."""

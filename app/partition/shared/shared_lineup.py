@@ -13,6 +13,7 @@ columns that there are, from the first on, and the others are missing. A record 
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -389,18 +390,29 @@ class SharedLineup(Lineup):
         y, at, own = np.array(y[begin:]), at[begin:], x[begin:]
         x = np.full((len(own), len(self.vocabularies)), np.nan)
         x[:, : own.shape[1]] = own
-        for j, (listed, known) in enumerate(zip(record.values, self.vocabularies, strict=False)):
-            if listed is not None and known is not None:
-                x[:, j] = _codes(listed, known, np.nan)[places_of(x[:, j], len(listed))]
+        nominal = [j for j, listed in enumerate(record.values) if listed is not None]
+        if nominal:
+            tables = [self._table(record.values[j] or (), self.vocabularies[j]) for j in nominal]
+            ends = np.cumsum([0, *map(len, tables)])
+            missing = np.isnan(x[:, nominal])  # then the last of a table
+            x[:, nominal] = np.array(list(chain.from_iterable(tables)))[
+                np.where(missing, ends[1:] - 1, np.where(missing, 0, x[:, nominal]) + ends[:-1]).astype(np.int64)
+            ]
         w = np.ones(len(y))
         if record.classes is not None and self.classes is not None:
-            codes = _codes(record.classes, self.classes, -1.0)[y.astype(np.int64)]
-            w[codes < 0] = 0.0  # more classes than the stream file allows, over all partitions
-            y = np.maximum(codes, 0.0)
+            codes = np.array(self._table(record.classes, self.classes))[y.astype(np.int64)]
+            w[np.isnan(codes)] = 0.0  # more classes than the stream file allows, over all partitions
+            y = np.nan_to_num(codes)
         self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
         left = {key: one[begin:] for key, one in out.items() if key.partition("/")[0] in names}
         called = {names.get(key) or renamed(key, names): one for key, one in left.items()}
         return x, y, w, at, self.rows.fitting(called)
+
+    @staticmethod
+    def _table(listed: Sequence[Scalar], known: Vocabulary | None) -> list[float]:
+        """The codes of values, and one more place for those that are missing; NaN where there is no code."""
+        codes = [-1 if known is None else known.find(value) for value in listed]
+        return [*(np.nan if code < 0 else float(code) for code in codes), np.nan]
 
     # -- state -------------------------------------------------------------------------------------------------
 
@@ -487,12 +499,6 @@ def restore_known(vocabularies: Sequence[Vocabulary | None], states: Sequence[li
         if known is not None:
             known.limit = max(known.limit, len(state or []))
             known.restore(state or [])
-
-
-def _codes(listed: Sequence[Scalar], known: Vocabulary, unknown: float) -> Floats:
-    """The codes of values, and one more place for those that are missing."""
-    codes = [float(known.find(value)) for value in listed]
-    return np.array([*(unknown if code < 0 else code for code in codes), np.nan])
 
 
 def places_of(column: Floats, missing: int) -> Ints:

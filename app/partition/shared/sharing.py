@@ -177,7 +177,7 @@ class SharedLearning(Learning):
         drifts = self._follow(piece.part(at, stop), letters)
         self._held = empty_piece() if stop is None else piece.part(stop)
         last = outcomes[-1]
-        outcomes[-1] = last._replace(drifts=[*last.drifts, *drifts], rejected=last.rejected | self._of_log(letters))
+        outcomes[-1] = last._replace(drifts=[*last.drifts, *drifts], rejected=last.rejected | self.of_log(letters))
         return outcomes
 
     def _cut(self, release: Release) -> list[Release]:
@@ -191,7 +191,7 @@ class SharedLearning(Learning):
         self._follow(held, [])
         self.decoder.settle(self._file)
 
-    def _of_log(self, letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
+    def of_log(self, letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
         """Role of an input log -> its dead letters, of those that came by the log of all partitions."""
         return by_topic(letters) if self.reports_models else {}
 
@@ -267,19 +267,32 @@ class SharedLearning(Learning):
     def run(self, features: Features, joined: Joined, draws: NDArray[np.uint64] | None) -> Ran:
         """Predict by the models as they are; what was joined they learn when it comes by the log."""
         x = self.translated(features.x)
-        roles = self.roles if len(joined.predicted) else {}  # else the models may be learning, for another partition
+        self.predict(x, joined.predicted)
+        ran = self.ran(joined.program, x, joined.predicted, draws, joined.instead)
+        return ran._replace(joint=self.joint(joined.program))
+
+    def predict(self, x: Floats, rows: NDArray[np.int32]) -> None:
+        """Predict, by the models as they are, what waits in these rows of the pending store. x : (n, d), in the models'
+        codes."""
+        roles = self.roles if len(rows) else {}  # else the models may be learning, for another partition
         for name, role in roles.items():
-            self.servings[name].predict(role, x, joined.predicted)
-        self.predicted(joined.predicted)
-        scored, instead = self.scored(joined.program), self.instead(joined)
+            self.servings[name].predict(role, x, rows)
+        self.predicted(rows)
+
+    def ran(
+        self, program: Program, x: Floats, rows: NDArray[np.int32], draws: NDArray[np.uint64] | None, instead: Floats
+    ) -> Ran:
+        """What came of a program, or a part of one, whose instances have been predicted. x, rows : of these, as
+        `predict` takes them. instead : what its labels correct."""
+        scored, instead = self.scored(program), self.instead(program, instead)
         for name, serving in self.servings.items():
             serving.calibrate(scored, instead)
             serving.decide(scored)
             serving.reasons = None
-            if name in roles:
-                serving.explain(roles[name], x, joined.predicted, draws)
+            if len(rows):
+                serving.explain(self.roles[name], x, rows, draws)
             serving.estimate(scored)
-        return Ran(scored, self._champions(scored), [], [], self.joint(joined.program, list(self.servings.values())))
+        return Ran(scored, self._champions(scored), [], [], [])
 
     def _champions(self, scored: Program) -> list[tuple[int, Serving]]:
         """A label is held against who was the champion at the last prediction before it: of a promotion in the log of
@@ -322,13 +335,13 @@ class SharedLearning(Learning):
         y[at], w[at] = np.where(new, 0.0, code), np.where(new, 0.0, w[at])
         return Program(op, row, y, w)
 
-    def instead(self, joined: Joined) -> Floats:
+    def instead(self, program: Program, instead: Floats) -> Floats:
         """What the labels of a program correct, with the models' codes of classes."""
-        at = (~np.isnan(joined.instead)).nonzero()[0]
+        at = (~np.isnan(instead)).nonzero()[0]
         if self.classes is None or not len(at):
-            return joined.instead
-        found = joined.instead.copy()
-        found[at] = self._code(found[at], joined.program.row[at])
+            return instead
+        found = instead.copy()
+        found[at] = self._code(found[at], program.row[at])
         return found
 
     def _code(self, y: Floats, row: NDArray[np.int32]) -> Floats:
@@ -341,27 +354,24 @@ class SharedLearning(Learning):
 
     # -- what was joined ---------------------------------------------------------------------------------------
 
-    def joint(self, program: Program, servings: Sequence[Serving]) -> list[Joint]:
-        """The instances that a program of the pending store learns, for the log."""
+    def joint(self, program: Program, n_behind: int = 0) -> list[Joint]:
+        """The instances that a program of the pending store learns, for the log; n_behind are joined behind them."""
         learns = (program.op == LEARN).nonzero()[0]
         rows, n = program.row[learns], len(learns)
         if not n:
             return []
         x, y = np.array(self._pending.slab[rows]), program.y[learns].copy()  # type: ignore[index]
-        known, classes = self.decoder.values, self.decoder.classes
-        values: list[list[Scalar] | None] = []
-        for j, vocabulary in enumerate(known):
-            values.append(None if vocabulary is None else _listed(x[:, j], vocabulary))
-        listed = None if classes is None else _listed(y, classes)
+        values = _listed(x, self.decoder.values)
+        (listed,) = _listed(y[:, None], [self.decoder.classes])
         at = self._pending.out[AT][rows, 0].astype(np.int64)
-        out, keys = dict[str, Floats](), {one.name: one.key for one in servings}
-        for one in servings:
+        out, keys = dict[str, Floats](), {one.name: one.key for one in self.servings.values()}
+        for one in self.servings.values():
             out[one.key] = one.predictions[rows]
             for name in (*one.kept_names, decided_name(one.name)):
                 if name in self._pending.out:
                     out[renamed(name, keys)] = self._pending.out[name][rows]
         keyed = self._pending.past[rows] if self._bounds else None
-        first = self._pending.counts["joined"] - n
+        first = self._pending.counts["joined"] - n - n_behind
         return [Joint(first, x, y, at, values, listed, out, self._terms, keyed, self._bounds, self._features)]
 
     def reached(self) -> dict[str, int]:
@@ -446,12 +456,20 @@ def _together(joined: Sequence[Joint]) -> Joint:
     return Joint(first.first, x, y, at, values, classes, out, first.terms, keys, first.bounds, first.features)
 
 
-def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, start: int = 0) -> list[LearnedRecord]:
+def records(
+    joint: Joint,
+    partition: int,
+    places: Mapping[str, int],
+    time: int,
+    start: int = 0,
+    order: list[int] | None = None,
+) -> list[LearnedRecord]:
     """The records of the log for what was joined, from number `start` on.
 
-    places, time : the partition's, after all that was joined.
+    places, time : the partition's, after all that was joined. order : of its predictions since the record before, where
+    these are sent later (`topics.training_log.LearnedRecord`).
     """
-    found = []
+    found = list[LearnedRecord]()
     width = joint.x.shape[1] + 2 + sum(column.shape[1] for column in joint.out.values())
     width += 0 if joint.keys is None else joint.keys.shape[1]
     most = max(1, min(MOST_ROWS, MOST_BYTES // (8 * width)))
@@ -464,15 +482,30 @@ def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, 
             terms=joint.terms,
             keys=None if joint.keys is None else LearnedKeys(list(joint.bounds), joint.keys[part].tobytes()),
             features=joint.features,
+            order=None if found else order,
         )
         found.append(record)
     return found
 
 
-def _listed(column: Floats, vocabulary: Vocabulary) -> list[Scalar]:
-    """Number the codes of a column anew, by those that it has. Mutates it; the values in order of their numbers."""
-    there = ~np.isnan(column)
-    codes = column[there].astype(np.int64)
-    used = np.bincount(codes) > 0
-    column[there] = (used.cumsum() - 1)[codes]
-    return [vocabulary.values[code] for code in used.nonzero()[0].tolist()]
+def _listed(columns: Floats, vocabularies: Sequence[Vocabulary | None]) -> list[list[Scalar] | None]:
+    """Number the codes in each column anew, by those that it has. Mutates (n, d) columns; of each the values in order
+    of their numbers, None where there is no vocabulary."""
+    found: list[list[Scalar] | None] = [None] * len(vocabularies)
+    known = [(j, one) for j, one in enumerate(vocabularies) if one is not None]
+    if not known:
+        return found
+    at = [j for j, _ in known]
+    ends = np.cumsum([0, *(len(one) for _, one in known)])
+    there = ~np.isnan(columns[:, at])
+    codes = (columns[:, at] + ends[:-1])[there].astype(np.int64)  # of one column behind those of the one before
+    used = np.bincount(codes, minlength=int(ends[-1])) > 0
+    ranks = np.concatenate(([0], used.cumsum()))
+    starts = ranks[ends]
+    numbers = columns[:, at]
+    numbers[there] = (ranks[1:] - 1)[codes] - np.broadcast_to(starts[:-1], there.shape)[there]
+    columns[:, at] = numbers
+    places = used.nonzero()[0].tolist()
+    for (j, one), end, start, stop in zip(known, ends.tolist(), starts.tolist(), starts[1:].tolist(), strict=False):
+        found[j] = [one.values[place - end] for place in places[start:stop]]
+    return found

@@ -7,11 +7,14 @@ A worker has one for all of its partitions, and one more for each load of some w
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.learning import Learning
+from riparian.app.partition.records.partition_group import Release
 from riparian.app.partition.shared.replica import Replica
 from riparian.app.worker.context import WorkerContext
+from riparian.app.worker.shared.joint_step import Taken, step_together
 from riparian.app.worker.shared.training_log import Feed
 from riparian.app.worker.task.turns import Brief
 from riparian.topics.names import LEARNED
@@ -80,6 +83,22 @@ class ReplicaOfWorker:
         """Give the replica a record that the broker has taken."""
         self._replica.appended(offset, timestamp, value)
         self._came.set()
+
+    async def has_learned(self, end: int) -> bool:
+        """Whether the models have learned all that stands below an offset of the log."""
+        return not len(self._replica) and await self._feed.has_read(end)
+
+    @property
+    def next_offset(self) -> int:
+        """Of the next record of the log, as far as it is known."""
+        return self._replica.fetch_offset
+
+    def step_together(
+        self, learners: Sequence[PartitionLearner], releases: Sequence[Release], first: int, time_ms: int
+    ) -> Taken:
+        """As `joint_step.step_together`, of all partitions that follow. Thread-safe."""
+        with self._replica.lock:
+            return step_together(learners, releases, self._replica, first, time_ms)
 
     def hold_back(self, learning: Learning, place: int | None) -> None:
         """Keep the replica from going beyond `place` for this partition (`Replica.hold_back`)."""

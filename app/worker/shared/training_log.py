@@ -50,12 +50,14 @@ RIDE_SECONDS = 0.1  # that it waits beyond that for a turn which has something e
 class Reached:
     """How far a partition's owners before have come, by the last record that one of them appended.
 
-    n : instances that they have appended. places : role of an input log -> its next place then
+    n : instances that they have appended. places : role of an input log -> its next place then. order : places of
+    predictions that the records name
     """
 
     def __init__(self) -> None:
         self.n = 0
         self.places: dict[str, int] = {}
+        self.order: list[list[int]] = []
 
 
 async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["Loaded"]) -> dict[int, Reached]:
@@ -88,6 +90,7 @@ async def _read_reached(
                 reached = found[one.partition]
                 if one.first <= max(reached.n, learned[one.partition]):  # others are nobody's
                     reached.n, reached.places = max(reached.n, one.first + one.n), one.places
+                    reached.order += one.predicted()
 
     learned = {one.learner.partition: one.learner.learning.learned for one in loaded}
     start = min(one.learner.places[LEARNED] for one in loaded)
@@ -166,6 +169,7 @@ class Feed:
         failed: Callable[[Exception], None],
     ) -> None:
         self._connection, self._tp = connection, TopicPartition(topic, 0)
+        self._consumer: Consumer | None = None
         self._buffer, self._wake, self._failed = buffer, wake, failed
         self._task: asyncio.Task[None] | None = None
 
@@ -176,6 +180,10 @@ class Feed:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+    async def has_read(self, end: int) -> bool:
+        """Whether all that stands below an offset has been added."""
+        return self._consumer is not None and await self._consumer.position(self._tp) >= end
 
     async def _run(self) -> None:
         while True:
@@ -211,6 +219,7 @@ class Feed:
             consumer.assign([self._tp])
             await self._begin(consumer)
             consumer.seek(self._tp, self._buffer.fetch_offset)
+            self._consumer = consumer
             while True:
                 while len(self._buffer) > MOST_WAITING:
                     await asyncio.sleep(PAUSE_SECONDS)
@@ -221,6 +230,7 @@ class Feed:
                     if len(records) < MOST_WAITING:  # each fetch costs, and what comes meanwhile comes together
                         await asyncio.sleep(PAUSE_SECONDS)
         finally:
+            self._consumer = None
             await consumer.stop()
 
 
@@ -299,6 +309,11 @@ class SharedLog:
     def latest(self) -> float:
         """When to take a turn for that alone: what a turn before has sent is with the broker by then, mostly."""
         return self.due if len(self._commands) else self.due + RIDE_SECONDS
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether commands are to be appended."""
+        return bool(len(self._commands))
 
     def hasten(self) -> bool:
         """Append with the next turn what waits; whether something does."""

@@ -29,7 +29,7 @@ from riparian.app.partition.learning import Learning
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.partition.records import inputs
 from riparian.app.partition.records.inputs import Gaps, Lost
-from riparian.app.partition.records.partition_group import NOTHING, PartitionGroup, Release
+from riparian.app.partition.records.partition_group import NOTHING, PartitionGroup, Release, empty_piece
 from riparian.app.registry.asking import Asking
 from riparian.app.registry.client import Registry
 from riparian.app.state import checkpoint
@@ -67,6 +67,9 @@ class Observer(Protocol):
     def checkpointed(self, runner: "PartitionTask", seconds: float, n_bytes: int) -> None: ...
     def of_partition(self, runner: "PartitionTask") -> PartitionRecord: ...
     def dropped(self, partition: int) -> None: ...
+
+
+Made = tuple[Outcome, list[Any], list[Any], list[str]]
 
 
 class Step(NamedTuple):
@@ -138,7 +141,7 @@ class PartitionTask(Turns):
         self.released_at = 0.0  # when records last were (monotonic); at first, when it started
         self.stalls = False  # others have waited for it in vain, and do not until it goes on
         # Source place, exclusive.
-        self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
+        self.sent_offset = tail.sent_offset
         self.n_skipped = 0
         self.n_moved = 0  # labels that were handed on to another partition
         self.started = time.time()
@@ -310,9 +313,77 @@ class PartitionTask(Turns):
     @property
     def comes(self) -> bool:
         """Whether features that are there are still to be fetched."""
-        tp = self.tps[FEATURES]
+        return self._comes(FEATURES)
+
+    def _comes(self, role: str) -> bool:
+        tp = self.tps[role]
         end = self.host.inputs.end_offset(tp)
-        return end is None or not self.host.inputs.reached(tp, end, self.buffers[FEATURES].fetch_offset)
+        return end is None or not self.host.inputs.reached(tp, end, self.buffers[role].fetch_offset)
+
+    # -- with all other partitions (shared/joint_turns.py) -----------------------------------------------------
+
+    @property
+    def steps_together(self) -> bool:
+        """Whether its next step may be taken with those of all other partitions."""
+        replica, features = self.replica, self.buffers[FEATURES]
+        return (
+            self.running
+            and self._end is None
+            and replica is not None
+            and replica is replica.first
+            and self._asking is None
+            and not (self._replays or self.merge.follows or self.shared.has_commands)
+            and (len(features) > 0 or self.stalls or not self.comes)
+            and self.learner.learning.steps_together
+        )
+
+    @property
+    def n_waiting(self) -> int:
+        """Features that were fetched and not taken."""
+        return len(self.buffers[FEATURES])
+
+    def horizon(self, most: int) -> float:
+        """The time up to which all records are there, of the first so many features."""
+        features, found = self.buffers[FEATURES], math.inf
+        for role in self.tps:
+            if len(self.buffers[role]) and self._comes(role):
+                found = min(found, self.buffers[role].last_time)
+        return min(found, int(features.times()[most - 1])) if len(features) > most else found
+
+    def release_until(self, until: float) -> Release:
+        """What may go, up to about this time."""
+        counts = [int(self.buffers[role].times().searchsorted(until, side="right")) for role in self.tps]
+        self.merge.limit = max(1, *counts)
+        release = self._releases.next()
+        if release.n:
+            self.released_at, self.stalls = time.monotonic(), False
+        empty = {role: empty_piece() for role in self.buffers}
+        return release if release.pieces else Release(empty, {})
+
+    async def sends(self, step: Step) -> None:
+        """Send what came of a step."""
+        self.checkpoints.dirty = True
+        await self.send_predictions(step)
+        await self.send_dead_letters(step)
+        await self.hand_on_labels(step)
+        await self.report(step)
+
+    def leave_to(self, turn: "asyncio.Task[None]") -> None:
+        """Take no turn before this one has ended."""
+        self.awake, self._turns = False, turn
+
+    def go_on(self, more: bool) -> None:
+        """That turn has ended. more : there may be more to do."""
+        self.due = self._next_due()
+        if more or self.awake:
+            self.wake()
+        else:
+            self.host.fetches.ask_at(self.due)
+
+    async def fails(self, error: BaseException) -> None:
+        """A turn of all partitions has."""
+        if self.life is not Life.LOST:
+            await self._fail(error)
 
     def has_more(self, release: Release) -> bool:
         """After a turn that has taken this: whether there may be more that can go now."""
@@ -429,15 +500,17 @@ class PartitionTask(Turns):
         if self._rest is None:
             self.host.inputs.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
-    def _timed(self, release: Release) -> tuple[tuple[Outcome, list[Any], list[Any], list[str]], float]:
+    def _timed(self, release: Release) -> tuple["Made", float]:
         """And CPU seconds: those of the clock are longer on a busy machine, wherever the step is taken."""
         began = time.thread_time()
         return self._work(release), time.thread_time() - began
 
-    def _work(self, release: Release) -> tuple[Outcome, list[Any], list[Any], list[str]]:
-        """Off the event loop: decode, learn, encode. The outcome, batches of predictions and of dead letters, and why
-        each of these is one."""
-        outcome = self.learner.step(release)
+    def _work(self, release: Release) -> "Made":
+        """Off the event loop: decode, learn, encode."""
+        return self.made_of(self.learner.step(release))
+
+    def made_of(self, outcome: Outcome) -> "Made":
+        """An outcome with batches of predictions and of dead letters, and why each of these is one."""
         # What the last worker sent already is in the topics: do not send it again.
         topics, limits, sent = self.host.spec.topics, self.host.limits, self._tail.rejected
         lettered = min(self.sent_offset, sent.get(topics.features, 0))

@@ -50,6 +50,7 @@ class UncommittedOutputs(NamedTuple):
     events : number of the next answer to a command
     unknown : input topic -> offsets of records that were rejected because the registry did not know their schema
     joined : how many instances were appended to the log that partitions share
+    n_unsent : how many of the script's last predictions only that log tells of
     """
 
     script: RecordedOrder
@@ -61,6 +62,13 @@ class UncommittedOutputs(NamedTuple):
     unknown: Mapping[str, Sequence[int]] = {}
     events: int = 0
     joined: int = 0
+    n_unsent: int = 0
+
+    @property
+    def sent_offset(self) -> int:
+        """The place after the last prediction that was sent."""
+        sent = self.script.offsets[: len(self.script.offsets) - self.n_unsent]
+        return int(sent[-1]) + 1 if len(sent) else 0
 
 
 async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loaded"]) -> list[UncommittedOutputs]:
@@ -133,6 +141,11 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
         bounds |= await read_to_end(connection, cleared, take, isolation=EVERYTHING)
         starts |= cleared
     shared = await read_reached(spec, connection, loaded)
+    n_sent = {p: len(found) for p, found in places.items()}
+    for p, found in places.items():
+        for place in map(tuple, shared[p].order):
+            if place[0] >= first[p] and (not found or place[0] > found[-1][0]):
+                found.append(place)
     return [
         UncommittedOutputs(
             RecordedOrder.of(list(one.learner.rules), places[p])._replace(reached=shared[p].places),
@@ -144,6 +157,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
             unknown[p],
             events[p],
             shared[p].n,
+            len(places[p]) - n_sent[p],
         )
         for p, one in zip(first, loaded, strict=True)
     ]

@@ -1,0 +1,152 @@
+"""Turns of all partitions of a stream at once, where one worker has them all and there is a backlog.
+
+Only this worker appends to the log that they share then: a producer of its own (`log_id`) is fenced by whoever takes a
+partition over, before that reads the log. So it knows the offsets of what it will append, and its models learn that
+before the broker has it (app/worker/shared/joint_step.py). Nothing of it is seen before the broker has acknowledged
+the records at these offsets: predictions are sent then, and checkpoints come behind them. If they stand elsewhere, or
+never come there, all partitions are loaded again from their checkpoints, and the log alone counts.
+
+A record of the log names the predictions before it, as they are sent after it: a successor makes and sends those that
+were not.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from riparian.app.kafka.sending import Outputs
+from riparian.app.partition.records.partition_group import Release
+from riparian.app.worker.context import WorkerContext
+from riparian.app.worker.shared.replica import ReplicaOfWorker
+from riparian.app.worker.task.partition_task import PartitionTask, Step
+
+log = logging.getLogger(__name__)
+
+LEAST = 512  # features that wait, from which on turns are taken together
+MOST = 16_384  # in one turn, about
+POLL_SECONDS = 0.002
+PATIENT_SECONDS = 1.0  # that a turn waits until the models have learned all of the log
+
+
+class JointTurns:
+    """Of one worker, as long as it has all partitions.
+
+    Parameters
+    ----------
+    outputs : Outputs
+        To the log.
+    before : JointTurns, optional
+        Of the same worker, until its partitions were loaded again.
+    """
+
+    def __init__(self, worker: WorkerContext, outputs: Outputs, before: "JointTurns | None" = None) -> None:
+        self._worker, self._outputs = worker, outputs
+        (self._topic,) = worker.spec.of_all
+        self._next = -1  # offset of the next record of the log, while nobody else has appended any
+        self._usable: bool = worker.spec.learning.max_behind is None if before is None else before._usable
+        self._more = True
+
+    async def stop(self) -> None:
+        await self._outputs.stop()
+
+    def begin(self, tasks: Sequence[PartitionTask]) -> None:
+        """Take turns of these, if they are all partitions and there is a backlog."""
+        if not any(task.busy for task in tasks) and self._can(tasks):
+            turn = asyncio.create_task(self._take(tasks), name="joint-turns")
+            for task in tasks:
+                task.leave_to(turn)
+            turn.add_done_callback(lambda _: self._ended(tasks))
+
+    def _can(self, tasks: Sequence[PartitionTask]) -> bool:
+        return (
+            self._usable
+            and len(tasks) == self._worker.spec.partitions
+            and sum(task.n_waiting for task in tasks) >= LEAST
+            and all(task.steps_together for task in tasks)
+        )
+
+    async def _take(self, tasks: Sequence[PartitionTask]) -> None:
+        self._more = True
+        try:
+            while self._more and self._can(tasks):
+                self._more = await self._turn(tasks)
+                await asyncio.sleep(0)
+        except BaseException as error:
+            for task in tasks:
+                await task.fails(error)
+            if isinstance(error, asyncio.CancelledError) and asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+
+    def _ended(self, tasks: Sequence[PartitionTask]) -> None:
+        for task in tasks:
+            if task.running:
+                task.go_on(self._more)
+
+    async def _turn(self, tasks: Sequence[PartitionTask]) -> bool:
+        """One of each; whether something was taken."""
+        for task in tasks:
+            if not await task.follows():
+                return False
+            await task.punctuate()
+            await task.shared.append()
+        for task in tasks:
+            await task.outputs.flush()
+        replica = tasks[0].replica
+        first = None if replica is None else await self._first(replica)
+        if replica is None or first is None or not self._can(tasks):
+            return False
+        until = min(task.horizon(MOST // len(tasks)) for task in tasks)
+        releases = [task.release_until(until) for task in tasks]
+        if not any(release.n for release in releases):
+            return False
+        started, now = time.monotonic(), int(1000 * time.time())
+        steps, batches = await self._worker.in_thread(self._work, tasks, replica, releases, first, now, started)
+        await self._append(batches, first)
+        for task, step in zip(tasks, steps, strict=True):
+            await task.sends(step)
+        return True
+
+    async def _first(self, replica: ReplicaOfWorker) -> int | None:
+        """The offset of what is appended next, once the models have learned all before; None where they do not."""
+        if replica.next_offset == self._next and await replica.has_learned(0):
+            return self._next
+        deadline = time.monotonic() + PATIENT_SECONDS
+        tp = TopicPartition(self._topic, 0)
+        end = (await (await self._worker.inputs.connected()).end_offsets([tp]))[tp]
+        while not await replica.has_learned(end):
+            if time.monotonic() > deadline:
+                return None
+            await asyncio.sleep(POLL_SECONDS)
+        return int(end)
+
+    def _work(
+        self,
+        tasks: Sequence[PartitionTask],
+        replica: ReplicaOfWorker,
+        releases: Sequence[Release],
+        first: int,
+        time_ms: int,
+        started: float,
+    ) -> tuple[list[Step], list[Any]]:
+        """Off the event loop: what each partition sends, and batches for the log."""
+        taken = replica.step_together([task.learner for task in tasks], releases, first, time_ms)
+        steps = [Step(*task.made_of(one), started) for task, one in zip(tasks, taken.outcomes, strict=True)]
+        return steps, self._outputs.build([None] * len(taken.log), taken.log, time_ms=time_ms)
+
+    async def _append(self, batches: Sequence[Any], first: int) -> None:
+        """Append to the log, and wait until the broker has all at the offsets that were reckoned with."""
+        sizes = [batch.record_count() for batch in batches]
+        futures = await self._outputs.send(self._topic, batches)
+        for n, future in zip(sizes, futures, strict=True):
+            done = await asyncio.shield(future)
+            if done.timestamp_type:  # then no mark of a record could be known beforehand
+                self._usable = False
+            if done.offset != first or done.timestamp_type:
+                raise KafkaError(f"records of {self._topic} stand at offset {done.offset}, not at {first}, as reckoned")
+            first += n
+        self._next = first
