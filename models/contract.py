@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from riparian.models.entry import VALUES, Entry, documented, signature
+from riparian.models.frames import is_frame, rows_of_frame
 from riparian.models.joined import copied
 
 PREDICT = 0
@@ -53,6 +54,11 @@ class Schema(NamedTuple):
     n_values: tuple[int, ...]
     n_outputs: int
     task: str
+
+    @classmethod
+    def of(cls, frame: Any, n_outputs: int = 2, task: str = "classification") -> "Schema":
+        """That of a data frame whose columns are numbers, booleans and categories. ValueError where one is not."""
+        return cls(rows_of_frame(frame)[1], n_outputs, task)
 
     @property
     def n_features(self) -> int:
@@ -241,6 +247,13 @@ class Learner(ABC):
         twin.predict_many(one)
         twin.learn_many(one, np.zeros(1))
 
+    def __repr__(self) -> str:
+        """With the parameters that are not defaults, as a call that makes another one."""
+        defaults = {one.name: one.default for one in self.entry.parameters}
+        given = {name: value for name, value in self._parameters.items() if value != defaults[name]}
+        given |= {"seed": self.seed} if self.seed else {}
+        return f"{type(self).__name__}({', '.join([repr(self.schema), *(f'{k}={v!r}' for k, v in given.items())])})"
+
     def parameters(self) -> dict[str, Any]:
         """The parameters as given or defaulted, without the seed."""
         return dict(self._parameters)
@@ -264,6 +277,8 @@ def rows_of(schema: Schema, x: ArrayLike | Bags) -> tuple[Floats | Bags, int]:
     bags = schema.task == "multi-instance"
     if isinstance(x, Bags) != bags:
         raise ValueError(f"x is {type(x).__name__}, the task {schema.task!r}: give {'Bags' if bags else 'an array'}")
+    if is_frame(x):
+        x, _ = rows_of_frame(x)
     rows = np.ascontiguousarray(x.x if isinstance(x, Bags) else x, dtype=np.float64)
     d = schema.n_features
     if rows.ndim != 2 or rows.shape[1] != d:

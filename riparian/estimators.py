@@ -10,8 +10,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, check_X_y, validate_data
 
-from riparian.frames import FrameColumn, columns_of, is_frame
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from riparian.models.frames import FrameColumn, columns_of, is_frame
 from riparian.models.registry import create
 
 _PARAMETERS = """

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from riparian.frames import is_frame
 from riparian.models.contract import Floats
+from riparian.models.frames import is_frame
 
 
 def features(

@@ -14,7 +14,7 @@ from riparian import Schema, StreamClassifier, StreamRegressor, create_learner, 
 from riparian.app.evaluation.setup import Setup
 from riparian.app.evaluation.whole import Whole
 from riparian.app.stream_file.spec import load
-from riparian.frames import columns_of
+from riparian.models.frames import columns_of
 
 N = 600
 RNG = np.random.default_rng(5)
@@ -38,6 +38,8 @@ FRAMES = {
     "pyarrow": lambda: pa.table(COLUMNS, schema=pa.schema(KINDS)),
 }
 KINDS = {"amount": pa.float32(), "country": pa.large_string(), "online": pa.bool_()}
+KIND = pd.Categorical(RNG.choice(["u", "v", "w"], N), ["w", "v", "u", "never"])
+KINDS_OF = pl.Enum(["w", "v", "u", "never"])
 ESTIMATORS = {"classification": (StreamClassifier, LABELS), "regression": (StreamRegressor, TARGETS)}
 
 
@@ -224,6 +226,25 @@ def test_features_over_the_past_of_a_file_and_of_a_frame(tmp_path):
         assert len(np.unique(values[~np.isnan(values)])) > 3
     with pytest.raises(ValueError, match="'when'"):
         riparian.features(frame, tmp_path / "stream.yaml", time="when")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"), [(pd.DataFrame, KIND), (pl.DataFrame, pl.Series(KIND.tolist(), dtype=KINDS_OF))]
+)
+def test_learners_take_frames_of_numbers_booleans_and_categories(make, kind):
+    frame = make({"amount": AMOUNT, "online": ONLINE, "kind": kind})
+    schema = Schema.of(frame, n_outputs=3)
+    assert schema == ((0, 2, 4), 3, "classification")
+    learner = create_learner("hoeffding-tree", schema, grace_period=50, seed=3)
+    assert repr(learner) == f"HoeffdingTree({schema!r}, grace_period=50, seed=3)"
+    array = np.column_stack([AMOUNT, ONLINE, KIND.codes])
+    y = np.arange(N) % 3
+    learner.learn_many(frame, y)
+    twin = create_learner("hoeffding-tree", schema, grace_period=50, seed=3)
+    twin.learn_many(array, y)
+    np.testing.assert_array_equal(learner.predict_many(frame), twin.predict_many(array))
+    with pytest.raises(ValueError, match="column 'country' has texts: make it a category"):
+        Schema.of(make(COLUMNS))
 
 
 def test_columns_of_frames():

@@ -29,7 +29,7 @@ EXTRAS = {
     "models/extras.py": {"packaging"},
     "models/batch/fit.py": {"sklearn", "xgboost"},
     "riparian/estimators.py": {"sklearn"},
-    "riparian/frames.py": {"pyarrow"},
+    "models/frames.py": {"pyarrow"},
     "riparian/past.py": {"app", "pyarrow", "topics"},  # a file through what the worker runs
     **{
         f"topics/formats/arrow/{name}.py": {"pyarrow"}

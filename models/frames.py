@@ -51,6 +51,18 @@ def columns_of(frame: Any) -> list[FrameColumn]:
     return [_column(pa, name, table.column(i).combine_chunks()) for i, name in enumerate(table.column_names)]
 
 
+def rows_of_frame(frame: Any) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+    """The columns of a data frame as an (n, d) array, and how many values each has, 0 of numbers. ValueError where one
+    is of texts, whose codes would be others in another frame."""
+    columns = columns_of(frame)
+    for column in columns:
+        if not column.closed:
+            raise ValueError(f"column {column.name!r} has texts: make it a category, or use an estimator")
+    n_values = tuple(0 if column.texts is None else len(column.texts) for column in columns)
+    values = [column.values for column in columns]
+    return np.ascontiguousarray(np.array(values, np.float64).reshape(len(columns), -1).T), n_values
+
+
 def _column(pa: Any, name: str, array: Any) -> FrameColumn:
     kind, types = array.type, pa.types
     if isinstance(array, pa.ChunkedArray):  # an empty one
