@@ -120,7 +120,7 @@ def main() -> None:
         riparian = [sys.executable, "-m", "riparian.app.cli"]
         broker = ["--broker", str(connection)]
         workers = [
-            [*riparian, "worker", str(stream), *broker, "--web-port", str(each), "--data-dir", str(folder / f"w{each}")]
+            [*riparian, "worker", str(stream), *broker, "--port", str(each), "--data-dir", str(folder / f"w{each}")]
             for each in web
         ]
         started = []

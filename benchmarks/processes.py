@@ -143,7 +143,7 @@ class Worker(Child):
         self.port = free_port()
         super().__init__(
             *module,
-            *("worker", str(stream), "--broker", broker, "--web-port", str(self.port)),
+            *("worker", str(stream), "--broker", broker, "--port", str(self.port)),
             *("--data-dir", str(folder / f"data-{time.monotonic_ns()}")),
             *more,
             folder=folder,

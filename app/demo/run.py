@@ -169,7 +169,7 @@ class Process:
 
 def worker_process(plan: DemoPlan) -> Process:
     """Its worker."""
-    return Process(plan, "worker", "--web-port", str(plan.port))
+    return Process(plan, "worker", "--port", str(plan.port))
 
 
 def page_process(plan: DemoPlan, port: int) -> Process:

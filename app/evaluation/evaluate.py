@@ -92,7 +92,7 @@ def problem_for(file: DataFile, **options: Any) -> FileStream:
         goal, n, remarks = types.target, types.n, types.remarks()
         meant = likely_label(kept)
         if target is None and meant not in (None, goal):
-            cure = f"--target {quote(str(meant))} predicts {meant!r}"
+            cure = f"--label {quote(str(meant))} predicts {meant!r}"
             remarks = [f"{goal!r}, the last column, is predicted: {cure}", *remarks]
         fields: dict[str, Any] = {
             "name": re.sub(r"[^A-Za-z0-9_-]+", "-", file.path.name.partition(".")[0]).strip("-_") or "data",
@@ -171,7 +171,7 @@ def _check_forecasts(file: DataFile, setup: Setup) -> None:
             "the label of an earlier one, found none; name its column by --time"
         )
     for option, given in (
-        ("--target", setup.target),
+        ("--label", setup.target),
         ("--label-delay", setup.label_delay),
         ("--label-time", setup.label_clock),
     ):
@@ -194,7 +194,7 @@ def _is_unlabelled(file: DataFile, stream: Spec) -> bool:
     if not stream.has_labels:
         why = f"stream {stream.name} has no labels"
     elif file.names[-1] in stream.features:
-        why = f"the last column of {file.path} is a feature, and no column of labels was named by --target"
+        why = f"the last column of {file.path} is a feature, and no column of labels was named by --label"
     else:
         return False
     if not stream.has_alerts:
@@ -206,7 +206,7 @@ def _is_unlabelled(file: DataFile, stream: Spec) -> bool:
 
 
 def _both(column: str | None) -> str:
-    return f"column {column!r} would be the target and the time: name the target by --target"
+    return f"column {column!r} would be the target and the time: name the target by --label"
 
 
 def spec_for(

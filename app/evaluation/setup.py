@@ -68,5 +68,5 @@ class Setup(NamedTuple):
         asked |= {"--detector": self.detectors, "--window": self.window, "--fading": self.fading}
         for option in [option for option, value in asked.items() if value]:
             raise SpecError(
-                f"{option} is about labels, and there are none: name their column by --target, or leave it out"
+                f"{option} is about labels, and there are none: name their column by --label, or leave it out"
             )

@@ -217,7 +217,7 @@ def test_a_file_is_evaluated_by_its_ranks(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("a,odd\n" + "".join(f"{a:.4f},{b}\n" for a, b in zip(x, y, strict=True)))
     model = ["half-space-trees", "--set", "height=6", "--set", "window=50"]
-    arguments = ["evaluate", str(file), "--task", "anomaly", "--target", "odd", "--model", *model]
+    arguments = ["evaluate", str(file), "--task", "anomaly", "--label", "odd", "--model", *model]
     shown = CliRunner().invoke(cli, arguments)
     assert shown.exit_code == 0, shown.output
     assert "AUROC over the last 1,000 labels" in " ".join(shown.output.split())
@@ -234,7 +234,7 @@ def test_an_evaluation_by_a_stream_file_tells_alerts_as_its_worker_would(tmp_pat
     model = {"model": "half-space-trees", "height": 6, "window": 50}
     stream = {"name": "s", "task": "anomaly", "features": {"a": "numeric"}, "champion": model}
     (tmp_path / "s.yaml").write_text(json.dumps({**stream, "decision": {"alert_rate": 0.05}}))
-    arguments = ["evaluate", str(tmp_path / "a.csv"), "--stream", str(tmp_path / "s.yaml"), "--target", "odd", "--json"]
+    arguments = ["evaluate", str(tmp_path / "a.csv"), "--stream", str(tmp_path / "s.yaml"), "--label", "odd", "--json"]
     done = CliRunner().invoke(
         cli, [*arguments, "--model", "half-space-trees", "--set", "height=6", "--set", "window=50"]
     )

@@ -86,7 +86,7 @@ def test_the_cells_are_those_of_the_csv_file(forms, form):
 def test_the_same_rows_give_the_same_figures_to_the_bit(forms, form):
     def evaluated(path):
         done = CliRunner().invoke(
-            cli, ["evaluate", str(path), "--model", "naive-bayes", "--target", "class", "--nominal", "day", "--json"]
+            cli, ["evaluate", str(path), "--model", "naive-bayes", "--label", "class", "--nominal", "day", "--json"]
         )
         assert done.exit_code == 0, done.output
         (run,) = json.loads(done.stdout)["runs"]

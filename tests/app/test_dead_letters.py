@@ -111,7 +111,7 @@ def test_what_a_terminal_would_obey_is_shown_as_escapes():
         (["list", "--reason", "bad-luck"], "'bad-luck' is no reason: use tombstone"),
         (["list", "--since", "yesterday"], "neither a duration such as 24h nor a time"),
         (["show", "--at", "17"], "write PARTITION/OFFSET"),
-        (["show", "-n", "0"], "0 is not in the range"),
+        (["show", "--limit", "0"], "0 is not in the range"),
     ],
 )
 def test_a_mistake_is_named(tmp_path, arguments, said):

@@ -238,9 +238,9 @@ def test_the_target_is_named_and_so_is_another_one_that_is_meant(write):
     path = write("label,u,v\n" + "".join(f"{'yn'[i % 2]},{i % 7},{i % 5 / 2}\n" for i in range(80)))
     code, said = riparian("evaluate", path, "--model", "mean")
     assert code == 0
-    assert "'v', the last column, is predicted: --target label predicts 'label'" in said
+    assert "'v', the last column, is predicted: --label label predicts 'label'" in said
     assert "on data.csv, target 'v', labels at once" in said
-    found = CliRunner().invoke(cli, ["evaluate", str(path), "--model", "naive-bayes", "--target", "label", "--json"])
+    found = CliRunner().invoke(cli, ["evaluate", str(path), "--model", "naive-bayes", "--label", "label", "--json"])
     assert (json.loads(found.stdout)["runs"][0]["target"], found.stderr) == ("label", "")
 
 
@@ -264,7 +264,7 @@ def test_a_column_with_another_text_in_each_row_is_no_feature(write):
 )
 def test_a_label_with_a_stray_text_names_it(write, cells, sentence):
     path = write("a,y\n" + "".join(f'{i % 9},"{cell}"\n' for i, cell in enumerate(cells * 30)))
-    for command in (["evaluate", "--model", "mean", "--target"], ["init", "--label"]):
+    for command in (["evaluate", "--model", "mean", "--label"], ["init", "--label"]):
         code, said = riparian(command[0], path, *command[1:], "y", "--task", "regression")
         assert code != 0
         assert re.search(sentence, said)

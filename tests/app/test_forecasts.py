@@ -525,7 +525,7 @@ def test_an_evaluation_scores_what_the_sensor_says_an_hour_later(tmp_path):
     ("options", "sentence"),
     [
         ([], "name its column by --time"),
-        (["--time", "at", "--target", "t"], "--target: expected nothing"),
+        (["--time", "at", "--label", "t"], "--label: expected nothing"),
         (["--time", "at", "--label-delay", "1h"], "--label-delay: expected nothing"),
     ],
 )

@@ -467,9 +467,7 @@ def test_a_command_is_told_and_models_that_are_gone_are_left_out():
 def test_a_port_that_is_taken_is_a_sentence_with_the_option_of_the_command():
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RiparianError, match="perhaps by another live page: choose another by --port, or"):
-            listen("127.0.0.1", port, options=("--host", "--port"))
-        with pytest.raises(RiparianError, match="perhaps by another worker: choose another by --web-port, or"):
+        with pytest.raises(RiparianError, match="perhaps by another worker or page: choose another by --port, or"):
             listen("127.0.0.1", port)
 
 

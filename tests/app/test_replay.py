@@ -265,7 +265,7 @@ def test_command_says_what_is_wrong(mixed, tmp_path, monkeypatch):
         return CliRunner().invoke(cli, ["replay", *map(str, arguments), "--broker", "127.0.0.1:1"])
 
     assert isinstance(invoke(stream, tmp_path / "absent.csv").exception, DataError)
-    assert isinstance(invoke(stream, mixed, "--target", "u").exception, DataError)
+    assert isinstance(invoke(stream, mixed, "--label", "u").exception, DataError)
     assert "so it excludes --rate" in invoke(stream, mixed, "--time", "x", "--rate", "5").output
     assert "expected a duration such as 30s" in invoke(stream, mixed, "--label-delay", "30").output
     assert isinstance(invoke(tmp_path / "absent.yaml", mixed).exception, SpecError)
@@ -375,7 +375,7 @@ def test_a_file_without_labels_goes_to_a_stream_that_has_none(broker, topic_name
         {"id": "0", "x": {"u": 0.5, "kind": "a"}},
         {"id": "1", "x": {"u": 1.5, "kind": "b"}},
     ]
-    found = CliRunner().invoke(cli, ["replay", *arguments, "--target", "kind"])
+    found = CliRunner().invoke(cli, ["replay", *arguments, "--label", "kind"])
     assert found.exit_code == 2
     assert "has none: leave it out" in found.output
     found = CliRunner().invoke(cli, ["evaluate", str(data), "--stream", str(stream)])

@@ -76,7 +76,7 @@ def loaded(told, *names):
 
 @jit
 def test_a_worker_imports_nothing_that_its_stream_does_not_need(run):
-    arguments = "worker", "stream.yaml", "--web-port", "0"
+    arguments = "worker", "stream.yaml", "--port", "0"
     run(WORKER, *arguments)  # may compile, for which numba imports more
     told = run(WORKER, *arguments)
     compiling = "numba.np.arraymath", "numba.np.linalg", "numba.cpython.unicode", "numba.typed.typeddict"

@@ -138,7 +138,7 @@ def test_several_models_stand_as_given(files):
         (
             {"decision": "none", "topics": "none", "record": "none"},
             [],
-            "is a feature, and no column of labels was named by --target, so there is nothing to score",
+            "is a feature, and no column of labels was named by --label, so there is nothing to score",
         ),
         ({}, ["--label-delay", "3"], "--label-delay is about labels, and there are none"),
         ({}, ["--model", "auto", "--detector", "adwin"], "--detector is about labels"),

@@ -62,7 +62,7 @@ def _file(folder, name, **fields):
 
 
 def _refused(*arguments):
-    found = CliRunner().invoke(command, [*arguments, "--wait", "0", "--web-port", "0"])
+    found = CliRunner().invoke(command, [*arguments, "--wait", "0", "--port", "0"])
     assert isinstance(found.exception, RiparianError), found.output
     return str(found.exception)
 
@@ -95,14 +95,14 @@ def test_a_failure_names_the_file_of_its_stream_once():
 def test_a_port_that_is_taken_is_one_sentence_or_the_next_one():
     with ports.listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RiparianError, match=f"port {port} of 127.0.0.1 is in use.*another by --web-port"):
+        with pytest.raises(RiparianError, match=f"port {port} of 127.0.0.1 is in use.*another by --port"):
             ports.listen("127.0.0.1", port)
         with ports.listen("127.0.0.1", port, or_next=True) as found:
             assert found.getsockname()[1] > port
             assert found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     with ports.listen("0.0.0.0", 0) as everywhere:
         assert everywhere.getsockname()[0] == "0.0.0.0"
-    with pytest.raises(RiparianError, match=r"cannot listen on 192\.0\.2\.1:6066 \(.*--web-host"):
+    with pytest.raises(RiparianError, match=r"cannot listen on 192\.0\.2\.1:6066 \(.*--host"):
         ports.listen("192.0.2.1", 6066)  # nobody's, for documentation
 
 

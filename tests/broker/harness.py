@@ -88,7 +88,7 @@ class Worker:
     ) -> None:
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
         command = [*entry, "worker", str(stream), "--broker", broker]
-        command += [] if web_port is None else ["--web-port", str(web_port)]
+        command += [] if web_port is None else ["--port", str(web_port)]
         command += ["--data-dir", str(folder / f"data-{time.monotonic_ns()}")]
         command += ["--session-timeout", str(session_timeout), "--log-level", "info", *map(str, options)]
         command += [] if place is None else ["--instance-id", place]

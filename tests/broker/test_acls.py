@@ -130,7 +130,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
     sequence = asyncio.run(versions(spec, lists.master, 0))[1][0].manifest.sequence
     commands: dict[str, tuple[object, ...]] = {
         "worker": ("worker", path),
-        "replay": ("replay", path, data, "--target", "y"),
+        "replay": ("replay", path, data, "--label", "y"),
         "check": ("check", path, "--rights", "check"),
         "lag": ("lag", path),
         "compare": ("compare", path),
@@ -235,7 +235,7 @@ def test_what_is_listed_suffices_to_copy_topics_and_for_those_who_write_them(
         assert worker.process.wait(PATIENCE) == 2, worker.output[-3000:]
         assert lost.sentence(lists.connection) in worker.output
     commands = {
-        "replay": ("replay", path, data, "--target", "y"),
+        "replay": ("replay", path, data, "--label", "y"),
         "check": ("check", path, "--rights", "check"),
         "lag": ("lag", path),
         "retry": ("deadletters", "retry", path),

@@ -101,7 +101,7 @@ def test_predictions_in_batches_and_letters_of_rows(stream):
     audited(s, 2999)
 
     # A retry sends what a stream file rejects no more: here the batch whose column had another name.
-    shown = s.riparian("deadletters show", "-n", 5)
+    shown = s.riparian("deadletters show", "--limit", 5)
     assert f"{s.spec.topics.features}[0] at 0, instance 17" in shown
     looser = s.path.read_text().replace("  a: numeric\n", "  a: {type: numeric, from: A}\n", 1)
     for text, n in ((s.path.read_text(), 8), (looser, 9)):

@@ -64,8 +64,8 @@ def test_a_prediction_its_label_and_its_path(stream):
     with pytest.raises(StateError, match=r"has the id .nobody., in 6,0\d\d records"):
         asyncio.run(explained(s.spec, s.connection, "nobody"))
     for options, code, said in (
-        ((), 0, "made again from checkpoint"), (("--json",), 0, '"folded"'), (("--last", "1h"), 0, "  label "),
-        (("--last", "soon"), 2, "expected a duration"),
+        ((), 0, "made again from checkpoint"), (("--json",), 0, '"folded"'), (("--since", "1h"), 0, "  label "),
+        (("--since", "soon"), 2, "neither a duration"),
     ):  # fmt: skip
         assert said in s.riparian("explain", "--id", "0001500", *options, code=code)
 

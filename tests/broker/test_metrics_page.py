@@ -59,12 +59,12 @@ def test_a_worker_shows_what_it_did(stream: Any) -> None:
         assert json.loads(page.get("/ready")) == {"status": "ok"}
 
         # The state, read by somebody else while the worker runs.
-        found = json.loads(s.riparian("inspect", "--partition", 1, "--format", "json"))
+        found = json.loads(s.riparian("inspect", "--partition", 1, "--json"))
         assert (found["offset"], found["label_offset"], found["waiting"]) == (502, 400, 100)
         assert found["metrics"] == learner.roles["champion"].metrics.metrics()
         assert len(found["nodes"]) == found["n_nodes"]
         assert "champion is a hoeffding-tree" in s.riparian("inspect", "--partition", 1)
-        assert s.riparian("inspect", "--partition", 1, "--format", "dot").startswith("digraph")
+        assert s.riparian("inspect", "--partition", 1, "--dot").startswith("digraph")
         assert worker.stop() == 0
     assert loading.load(s.spec, s.connection, 1).learner.digest() == learner.digest()
 

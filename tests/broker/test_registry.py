@@ -334,7 +334,7 @@ def test_a_replay_writes_what_a_worker_reads_and_what_does_not_fit_is_said(codec
     rows.write_text(
         "a,b,c,y\n" + "".join(f"{i % 7}.5,{i % 5},{'uv'[i % 2]},{('no', 'yes')[i % 3 > 1]}\n" for i in range(n))
     )
-    s.riparian("replay", rows, "--target", "y")
+    s.riparian("replay", rows, "--label", "y")
     send(s.broker, s.spec.topics.features, [Sent(b"{}", 10**12, b"k")])
     s.run(n + 1, n)
     assert len(s.read("predictions")) == n

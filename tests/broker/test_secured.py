@@ -61,7 +61,7 @@ def test_a_killed_worker_and_every_command(cluster, tmp_path, topic_name, monkey
     page = Page()
     with s.worker(broker=cluster.both, place="w", web_port=page.port, forked=False) as worker:
         monkeypatch.delenv("RIPARIAN_KAFKA_CONFIG")
-        run("replay", data, "--target", "y")
+        run("replay", data, "--label", "y")
         learner = s.reach(n + 50, worker=worker)
         command = Path(f"/proc/{worker.process.pid}/cmdline")
         if command.exists():

@@ -75,8 +75,8 @@ def test_prometheus_finds_the_worker() -> None:
     assert found["names"] == ["worker"]
     assert f"EXPOSE {found['port']}\n" in DOCKERFILE
     worker = arguments("worker")
-    assert worker[worker.index("--web-host") + 1] == "0.0.0.0"  # beyond its container
-    assert "--web-port" not in worker
+    assert worker[worker.index("--host") + 1] == "0.0.0.0"  # beyond its container
+    assert "--port" not in worker
     command = cli.get_command(click.Context(cli), "worker")
     assert command is not None
     assert {option.name: option.default for option in command.params}["web_port"] == found["port"]

@@ -145,7 +145,7 @@ def work(root: Path, config: dict[str, Any], folder: Path, records: int) -> None
         touched = "for f in /x /opt/x /etc/riparian/x /home/riparian/x; do touch $f 2>/dev/null && exit 1; done; exit 0"
         check(subprocess.run(inside("sh", "-c", touched)).returncode == 0, "the root file system is read-only")
         check(run(*inside("id", "-u")).strip() == uid != "0", "the user is not root")
-        arguments = [*config["Entrypoint"], "worker", STREAM, "--web-port", str(port), "--log-format", "json"]
+        arguments = [*config["Entrypoint"], "worker", STREAM, "--port", str(port), "--log-format", "json"]
         with log.open("wb") as lines:
             process = subprocess.Popen(inside(*arguments, "--log-level", "info"), stdout=lines, stderr=lines)
         try:

@@ -98,7 +98,7 @@ OF_STREAMS = ("generate", "stream", "clock", "curves", "detectors", "shuffle", "
     metavar="STREAM.yaml",
     help="Take features, task, classes, metrics and seed from a stream file. Otherwise they are inferred.",
 )
-@click.option("--target", metavar="COLUMN", help="The column to predict. [default: the last]")
+@click.option("--label", "target", metavar="COLUMN", help="The column to predict. [default: the last]")
 @click.option(
     "--task", type=click.Choice(["classification", "regression", "anomaly"]), help="[default: inferred from the target]"
 )
@@ -247,9 +247,7 @@ def command(**given: Any) -> None:
     for remark in experiment.remarks:
         click.echo(f"riparian: {remark}", err=True)
     if given["fronts"] and not experiment.labelled:
-        raise click.UsageError(
-            "--front is of AUROC, which needs labels: name their column by --target, or leave it out"
-        )
+        raise click.UsageError("--front is of AUROC, which needs labels: name their column by --label, or leave it out")
     with progress(title(experiment, chosen), experiment.total) as advance:
         results = experiment.run(advance, advance.elsewhere)
     sort, by = given["sort"], quality(experiment.about["task"]) if experiment.labelled else "alert_rate"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
+from riparian.app.cli import broker_option, json_option, load, since_option, stream_argument, with_rights
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ SHOWN = 400  # characters of a value, where not all are asked for
 reason_option = click.option(
     "--reason", "reasons", metavar="REASON", multiple=True, help="Only those of this reason; again for more."
 )
-since_option = click.option("--since", metavar="WHEN", help="Only those since: 2h, 7d, or 2026-05-01T12:00 (UTC).")
 
 
 @click.group("deadletters")
@@ -36,7 +35,7 @@ def command() -> None:
 @reason_option
 @json_option
 @broker_option
-def list_(stream: Path, since: str | None, reasons: tuple[str, ...], as_json: bool, connection: Connection) -> None:
+def list_(stream: Path, since: int | None, reasons: tuple[str, ...], as_json: bool, connection: Connection) -> None:
     """Count a stream's dead letters by reason, topic and partition, with the first and the last time.
 
     \b
@@ -81,7 +80,7 @@ def _show_groups(groups: list[Any]) -> None:
 
 @command.command()
 @stream_argument
-@click.option("-n", "n", metavar="N", type=click.IntRange(1, 10_000), default=1, show_default=True, help="The last N.")
+@click.option("--limit", metavar="N", type=click.IntRange(1, 10_000), default=1, show_default=True, help="The last N.")
 @click.option("--at", metavar="PARTITION/OFFSET", help="The one at this place of the dead letters.")
 @since_option
 @reason_option
@@ -90,9 +89,9 @@ def _show_groups(groups: list[Any]) -> None:
 @broker_option
 def show(
     stream: Path,
-    n: int,
+    limit: int,
     at: str | None,
-    since: str | None,
+    since: int | None,
     reasons: tuple[str, ...],
     whole: bool,
     as_json: bool,
@@ -103,10 +102,10 @@ def show(
     Whoever wrote the record decides what is in it: what is no printable text is shown as escapes.
 
     \b
-    riparian deadletters show STREAM.yaml --reason wrong-type -n 3
+    riparian deadletters show STREAM.yaml --reason wrong-type --limit 3
     """
     place = None if at is None else _place(at)
-    found: deque[DeadLetterRecord] = deque(maxlen=n)
+    found: deque[DeadLetterRecord] = deque(maxlen=limit)
 
     def keep(letter: "DeadLetterRecord") -> None:
         if place is None or (letter.partition, letter.offset) == place:
@@ -176,7 +175,7 @@ def _texts(named: Iterable[tuple[str, bytes | None]]) -> dict[str, str | None]:
 @json_option
 @broker_option
 def retry(
-    stream: Path, since: str | None, reasons: tuple[str, ...], dry_run: bool, as_json: bool, connection: Connection
+    stream: Path, since: int | None, reasons: tuple[str, ...], dry_run: bool, as_json: bool, connection: Connection
 ) -> None:
     """Write the records of dead letters to the end of their topics once more, each once.
 
@@ -242,7 +241,7 @@ def _read(
     return spec, overview
 
 
-def _wanted(reasons: tuple[str, ...], since: str | None) -> "LetterFilter":
+def _wanted(reasons: tuple[str, ...], since: int | None) -> "LetterFilter":
     from riparian.app.retries import LetterFilter
     from riparian.topics.records import PREDICTION_TOO_LARGE, REASONS
 
@@ -250,24 +249,7 @@ def _wanted(reasons: tuple[str, ...], since: str | None) -> "LetterFilter":
     for reason in reasons:
         if reason not in known:
             raise click.BadParameter(f"{reason!r} is no reason: use {', '.join(known)}", param_hint="--reason")
-    return LetterFilter(reasons, 0 if since is None else _since(since))
-
-
-def _since(text: str) -> int:
-    """ms since 1970 of a duration before now, or of a time."""
-    from riparian.app.stream_file.durations import parse_duration
-    from riparian.topics.decoding.times import milliseconds
-
-    try:
-        return int(1000 * (time.time() - parse_duration(text)))
-    except ValueError:
-        pass
-    try:
-        return int(milliseconds(text))
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is neither a duration such as 24h nor a time such as 2026-05-01T12:00", param_hint="--since"
-        ) from None
+    return LetterFilter(reasons, since or 0)
 
 
 def _place(text: str) -> tuple[int, int]:

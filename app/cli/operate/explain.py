@@ -1,16 +1,14 @@
 """`riparian explain`: one prediction, what came of it, and why."""
 
 import json
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
+from riparian.app.cli import broker_option, json_option, load, since_option, stream_argument, with_rights
 from riparian.app.cli.operate.deadletters import safe
-from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
 
 SHOWN = 5  # classes
@@ -19,22 +17,16 @@ SHOWN = 5  # classes
 @click.command("explain")
 @stream_argument
 @click.option("--id", "id_", required=True, help="The id of the instance, as its features have it.")
-@click.option("--last", metavar="DURATION", help="Look back so far alone: 30m, 1h, 7d.  [default: to the beginning]")
+@since_option
 @json_option
 @broker_option
-def command(stream: Path, id_: str, last: str | None, as_json: bool, connection: Connection) -> None:
+def command(stream: Path, id_: str, since: int | None, as_json: bool, connection: Connection) -> None:
     """Look up a prediction of STREAM.yaml by its id: what was predicted, what came of it, and why.
 
     Of a tree, the tests from the root to the leaf are shown, as the model was at that moment. For that the records
     since the checkpoint before it are folded again in memory. Nothing is changed, and workers may run.
     """
-    from riparian.app.stream_file.durations import parse_duration
-
     spec = load(stream, connection)
-    try:
-        since = None if last is None else int(1000 * (time.time() - parse_duration(last)))
-    except ValueError as error:
-        raise SpecError(f"--last: {error}") from None
 
     from riparian.app.cli.terminal.progress import progress
     from riparian.app.page.predictions import explained

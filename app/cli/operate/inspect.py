@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from riparian.app.cli import broker_option, load, stream_argument
+from riparian.app.cli import broker_option, json_option, load, stream_argument
 from riparian.app.cli.operate.deadletters import safe
 from riparian.app.kafka.connection import Connection
 
@@ -14,16 +14,10 @@ from riparian.app.kafka.connection import Connection
 @stream_argument
 @click.option("--partition", default=0, show_default=True, help="The partition whose model is shown.")
 @click.option("--model", "role", default="champion", show_default=True, help="champion, or a challenger's name.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "dot"]),
-    default="text",
-    show_default=True,
-    help="A tree for people, one JSON object, or a graph for Graphviz.",
-)
+@click.option("--dot", is_flag=True, help="Print a graph for Graphviz.")
+@json_option
 @broker_option
-def command(stream: Path, partition: int, role: str, form: str, connection: Connection) -> None:
+def command(stream: Path, partition: int, role: str, dot: bool, as_json: bool, connection: Connection) -> None:
     """Show a model as the last checkpoint of its partition holds it.
 
     Reads the state's changelog topic and changes nothing; workers may run or not.
@@ -38,7 +32,7 @@ def command(stream: Path, partition: int, role: str, form: str, connection: Conn
     if not spec.control:  # a command may have brought others
         inspection.check_role(spec, role, spec.models())
     asyncio.run(rights.enter(spec, connection, "inspect"))
-    shown = {"text": inspection.text, "json": inspection.as_json, "dot": inspection.dot}[form]
+    shown = inspection.as_json if as_json else inspection.dot if dot else inspection.text
     with progress(f"stream {spec.name}", only_compiling=True):
         state = loading.load(spec, connection, partition)
         inspection.check_role(spec, role, state.learner.roles)

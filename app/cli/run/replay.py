@@ -46,7 +46,7 @@ from riparian.app.kafka.connection import Connection
     help="Stamp each label with a time of its own; none is sent where that is empty. A row with such a time and no "
     "label gets a label that is null.",
 )
-@click.option("--target", metavar="COLUMN", help="The column that holds the label. [default: the last]")
+@click.option("--label", "target", metavar="COLUMN", help="The column that holds the label. [default: the last]")
 @click.option(
     "--date-parts",
     multiple=True,
@@ -136,7 +136,7 @@ def command(
     if spec.has_labels:
         file.target(target, spec.features)
     elif target is not None:
-        raise click.UsageError(f"--target names the labels, and stream {spec.name} has none: leave it out")
+        raise click.UsageError(f"--label names the labels, and stream {spec.name} has none: leave it out")
     for feature in spec.mapping().features:
         file.position(feature.name, "a feature of the stream")
 

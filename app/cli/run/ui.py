@@ -105,7 +105,7 @@ def command(
 
     chosen = context.get_parameter_source("port") is not ParameterSource.DEFAULT
     tls = _tls(tls_cert, tls_key)
-    sock = listen(host, port, or_next=not chosen, options=("--host", "--port"))
+    sock = listen(host, port, or_next=not chosen)
     shown = f"[{host}]" if ":" in host else host
     address = f"http{'s' if tls else ''}://{shown}:{sock.getsockname()[1]}/"
     with Store(data_dir / "history.sqlite") as store:

@@ -35,14 +35,16 @@ if TYPE_CHECKING:
 @streams_argument
 @partial(broker_option, each=True)
 @click.option(
-    "--web-port",
+    "--port",
+    "web_port",
     type=click.IntRange(0, 65535),
     default=6066,
     show_default="6066, or the next one that is free",
     help="Port of /metrics; 0 for no web server.",
 )
 @click.option(
-    "--web-host",
+    "--host",
+    "web_host",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
@@ -98,7 +100,7 @@ def command(
 
     \b
       riparian worker fraud.yaml
-      riparian worker fraud.yaml churn.yaml --web-port 7000
+      riparian worker fraud.yaml churn.yaml --port 7000
     """
     starting.quickly()
     from riparian.app.stream_file import spec as stream_file

@@ -152,7 +152,7 @@ def _next(draft: "Draft", data: Path | None, out: Path, bag: str | None, connect
     )
     how = f"--stream {quote(str(out))}" if bag is None else f"--bag {quote(bag)}"
     data_, out_ = quote(str(data)), quote(str(out))
-    last = "" if draft.label is None else f" --target {quote(draft.label)}"
+    last = "" if draft.label is None else f" --label {quote(draft.label)}"
     last = last if draft.clock is None else f" --time {quote(draft.clock)}"
     return [
         f"riparian check {out_}",

@@ -1,6 +1,7 @@
 """Texts of the command line as values: models, parameters, grids, delays, streams."""
 
 import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,23 @@ def parse_delay(text: str, clock: str | None) -> float:
         return 0.0 if text.strip() == "0" else parse_duration(text, example="30m")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
+
+
+def parse_since(text: str) -> int:
+    """ms since 1970 of a duration before now, or of a time."""
+    from riparian.app.stream_file.durations import parse_duration
+    from riparian.topics.decoding.times import milliseconds
+
+    try:
+        return int(1000 * (time.time() - parse_duration(text)))
+    except ValueError:
+        pass
+    try:
+        return int(milliseconds(text))
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is neither a duration such as 24h nor a time such as 2026-05-01T12:00", param_hint="--since"
+        ) from None
 
 
 def check_label_time(label_clock: str | None, clock: str | None, delayed: bool) -> None:

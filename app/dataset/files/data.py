@@ -357,7 +357,7 @@ class DataFile:
         kept = [name for name in self.names if name not in ignore]
         target, _ = self.target(kept[-1] if target is None and kept else target)
         if target in ignore:
-            raise DataError(f"column {target!r} of {self.path} would be the target and ignored: name another --target")
+            raise DataError(f"column {target!r} of {self.path} would be the target and ignored: name another --label")
         columns = {name: Column(name in nominal or name in self.dictionaries, self.typed) for name in kept}
         if self.separator != COMMA:
             self.survey(kept, limit)
@@ -421,10 +421,10 @@ class DataFile:
             task = task or CLASSIFICATION
         goal = columns.pop(target)
         if not len(goal):
-            raise DataError(f"column {target!r} of {self.path} is empty: choose another target by --target")
+            raise DataError(f"column {target!r} of {self.path} is empty: choose another target by --label")
         if goal.is_time:
-            raise DataError(f"column {target!r} of {self.path} holds times: name the column to predict by --target")
-        task = task_of(goal, target, task, str(self.path), "--target")
+            raise DataError(f"column {target!r} of {self.path} holds times: name the column to predict by --label")
+        task = task_of(goal, target, task, str(self.path), "--label")
         naming = {
             name: column.first
             for name, column in columns.items()
@@ -455,7 +455,7 @@ class DataFile:
             spellings=self.reading_remarks([*features, target]),
             naming=naming,
             example="" if goal.example is None else f", such as {goal.example[:40]!r}",
-            cure="use --task regression, or another --target" if goal.numeric else NUMBERS_ALONE,
+            cure="use --task regression, or another --label" if goal.numeric else NUMBERS_ALONE,
         )
 
     def reading_remarks(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -493,7 +493,7 @@ class DataFile:
         name = self.names[-1] if name is None else name
         if name in features:
             raise DataError(
-                f"column {name!r} of {self.path} would be the target and is a feature: name the target by --target"
+                f"column {name!r} of {self.path} would be the target and is a feature: name the target by --label"
             )
         return name, self.position(name, "the target")
 

@@ -71,7 +71,7 @@ def read_table(
         if target is None and bag != "label" and "label" in file.names:
             target = "label"
     if bag is not None and bag == target:
-        raise DataError(f"column {bag!r} of {file.path} would be the bag and the target: name the target by --target")
+        raise DataError(f"column {bag!r} of {file.path} would be the bag and the target: name the target by --label")
     types = file.types(
         target=target,
         task=CLASSIFICATION if bag is not None else task,

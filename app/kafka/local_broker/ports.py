@@ -77,25 +77,19 @@ def answers(port: int, timeout_seconds: float = 2.0) -> bool:
     return bool(answered == correlation and n_brokers > 0)
 
 
-WORKER = "--web-host", "--web-port"
-
-
-def listen(host: str, port: int, or_next: bool = False, options: tuple[str, str] = WORKER) -> socket.socket:
+def listen(host: str, port: int, or_next: bool = False) -> socket.socket:
     """A socket that listens for the web server; it holds the port from here on, whatever other workers start.
 
     Parameters
     ----------
     or_next : bool
         Whether the next port that is free will do where this one is taken.
-    options : (str, str)
-        What the command calls address and port, for the sentences.
 
     Raises
     ------
     RiparianError
         There is no such address, or the port is taken.
     """
-    of_host, of_port = options
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for each in range(port, min(port + PORTS, 65536) if or_next else port + 1):
         try:
@@ -104,10 +98,9 @@ def listen(host: str, port: int, or_next: bool = False, options: tuple[str, str]
             if error.errno != errno.EADDRINUSE:
                 raise RiparianError(
                     f"the web server cannot listen on {host}:{each} ({os.strerror(error.errno or 0)}): choose another "
-                    f"{of_host} or {of_port}" + (", or none by --web-port 0" if options == WORKER else "")
+                    "--host or --port"
                 ) from None
-    perhaps = "worker" if options == WORKER else "live page"
     raise RiparianError(
-        f"port {port} of {host} is in use, perhaps by another {perhaps}: choose another by {of_port}, or leave it "
+        f"port {port} of {host} is in use, perhaps by another worker or page: choose another by --port, or leave it "
         "out for the next free one"
     )

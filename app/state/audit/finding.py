@@ -109,7 +109,7 @@ async def find(
                 on_progress(n_read, total)
                 if found:
                     return found[id_]._replace(n_read=n_read)
-    where = "" if since is None else " of that time (look further back with --last, or without it)"
+    where = "" if since is None else " of that time (look further back by --since, or without it)"
     raise StateError(
         f"no prediction{where} in {spec.topics.predictions} has the id {id_!r}, in {n_read:,} records: the id is the "
         "one of the features, and their record may be among the dead letters"

@@ -172,7 +172,7 @@ async def of_this_machine(request: web.Request, handler: Any) -> Any:
     """Of a server that listens on this machine alone: another host's name is that of a page in somebody's browser,
     which leads here."""
     if not is_loopback(host_of(request) or ""):
-        return web.Response(status=421, text="These pages answer on 127.0.0.1 and localhost alone: see --web-host.")
+        return web.Response(status=421, text="These pages answer on 127.0.0.1 and localhost alone: see --host.")
     return await handler(request)
 
 
