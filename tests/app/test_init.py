@@ -59,7 +59,7 @@ def test_a_small_file_becomes_a_valid_stream_that_can_be_evaluated(shop: Path) -
     assert run(*check.split()[1:]).exit_code == 0
     result = json.loads(run(*evaluate.split()[1:], "--json").stdout)
     assert result["rows"] == 120
-    assert result["runs"][0]["accuracy"] > 0.6
+    assert result["models"]["champion"]["overall"]["accuracy"] > 0.6
 
 
 def test_what_is_left_out_stands_there_as_a_comment_with_the_reason(shop: Path) -> None:

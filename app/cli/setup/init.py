@@ -147,16 +147,13 @@ def _next(draft: "Draft", data: Path | None, out: Path, bag: str | None, connect
     if data is None:
         there = f"{quote(str(out))} {join(connection.arguments())}"
         return [f"riparian {command} {there}" for command in ("check", "worker")]
-    model = {"regression": "fimt-dd", "multi-instance": "stochastic-gradient-tree", "anomaly": "auto"}.get(
-        draft.task, "hoeffding-tree"
-    )
-    how = f"--stream {quote(str(out))}" if bag is None else f"--bag {quote(bag)}"
+    how = f"--stream {quote(str(out))}" if bag is None else f"--bag {quote(bag)} --model stochastic-gradient-tree"
     data_, out_ = quote(str(data)), quote(str(out))
     last = "" if draft.label is None else f" --label {quote(draft.label)}"
     last = last if draft.clock is None else f" --time {quote(draft.clock)}"
     return [
         f"riparian check {out_}",
-        f"riparian evaluate {data_} {how}{last}" + (f" --model {model}" if draft.label is not None else ""),
+        f"riparian evaluate {data_} {how}{last}",
         f"riparian replay {out_} {data_}{last}" + (f" --bag {quote(bag)}" if bag is not None else ""),
         f"riparian worker {out_}",
     ]
