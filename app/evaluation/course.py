@@ -169,7 +169,7 @@ class Course:
             **({"detectors": list(self.detectors), "changes": self.metrics.changes} if self.detectors else {}),
             **{key: count for key, count in counts.items() if count},
             **self.rejections.result(),
-            **({} if self._known is None else self._known.result(classes)),
+            **({} if self._known is None else self._known.result(self.learner.servings[CHAMPION], classes)),
         }
 
     def _alerts(self, tally: Tally) -> dict[str, Any]:

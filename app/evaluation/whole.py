@@ -130,7 +130,7 @@ class Whole:
                     "learner": one.learner_name,
                     "overall": figures.overall[role],
                     "recent": figures.recent[role],
-                    **next((late.result() for late in known if late.metrics is one.metrics), {}),
+                    **next((late.result(learner.servings[role]) for late in known if late.metrics is one.metrics), {}),
                     "estimated": figures.estimated[role],
                     **({"classes": figures.by_class[role]} if figures.by_class.get(role) else {}),
                     **(tallies[role].result() | sizes(one.model) if unlabelled else {}),

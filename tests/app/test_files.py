@@ -234,6 +234,22 @@ def test_rows_before_the_first_label_are_left_out_of_what_is_printed(write):
     assert "from_first_label" not in json.loads(riparian("evaluate", path, *model, "--json")[1])["runs"][0]
 
 
+def test_alerts_are_a_share_of_the_rows_that_the_classes_count(write):
+    rows = [f"{i % 10},{'yes' if i % 10 > 4 else 'no'}" for i in range(1000)]
+    path = write("\n".join(["a,label", *rows]))
+    stream = write(
+        "name: s\ntask: classification\nchampion: hoeffding-tree\nfeatures: {a: numeric}\nclasses: ['no', 'yes']\n"
+        "decision: {class: 'yes', alert_rate: 0.2}\n",
+        "s.yaml",
+    )
+    given = ("evaluate", path, "--stream", stream, "--label-delay", 250, "--json")
+    run = json.loads(riparian(*given, "--model", "hoeffding-tree")[1])["runs"][0]
+    late = run["from_first_label"]
+    assert late["alert_rate"] == pytest.approx(run["alert_rate"] * 1000 / 749)
+    (whole,) = json.loads(riparian(*given)[1])["models"].values()
+    assert whole["from_first_label"]["alert_rate"] == late["alert_rate"]
+
+
 def test_the_target_is_named_and_so_is_another_one_that_is_meant(write):
     path = write("label,u,v\n" + "".join(f"{'yn'[i % 2]},{i % 7},{i % 5 / 2}\n" for i in range(80)))
     code, said = riparian("evaluate", path, "--model", "mean")

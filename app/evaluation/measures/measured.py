@@ -13,6 +13,7 @@ from riparian.app.dataset.files.data import MOST_CLASSES
 from riparian.app.evaluation.measures.auroc import Ranking
 from riparian.app.evaluation.measures.measures import FROM_FIRST
 from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, Signal, errors
+from riparian.app.partition.predictions.serving import Serving
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.evaluation import auroc
 from riparian.models.evaluation.prequential import NEGLIGIBLE, Prequential
@@ -180,12 +181,12 @@ class FromFirstLabel:
         self.own.resize(out.shape[1])
         self.own.score(program, out, decided)
 
-    def result(self, classes: Sequence[Any] | None = None) -> dict[str, Any]:
+    def result(self, serving: Serving, classes: Sequence[Any] | None = None) -> dict[str, Any]:
         """FROM_FIRST: left_out, how many labels are not in these figures; n and the metrics of the others, and of an
-        evaluation of one model AUROC and classes. Nothing where none was left out."""
+        evaluation of one model AUROC and classes. Nothing where none was left out. serving : of the model."""
         if not self.left_out:
             return {}
-        found: dict[str, Any] = {"left_out": self.left_out, **self.own.metrics()}
+        found: dict[str, Any] = {"left_out": self.left_out, **serving.overall(self.own)}
         if isinstance(self.own, Measured):
             found |= {**self.own.ranked(), "classes": self.own.classes(classes or ())}
         return {FROM_FIRST: found}
