@@ -11,10 +11,10 @@ from riparian.app.dataset.instances import InstanceReader, Instances, Rejections
 from riparian.app.dataset.verification_latency import Lateness
 from riparian.app.evaluation.evaluate import LARGEST_BATCH, problem_for
 from riparian.app.evaluation.measures.alerts import Tally
-from riparian.app.evaluation.measures.measured import FromFirstLabel
+from riparian.app.evaluation.measures.measured import FromFirstLabel, by_name
 from riparian.app.evaluation.measures.measures import UNLEARNED
 from riparian.app.evaluation.setup import Setup
-from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.contract import Learner
@@ -77,10 +77,10 @@ class Whole:
     def run(self, on_progress: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
         """JSON-serialisable. on_progress : rows done. write : takes each prediction, a line of JSON.
 
-        models : role at the end -> learner, its metrics over all labels (`overall`; `from_first_label` without those
-            whose rows came before it, of late labels) and over the window or fading
-            (`recent`), `estimated` accuracy before labels come and its error, of the first 20 `classes` their figures
-            over the window or fading; without labels what `app.evaluation.measures.alerts.Tally` has, and
+        models : role at the end -> learner, its metrics over all labels (`overall`, with `classes` where the stream has
+            a decision; `from_first_label` without those whose rows came before it, of late labels) and over the window
+            or fading (`recent`), `estimated` accuracy before labels come and its error, of the first 20 `classes` their
+            figures over the window or fading; without labels what `app.evaluation.measures.alerts.Tally` has, and
             `live_bytes` and `state_bytes` at the end
         seconds, instances_per_second : without labels, of CPU, of all models together
         compared : role of a challenger -> how it does beside the champion
@@ -115,6 +115,8 @@ class Whole:
                 rows += len(instances.times)
                 rejections.add(instances)
                 on_progress(rows)
+        classes: list[str] | None = LABELS_OF_ANOMALIES if learner.classes is None else learner.classes.texts
+        classes = None if unlabelled or self.spec.decision is None else classes
         figures, speed = learner.figures(), round(rows / seconds) if seconds > 0 else None
         return {
             "data": self.name,
@@ -128,9 +130,13 @@ class Whole:
             "models": {
                 role: {
                     "learner": one.learner_name,
-                    "overall": figures.overall[role],
+                    "overall": figures.overall[role]
+                    | ({} if classes is None else {"classes": by_name(one.metrics, classes)}),
                     "recent": figures.recent[role],
-                    **next((late.result(learner.servings[role]) for late in known if late.metrics is one.metrics), {}),
+                    **next(
+                        (late.result(learner.servings[role], classes) for late in known if late.metrics is one.metrics),
+                        {},
+                    ),
                     "estimated": figures.estimated[role],
                     **({"classes": figures.by_class[role]} if figures.by_class.get(role) else {}),
                     **(tallies[role].result() | sizes(one.model) if unlabelled else {}),

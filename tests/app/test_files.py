@@ -248,6 +248,12 @@ def test_alerts_are_a_share_of_the_rows_that_the_classes_count(write):
     assert late["alert_rate"] == pytest.approx(run["alert_rate"] * 1000 / 749)
     (whole,) = json.loads(riparian(*given)[1])["models"].values()
     assert whole["from_first_label"]["alert_rate"] == late["alert_rate"]
+    assert whole["overall"]["classes"].keys() == {"no", "yes"}
+    for name, figures in whole["from_first_label"]["classes"].items():
+        assert figures.items() <= late["classes"][name].items()
+    shown = riparian(*given[:-1])[1]
+    assert f"champion: alert rate {late['alert_rate']:.4%}" in shown
+    assert f"{late['classes']['yes']['recall']:.4f}" in shown
 
 
 def test_the_target_is_named_and_so_is_another_one_that_is_meant(write):

@@ -129,6 +129,12 @@ def show_whole(found: dict[str, Any]) -> None:
     if areas and by != "auroc":
         texts = ", ".join(f"{role} {MEASURES['auroc'].form.format(area)}" for role, area in areas.items())
         console.print(f"AUROC of the last labels: {texts}", soft_wrap=True)
+    for role, one in found["models"].items():
+        decided = from_first({**one["overall"], FROM_FIRST: one.get(FROM_FIRST, {})})
+        if decided.get("classes"):
+            shown = [(MEASURES[key], decided[key]) for key in ("alert_rate", "cost") if key in decided]
+            console.print(f"{role}: {', '.join(f'{one.text} {one.form.format(value)}' for one, value in shown)}")
+            _show_classes(console, decided["classes"])
     left_out = [one[FROM_FIRST] for one in found["models"].values() if FROM_FIRST in one]
     _show_left_out(console, min(left_out, key=lambda one: one["left_out"], default={}), "")
     _show_drifts(console, found)
@@ -208,8 +214,7 @@ def change_text(one: dict[str, Any]) -> str:
 def _show_classes(console: Console, classes: dict[str, dict[str, float]]) -> None:
     """Classes, those with the most labels first."""
     figures = {"recall": "recall", "precision": "precision", "f1": "F1", "auroc": "AUROC", "coverage": "coverage"}
-    if not any("coverage" in found for found in classes.values()):
-        del figures["coverage"]
+    figures = {key: text for key, text in figures.items() if any(key in found for found in classes.values())}
     table = _table(["class"], ["labels", *figures.values()])
     by_size = sorted(classes.items(), key=lambda item: -item[1]["n"])
     for name, found in by_size[:MOST_CLASSES]:

@@ -150,6 +150,11 @@ class Measured(Prequential):
         return {str(names[k]): one | ({"auroc": areas[k]} if k in areas else {}) for k, one in found.items()}
 
 
+def by_name(metrics: Prequential, names: Sequence[Any]) -> dict[str, dict[str, float]]:
+    """Name of a class -> figures, as `Prequential.by_class` has them. names : by code."""
+    return {str(names[k]): one for k, one in metrics.by_class().items()}
+
+
 class FromFirstLabel:
     """Metrics of what a model predicted once it knew something. The rows before are many where labels come late, and a
     worker counts them as wrong, whatever the model.
@@ -189,4 +194,6 @@ class FromFirstLabel:
         found: dict[str, Any] = {"left_out": self.left_out, **serving.overall(self.own)}
         if isinstance(self.own, Measured):
             found |= {**self.own.ranked(), "classes": self.own.classes(classes or ())}
+        elif classes is not None:
+            found["classes"] = by_name(self.own, classes)
         return {FROM_FIRST: found}
