@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from riparian.app.cli.operate.deadletters import safe
+from riparian.app.cli.terminal.console import stdout_console
 from riparian.app.evaluation.measures.measures import FROM_FIRST, MEASURES, UNLEARNED, from_first, quality
 from riparian.app.stream_file.durations import format_duration
 
@@ -43,15 +44,7 @@ COLUMNS = {
 }
 MOST_CHANGES = 20  # lines of drifts
 MOST_CLASSES = 20  # lines of classes
-FILE_WIDTH = 200  # characters, where no terminal says how many
 STEPS = "▁▂▃▄▅▆▇█"
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
-    return console
 
 
 def _table(texts: Sequence[str], figures: Sequence[str]) -> Table:
@@ -104,7 +97,7 @@ def show_one(result: dict[str, Any], past: str) -> None:
 
 def show_whole(found: dict[str, Any]) -> None:
     """A stream file as it is (`app.evaluation.whole`)."""
-    console, by = _console(), quality(found["task"])
+    console, by = stdout_console(), quality(found["task"])
     if any("tenths" in one for one in found["models"].values()):
         _show_alerts(console, found)
         return
@@ -237,7 +230,7 @@ def past_predictions(n: int) -> str:
 
 def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled: bool) -> None:
     """summary : of `app.evaluation.figures.summary.summarise`. result : of any run, for what all have in common."""
-    console, repeats = _console(), summary[0]["repeats"]
+    console, repeats = stdout_console(), summary[0]["repeats"]
     texts = [
         f"[bold]{result['data']}[/bold]",
         _predicted(result) + (f"{result['folds']} folds" if "folds" in result else _delay(result)),

@@ -59,9 +59,10 @@ def list_(stream: Path, since: int | None, reasons: tuple[str, ...], as_json: bo
 
 
 def _show_groups(groups: list[Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from riparian.app.cli.terminal.console import stdout_console
 
     table = Table("reason", "topic", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("partition", "letters", "retried", "first (UTC)", "last (UTC)"):
@@ -75,7 +76,7 @@ def _show_groups(groups: list[Any]) -> None:
             _moment(group.last),
         )
         table.add_row(*(Text(safe(cell)) for cell in (group.reason, group.topic, *numbers)))
-    Console(highlight=False).print(table)
+    stdout_console().print(table)
 
 
 @command.command()

@@ -50,8 +50,9 @@ def _print_lag(stream: Path, connection: Connection, as_json: bool) -> None:
 
 def _show(stream: str, report: "LagReport", total: int | None) -> None:
     """Print the report as a table."""
-    from rich.console import Console
     from rich.table import Table
+
+    from riparian.app.cli.terminal.console import stdout_console
 
     workers = f"{report.workers} worker{'' if report.workers == 1 else 's'}"
     table = Table(title=f"{stream}: {workers}, group {report.group}")
@@ -61,9 +62,7 @@ def _show(stream: str, report: "LagReport", total: int | None) -> None:
     for row in report.rows:
         numbers = (row.start, row.end, row.processed, row.committed, row.lag)
         table.add_row(row.topic, str(row.partition), *("-" if n is None else f"{n:,}" for n in numbers))
-    console = Console()
-    if not console.is_terminal:  # names that are cut are alike
-        console.width = max(console.width, Console(width=10_000).measure(table).maximum)
+    console = stdout_console()
     console.print(table)
     if total is not None:
         waits = sum(row.lag or 0 for row in report.rows if row.copied)

@@ -66,8 +66,9 @@ def command(
         click.echo(f"{spec.name}, partition {partition}: no checkpoint that is whole")
         return
 
-    from rich.console import Console
     from rich.table import Table
+
+    from riparian.app.cli.terminal.console import stdout_console
 
     table = Table("checkpoint", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("created (UTC)", "feature offset", "label offset"):
@@ -75,5 +76,5 @@ def command(
     for row in rows:
         created = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["created"] / 1000.0))
         table.add_row(f"{row['sequence']:,}", created, f"{row['offset']:,}", f"{row['label_offset']:,}")
-    Console(highlight=False).print(table)
+    stdout_console().print(table)
     click.echo(f"riparian rollback {stream} --partition {partition} --to CHECKPOINT goes back to one of them.")
