@@ -3,9 +3,11 @@
 import pytest
 from click.testing import CliRunner
 
-from riparian.app.cli.operate.compare import command
+from riparian.app.cli.operate.compare import _show, command
+from riparian.app.cli.operate.deadletters import _show_groups
 from riparian.app.comparisons import ComparisonSeries
 from riparian.app.errors import SpecError
+from riparian.app.retries import Group
 from riparian.models.evaluation.comparison import Comparison, bound
 from riparian.topics import reports
 from riparian.topics.records import MetricsRecord
@@ -82,7 +84,7 @@ def test_what_runs_beside_auto_is_compared_too(tmp_path, monkeypatch):
     monkeypatch.setattr("riparian.app.comparisons.read", nothing)
     result = CliRunner().invoke(command, [str(path)])
     assert result.exit_code == 0, result.exception
-    assert "No worker has told of a label" in result.output
+    assert "No label has come yet that both the champion and a challenger had predicted" in result.output
 
 
 def test_a_challenger_that_is_none_any_more_is_left_out():
@@ -94,3 +96,20 @@ def test_a_challenger_that_is_none_any_more_is_left_out():
     later.offset = 9
     found.take(later)
     assert [row.challenger for row in found.rows()] == ["before"]
+
+
+def test_names_are_whole_and_what_came_before_the_first_label_is_said(capsys):
+    found, name = ComparisonSeries(), "a-challenger-with-a-name-as-long-as-names-of-teams-are-in-large-companies"
+    found.take(record(0, 1, said(100, 0.1), name))
+    _show("s", found.rows(), None)
+    shown = capsys.readouterr().out
+    assert name in shown
+    assert "A row that was predicted before the first label came counts as an error of both." in shown
+    _show("s", found.rows(), "mean absolute error")
+    assert "before the first label" not in capsys.readouterr().out
+
+
+def test_topics_of_dead_letters_are_whole(capsys):
+    name = "cards.payments.of.a.team.with.long.names.and.many.streams.in.production.features"
+    _show_groups([Group(**dict.fromkeys(Group._fields, 0) | {"reason": "wrong-type", "topic": name})])
+    assert name in capsys.readouterr().out

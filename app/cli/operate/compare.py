@@ -41,13 +41,16 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
         unit = "mean absolute error" if declared.task == REGRESSION else "mean cost" if declared.has_costs else None
         _show(declared.name, found, unit)
     else:
-        click.echo("No worker has told of a label that both the champion and a challenger had predicted.")
+        click.echo(
+            "No label has come yet that both the champion and a challenger had predicted, since either has its role."
+        )
 
 
 def _show(stream: str, rows: "list[ChallengerComparison]", unit: str | None) -> None:
     """Print a table, and what its numbers are. unit : of losses; None of shares of errors."""
-    from rich.console import Console
     from rich.table import Table
+
+    from riparian.app.cli.terminal.console import stdout_console
 
     def number(x: float, sign: str = "") -> str:
         return f"{x:{sign}.4g}" if unit else f"{100 * x:{sign}.2f}"
@@ -71,9 +74,10 @@ def _show(stream: str, rows: "list[ChallengerComparison]", unit: str | None) -> 
             f"{number(row.low, '+')} {number(row.high, '+')}",
             row.verdict,
         )
-    console = Console()
-    console.print(table)
+    stdout_console().print(table)
     sentence = f"The intervals hold together at all times with a confidence of {100 * rows[0].confidence:g} %."
     if unit:
         sentence += f" An error counts as {max(row.reach for row in rows):.4g} at most."
-    console.print(sentence)
+    else:
+        sentence += " A row that was predicted before the first label came counts as an error of both."
+    click.echo(sentence)
