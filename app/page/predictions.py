@@ -6,6 +6,7 @@ Why is told of trees: the tests from the root to the leaf, as the model was at t
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -115,12 +116,15 @@ def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[
         names = inspection.Names(learner.spec, learner, role)
         known = [row[j] for j in names.columns] if row else []
         named = {node["id"]: inspection.named(node, names) for node in nodes}
-        trees = [] if spec.task == MULTI_INSTANCE else [path_of(root, nodes, named, known) for root in roots_of(nodes)]
+        members, own = believed(nodes)
+        trees = [] if spec.task == MULTI_INSTANCE else [path_of(root, nodes, named, known) for root in roots_of(own)]
+        most = 1 if members else MOST_TREES
         model = {
             "role": role,
             "learner": moment.learner.roles[role].learner_name,
-            "trees": trees[:MOST_TREES],
-            "more_trees": max(0, len(trees) - MOST_TREES),
+            "members": members,
+            "trees": trees[:most],
+            "more_trees": max(0, len(trees) - most),
         }
         if spec.task == ANOMALY:
             model["outside"] = outside(nodes, known, names.features)
@@ -186,6 +190,18 @@ def outside(
             if not low <= value <= high and not math.isnan(value):
                 found[features[node["feature"]]] = {"value": value, "low": low, "high": high}
     return found
+
+
+def believed(nodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], Sequence[Mapping[str, Any]]]:
+    """Member of a pool -> its weight, the greatest first, and the nodes of that one; no members, and all nodes, of
+    another model."""
+    roots = [i for i, node in enumerate(nodes) if node.keys() >= {"member", "share"}]
+    if not roots:
+        return {}, nodes
+    roots.append(len(nodes))
+    parts = [nodes[start:end] for start, end in pairwise(roots)]
+    parts.sort(key=lambda part: -part[0]["share"])
+    return {part[0]["member"]: part[0]["share"] for part in parts}, parts[0]
 
 
 def roots_of(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from riparian.app import inspection
-from riparian.app.cli.operate.explain import lines
-from riparian.app.page.predictions import _models, branch_of, path_of, roots_of
+from riparian.app.cli.operate.explain import _reasons, lines
+from riparian.app.page.predictions import _models, _why, branch_of, path_of, roots_of
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state.audit import finding
 from riparian.app.state.audit.finding import FoundPrediction
@@ -76,6 +76,39 @@ def test_a_path_says_its_conditions(row, conditions):
 def test_a_soft_test_has_no_single_branch():
     gate = {"id": 0, "feature": None, "gate": {}, "children": [1, 2]}
     assert branch_of(gate, [1.0]) is None
+
+
+def test_of_a_pool_the_members_are_named_and_the_path_is_of_the_most_believed(monkeypatch):
+    members = {f"bayes{i}": "naive-bayes" for i in range(5)} | {
+        "forest": {"model": "adaptive-random-forest", "n_models": 3, "grace_period": 50, "delta": 0.05},
+        "tree": {"model": "hoeffding-tree", "grace_period": 50, "delta": 0.05},
+    }
+    spec = stream_file.build(
+        {
+            "name": "s", "task": "classification", "classes": ["a", "b"], "features": {"u": "numeric", "v": "numeric"},
+            "champion": {"model": "opinion-pool", "members": members},
+        },
+        "s.yaml",
+    )  # fmt: skip
+    learner = PartitionLearner(spec)
+    pool = learner.roles["champion"].model
+    x = np.random.default_rng(0).normal(size=(2000, 2))
+    pool.learn_many(x, (x[:, 0] * x[:, 1] > 0.0).astype(float))
+    features = SimpleNamespace(x=x[:1], ids=["1"])
+    moment = SimpleNamespace(
+        learner=learner, features=features, described={"champion": pool.describe()}, sequence=0, offset=0, n_folded=9,
+        same=True,
+    )  # fmt: skip
+    why = _why(spec, moment, [{"role": "champion", "y": None}])
+    (model,) = why["models"]
+    assert model["members"] == dict(sorted(pool.weights.items(), key=lambda one: -one[1]))
+    best = max(pool.weights, key=pool.weights.get)
+    shown = _reasons(why)
+    assert any(f"members by weight: {best} " in line and f", and 2 more; of {best}:" in line for line in shown)
+    assert len(model["trees"]) == 1
+    own = pool.members[best].describe()
+    assert model["more_trees"] == len(roots_of(own)) - 1
+    assert model["trees"][0]["steps"][0]["weight"] == roots_of(own)[0]["weight"]
 
 
 def test_what_strangers_wrote_is_no_command_to_the_terminal(monkeypatch):

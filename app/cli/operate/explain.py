@@ -11,7 +11,7 @@ from riparian.app.cli import broker_option, json_option, load, since_option, str
 from riparian.app.cli.operate.deadletters import safe
 from riparian.app.kafka.connection import Connection
 
-SHOWN = 5  # classes
+SHOWN = 5  # classes, or members of a pool
 
 
 @click.command("explain")
@@ -93,6 +93,13 @@ def _reasons(why: dict[str, Any]) -> list[str]:
     shown = [f"  made again from {begin}: {why['folded']:,} predictions, {same}", f"  features: {', '.join(values)}"]
     for model in why["models"]:
         shown += _added(model)
+        weights = list(model["members"].items())
+        if weights:
+            most = ", ".join(f"{name} {weight:.3f}" for name, weight in weights[:SHOWN])
+            more = f", and {len(weights) - SHOWN} more" if len(weights) > SHOWN else ""
+            shown.append(
+                f"  {model['role']} ({model['learner']}): members by weight: {most}{more}; of {weights[0][0]}:"
+            )
         if "outside" in model:
             shown += _outside(model)
         elif not model["trees"]:

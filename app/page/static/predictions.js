@@ -25,6 +25,11 @@ function path(tree) {
   return [h("ol", { class: "path" }, steps), tree.whole ? null : h("p", { class: "note" }, "And on by several branches at once: its tests are soft.")];
 }
 
+function believed(members) {
+  const most = members.slice(0, 5).map(([name, weight]) => `${name} ${weight.toFixed(3)}`).join(", ");
+  return members.length ? h("p", { class: "note" }, `Members by weight: ${most}. Of ${members[0][0]}:`) : null;
+}
+
 function reasons(found) {
   const { why } = found;
   if (why === null) return [h("p", { class: "empty" }, found.why_not)];
@@ -34,6 +39,7 @@ function reasons(found) {
     h("p", { class: "note" }, `The model as it was at that moment, made again from ${begin}: ${count(why.folded)} predictions, ${same}.`),
     table([["Feature"], ["Value"]], Object.entries(why.features).map(([name, value]) => [name, value === null ? "missing" : plain(value)]), "Features"),
     ...why.models.flatMap((model) => [h("h3", {}, `${model.role} (${model.learner})`),
+      believed(Object.entries(model.members)),
       ...(model.trees.length ? model.trees.flatMap(path) : [h("p", { class: "note" }, "No tree that has split.")]),
       model.more_trees ? h("p", { class: "note" }, `And ${count(model.more_trees)} trees more.`) : null]),
   ].filter((each) => each !== null);
