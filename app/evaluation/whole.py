@@ -63,7 +63,8 @@ class Whole:
 
     def outcomes(self) -> Iterator[tuple[Instances | None, Outcome, float]]:
         """Step by step: the rows, what came of them and of labels that came meanwhile, and CPU seconds. At the end,
-        without rows, what comes of the labels that are still to come."""
+        without rows, what comes of the labels that are still to come; where the file says when, it ends with the last
+        row."""
         clock = self._setup.clock
         lateness = Lateness(self.learner, self._delay, clock is not None)
         reader = InstanceReader(self._file, self.spec, self._goal, self.learner, clock, self._setup.label_clock)
@@ -71,8 +72,9 @@ class Whole:
             start = time.process_time()
             outcome = lateness.step(instances)
             yield instances, outcome, time.process_time() - start
-        for outcome in lateness.finish(LARGEST_BATCH):
-            yield None, outcome, 0.0
+        if self._setup.label_clock is None:
+            for outcome in lateness.finish(LARGEST_BATCH):
+                yield None, outcome, 0.0
 
     def run(self, on_progress: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
         """JSON-serialisable. on_progress : rows done. write : takes each prediction, a line of JSON.
@@ -83,6 +85,7 @@ class Whole:
             figures over the window or fading; without labels what `app.evaluation.measures.alerts.Tally` has, and
             `live_bytes` and `state_bytes` at the end
         seconds, instances_per_second : without labels, of CPU, of all models together
+        waiting : with times of labels, rows without one at the time of the last row
         compared : role of a challenger -> how it does beside the champion
         promotions : what the rule did (`applied`) or proposed: the first `row` predicted after it, a sentence, models
         drifts : what was found, as records of the drift topic have it, with the `row` of the last prediction before
@@ -125,6 +128,7 @@ class Whole:
             **({} if unlabelled else {"target": self._goal, "label_delay": self.spec.label.ahead or self._delay}),
             **({} if clock is None else {"clock": clock}),
             **({} if self._setup.label_clock is None else {"label_clock": self._setup.label_clock}),
+            **({} if self._setup.label_clock is None else {"waiting": figures.n_waiting}),
             "seed": self.spec.seed,
             "window": self.spec.metrics.window,
             "models": {

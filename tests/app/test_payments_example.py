@@ -89,14 +89,19 @@ def test_chargebacks_at_their_own_times_are_predicted_as_from_topics(tmp_path):
     predicted = []
     for given in ({"recipe": made}, {"data": path}):
         whole, lines = Whole(Setup(stream=spec, clock="time", label_clock="labelled", **given)), []
-        whole.run(lambda _: None, lambda line, to=lines: to.append(msgspec.json.decode(line)["p"] or {"fraud": 0}))
+        found = whole.run(
+            lambda _: None, lambda line, to=lines: to.append(msgspec.json.decode(line)["p"] or {"fraud": 0})
+        )
         predicted.append(lines)
     times = times_of(DataFile(path), "time")
     due = label_times_of(DataFile(path), "labelled", times)
+    due = [at if at < times[-1] else NEVER for at in due]  # an evaluation ends at the last row
     features, labels = publish_in_memory(spec, DataFile(path), Schedule(times[0], 1.0, 0, times, due))
     from_topics, learner = fold(spec, features, labels)
     assert [[p["fraud"] for p in lines] for lines in predicted] == [np.nan_to_num(from_topics[:, 1]).tolist()] * 2
     assert learner.pending.counts == whole.learner.pending.counts
+    assert found["waiting"] == learner.figures().n_waiting > 50
+    assert found["models"]["champion"]["overall"]["n"] == learner.figures().overall["champion"]["n"]
     assert min(learner.pending.counts[name] for name in ("assumed", "corrections", "null_labels")) > 50
     stream = made.open().take(made.n)
     blocked = stream.x[:, 4] == stream.x[:, 0]

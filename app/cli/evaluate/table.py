@@ -178,6 +178,8 @@ def _show_drifts(console: Console, found: dict[str, Any]) -> None:
     if not found["promotions"] and not drifts:
         console.print("no promotion, no drift", style="dim")
     _show_rejections(console, found)
+    if found.get("waiting"):
+        console.print(f"rows that waited for their labels at the last row, not scored: {found['waiting']:,}")
     for key in [key for key in UNLEARNED if key in found]:
         text, form = COUNTS[key]
         console.print(f"{text}, never learned: {form.format(found[key])}")
