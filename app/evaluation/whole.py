@@ -85,7 +85,7 @@ class Whole:
             figures over the window or fading; without labels what `app.evaluation.measures.alerts.Tally` has, and
             `live_bytes` and `state_bytes` at the end
         seconds, instances_per_second : without labels, of CPU, of all models together
-        waiting : with times of labels, rows without one at the time of the last row
+        waiting : with times of labels, rows that are not learned at the time of the last row
         compared : role of a challenger -> how it does beside the champion
         promotions : what the rule did (`applied`) or proposed: the first `row` predicted after it, a sentence, models
         drifts : what was found, as records of the drift topic have it, with the `row` of the last prediction before
@@ -128,7 +128,7 @@ class Whole:
             **({} if unlabelled else {"target": self._goal, "label_delay": self.spec.label.ahead or self._delay}),
             **({} if clock is None else {"clock": clock}),
             **({} if self._setup.label_clock is None else {"label_clock": self._setup.label_clock}),
-            **({} if self._setup.label_clock is None else {"waiting": figures.n_waiting}),
+            **({} if self._setup.label_clock is None else {"waiting": learner.pending.n_unlearned}),
             "seed": self.spec.seed,
             "window": self.spec.metrics.window,
             "models": {

@@ -230,6 +230,13 @@ class PendingStore:
         return self._instances.n_waiting
 
     @property
+    def n_unlearned(self) -> int:
+        """Instances that wait and were not learned, neither by a label nor by the one that is assumed."""
+        if self._unlabelled is None:
+            return self.n_waiting
+        return int(n_to_mature(self._instances, np.iinfo(np.int64).max))
+
+    @property
     def n_labels_waiting(self) -> int:
         return self._labels.n_waiting
 
