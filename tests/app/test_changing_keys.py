@@ -52,7 +52,7 @@ def keyed(names: Any = FIRST, learning: str = "shared", most: int = 1000, **fiel
     many = {"shared": 3, "partition": 1}[learning]
     copied = {"rekey": {"features": "raw", "labels": "late", "by": "card"}} if many > 1 else {}
     usual = {"classes": ["p", "q", "r", "s"], "predictions": {"features": True}, "champion": TREE, "drift": "none"}
-    return stream(many, learning, features=features, keys=keys, control=True, **copied, **usual, **fields)
+    return stream(many, learning, features=features, keys=keys, control=True, **copied, **(usual | fields))
 
 
 def file(number: int, spec: Spec, **fields: Any) -> dict[str, Any]:
@@ -185,6 +185,23 @@ def test_features_equal_the_twins_while_they_come_and_go_in_a_partition(seed: in
         alone, again = replayed(world, 0, cuts, restarts)
         assert list(map(said, map(json.loads, again))) == list(map(said, map(json.loads, world.sent[0])))
         assert alone.digest() == world.learners[0].digest()
+
+
+def test_what_comes_while_there_are_no_keys_counts_for_none() -> None:
+    """Labels of it come once a share is back, and its rows were others' before."""
+    began, without = (keyed(names, "partition", predictions={}) for names in (("a", "risk"), ("a",)))
+    world, given = Own(began), given_to(began)
+    asked = {120: without, 180: began}
+    for start in range(0, N, 12):
+        world.come(given[start : start + 12], late=60)
+        if start in asked:
+            world.ask(**file(start, asked[start]))
+        world.step(0)
+    assert [one.event for one in world.events(0)] == ["applied"] * 2
+    del world.raw[0]["told"]
+    alone, again = replayed(world, 0, [17, 60, 31] * 9, {3, 9, 15})
+    assert again == world.sent[0]
+    assert alone.digest() == world.learners[0].digest()
 
 
 @pytest.mark.parametrize(("seed", "most"), [(0, 1000), (1, 3), (2, 1000), (3, 1000)])

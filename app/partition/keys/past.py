@@ -290,6 +290,8 @@ class Past(KeyTables):
         aggregates of all partitions' labels, where these share what they learn.
         """
         program, n = joined.events, len(features.ids)
+        if not self and self._labelled:  # a row may hold what waited in it before
+            pending.past[joined.predicted] = 0
         if not self or not len(program.op):
             return features
         known, own = moments_of(times, stamps, AHEAD_MS)
