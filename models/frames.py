@@ -24,8 +24,8 @@ class FrameColumn(NamedTuple):
 
 
 def is_frame(x: Any) -> bool:
-    """Whether `x` is a data frame or a series, and no array."""
-    return hasattr(x, METHOD)
+    """Whether `x` is a data frame, and no array or series."""
+    return hasattr(x, METHOD) and not hasattr(x, "dtype")
 
 
 def columns_of(frame: Any) -> list[FrameColumn]:

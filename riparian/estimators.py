@@ -17,7 +17,7 @@ from riparian.models.registry import create
 _PARAMETERS = """
     It takes arrays, data frames (of pandas, polars, or with the Arrow PyCapsule interface) and single records, which
     are mappings. Columns and fields of text, categories and booleans are nominal features, all others numbers. None
-    and NaN are missing values.
+    and NaN are missing values. Each text takes room for good, so leave out what is an id.
 
     Parameters
     ----------
@@ -77,19 +77,25 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
     def _name(self, features: Sequence[tuple[str, bool]]) -> None:
         """Begin with these features: each its name, and whether it is nominal."""
         self._values: list[dict[str, int] | None] = [{} if nominal else None for _, nominal in features]
+        self._coming = self._values  # with those of the rows that are about to be learned
         self._names = [name for name, _ in features]
 
     def _encoded(self, columns: Sequence[FrameColumn], learns: bool) -> Floats:
-        """Rows of a frame. learns : whether values that are new are kept."""
+        """Rows of a frame. learns : whether values that are new are kept, once the rows are learned."""
         rows = np.empty((len(columns[0].values) if columns else 0, len(columns)))
-        for j, (column, values) in enumerate(zip(columns, self._values, strict=True)):
+        self._coming = [values if values is None else dict(values) for values in self._values]
+        for j, (column, values) in enumerate(zip(columns, self._coming, strict=True)):
             rows[:, j] = column.values
             if column.texts is None and values is None:
                 continue
             if values is None or (column.texts is None and not np.isnan(column.values).all()):
                 was, now = ("numbers", "text") if values is None else ("text", "numbers")
                 raise ValueError(f"column {column.name!r} has {now}, and had {was} at first: give {was}")
-            known = [_code(values, text, learns) for text in column.texts or ()]
+            known = []
+            for text in column.texts or ():
+                known.append(_code(values, text))
+                if learns:
+                    values[text] = known[-1]
             there = np.flatnonzero(~np.isnan(column.values))
             rows[there, j] = np.array(known, np.float64)[column.values[there].astype(np.int64)]
         return rows
@@ -119,6 +125,7 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
         n_values = [0] * n_features if self.n_values is None else [int(k) for k in self.n_values]
         if len(n_values) != n_features:
             raise ValueError(f"n_values has {len(n_values)} entries, X {n_features} columns: give one for each")
+        self._values = self._coming
         for j, values in enumerate(self._values):
             if values is not None:
                 n_values[j] = max(CAPACITY, len(values) + 1)
@@ -146,6 +153,7 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Floats, y: Floats, sample_weight: ArrayLike | None, whole: bool) -> None:
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        self._values = self._coming
         self._make_room(0)
         (self.learner_.fit if whole else self.learner_.learn_many)(_own(X), y, weights)
 
@@ -159,7 +167,7 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(self._names)
         self._begin(len(self._names), n_outputs)
 
-    def _fill(self, x: Mapping[str, Any], learns: bool) -> None:
+    def _fill(self, x: Mapping[str, Any]) -> None:
         """The record into the row."""
         row, known = self._scratch.row, False
         for j, (name, values) in enumerate(zip(self._names, self._values, strict=True)):
@@ -168,7 +176,7 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
             if value is None:
                 row[j] = np.nan
             elif values is not None:
-                row[j] = np.nan if value != value else _code(values, str(value), learns)
+                row[j] = np.nan if value != value else _code(values, str(value))
             elif isinstance(value, _NOMINAL):
                 raise ValueError(f"{name!r} is {value!r}, and was no text in the first record: give a number, or None")
             else:
@@ -182,7 +190,7 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
         """What is predicted, a view; None while nothing is known."""
         if not hasattr(self, "learner_"):
             return None
-        self._fill(x, False)
+        self._fill(x)
         self.learner_.run(self._scratch.predict, self._scratch.slab, self._scratch.out)
         out: Floats = self._scratch.out[0]
         return out
@@ -190,8 +198,11 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
     def _learn_row(self, x: Mapping[str, Any], y: float, w: float) -> None:
         if not 0.0 <= w < np.inf:
             raise ValueError(f"w is {w}: give a finite number that is 0 or more")
-        self._fill(x, True)
-        self._make_room(0)
+        self._fill(x)
+        for name, values, code in zip(self._names, self._values, self._scratch.row.tolist(), strict=True):
+            if values is not None and code == len(values):
+                values[str(x[name])] = int(code)
+        self._make_room(0 if self.task == "regression" else int(y) + 1)
         program = self._scratch.learn
         program.y[0], program.w[0] = y, w
         self.learner_.run(program, self._scratch.slab, self._scratch.out)
@@ -225,9 +236,17 @@ class _StreamEstimator(BaseEstimator):  # type: ignore[misc]
 _NOMINAL = (str, bool, np.bool_)
 
 
-def _code(values: dict[str, int], text: str, learns: bool) -> float:
+def _code(values: dict[str, int], text: str) -> int:
     """Of a value; the next one where it is new, as a worker gives it."""
-    return values.setdefault(text, len(values)) if learns else values.get(text, len(values))
+    return values.get(text, len(values))
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether it is None, NaN, or pandas' NA, which equals nothing and says not even that."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True
 
 
 def _own(rows: Any) -> Floats:
@@ -292,11 +311,13 @@ class StreamClassifier(ClassifierMixin, _StreamEstimator):  # type: ignore[misc]
         """Begin anew for these columns and classes: the learner, and the rows and codes that it learns; NaN where a
         label is None or NaN."""
         labels = np.asarray(y, object)
-        known = np.array([label is not None and label == label for label in labels], bool)
+        known = np.array([not _is_missing(label) for label in labels], bool)
         self._know(np.unique(np.array(labels[known].tolist())).tolist())
         rows, _ = self._rows(X, np.zeros(len(labels)), begins=True)
         self._begin(rows.shape[1], max(2, len(self.classes_)))
-        return self.learner_, rows, np.array([self._codes.get(label, np.nan) for label in labels], np.float64)
+        codes = np.full(len(labels), np.nan)
+        codes[known] = [self._codes[label] for label in labels[known].tolist()]
+        return self.learner_, rows, codes
 
     def learn_one(self, x: Mapping[str, Any], y: Any, w: float = 1.0) -> None:
         """Learn a record of the class y, which may be new; None teaches nothing. The first record names the features.
@@ -317,12 +338,11 @@ class StreamClassifier(ClassifierMixin, _StreamEstimator):  # type: ignore[misc]
         if not hasattr(self, "learner_"):
             self._begin_with(x, 2)
             self._know([])
-        if y is None or y != y:
+        if _is_missing(y):
             return
+        self._learn_row(x, self._codes.get(y, len(self._codes)), w)
         if y not in self._codes:
             self._know([*self._codes, y])
-            self._make_room(len(self._codes))
-        self._learn_row(x, self._codes[y], w)
 
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Any, float]:
         """The probability of each class; nothing while nothing is known."""

@@ -151,6 +151,29 @@ def test_what_does_not_fit_is_refused_in_one_sentence(act, sentence):
         act(model)
 
 
+def test_what_is_refused_is_not_kept():
+    model = StreamClassifier("naive-bayes").fit(FRAMES["pandas"](), LABELS)
+    new = FRAMES["pandas"]().assign(country=[f"new {i}" for i in range(N)])
+    before = model.predict_proba(new)
+    with pytest.raises(ValueError, match="y has the class"):
+        model.partial_fit(new, ["unknown"] * N)
+    for i in range(40):
+        with pytest.raises(ValueError, match="infinite"):
+            model.learn_one({"amount": float("inf"), "country": f"new {i}", "online": True}, "another")
+    assert model.classes_.tolist() == ["fraud", "odd", "ok"]
+    np.testing.assert_array_equal(model.predict_proba(new), before)
+    codes = {tuple(model.predict_proba_one(row).values()) for row in new.head(40).to_dict("records")}
+    assert len(codes) > 1
+    with pytest.raises(ValueError, match="2-dimensional"):
+        model.predict(pd.Series([1.0]))
+
+
+def test_a_label_of_pandas_may_be_na():
+    labels = pd.Series(LABELS, dtype="string").mask(np.arange(N) % 7 == 0)
+    found = evaluate(StreamClassifier("naive-bayes"), FRAMES["pandas"](), labels)
+    assert found.metrics["n"] == labels.notna().sum()
+
+
 def test_nothing_is_known_at_first():
     assert StreamClassifier("naive-bayes").predict_one({"a": 1.0}) is None
     assert StreamClassifier("naive-bayes").predict_proba_one({"a": 1.0}) == {}
