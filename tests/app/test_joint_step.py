@@ -18,6 +18,10 @@ from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedRecord, read, write
 from tests.app.shared_world import RULE, World, replayed, rows, said, stream
 
+MATURED: dict[str, Any] = {
+    "predictions": {"calibrated": "matured", "challengers": True},
+    "join": {"unlabelled": {"after": "1s"}},
+}
 GOOD: dict[str, dict[str, Any]] = {
     "plain": {"predictions": {"coverage": 0.9, "calibrated": True, "challengers": True}},
     "promotion": {"control": True, "promotion": RULE, "predictions": {"coverage": 0.9}},
@@ -25,6 +29,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "drift": {"detectors": {"hddm-a": {"drift_confidence": 0.2}}, "on_drift": "replace", "features": ["a"]}
     },
     "forest": {"champion": {"model": "adaptive-random-forest", "n_models": 3}, "challengers": {}},
+    "matured": {"classes": list("pqrs"), **MATURED},
     "unlabelled": {"classes": list("pqrs"), "join": {"unlabelled": {"after": "1s", "is": "p"}}},
 }
 
@@ -112,6 +117,24 @@ def test_it_is_the_fold_of_the_log(name: str, seed: int) -> None:
         assert len({json.loads(value)["learned_offset"] for value in world.sent[p]}) >= 10
     told = [one for outcome in world.outcomes[0] for one in outcome.drifts]
     assert bool(told) or name == "forest"
+
+
+@pytest.mark.parametrize("fields", [{"predictions": {"calibrated": True, "challengers": True}}, MATURED])
+def test_the_log_has_the_predictions_that_were_sent(fields: dict[str, Any]) -> None:
+    world = Together(stream(classes=list("pqrs"), **fields))
+    given = rows(900)
+    for start in range(0, len(given), 300):
+        world.come(given[start : start + 300], late=400)
+        world.together()
+    for p, values in enumerate(world.sent):
+        told = list(map(json.loads, values))
+        sent = {"champion": told, "nb": [one["challengers"]["nb"] for one in told]}
+        found = [one for one in map(read, world.log) if isinstance(one, LearnedRecord) and one.partition == p]
+        for name, ours in sent.items():
+            logged = [row for one in found for row in one.columns()[3][name].tolist()]
+            assert len(logged) > 200
+            for one, row in zip(ours, logged, strict=False):  # labels come in the order of their features
+                assert sorted(p for p in (one["p"] or {}).values() if p > 0) == sorted(p for p in row if p > 0)
 
 
 def test_the_log_has_the_order_of_predictions_up_to_each_of_its_records() -> None:

@@ -268,7 +268,8 @@ class SharedLearning(Learning):
         """Predict by the models as they are; what was joined they learn when it comes by the log."""
         x = self.translated(features.x)
         self.predict(x, joined.predicted)
-        ran = self.ran(joined.program, x, joined.predicted, draws, joined.instead)
+        scored = self.calibrate(joined.program, joined.instead)
+        ran = self.ran(scored, x, joined.predicted, draws)
         return ran._replace(joint=self.joint(joined.program))
 
     def predict(self, x: Floats, rows: NDArray[np.int32]) -> None:
@@ -279,14 +280,18 @@ class SharedLearning(Learning):
             self.servings[name].predict(role, x, rows)
         self.predicted(rows)
 
-    def ran(
-        self, program: Program, x: Floats, rows: NDArray[np.int32], draws: NDArray[np.uint64] | None, instead: Floats
-    ) -> Ran:
-        """What came of a program, or a part of one, whose instances have been predicted. x, rows : of these, as
-        `predict` takes them. instead : what its labels correct."""
+    def calibrate(self, program: Program, instead: Floats) -> Program:
+        """Scale or shift what was predicted by a program, or a part of one, before the log gets it (`joint`). instead :
+        what its labels correct. Returns the program as it is `scored`."""
         scored, instead = self.scored(program), self.instead(program, instead)
-        for name, serving in self.servings.items():
+        for serving in self.servings.values():
             serving.calibrate(scored, instead)
+        return scored
+
+    def ran(self, scored: Program, x: Floats, rows: NDArray[np.int32], draws: NDArray[np.uint64] | None) -> Ran:
+        """What came of a program, or a part of one, as it is `scored`, whose predictions are as they stay. x, rows : of
+        these, as `predict` takes them."""
+        for name, serving in self.servings.items():
             serving.decide(scored)
             serving.reasons = None
             if len(rows):

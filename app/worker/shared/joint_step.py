@@ -148,8 +148,10 @@ class _Course:
         return self._x[i:j]
 
     def _record(self, end: int) -> list[bytes]:
-        """What was joined up to an operation, for the log."""
+        """Calibrate what was predicted up to an operation; what was joined up to there, for the log."""
         at, self._at = self._at, end
+        program = self._program.part(at, end)
+        self._learning.calibrate(program, self._batch.joined.instead[at:end])
         n_before, n_behind = (int(self._learns[k - 1]) if k else 0 for k in (at, end))
         if n_before == n_behind:
             return []
@@ -164,7 +166,7 @@ class _Course:
         self._ordered = self._i
         others = [batch.next_offsets[role][new] for role in self._learner.rules if role != FEATURES]
         order = np.diff(np.column_stack([batch.offsets[new], *others]), axis=0, prepend=0).ravel().tolist()
-        joint = self._learning.joint(self._program.part(at, end), int(self._learns[-1]) - n_behind)
+        joint = self._learning.joint(program, int(self._learns[-1]) - n_behind)
         made = [records(one, self._learner.partition, places, time, order=order or None) for one in joint]
         return [write(one) for found in made for one in found]
 
@@ -174,8 +176,7 @@ class _Course:
         self._from = part.stop, part.end
         rows = self._batch.joined.predicted[part.start : part.stop]
         program, x = self._program.part(part.at, part.end), self._x[part.start : part.stop]
-        instead = self._batch.joined.instead[part.at : part.end]
-        ran = self._learning.ran(program, x, rows, None, instead)
+        ran = self._learning.ran(self._learning.scored(program), x, rows, None)
         (outcome,) = after(self._drifts, [self._learner.finish(self._batch, ran, part)])
         rejected = outcome.rejected | self._learning.of_log(self._letters)
         self._drifts, self._letters = [], []
