@@ -33,6 +33,7 @@ from riparian.app.partition.keys.past import AHEAD_MS, hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.clock import Clock
 from riparian.app.partition.state import Snapshot
+from riparian.app.stream_file import columns
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task.join_watchdog import JoinWatchdog
@@ -441,6 +442,33 @@ def test_a_command_under_which_labels_cannot_be_is_refused_and_changes_nothing(c
     )
     after = fold.learner.spec
     assert (format_duration(after.join.horizon), "".join(sorted(after.gone))) == goes_on
+
+
+@pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
+def test_keys_before_that_of_the_series_go_and_come_before_an_instance_has_its_field(before, after):
+    def with_count(counts):
+        features = {"v": "numeric"} | ({"n": {"count": "card"}} if counts else {})
+        keys = ({"card": {"max": 9}} if counts else {}) | {"sensor": {"max": 9}}
+        label = {"of": "v", "ahead": "1s", "by": "sensor"}
+        common = {"name": "s", "task": "regression", "champion": "mean", "control": True, "predictions": {}}
+        return build({**common, "features": features, "keys": keys, "label": label})
+
+    def records(ids):
+        return [json.dumps({"id": id_, "x": {"v": 1.0, "card": "c"}}).encode() for id_ in ids]
+
+    spec, changed = with_count(before), with_count(after)
+    fold = Fold(PartitionLearner(spec))
+    fold.take({"features": records("abcde")})
+    again = PartitionLearner(spec)
+    again.restore(fold.learner.snapshot())
+    fold.learner = again
+    asked = {"id": "0", "command": "apply", "champion": {}, "challengers": {}, "file": "f"}
+    asked |= {"settings": changed.running(), "features": columns.plain(changed.features)}
+    fold.take({"control": [json.dumps(asked | {"keys": columns.plain_keys(changed.keys)}).encode()]})
+    fold.take({"features": records("f")})
+    fold.take({"features": records("g")})
+    assert [one.event for one in fold.events] == ["applied"]
+    assert again.decoder.never_seen() == ["x.sensor"]
 
 
 @pytest.mark.parametrize(

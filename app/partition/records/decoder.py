@@ -40,7 +40,7 @@ class PartitionDecoder:
     _present: list[int] | None = None  # columns of the features that records have; None: all
     _unseen: Sequence[int] = ()  # columns of features that no instance has had, of the first `_n_columns`
     _n_columns = 0
-    _series: tuple[int, Path] | None  # the field of `label.by` (series_field), until an instance has it
+    _series: tuple[int, Path] | None = None  # the field of `label.by` (series_field), until an instance has it
     _columns: tuple[Any, Any] = None, None  # for which features records are decoded
 
     def __init__(self, spec: Spec, partition: int = 0) -> None:
@@ -71,6 +71,7 @@ class PartitionDecoder:
         if not self.reads(spec):
             self._columns, self._mapping = (spec.features, spec.gone), spec.mapping()
             self.codec, self._present, self.keys = spec.make_codec(self._partition), present(spec), list(spec.keys)
+            self._series = self._series and series_field(spec)  # keys before it may have come or gone
 
     def features(
         self, raw: RawBatch, values: Sequence[Vocabulary | None] | None = None, classes: Vocabulary | None = None
