@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 from click.testing import CliRunner
 
 from riparian.app.cli.setup.check import command, in_memory, instance_bytes, waiting_bytes
@@ -122,7 +123,7 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
 def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from riparian.app.kafka import admin
     from riparian.app.kafka.access import rights
-    from riparian.app.kafka.topics import keys, topic_warnings
+    from riparian.app.kafka.topics import delays, keys, topic_warnings
     from riparian.app.state import loading
 
     async def there(*arguments: Any, **options: Any) -> None: ...
@@ -146,9 +147,15 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path
     async def sampled(*arguments: Any) -> keys.IdSample:
         return keys.IdSample(None, ["amount is in none of the 400 records looked at: it is learned as missing"], 5.0)
 
+    async def away(*arguments: Any) -> str | None:
+        raise KafkaConnectionError("Unable to bootstrap")
+
     monkeypatch.setattr(keys, "sample", sampled)
+    monkeypatch.setattr(delays, "early_labels", away)
     monkeypatch.setattr(rights, "missing", no_warnings)
     shown = run(str(ELEC), "--broker", "b:1")
+    assert "warning: ids and delays of labels were not compared, since records could not be read" in shown
+    assert "Unable to bootstrap" in shown
     assert "1 partition" in shown
     assert "warning: amount is in none of the 400 records looked at" in shown
     n_bytes = 3_000_000 * instance_bytes(load(ELEC))

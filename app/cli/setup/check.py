@@ -222,14 +222,21 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
 
 
 async def _ask(spec: "Spec", connection: Connection) -> BrokerAnswers:
+    from aiokafka.errors import KafkaError
+
     from riparian.app.kafka import admin
     from riparian.app.kafka.topics import delays, keys, topic_warnings
     from riparian.app.state import growing, loading
 
     report = await admin.check_topics(spec, connection)
     there = {spec.topics.features, spec.topics.labels} - {None} <= set(report.partitions)
-    found = await keys.sample(spec, connection) if there else None
-    early = await delays.early_labels(spec, connection) if there else None
+    found = early = unread = None
+    if there:
+        try:
+            found = await keys.sample(spec, connection)
+            early = await delays.early_labels(spec, connection)
+        except (KafkaError, OSError) as error:
+            unread = f"ids and delays of labels were not compared, since records could not be read ({error!r})"
     # Copies have the timestamps of the topics that they come from, which are the ones to look at.
     copies = {getattr(spec.topics, role) for role in spec.copied}
     inputs = [name for name in (spec.topics.features, spec.topics.labels) if name in report.partitions.keys() - copies]
@@ -237,7 +244,7 @@ async def _ask(spec: "Spec", connection: Connection) -> BrokerAnswers:
     admin.check_sources(spec, report)
     warnings = await topic_warnings.warnings(spec, connection, inputs)
     grows = None if report.state is None else growing.prospect(spec, report.partitions)
-    warnings += [one for one in (grows, early) if one is not None]
+    warnings += [one for one in (grows, early, unread) if one is not None]
     ids = None if found is None else found.ids
     if found is not None:
         warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.absent]
