@@ -297,7 +297,7 @@ def proposed(draft: Draft) -> tuple[dict[str, dict[str, str]], dict[str, dict[st
             if number is not None:
                 add(one.name, "mean", mean=number, by=one.name, half_life="7d")
         if labelled and draft.classes:
-            rare = draft.classes[0] if draft.rarest is None else draft.rarest[0]
+            rare = draft.classes[-1] if draft.rarest is None else draft.rarest[0]
             add(one.name, "share", share=rare, by=one.name, half_life="30d")
         elif labelled:
             add(one.name, "label", mean=LABEL, by=one.name, half_life="30d")

@@ -311,6 +311,18 @@ def test_labels_of_one_class_alone_are_held_against_silence(y: Any, classes: lis
     assert spec_of(*topics, label="result").join.horizon == 80 * 86_400.0
 
 
+def test_labels_of_one_class_alone_in_a_file_are_held_against_silence_too(tmp_path: Path) -> None:
+    cards = [f"c{i % 40},{i % 97 / 4}" for i in range(2000)]
+    rows = [f"{one},{'fraud' if i % 50 == 0 else ''}\n" for i, one in enumerate(cards)]
+    text, spec = drafted(tmp_path / "payments.csv", "card,amount,class\n" + "".join(rows))
+    assert spec.classes == ["other", "fraud"]
+    assert (spec.join.unlabelled.is_, spec.join.unlabelled.after) == ("other", 14 * 86_400.0)
+    assert "# card_share: {share: fraud, by: card" in text
+    everywhere = "card,amount,class\n" + "".join(f"{one},fraud\n" for one in cards)
+    with pytest.raises(DataError, match=r"has 1 value.*leave that of such rows empty"):
+        drafted(tmp_path / "all.csv", everywhere)
+
+
 def test_records_as_replay_writes_them_need_no_section() -> None:
     features = messages([{"id": str(i), "x": {"a": i / 2, "b": f"v{i % 3}"}} for i in range(60)])
     labels = messages([{"id": str(i), "y": i % 2} for i in range(60)])

@@ -44,6 +44,8 @@ SENSORS = frozenset({"sensor", "station", "machine", "device", "vehicle", "meter
 MOST_REASONS = 10  # columns left out that a sentence names, at most
 FEW = 20  # whole numbers of so few values may be codes
 OFTEN = 10  # rows of each text, on average: a feature may be made of a column that is left out
+OTHER = "other", "none"
+SILENT = {"1": "0", "true": "false", "yes": "no"}  # the class of all labels -> that of records without one
 TRUTHS = {"true", "false"}
 TIMES = {"time", "timestamp", "at", "date", "datetime", "ts"}
 _ENDING = re.compile(r"(\.[ct]sv)?(\.(gz|bz2|xz|zip))?$")
@@ -187,7 +189,10 @@ def of_file(
             moments = moments or feature.name
     check_left(features, label, where)
     found, classes = ANOMALY if later is None else REGRESSION, list[str]()
-    if label is not None and goal is not None:
+    silent = None if goal is None or bag is not None or goal.n == n else silent_class(goal, task)
+    if goal is not None and silent is not None:
+        found, classes = CLASSIFICATION, [silent, goal.first]
+    elif label is not None and goal is not None:
         found, classes = task_of(goal, label, task if bag is None else CLASSIFICATION, where)
     shown = {f.name: _example(columns[f.name]) for f in features if not f.dropped}
     stream = name or stream_name(_ENDING.sub("", file.path.name))
@@ -213,7 +218,8 @@ def of_file(
         label=label,
         features=features,
         classes=classes if bag is None else sorted(classes),
-        rarest=rarest(goal, classes) if bag is None and goal is not None else None,
+        rarest=rarest(goal, classes) if bag is None and silent is None and goal is not None else None,
+        silent=silent,
         topics={} if goal is not None else {"labels": None},
         record={} if goal is not None else {"y": None},
         hints=hints if bag is None else (),
@@ -273,8 +279,7 @@ def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str
     if len(goal) < 2:
         raise DataError(
             f"column {label!r} of {where} has {len(goal)} value: name another --label, or show more records; where a "
-            "record without a label is of another class, say so in a stream file by classes and join.unlabelled "
-            "(docs/build/late-labels.md)"
+            "record without a label is of another class, leave that of such rows empty (docs/build/late-labels.md)"
         )
     found = task_of_column(goal, label, task, where, "--label")
     if found in VALUES:
@@ -293,6 +298,13 @@ def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str
             f"{MAX_TEXT:,} at most, so shorten it, or name another --label"
         )
     return found, classes
+
+
+def silent_class(goal: Column, task: str | None) -> str | None:
+    """The class of records without a label, where all labels that come are of one; None where they are of several."""
+    if len(goal) != 1 or task not in (None, CLASSIFICATION):
+        return None
+    return SILENT.get(goal.first.lower(), OTHER[goal.first == OTHER[0]])
 
 
 def rarest(goal: Column, classes: Sequence[str]) -> tuple[str, float] | None:

@@ -17,6 +17,7 @@ from riparian.app.dataset.guessing.from_file import (
     is_time,
     judge,
     rarest,
+    silent_class,
     task_of,
     words,
 )
@@ -28,8 +29,6 @@ from riparian.topics.vocabulary import canonical
 
 KEY, OFFSET = "@key", "@offset"
 AHEAD = "1h"  # of a forecast
-OTHER = "other", "none"
-SILENT = {"1": "0", "true": "false", "yes": "no"}  # the class of all labels -> that of records without one
 NO_JSON = (
     "no record of it is one, and init reads JSON alone; of Avro, Protobuf or Arrow write the stream file yourself "
     "(docs/reference/formats.md), and look at it by riparian check --broker"
@@ -179,11 +178,10 @@ def of_records(
         kept.append(later[1])  # a field beside the features
     x = _common(features.messages, kept)
     kind, classes = ANOMALY, list[str]()
-    silent: str | None = None
+    silent = None if labels is None else silent_class(goal_column, task)
     if later is not None:
         kind = REGRESSION
-    elif labels is not None and len(goal_column) == 1 and task in (None, CLASSIFICATION):
-        silent = SILENT.get(goal_column.first.lower(), OTHER[goal_column.first == OTHER[0]])
+    elif silent is not None:
         kind, classes = CLASSIFICATION, [silent, goal_column.first]
     elif goal is not None:
         kind, classes = task_of(goal_column, dotted(goal), task, where)
