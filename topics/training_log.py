@@ -219,7 +219,9 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
         raise ValueError("its terms are none")
     if not np.isfinite(y).all() or (at < 0).any() or not all(_codes(column, known) for column, known in coded):
         raise ValueError("its values are none")
-    if any(np.isinf(column).any() for column in (x, *out.values())):
+    # A pool keeps infinity of a member that knew no value.
+    finite = [np.minimum(column, 0.0) if "/" in name else column for name, column in out.items()]
+    if any(np.isinf(column).any() for column in (x, *finite)):
         raise ValueError("it holds infinity")
     if found.keys is not None and not _are_keys(found.keys, n):
         raise ValueError("its keys are none")

@@ -11,7 +11,7 @@ from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import build
 from riparian.topics.names import LABELS
-from tests.app.shared_world import DECISIONS, RESETS, World, lived, rows, stream
+from tests.app.shared_world import DECISIONS, RESETS, World, lived, pool, rows, stream
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,13 @@ def test_partitions_share_states_of_before_that_stood_at_different_places() -> N
     assert one.lineup.digest() == other.lineup.digest()
 
 
-def test_a_regression_is_shared_too() -> None:
-    spec = stream(task="regression", champion="fimt-dd", challengers={"last": "last-label"})
+@pytest.mark.parametrize("champion", ["fimt-dd", pool(tree={"model": "fimt-dd"}, last={"model": "last-label"})])
+def test_a_regression_is_shared_too(champion: Any) -> None:
+    spec = stream(task="regression", champion=champion, challengers={"last": "last-label"})
     made = [(x, round(x.get("a", 0.0) * 3 - 1, 3)) for x, _ in rows(600)]
     world = lived(spec, made=made)
+    n_joined = sum(learner.learning.joined for learner in world.learners)
+    assert world.learners[0].lineup.n == n_joined > 500  # also of what a member knew nothing of
     assert len({learner.lineup.digest() for learner in world.learners}) == 1
     assert world.learners[0].figures().overall["champion"]["mae"] < 0.6
 
