@@ -1,10 +1,13 @@
 """Steps of all partitions at once: the fold of the log that they write, to the bit, whatever was taken at once."""
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from aiokafka.errors import KafkaError
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
@@ -12,11 +15,13 @@ from riparian.app.partition.records.partition_group import EVERYTHING
 from riparian.app.partition.shared.replica import FollowedLearning, Replica
 from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import Spec
-from riparian.app.worker.shared.joint_step import step_together
+from riparian.app.worker.shared.joint_step import _Course, step_together
+from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedRecord, read, write
 from tests.app.shared_world import RULE, World, replayed, rows, said, stream
+from tests.broker.harness import engine_of, stream_file
 
 MATURED: dict[str, Any] = {
     "predictions": {"calibrated": "matured", "challengers": True},
@@ -164,3 +169,29 @@ def test_a_partition_to_which_nothing_has_come_takes_no_turn() -> None:
     assert [len(sent) for sent in world.sent] == [14, 13, 0]
     world.together()
     assert world.replica.behind == 0
+
+
+def test_a_worker_that_appends_meanwhile_ends_the_turns_quietly(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The feed goes on beside the step: what comes there is another worker's, which has taken a partition over."""
+    world, turn, n = Together(stream()), _Course.turn, 0
+    world.come(rows(200))
+
+    def taken_over(course: _Course, most: int) -> list[bytes]:
+        nonlocal n
+        n += 1
+        if n == 3:
+            world.replica.add(RawBatch([world.replica.fetch_offset], [0], [None], [b"x"]))
+        return turn(course, most)
+
+    monkeypatch.setattr(_Course, "turn", taken_over)
+    releases = [world._release(p) for p in range(3)]
+
+    async def run() -> None:
+        worker = engine_of(stream_file(tmp_path, "overtaken", learning="shared")[1], tmp_path).worker
+        replica = ReplicaOfWorker(worker, world.replica, [], lambda: None)
+        with pytest.raises(KafkaError, match="another worker has appended"):
+            replica.step_together(world.learners, releases, 0, 0)
+
+    asyncio.run(run())

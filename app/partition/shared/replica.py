@@ -37,6 +37,10 @@ LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition t
 MOST_APART = 2**16  # instances learned between two partitions that recover together: more are not worth waiting for
 
 
+class OvertakenError(Exception):
+    """Another worker has appended to the log: it has taken a partition over."""
+
+
 def gathered(reached: Mapping[int, tuple[int, int]]) -> list[list[int]]:
     """Of partitions that are loaded together those that recover behind one replica each, the one that has learned least
     first; the group that has learned most first. reached : partition -> the next place of the log, and how many
@@ -149,9 +153,10 @@ class Replica:
 
     def lead(self, first: int, timestamp: int, values: list[bytes]) -> None:
         """Learn records that nobody else can append something before, ahead of their broker. first : the offset of the
-        first of them. The caller holds the lock, and nothing else has come."""
+        first of them. The caller holds the lock. OvertakenError where somebody else has appended something."""
         assert self.lineup is not None
-        assert not self._came
+        if self._came:
+            raise OvertakenError
         n = len(values)
         offsets, stamps = np.arange(first, first + n), np.full(n, timestamp, np.int64)
         raw = RawBatch(offsets.tolist(), stamps.tolist(), [None] * n, list(values))

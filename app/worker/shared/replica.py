@@ -9,10 +9,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+from aiokafka.errors import KafkaError
+
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.learning import Learning
 from riparian.app.partition.records.partition_group import Release
-from riparian.app.partition.shared.replica import Replica
+from riparian.app.partition.shared.replica import OvertakenError, Replica
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.joint_step import Taken, step_together
 from riparian.app.worker.shared.training_log import Feed
@@ -96,9 +98,13 @@ class ReplicaOfWorker:
     def step_together(
         self, learners: Sequence[PartitionLearner], releases: Sequence[Release], first: int, time_ms: int
     ) -> Taken:
-        """As `joint_step.step_together`, of all partitions that follow. Thread-safe."""
-        with self._replica.lock:
-            return step_together(learners, releases, self._replica, first, time_ms)
+        """As `joint_step.step_together`, of all partitions that follow. Thread-safe. KafkaError where another worker
+        has appended something meanwhile."""
+        try:
+            with self._replica.lock:
+                return step_together(learners, releases, self._replica, first, time_ms)
+        except OvertakenError:
+            raise KafkaError(f"another worker has appended to {self._topic}") from None
 
     def hold_back(self, learning: Learning, place: int | None) -> None:
         """Keep the replica from going beyond `place` for this partition (`Replica.hold_back`)."""
