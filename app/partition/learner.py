@@ -161,6 +161,7 @@ class PartitionLearner:
         self.logs = logs = LogPositions(spec, self.partition, decoder.codec, kind.rules)
         self.rules, self.bits, self.places, self.clocks = logs.rules, logs.bits, logs.places, logs.clocks
         self.n_instances = self.n_labels = 0
+        self.n_met = 0  # of these labels, since the state was loaded, those that met their instance
         self.delays = LabelDelays()
         self.origin: list[int] | None = None
         self.grown: tuple[int, int] | None = None
@@ -356,6 +357,7 @@ class PartitionLearner:
                 self.logs.take(log, piece)
             self.n_instances += len(features.ids)
             self.n_labels += len(labels.ids)
+            self.n_met = self.pending.n_met
         return Outcome(
             ids=features.ids[i:stop],
             keys=batch.keys[i:stop],

@@ -263,6 +263,17 @@ def test_cuts_and_restarts_change_no_bit(kind):
             assert other.digest() == learner.digest()
 
 
+def test_labels_that_met_count_with_their_instances():
+    """Between a join and the end of its step the event loop may look: labels that met then count with neither."""
+    learner = PartitionLearner(spec_of(CLASSES))
+    release, _ = release_of(drawn(1, CLASSES, 200), (0, 0))
+    batch = learner.join(release)
+    assert (learner.n_instances, learner.n_labels, learner.n_met) == (0, 0, 0)
+    assert learner.pending.n_met > 0
+    learner.finish(batch, learner.learning.run(batch.features, batch.joined, batch.draws))
+    assert learner.n_met == learner.pending.n_met
+
+
 def test_what_is_predicted_with_is_what_is_learned():
     spec = spec_of(CLASSES, 50)
     learner, found = PartitionLearner(spec), []

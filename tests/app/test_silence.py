@@ -89,7 +89,9 @@ def test_a_feature_that_no_record_has_names_the_field_that_was_meant() -> None:
 class Learner:
     def __init__(self, partition: int) -> None:
         self.partition, self.n_instances, self.n_labels = partition, 0, 0
-        self.pending = SimpleNamespace(n_met=0, counts={"expired": 0})
+        self.n_met = 0
+        self.n_without = self.n_without_before = 0
+        self.pending = SimpleNamespace(counts={"expired": 0, "evicted": 0})
         self.absent: list[str] = []
         self.delays, self.decoder = LabelDelays(), SimpleNamespace(classes=SimpleNamespace(texts=["ok", "fraud"]))
         self.spec = SimpleNamespace(
@@ -102,7 +104,7 @@ class Learner:
     def see(self, instances: int, labels: int, joined: int) -> None:
         self.n_instances += instances
         self.n_labels += labels
-        self.pending.n_met += joined
+        self.n_met += joined
 
 
 class World:

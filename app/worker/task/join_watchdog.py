@@ -69,7 +69,7 @@ class JoinWatchdog:
         """With rekey.by each label comes to every partition, and joins in one."""
         everywhere = self.spec.rekey is not None and self.spec.rekey.by is not None
         copies = self.spec.partitions if everywhere else 1
-        return learner.n_instances, learner.n_labels // copies, learner.pending.n_met
+        return learner.n_instances, learner.n_labels // copies, learner.n_met
 
     def count(self, learners: Iterable[PartitionLearner]) -> None:
         """Add what has come since the last call."""
