@@ -9,6 +9,7 @@ import pytest
 
 from riparian.app.errors import StateError
 from riparian.app.partition.changes import reconcile
+from riparian.app.partition.keys.past import hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.lineup.model_commands import unsteerable
 from riparian.app.stream_file import columns
@@ -202,6 +203,38 @@ def test_what_comes_while_there_are_no_keys_counts_for_none() -> None:
     alone, again = replayed(world, 0, [17, 60, 31] * 9, {3, 9, 15})
     assert again == world.sent[0]
     assert alone.digest() == world.learners[0].digest()
+
+
+@pytest.mark.parametrize("learning", ["shared", "partition"])
+def test_a_key_that_was_dropped_is_forgotten_by_what_waits(learning: str) -> None:
+    world = World(keyed(FIRST, learning))
+    given = [(x | {"terminal": "t1"}, y) for x, y in given_to(world.spec)[:24]]
+    words = hashes_of(secret("s"), ["t1"])[0]
+
+    def steps() -> None:
+        for _ in range(2):
+            for p in range(len(world.learners)):
+                world.step(p)
+
+    world.come(given)
+    for at in world.raw:
+        at[LABELS].clear()
+    steps()
+    world.come(given)
+    world.ask(**file(0, keyed(("a", "n"), learning)))
+    steps()
+    world.come(given)
+    for key in ("terminal", "shop"):
+        world.ask("forget", key=key, hash=words.astype("<u8").tobytes().hex())
+    steps()
+    world.come(given)
+    steps()
+    assert [one.event for one in world.events(0)] == ["applied", "applied", "refused"]
+    assert "is forgotten" in world.events(0)[1].sentence
+    for learner in world.learners:
+        waits = learner.pending.past[learner.pending._instances.rows()]
+        assert len(waits) > 0
+        assert not (waits[:, 1:3] == words.view(np.int64)).all(axis=1).any()
 
 
 @pytest.mark.parametrize(("seed", "most"), [(0, 1000), (1, 3), (2, 1000), (3, 1000)])

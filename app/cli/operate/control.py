@@ -147,7 +147,8 @@ def forget(stream: Path, connection: Connection, by: str | None, wait: float, as
 
         if name not in spec.keys:
             known = ", ".join(spec.keys) or "none"
-            raise SpecError(f'--key: expected one of keys ({known}), found "{name}"; name one')
+            cure = "name one, or give the stream file of before, if it was dropped"
+            raise SpecError(f'--key: expected one of keys ({known}), found "{name}"; {cure}')
         return make("forget", by, key=name, hash=hashes_of(secret(spec.name), [value]).tobytes().hex())
 
     _run(stream, connection, made, wait, as_json)

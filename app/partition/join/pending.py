@@ -419,13 +419,14 @@ class PendingStore:
         about, after = (grown(array, self._capacity) for array in (self._series.about, self._series.next))
         self._series = self._series.linked(self._instances.rows(), about, after)
 
-    def strike_out(self, at: int, values: Ints) -> None:
-        """Make these numbers 0 wherever they stand in `past`, from column `at` on, of instances that wait; and
-        write anew what checkpoints have, where they stand of instances that left, too."""
+    def strike_out(self, at: int, values: Ints) -> bool:
+        """Make these numbers 0 wherever they stand in `past`, from column `at` on, of instances that wait; whether any
+        did. Write anew what checkpoints have, where they stand of instances that left, too."""
         rows = self._instances.rows()
         found = rows[(self.past[rows, at : at + len(values)] == values).all(axis=1)]
         self.past[found, at : at + len(values)] = 0
         self._segments["instances"].outdate()
+        return bool(len(found))
 
     def forget_series(self, words: Hashes) -> bool:
         """No record is a label any more of those that wait and have a key of this hash, (2,); whether any did."""

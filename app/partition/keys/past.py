@@ -337,7 +337,7 @@ class Past(KeyTables):
         if name == self._follows:
             known |= pending.forget_series(words)
         if name in self._labelled:
-            pending.strike_out(1 + 2 * self._labelled.index(name), words.view(np.int64))
+            known |= pending.strike_out(1 + 2 * self._labelled.index(name), words.view(np.int64))
         return known
 
 

@@ -36,7 +36,7 @@ from riparian.app.stream_file.columns import (
 )
 from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.sections.join import check_forecasts, check_unlabelled
-from riparian.app.stream_file.sections.keys import check_keys
+from riparian.app.stream_file.sections.keys import check_keys, labelled_keys
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Learner, Schema
 from riparian.topics import commands
@@ -233,8 +233,9 @@ class ModelCommands:
         return self.promote(self._before)
 
     def forget(self, key: str, hashed: str) -> str:
-        """Drop what is known of one key."""
-        keys = self._lineup.spec.keys
+        """Drop what is known of one key, also where the stream file has it no more and labels of it may come."""
+        spec = self._lineup.spec
+        keys = dict.fromkeys((*spec.keys, *labelled_keys(spec.features)))
         if key not in keys or self.forgets is None:
             raise CommandRefusedError(f"there is no key {key}: name one of {', '.join(keys) or 'none'}")
         try:
