@@ -80,7 +80,7 @@ def early_labels(learners: Iterable["PartitionLearner"]) -> str | None:
     found = [one for one in learners if one.spec.label.of is None and one.decoder.classes is not None]
     waiting = [one for one in found if one.spec.join.unlabelled is None]
     delays = [(one.delays, [] if one.decoder.classes is None else one.decoder.classes.texts) for one in waiting]
-    without = sum(one.pending.counts["expired"] + one.pending.counts["evicted"] for one in waiting)
+    without = sum(one.n_without - one.n_without_before for one in waiting)
     return apart(delays, waiting[0].spec.join.horizon) or alone(delays, without) if waiting else None
 
 
@@ -139,6 +139,8 @@ class PartitionLearner:
     ----------
     delays : LabelDelays
         Of labels that came since this was made.
+    n_without_before : int
+        Records that had left without a label when this was made.
     files : list
         Digests of the files that it has gone on with, as it began with the first.
     origin : list of int, optional
@@ -162,7 +164,7 @@ class PartitionLearner:
         self.rules, self.bits, self.places, self.clocks = logs.rules, logs.bits, logs.places, logs.clocks
         self.n_instances = self.n_labels = 0
         self.n_met = 0  # of these labels, since the state was loaded, those that met their instance
-        self.delays = LabelDelays()
+        self.delays, self.n_without_before = LabelDelays(), 0
         self.origin: list[int] | None = None
         self.grown: tuple[int, int] | None = None
         self.past = Past(spec, kind.whole)
@@ -215,6 +217,11 @@ class PartitionLearner:
     def offsets(self) -> dict[str, int]:
         """Role of each input log -> Kafka's offset of the record that holds the next instance."""
         return self.logs.offsets
+
+    @property
+    def n_without(self) -> int:
+        """Records that have left without a label since the stream began."""
+        return self.pending.counts["expired"] + self.pending.counts["evicted"]
 
     def _settle(self, spec: Spec) -> None:
         """What this stream file says besides its models holds from here on."""
@@ -594,6 +601,7 @@ class PartitionLearner:
         seeds = self._seeds(meta, self.partition)
         self.learning.restore(ModelsOfState(meta, arrays, changes.takes, seeds, known))
         self.past.restore(under(arrays, "keys/"))
+        self.n_without_before = self.n_without
         ran = [list(one) for one in (file.runs_by(meta) or {"files": []})["files"]]
         self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
         self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])

@@ -120,6 +120,23 @@ def test_labels_of_one_class_alone_are_named_where_most_records_have_none(fields
     assert not named or said.startswith("all of 240 labels are fraud, and 4,")
 
 
+def test_records_that_left_before_a_start_are_held_against_no_labels_after_it():
+    common = {"name": "s", "task": "classification", "classes": ["ok", "fraud"], "features": {"a": "numeric"}}
+    spec = build({**common, "champion": "majority-class", "join": {"max_pending": 10}}, "s")
+    learner, again = PartitionLearner(spec), PartitionLearner(spec)
+    events = [(START + i, {"id": str(i), "x": {"a": 1}}, None) for i in range(2000)]
+    release, at = release_of(events, (0, 0))
+    learner.step(release)
+    again.restore(learner.snapshot())
+    for one in (learner, again):
+        came(one.delays, [0] * 100, [60.0] * 100, stop=DAY)
+    assert early_labels([learner]).startswith("all of 100 labels are ok, and 1,990 records have none")
+    assert early_labels([again]) is None
+    release, _ = release_of([(START + i, {"id": str(i), "x": {"a": 1}}, None) for i in range(2000, 3500)], at)
+    again.step(release)
+    assert early_labels([again]).startswith("all of 100 labels are ok, and 1,500 records have none")
+
+
 @pytest.mark.parametrize("unlabelled", [None, {"after": "30m"}, {"is": "ok", "after": "30m"}])
 def test_a_learner_measures_delays_by_class_and_names_them_unless_labels_wait(unlabelled):
     fields = {"name": "s", "task": "classification", "classes": ["ok", "fraud"], "features": {"a": "numeric"}}
