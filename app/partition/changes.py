@@ -82,6 +82,7 @@ class Changes(NamedTuple):
     None for one that starts afresh. steered : a sentence where commands have left other models than the stream file's.
     kept : a sentence where the state's champion is what `auto` was, and not what it is.
     other_features : whether the stream file names others than the state goes on with, or would refuse.
+    keyed : whether the stream file or the state has keys.
     """
 
     found: list[Change]
@@ -89,6 +90,7 @@ class Changes(NamedTuple):
     steered: str | None = None
     kept: str | None = None
     other_features: bool = False
+    keyed: bool = True
 
     @property
     def refused(self) -> list[str]:
@@ -220,7 +222,8 @@ def reconcile(
         *models,
         *_settings(spec, meta, others),
     ]
-    return Changes(changes, takes, left, kept, others)
+    keyed = any(place.startswith("keys.") for place in (*(meta.get("settings") or ()), *settings(declared)))
+    return Changes(changes, takes, left, kept, others, keyed)
 
 
 def _of_a_feature(place: str) -> bool:

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from riparian.app.cli.operate import control
 from riparian.app.errors import StateError
+from riparian.app.kafka import command_client
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.keys.past import hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.lineup.model_commands import unsteerable
+from riparian.app.state import loading
 from riparian.app.stream_file import columns
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import commands
@@ -383,6 +387,36 @@ def test_a_file_with_other_keys_is_applied_and_a_worker_starts_with_either(learn
         again.restore(learner.snapshot())
         assert again.digest() == learner.digest()
         assert sorted(again.spec.keys) == ["card", "shop"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "keys"),
+    [
+        (("a",), ("a", "b"), None),  # also workers read it that know no keys in a command
+        (FIRST, ("a", "b"), {}),
+        (("a",), FIRST, {"card": {"max": 1000}, "terminal": {"max": 1000}}),
+    ],
+)
+def test_a_command_has_keys_where_the_file_or_the_state_has_some(
+    before: Any, after: Any, keys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, declared = (keyed(names, "partition", predictions={}) for names in (before, after))
+    world, sent = World(began), list[Command]()
+    world.come(given_to(began)[:24])
+    world.step(0)
+    meta = world.learners[0].snapshot().meta | {"features": [(n, f.type) for n, f in began.features.items()]}
+
+    async def prospects(spec: Spec, connection: Any) -> dict[int, Any]:
+        return {0: (1, reconcile(spec, meta, [None for _ in began.features]))}
+
+    def run(stream: Any, connection: Any, made: Any, *rest: Any) -> None:
+        sent.append(made(command_client.command, declared))
+
+    monkeypatch.setattr(loading, "prospects", prospects)
+    monkeypatch.setattr(control, "_run", run)
+    found = CliRunner().invoke(control.apply, ["s.yaml"], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    assert [(one.keys, list(one.features or ())) for one in sent] == [(keys, [*declared.features])]
 
 
 def test_a_worker_that_could_not_obey_does_not_read_the_command() -> None:

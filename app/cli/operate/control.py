@@ -216,7 +216,9 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
         champion, running = plain.pop("champion"), spec.running()
         features = keys = None
         if len(found) < spec.partitions or any(changes.other_features for _, changes in found.values()):
-            features, keys = columns.plain(spec.features), columns.plain_keys(spec.keys)
+            features = columns.plain(spec.features)
+            if len(found) < spec.partitions or any(changes.keyed for _, changes in found.values()):
+                keys = columns.plain_keys(spec.keys)  # which workers of earlier versions do not read
             champion = {} if spec.champion.model == AUTO else champion  # chosen for other features; it goes on
         said = {"file": spec.models_digest(), "settings": running, "features": features, "keys": keys}
         return make("apply", by, champion=champion, challengers=plain, **said)
