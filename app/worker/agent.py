@@ -60,7 +60,7 @@ class Tasks(dict[int, PartitionTask]):
     def __init__(self, worker: WorkerContext) -> None:
         super().__init__()
         self._worker = worker
-        self.together: JointTurns | None = None  # where the worker has all partitions of a stream that learn one model
+        self.together = JointTurns(worker) if worker.spec.of_all else None
 
     def add(self, tp: TP, fetched: Fetched) -> None:
         """Hand a fetched batch to its partition's task, which an error ends."""

@@ -31,13 +31,12 @@ from riparian.app.worker.agent import Tasks
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.faust_client.topic_watch import GrownError
 from riparian.app.worker.repartition.copying import Copier
-from riparian.app.worker.shared.joint_turns import JointTurns
 from riparian.app.worker.shared.replica import AloneError, ReplicaOfWorker
 from riparian.app.worker.task.continuity import check_inputs, check_topics
 from riparian.app.worker.task.join_watchdog import JoinWatchdog
 from riparian.app.worker.task.partition_task import Observer, PartitionTask
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs, read_tails
-from riparian.topics.names import FEATURES, log_id
+from riparian.topics.names import FEATURES
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Producer
@@ -195,7 +194,8 @@ class Assignment:
                 if isinstance(made, BaseException):
                     raise made
                 producers.append(made)
-            await self._fence_log({*self.runners, *partitions})
+            if self.runners.together is not None:
+                await self.runners.together.fence()
             self._check(generation)
             await self.states.catch_up(partitions)
             loaded, replicas = await self.worker.in_thread(self.states.restore, partitions)
@@ -234,23 +234,6 @@ class Assignment:
         producer = await fenced_producer(self.connection, self.spec.name, tps, self.worker.limits.values())
         self._bundles.join(producer)
         return producer
-
-    async def _fence_log(self, partitions: Collection[int]) -> None:
-        """Nobody appends for all partitions any more to the log that they share, but this worker, if it has them
-        all."""
-        before, self.runners.together = self.runners.together, None
-        if before is not None:
-            await before.stop()
-        for topic in self.spec.of_all:
-            limits = [self.worker.limits[topic]]
-            made = await fenced_producer(
-                self.connection, self.spec.name, [TopicPartition(topic, 0)], limits, log_id(self.spec.name)
-            )
-            if len(partitions) < self.spec.partitions:
-                await close(made)
-            else:
-                outputs = Outputs(made, 0, {topic: 0}, self.spec.compression)
-                self.runners.together = JointTurns(self.worker, outputs, before)
 
     def _runner(
         self,

@@ -1,8 +1,10 @@
 """Turns of all partitions of a stream at once, where one worker has them all and there is a backlog.
 
 Only this worker appends to the log that they share then: a producer of its own (`log_id`) is fenced by whoever takes a
-partition over, before that reads the log. So it knows the offsets of what it will append, and its models learn that
-before the broker has it (app/worker/shared/joint_step.py). Nothing of it is seen before the broker has acknowledged
+partition over, before that reads the log. Once it has that producer, each partition writes a checkpoint: one that was
+taken over unnoticed is refused there, and whoever takes one over later fences the producer. So the worker knows the
+offsets of what it will append, and its models learn that before the broker has it
+(app/worker/shared/joint_step.py). Nothing of it is seen before the broker has acknowledged
 the records at these offsets: predictions are sent then, and checkpoints come behind them. If they stand elsewhere, or
 never come there, all partitions are loaded again from their checkpoints, and the log alone counts.
 
@@ -14,16 +16,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from riparian.app.kafka.sending import Outputs
+from riparian.app.kafka.sending import Outputs, close, fenced_producer
 from riparian.app.partition.records.partition_group import Release
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.app.worker.task.partition_task import PartitionTask, Step
+from riparian.topics.names import log_id
+
+if TYPE_CHECKING:
+    from riparian.app.kafka.connection import Producer
 
 log = logging.getLogger(__name__)
 
@@ -34,25 +40,46 @@ PATIENT_SECONDS = 1.0  # that a turn waits until the models have learned all of 
 
 
 class JointTurns:
-    """Of one worker, as long as it has all partitions.
+    """Of one worker."""
 
-    Parameters
-    ----------
-    outputs : Outputs
-        To the log.
-    before : JointTurns, optional
-        Of the same worker, until its partitions were loaded again.
-    """
-
-    def __init__(self, worker: WorkerContext, outputs: Outputs, before: "JointTurns | None" = None) -> None:
-        self._worker, self._outputs = worker, outputs
+    def __init__(self, worker: WorkerContext) -> None:
+        self._worker = worker
         (self._topic,) = worker.spec.of_all
+        self._outputs: Outputs | None = None  # to the log, from the first turn of all partitions on
+        self._proved = False  # that all partitions are this worker's
+        self._fencing = asyncio.Lock()
         self._next = -1  # offset of the next record of the log, while nobody else has appended any
-        self._usable: bool = worker.spec.learning.max_behind is None if before is None else before._usable
+        self._usable: bool = worker.spec.learning.max_behind is None
         self._more = True
 
+    async def fence(self) -> None:
+        """From here on nobody appends for all partitions who has begun to before."""
+        async with self._fencing:
+            await self.stop()
+            await close(await self._producer())
+
     async def stop(self) -> None:
-        await self._outputs.stop()
+        outputs, self._outputs = self._outputs, None
+        if outputs is not None:
+            await outputs.stop()
+
+    async def _producer(self) -> "Producer":
+        tps, limits, name = [TopicPartition(self._topic, 0)], [self._worker.limits[self._topic]], self._worker.spec.name
+        return await fenced_producer(self._worker.connection, name, tps, limits, log_id(name))
+
+    async def _connected(self, tasks: Sequence[PartitionTask]) -> Outputs | None:
+        """To the log, once all partitions have been this worker's since it was fenced; None where that is not known."""
+        async with self._fencing:
+            if self._outputs is None:
+                producer = await self._producer()
+                self._proved = False
+                self._outputs = Outputs(producer, 0, {self._topic: 0}, self._worker.spec.compression)
+        outputs = self._outputs
+        for task in () if self._proved else tasks:
+            if not await task.prove():
+                return None
+        self._proved = outputs is self._outputs
+        return outputs
 
     def begin(self, tasks: Sequence[PartitionTask]) -> None:
         """Take turns of these, if they are all partitions and there is a backlog."""
@@ -71,10 +98,11 @@ class JointTurns:
         )
 
     async def _take(self, tasks: Sequence[PartitionTask]) -> None:
-        self._more = True
         try:
-            while self._more and self._can(tasks):
-                self._more = await self._turn(tasks)
+            outputs = await self._connected(tasks)
+            self._more = outputs is not None
+            while outputs is not None and self._more and self._can(tasks):
+                self._more = await self._turn(tasks, outputs)
                 await asyncio.sleep(0)
         except BaseException as error:
             for task in tasks:
@@ -87,7 +115,7 @@ class JointTurns:
             if task.running:
                 task.go_on(self._more)
 
-    async def _turn(self, tasks: Sequence[PartitionTask]) -> bool:
+    async def _turn(self, tasks: Sequence[PartitionTask], outputs: Outputs) -> bool:
         """One of each; whether something was taken."""
         for task in tasks:
             if not await task.follows():
@@ -105,8 +133,10 @@ class JointTurns:
         if not any(release.n for release in releases):
             return False
         started, now = time.monotonic(), int(1000 * time.time())
-        steps, batches = await self._worker.in_thread(self._work, tasks, replica, releases, first, now, started)
-        await self._append(batches, first)
+        steps, batches = await self._worker.in_thread(
+            self._work, tasks, outputs, replica, releases, first, now, started
+        )
+        await self._append(outputs, batches, first)
         for task, step in zip(tasks, steps, strict=True):
             await task.sends(step)
         return True
@@ -127,6 +157,7 @@ class JointTurns:
     def _work(
         self,
         tasks: Sequence[PartitionTask],
+        outputs: Outputs,
         replica: ReplicaOfWorker,
         releases: Sequence[Release],
         first: int,
@@ -136,12 +167,12 @@ class JointTurns:
         """Off the event loop: what each partition sends, and batches for the log."""
         taken = replica.step_together([task.learner for task in tasks], releases, first, time_ms)
         steps = [Step(*task.made_of(one), started) for task, one in zip(tasks, taken.outcomes, strict=True)]
-        return steps, self._outputs.build([None] * len(taken.log), taken.log, time_ms=time_ms)
+        return steps, outputs.build([None] * len(taken.log), taken.log, time_ms=time_ms)
 
-    async def _append(self, batches: Sequence[Any], first: int) -> None:
+    async def _append(self, outputs: Outputs, batches: Sequence[Any], first: int) -> None:
         """Append to the log, and wait until the broker has all at the offsets that were reckoned with."""
         sizes = [batch.record_count() for batch in batches]
-        futures = await self._outputs.send(self._topic, batches)
+        futures = await outputs.send(self._topic, batches)
         for n, future in zip(sizes, futures, strict=True):
             done = await asyncio.shield(future)
             if done.timestamp_type:  # then no mark of a record could be known beforehand

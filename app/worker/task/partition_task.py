@@ -380,6 +380,16 @@ class PartitionTask(Turns):
         else:
             self.host.fetches.ask_at(self.due)
 
+    async def prove(self) -> bool:
+        """Write a checkpoint, which the broker refuses where another worker has taken the partition over. False where
+        none can be made now."""
+        await self.checkpoints.settle()
+        await self.shared.append()
+        await self.checkpoints.begin(self._beside)
+        made = self.checkpoints.writing
+        await self.checkpoints.settle()
+        return made
+
     async def fails(self, error: BaseException) -> None:
         """A turn of all partitions has."""
         if self.life is not Life.LOST:
