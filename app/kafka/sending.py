@@ -279,13 +279,14 @@ class Outputs:
     async def write(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> list[int]:
         """Append records and return their offsets when the broker has them all; raises what it refuses."""
         futures = [await self.send_one(topic, key, value) for key, value in records]
-        offsets = [(await self._acknowledged(topic, future)).offset for future in futures]
+        offsets = [(await self.acknowledged(topic, future)).offset for future in futures]
         if min(offsets, default=0) < 0:  # the broker took it for a repetition of an earlier batch
             raise KafkaError(f"the broker does not say where the records of {topic} stand")
         return offsets
 
     @staticmethod
-    async def _acknowledged(topic: str, future: asyncio.Future[Any]) -> Any:
+    async def acknowledged(topic: str, future: asyncio.Future[Any]) -> Any:
+        """The broker's answer; raises what it refuses."""
         try:
             return await asyncio.shield(future)  # others may be waiting for it
         except KafkaError as error:
@@ -295,7 +296,7 @@ class Outputs:
         outstanding = self._outstanding.setdefault(topic, deque())
         outstanding.append(future)
         while len(outstanding) > MAX_OUTSTANDING or outstanding[0].done():
-            await self._acknowledged(topic, outstanding[0])
+            await self.acknowledged(topic, outstanding[0])
             outstanding.popleft()
             if not outstanding:
                 break
@@ -303,10 +304,10 @@ class Outputs:
     async def flush(self) -> None:
         """Wait until all that was sent so far is acknowledged."""
         for topic, future in [(topic, f) for topic, futures in self._outstanding.items() for f in futures]:
-            await self._acknowledged(topic, future)
+            await self.acknowledged(topic, future)
         while self._aside:
             try:
-                await self._acknowledged(*self._aside[-1])
+                await self.acknowledged(*self._aside[-1])
             except RiparianError as error:
                 self._refuse(error)
             self._aside.pop()

@@ -5,10 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced
+from aiokafka.structs import RecordMetadata, TopicPartition
 
+from riparian.app.errors import BrokerError
+from riparian.app.kafka.sending import Outputs
 from riparian.app.worker.shared import joint_turns as module
 from riparian.app.worker.shared.joint_turns import JointTurns
+from riparian.topics.names import changelog_topic
 from tests.broker.harness import engine_of, stream_file
 
 
@@ -19,7 +23,9 @@ class Log:
         self.n, self.making = 0, False
         self.closed: list[Any] = []
 
-    async def producer(self, *_: Any) -> int:
+    async def producer(self, connection: Any, name: str, tps: list[TopicPartition], *_: Any) -> int:
+        # Behind `fenced_producer` a marker may still come where the first of them is.
+        assert [tp.topic for tp in tps] == [changelog_topic(name), f"{name}.learned"]
         if self.making:
             raise ProducerFenced
         self.making = True
@@ -114,3 +120,54 @@ def test_no_turn_is_taken_while_a_partition_can_write_no_checkpoint(log: Log, tm
         assert log.n == 1
 
     asyncio.run(run())
+
+
+class Broker:
+    """Answers each batch as it is given."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def send_batch(self, *_: Any, **__: Any) -> "asyncio.Future[Any]":
+        future = asyncio.get_running_loop().create_future()
+        if isinstance(self.answer, Exception):
+            future.set_exception(self.answer)
+        else:
+            future.set_result(self.answer)
+        return future
+
+
+class Batch:
+    def record_count(self) -> int:
+        return 3
+
+
+def answered(folder: Path, answer: Any) -> Counted:
+    """To three records of time 7 that are to stand at offset 5."""
+
+    async def run() -> Counted:
+        together = turns(folder)
+        outputs = Outputs(Broker(answer), 0, {together._topic: 0})  # type: ignore[arg-type]
+        await together._append(outputs, [Batch()], 5, 7)
+        return together
+
+    return asyncio.run(run())
+
+
+def stands(offset: int, kind: int, stamp: int) -> RecordMetadata:
+    return RecordMetadata("s.learned", 0, TopicPartition("s.learned", 0), offset, stamp, kind, 0)
+
+
+def test_what_kafka_refuses_for_good_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BrokerError, match=r"max\.message\.bytes"):
+        answered(tmp_path, MessageSizeTooLargeError())
+
+
+def test_records_of_a_repetition_stand_where_they_are_and_have_their_stamps(tmp_path: Path) -> None:
+    """The client takes any stamp in the answer for one of the broker's own."""
+    together = answered(tmp_path, stands(5, 1, 7))
+    assert together._usable
+    assert together._next == 8
+    for other in (stands(6, 0, 7), stands(5, 1, 8), stands(-1, 1, 7)):
+        with pytest.raises(KafkaError):
+            answered(tmp_path, other)

@@ -15,7 +15,7 @@ from riparian.app.errors import StateError
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Lost
-from riparian.app.partition.records.partition_group import RecordedOrder, RecordQueue
+from riparian.app.partition.records.partition_group import EVERYTHING, RecordedOrder, RecordQueue
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build
@@ -305,6 +305,21 @@ def test_a_backlog_longer_than_the_buffer_does_not_wait_to_be_read_to_its_end(sp
 def test_records_are_taken_from_where_those_before_are_gone(spec):
     runner = runner_of(spec, lost={"features": Lost(7, 30), "labels": Lost(0, 0)})
     assert (runner.buffers["features"].next_offset, runner.buffers["labels"].next_offset) == (30, 0)
+
+
+def test_a_turn_of_all_partitions_takes_so_many_records_also_where_times_are_alike(spec):
+    async def run():
+        runner = runner_of_all
+        runner.add(FEATURES, Fetched(batch(0, 1000), epoch=2))
+        runner.add(LABELS, Fetched(batch(0, 1000, time=1001), epoch=2))
+        runner._releases.next = lambda: runner.merge.release(EVERYTHING)
+        taken = [runner.release_until(runner.horizon(300), 300) for _ in range(7)]
+        assert [len(one.pieces["features"].offsets) for one in taken] == [300, 300, 300, 100, 0, 0, 0]
+        assert sum(len(one.pieces["labels"].offsets) for one in taken) == 1000
+        assert max(len(one.pieces["labels"].offsets) for one in taken) == 300
+
+    runner_of_all = runner_of(spec)
+    asyncio.run(run())
 
 
 def event(number: int, offset: int = 5) -> DriftRecord:

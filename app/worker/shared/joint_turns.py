@@ -26,7 +26,7 @@ from riparian.app.partition.records.partition_group import Release
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.app.worker.task.partition_task import PartitionTask, Step
-from riparian.topics.names import log_id
+from riparian.topics.names import changelog_topic, log_id
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Producer
@@ -64,7 +64,9 @@ class JointTurns:
             await outputs.stop()
 
     async def _producer(self) -> "Producer":
-        tps, limits, name = [TopicPartition(self._topic, 0)], [self._worker.limits[self._topic]], self._worker.spec.name
+        name, limits = self._worker.spec.name, [self._worker.limits[self._topic]]
+        # The marker that is perhaps still to come behind `fenced_producer` stands in the first of them, not in the log.
+        tps = [TopicPartition(topic, 0) for topic in (changelog_topic(name), self._topic)]
         return await fenced_producer(self._worker.connection, name, tps, limits, log_id(name))
 
     async def _connected(self, tasks: Sequence[PartitionTask]) -> Outputs | None:
@@ -128,15 +130,16 @@ class JointTurns:
         first = None if replica is None else await self._first(replica)
         if replica is None or first is None or not self._can(tasks):
             return False
-        until = min(task.horizon(MOST // len(tasks)) for task in tasks)
-        releases = [task.release_until(until) for task in tasks]
+        most = MOST // len(tasks)
+        until = min(task.horizon(most) for task in tasks)
+        releases = [task.release_until(until, most) for task in tasks]
         if not any(release.n for release in releases):
             return False
         started, now = time.monotonic(), int(1000 * time.time())
         steps, batches = await self._worker.in_thread(
             self._work, tasks, outputs, replica, releases, first, now, started
         )
-        await self._append(outputs, batches, first)
+        await self._append(outputs, batches, first, now)
         for task, step in zip(tasks, steps, strict=True):
             await task.sends(step)
         return True
@@ -169,15 +172,17 @@ class JointTurns:
         steps = [Step(*task.made_of(one), started) for task, one in zip(tasks, taken.outcomes, strict=True)]
         return steps, outputs.build([None] * len(taken.log), taken.log, time_ms=time_ms)
 
-    async def _append(self, outputs: Outputs, batches: Sequence[Any], first: int) -> None:
+    async def _append(self, outputs: Outputs, batches: Sequence[Any], first: int, time_ms: int) -> None:
         """Append to the log, and wait until the broker has all at the offsets that were reckoned with."""
         sizes = [batch.record_count() for batch in batches]
         futures = await outputs.send(self._topic, batches)
         for n, future in zip(sizes, futures, strict=True):
-            done = await asyncio.shield(future)
-            if done.timestamp_type:  # then no mark of a record could be known beforehand
+            done = await outputs.acknowledged(self._topic, future)
+            # The stamp of a repetition, which the broker had already, comes back as one of the broker's own.
+            restamped = done.timestamp_type and done.timestamp != time_ms
+            if restamped:  # then no mark of a record could be known beforehand
                 self._usable = False
-            if done.offset != first or done.timestamp_type:
+            if done.offset != first or restamped:
                 raise KafkaError(f"records of {self._topic} stand at offset {done.offset}, not at {first}, as reckoned")
             first += n
         self._next = first

@@ -350,10 +350,10 @@ class PartitionTask(Turns):
                 found = min(found, self.buffers[role].last_time)
         return min(found, int(features.times()[most - 1])) if len(features) > most else found
 
-    def release_until(self, until: float) -> Release:
-        """What may go, up to about this time."""
+    def release_until(self, until: float, most: int) -> Release:
+        """What may go, up to about this time; of each log not more than `most` records, also where times are alike."""
         counts = [int(self.buffers[role].times().searchsorted(until, side="right")) for role in self.tps]
-        self.merge.limit = max(1, *counts)
+        self.merge.limit = max(1, min(most, max(counts)))
         release = self._releases.next()
         if release.n:
             self.released_at, self.stalls = time.monotonic(), False
