@@ -84,7 +84,7 @@ def early_labels(learners: Iterable["PartitionLearner"]) -> str | None:
     return apart(delays, waiting[0].spec.join.horizon) or alone(delays, without) if waiting else None
 
 
-class Batch(NamedTuple):
+class JoinedBatch(NamedTuple):
     """A release that is decoded and joined.
 
     keys, headers, offsets, next_offsets, times, stamps : of the features that are no dead letters
@@ -118,7 +118,7 @@ class Part(NamedTuple):
     end: int
 
     @classmethod
-    def of(cls, batch: Batch) -> "Part":
+    def of(cls, batch: JoinedBatch) -> "Part":
         """All of it."""
         return cls(0, len(batch.features.ids), 0, len(batch.joined.program.op))
 
@@ -264,10 +264,10 @@ class PartitionLearner:
         """
         return self._run(self._joined(features, labels, release, 0.0))
 
-    def _run(self, batch: "Batch") -> Outcome:
+    def _run(self, batch: "JoinedBatch") -> Outcome:
         return self.finish(batch, self.learning.run(batch.features, batch.joined, batch.draws))
 
-    def join(self, release: Release) -> "Batch":
+    def join(self, release: Release) -> "JoinedBatch":
         """Decode a release, and join it: nothing of it is predicted or learned yet."""
         started = time.perf_counter()
         classes = self.decoder.classes
@@ -291,7 +291,7 @@ class PartitionLearner:
     def _decoded(self, release: Release) -> tuple[Features, Labels]:
         return self.decoder.features(release.pieces[FEATURES].raw), self.decoder.labels(release.piece(LABELS).raw)
 
-    def _joined(self, features: Features, labels: Labels, release: Release, decode_seconds: float) -> "Batch":
+    def _joined(self, features: Features, labels: Labels, release: Release, decode_seconds: float) -> "JoinedBatch":
         """Rejected records of `release` are left out of the columns of features and labels."""
         f_piece, l_piece = release.pieces[FEATURES], release.piece(LABELS)
         offsets, keys, stamps = f_piece.offsets, f_piece.raw.keys, f_piece.stamps
@@ -331,12 +331,12 @@ class PartitionLearner:
             self.delays.add(joined.met, joined.waited, self.pending.now)
         features = self.past.observe(features, joined, self.pending, times, stamps, hashes, self.learning.label_past)
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
-        return Batch(
+        return JoinedBatch(
             release, features, labels, joined, keys, headers, offsets, next_offsets, times, stamps, draws, moved,
             decode_seconds, time.perf_counter(),
         )  # fmt: skip
 
-    def finish(self, batch: "Batch", ran: Ran, part: "Part | None" = None) -> Outcome:
+    def finish(self, batch: "JoinedBatch", ran: Ran, part: "Part | None" = None) -> Outcome:
         """What came of a batch, or of a part of it, that was predicted and learned."""
         i, stop, at, end = part or Part.of(batch)
         release, features, labels, joined = batch.release, batch.features, batch.labels, batch.joined

@@ -302,12 +302,11 @@ def test_missing_maven_names_the_package_unless_jars_are_there(tmp_path: Path, m
     assert list(tmp_path.rglob("*.jar")) == []
     listed = tmp_path / "jars.sha256"
     listed.write_text(f"{hashlib.sha256(b'').hexdigest()}  org/apache/kafka/kafka_2.13/1/{jar}\n")
-    monkeypatch.setattr(java, "JAR_HASHES", listed)
     lines: list[str] = []
-    assert [path.name for path in java.kafka_jars(tmp_path, lines.append)] == [jar]
+    assert [path.name for path in java.kafka_jars(tmp_path, lines.append, hashes=listed)] == [jar]
     assert len(lines) == 2
     monkeypatch.setenv("PATH", str(tmp_path))  # cached now: no Maven needed, nothing said
-    assert [path.name for path in java.kafka_jars(tmp_path, lines.append)] == [jar]
+    assert [path.name for path in java.kafka_jars(tmp_path, lines.append, hashes=listed)] == [jar]
     assert len(lines) == 2
 
 

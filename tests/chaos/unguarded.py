@@ -39,7 +39,9 @@ def without_tail() -> None:
 def without_fence() -> None:
     """The broker does not tell owners of a partition apart: one that wakes up late writes on."""
 
-    async def producer(connection: Connection, stream: str, tps: Sequence[TopicPartition], limits: Any) -> Any:
+    async def producer(
+        connection: Connection, stream: str, tps: Sequence[TopicPartition], limits: Any = (), id_: str | None = None
+    ) -> Any:
         plain = connection.producer(enable_idempotence=True)
         await plain.start()
         return plain

@@ -486,7 +486,9 @@ class ModelCommands:
             self._columns.knows = {
                 name: role.columns for name, role in self._lineup.roles.items() if role.columns is not None
             }
-            state["features"] = msgspec.to_builtins(self._columns)
+            state["features"] = columns = msgspec.to_builtins(self._columns)
+            if not self._columns.keys:
+                del columns["keys"]  # as in states of before
         if self.paused:
             state["paused"] = True
         else:

@@ -130,7 +130,7 @@ class ModelSlot:
 
     @property
     def scored(self) -> Floats:
-        """The same as labels are held against: shifted, where that is asked for."""
+        """Predictions that labels are compared with: shifted, where that is asked for."""
         return self._rows.out.get(shifted_name(self.name), self.labelled)
 
     @property
