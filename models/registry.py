@@ -118,14 +118,21 @@ def _parts(name: str) -> Any:
     return importlib.import_module(place) if place else None
 
 
-def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":
-    """A new learner; for "auto" the pool that fits the schema and the budget in `parameters` (models.auto). Raises
-    ValueError as `validate` does."""
+def resolved(name: str, schema: "Schema", parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The learner that a name stands for, and its parameters, where "auto" is to be chosen (models.auto)."""
     from riparian.models.auto.auto import AUTO, resolve
 
-    if name == AUTO:
-        n_classes = schema.n_outputs if schema.task not in VALUES else 1
-        name, parameters, *_ = resolve(schema.task, schema.n_values, n_classes, parameters)
+    if name != AUTO:
+        return name, dict(parameters)
+    n_classes = schema.n_outputs if schema.task not in VALUES else 1
+    found = resolve(schema.task, schema.n_values, n_classes, parameters)
+    return found.model, found.parameters
+
+
+def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":
+    """A new learner, or for "auto" the pool that fits the schema and the budget in `parameters`. Raises ValueError as
+    `validate` does."""
+    name, parameters = resolved(name, schema, parameters)
     validate(name, schema.task, parameters)
     learner: Learner = REGISTRY[name].load(schema.task)(schema, seed=seed, **parameters)
     return learner

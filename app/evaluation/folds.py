@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from riparian.app.dataset.files.table import Table
 from riparian.app.errors import DataError, SpecError
 from riparian.app.evaluation.measures.measured import Measured
-from riparian.models.auto.auto import AUTO, resolve
+from riparian.models.auto.auto import AUTO
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.memory import live_bytes
-from riparian.models.registry import create, validate
+from riparian.models.registry import create, resolved, validate
 from riparian.topics.records import VALUES
 
 
@@ -58,9 +58,7 @@ def cross_validate(
         )
     asked = model
     try:
-        if model == AUTO:
-            n_classes = 1 if table.schema.task in VALUES else table.schema.n_outputs
-            model, parameters, *_ = resolve(table.schema.task, table.schema.n_values, n_classes, parameters)
+        model, parameters = resolved(model, table.schema, parameters)
         given = validate(model, table.schema.task, parameters)
     except ValueError as error:
         raise SpecError(str(error)) from None
