@@ -28,6 +28,20 @@ def is_frame(x: Any) -> bool:
     return hasattr(x, METHOD) and not hasattr(x, "dtype")
 
 
+def table_of(frame: Any) -> Any:
+    """A data frame as a pyarrow.Table, without the index that pandas has beside its columns. ValueError where pyarrow
+    is not installed."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ValueError(
+            "data frames are read through Arrow: pip install 'riparian[arrow]', or give a NumPy array"
+        ) from None
+    table = pa.table(frame)
+    index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    return table.drop_columns([name for name in index if isinstance(name, str)])
+
+
 def columns_of(frame: Any) -> list[FrameColumn]:
     """The columns of a data frame, in order.
 
@@ -39,16 +53,8 @@ def columns_of(frame: Any) -> list[FrameColumn]:
     ValueError
         A column is neither, or pyarrow is not installed.
     """
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise ValueError(
-            "data frames are read through Arrow: pip install 'riparian[arrow]', or give a NumPy array"
-        ) from None
-    table = pa.table(frame)
-    index = (table.schema.pandas_metadata or {}).get("index_columns", ())
-    table = table.drop_columns([name for name in index if isinstance(name, str)])
-    return [_column(pa, name, table.column(i).combine_chunks()) for i, name in enumerate(table.column_names)]
+    table = table_of(frame)
+    return [_column(name, table.column(i).combine_chunks()) for i, name in enumerate(table.column_names)]
 
 
 def rows_of_frame(frame: Any) -> tuple[NDArray[np.float64], tuple[int, ...]]:
@@ -63,7 +69,9 @@ def rows_of_frame(frame: Any) -> tuple[NDArray[np.float64], tuple[int, ...]]:
     return np.ascontiguousarray(np.array(values, np.float64).reshape(len(columns), -1).T), n_values
 
 
-def _column(pa: Any, name: str, array: Any) -> FrameColumn:
+def _column(name: str, array: Any) -> FrameColumn:
+    import pyarrow as pa
+
     kind, types = array.type, pa.types
     if isinstance(array, pa.ChunkedArray):  # an empty one
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], kind)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from riparian.models.contract import Floats
-from riparian.models.frames import is_frame
+from riparian.models.frames import is_frame, table_of
 
 
 def features(
@@ -52,7 +52,7 @@ def features(
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "frame"
-            table = pa.table(data)
+            table = table_of(data)
             with pa.ipc.new_file(path, table.schema) as file:
                 file.write_table(table)
             return features(path, stream, time=time, target=target, label_time=label_time, label_delay=label_delay)
