@@ -6,16 +6,19 @@ may name, in an order of its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from pydantic import ValidationError
 
 from riparian.app.stream_file.lineup import digest
+from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.keys import KeySpec
 from riparian.app.stream_file.sections.record import FeatureSpec, name_keys
 from riparian.app.stream_file.spec_errors import sentence
 from riparian.topics import records
+
+F = TypeVar("F", bound=Section)
 
 MOST_COLUMNS = 100_000  # columns that a stream may come to have
 KEPT = "features do not change while a stream with {} runs: give the new features to a stream of another name"
@@ -37,42 +40,40 @@ class Columns(msgspec.Struct):
     keys: dict[str, dict[str, Any]] = {}
 
 
+def _written(one: Section) -> dict[str, Any]:
+    return one.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+
+
+def _valid(kind: type[F], field: str, given: Mapping[str, Any]) -> dict[str, F]:
+    """Entries of a field of the stream file. ValueError where one is none."""
+    found = {}
+    for name, one in given.items():
+        try:
+            found[name] = kind.model_validate(one)
+        except ValidationError as error:
+            raise ValueError(f"{field}.{name}: {sentence(error, kind)}") from None
+    return found
+
+
 def plain_keys(keys: Mapping[str, KeySpec]) -> dict[str, dict[str, Any]]:
     """Keys as a stream file may say them; `read_keys` takes it."""
-    return {
-        name: one.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
-        for name, one in keys.items()
-    }
+    return {name: _written(one) for name, one in keys.items()}
 
 
 def read_keys(given: Mapping[str, Any]) -> dict[str, KeySpec]:
     """Keys that a command or a state describes. ValueError where they are none."""
-    found = {}
-    for name, one in given.items():
-        try:
-            found[name] = KeySpec.model_validate(one)
-        except ValidationError as error:
-            raise ValueError(f"keys.{name}: {sentence(error, KeySpec)}") from None
-    return found
+    return _valid(KeySpec, "keys", given)
 
 
 def plain(features: Mapping[str, FeatureSpec]) -> dict[str, dict[str, Any]]:
     """Features as a stream file may say them; `read` takes it."""
-    return {
-        name: {"type": one.type, **one.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)}
-        for name, one in features.items()
-    }
+    return {name: {"type": one.type, **_written(one)} for name, one in features.items()}
 
 
 def read(given: Mapping[str, Any]) -> dict[str, FeatureSpec]:
     """Features that a command or a state describes. ValueError where they are none."""
     name_keys(given)
-    found = {}
-    for name, one in given.items():
-        try:
-            found[name] = FeatureSpec.model_validate(one)
-        except ValidationError as error:
-            raise ValueError(f"features.{name}: {sentence(error, FeatureSpec)}") from None
+    found = _valid(FeatureSpec, "features", given)
     if not 1 <= len(found) <= MOST_COLUMNS:
         raise ValueError(f"features: expected 1 to {MOST_COLUMNS:,}, found {len(found):,}; name some")
     return found
