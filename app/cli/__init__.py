@@ -160,19 +160,18 @@ grid_option = click.option(
     help="Try every value, in all combinations with those of other --grid. Repeatable.",
 )
 partition_option = click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
-since_option = click.option(
-    "--since",
-    metavar="WHEN",
-    callback=lambda _context, _option, text: None if text is None else _since(text),
-    help="Look at what came since: 2h, 7d, or 2026-05-01T12:00 (UTC).",
-)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
-def _since(text: str) -> int:
+def _since(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
     from riparian.app.cli.terminal.parsing import parse_since
 
-    return parse_since(text)
+    return None if text is None else parse_since(text)
+
+
+since_option = click.option(
+    "--since", metavar="WHEN", callback=_since, help="Look at what came since: 2h, 7d, or 2026-05-01T12:00 (UTC)."
+)
 
 
 def streams_argument(function: Any, required: bool = True) -> Any:

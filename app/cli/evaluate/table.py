@@ -125,8 +125,9 @@ def show_whole(found: dict[str, Any]) -> None:
     for role, one in found["models"].items():
         decided = from_first({**one["overall"], FROM_FIRST: one.get(FROM_FIRST, {})})
         if decided.get("classes"):
-            shown = [(MEASURES[key], decided[key]) for key in ("alert_rate", "cost") if key in decided]
-            console.print(f"{role}: {', '.join(f'{one.text} {one.form.format(value)}' for one, value in shown)}")
+            asked = [(MEASURES[key], decided[key]) for key in ("alert_rate", "cost") if key in decided]
+            shown = [f"{measure.text} {measure.form.format(value)}" for measure, value in asked]
+            console.print(f"{role}: {', '.join(shown)}")
             _show_classes(console, decided["classes"])
     left_out = [one[FROM_FIRST] for one in found["models"].values() if FROM_FIRST in one]
     _show_left_out(console, min(left_out, key=lambda one: one["left_out"], default={}), "")

@@ -270,9 +270,9 @@ class Past(KeyTables):
         before = self._labelled
         self.follow(spec, self._plans(spec))
         at = {name: 1 + 2 * i for i, name in enumerate(before)}
-        columns = [0] * bool(before) + [j for name in self._labelled if name in at for j in (at[name], at[name] + 1)]
-        new = [0] * bool(before) + [1 + 2 * i + k for i, n in enumerate(self._labelled) if n in at for k in (0, 1)]
-        pending.make(self.columns, past_width(spec), columns, new)
+        kept = [(0, 0)] * bool(before)  # columns of `pending.past`: what stays, where it stood and where it will
+        kept += [(at[name] + k, 1 + 2 * i + k) for i, name in enumerate(self._labelled) if name in at for k in (0, 1)]
+        pending.make(self.columns, past_width(spec), [old for old, _ in kept], [new for _, new in kept])
 
     def observe(
         self,

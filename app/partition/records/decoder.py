@@ -101,14 +101,12 @@ class PartitionDecoder:
         """Whether none of these stream files, which commands bring, rejects a feature record. A command takes effect
         before an instance that is predicted after it, since that records where it did."""
         n = len(self.values)
-        return all(
-            bool(
-                self._accepted(piece, present(s), [*self.values, *s.vocabularies()[n:]], s.make_codec(self._partition))[
-                    0
-                ]
-            )
-            for s in files
-        )
+
+        def accepted(spec: Spec) -> NDArray[np.bool_]:
+            values, codec = [*self.values, *spec.vocabularies()[n:]], spec.make_codec(self._partition)
+            return self._accepted(piece, present(spec), values, codec)
+
+        return all(bool(accepted(spec)[0]) for spec in files)
 
     def _accepted(
         self, piece: Piece, columns: list[int] | None, values: Sequence[Vocabulary | None], codec: Codec
