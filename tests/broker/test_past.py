@@ -256,9 +256,10 @@ def test_partitions_that_share_a_model_know_the_labels_of_all(stream, tmp_path):
     assert all(new.holds(p, start=1).n_predictions == 50 for p in range(2))
 
 
-def test_aggregates_and_keys_come_and_go_while_workers_are_killed(stream):
-    """The first file is that of the fold, whatever was applied since."""
-    learning, many = "shared", 2
+@pytest.mark.parametrize(("learning", "many"), [("shared", 2), ("partition", 1)])
+def test_aggregates_and_keys_come_and_go_while_workers_are_killed(stream, learning, many):
+    """The first file is that of the fold, whatever was applied since. With models of each partition a worker starts by
+    a new file only once a checkpoint has it."""
     rows = payments(60_000)
     began = {
         **FIELDS,
@@ -304,12 +305,17 @@ def test_aggregates_and_keys_come_and_go_while_workers_are_killed(stream):
             told = s.riparian("apply", *options)
             assert "features added: card_mean, risk, since, times; keys added: terminal" in told
             until(lambda: any("risk" in one["features"] for p in range(many) for one in s.predictions(p)))
+            if learning == "partition":
+                s.riparian("checkpoint", *options)
+            before = len(s.predictions())
             worker.kill()
             with s.worker() as worker:
+                s.predicted(before + 1, worker)  # it has read the file by then
                 s.change(**began | {"features": {**began["features"], **of_card}})
                 told = s.riparian("apply", *options)
                 assert "features dropped: risk, since, times; keys dropped: terminal" in told
                 other = {**of_card, "card_mean": {"mean": "amount", "by": "card"}}
+                s.riparian("checkpoint", *options)  # in which the command sees what the feature is
                 s.change(**began | {"features": {**began["features"], **other}})
                 assert "give the feature another name" in s.riparian("apply", *options, code=2)
                 until(lambda: any("of_card" in one["features"] for p in range(many) for one in s.predictions(p)))
