@@ -269,12 +269,13 @@ async def largest_batches(connection: Connection, topics: Sequence[str]) -> dict
     return {topic: int(found.get(topic, {}).get("max.message.bytes") or BATCH_BYTES) for topic in topics}
 
 
-async def led_partitions(client: Any, names: Collection[str]) -> dict[str, int]:
-    """Topic -> number of partitions, once each partition has a leader: a moment after the topics are created."""
+async def led_partitions(client: Any, names: Collection[str], least: int = 1) -> dict[str, int]:
+    """Topic -> number of partitions, once there are so many and each has a leader: a moment after they are created."""
     deadline = time.monotonic() + LEADER_SECONDS
     while True:
         found = {topic: one["partitions"] for topic, one in (await described(client, names)).items()}
-        led = {topic for topic, parts in found.items() if parts and all(part["leader"] >= 0 for part in parts)}
+        enough = {topic: parts for topic, parts in found.items() if len(parts) >= least}
+        led = {topic for topic, parts in enough.items() if all(part["leader"] >= 0 for part in parts)}
         if led == {*names}:
             return {topic: len(parts) for topic, parts in found.items()}
         if time.monotonic() > deadline:

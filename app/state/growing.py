@@ -161,7 +161,7 @@ async def _make(connection: Connection, topics: list[str], n: int, commands: str
                     f"Kafka does not let this client add them to {topic} ({type(error).__name__}): grant the ACL Alter "
                     f"on the topics of the stream and start the worker again, or run\n{commands}"
                 ) from error
-        await led_partitions(client, topics)
+        await led_partitions(client, topics, n)  # a broker tells of them a moment after it has them
 
 
 async def _begin(spec: Spec, connection: Connection, partitions: range) -> None:

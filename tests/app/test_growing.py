@@ -1,10 +1,12 @@
 """A partition that is added to a stream: it begins as if it had been there."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from riparian.app.kafka.admin import led_partitions
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.state.growing import prospect
@@ -68,3 +70,16 @@ def test_check_says_what_becomes_of_partitions_that_were_added(
     found = prospect(spec, {"s.features": features, "s.labels": labels})
     assert found == said or (found is not None and said is not None and said in found)
     assert ("riparian_unmatched_labels_total" in (found or "")) == (min(features, labels) % 2 == 1)
+
+
+def test_partitions_that_a_broker_does_not_tell_of_yet_are_waited_for() -> None:
+    """It tells of new ones a moment after it has made them."""
+    told = [[0, 1], [0, 1, -1, -1], [0, 1, 2, 0]]  # the leader of each partition
+
+    class Late:
+        async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+            partitions = [{"leader": leader} for leader in told.pop(0)]
+            return [{"topic": names[0], "error_code": 0, "partitions": partitions}]
+
+    assert asyncio.run(led_partitions(Late(), ["t"], 4)) == {"t": 4}
+    assert not told
