@@ -67,7 +67,8 @@ def test_the_quickstart_shows_what_happens(own_broker: Any, folder: Path, monkey
         until(lambda: len(predictions(own_broker.bootstrap, load(folder / "elec.yaml"))) == ROWS, lambda: second.output)
         assert second.stop() == 0
     found = run(["riparian", "audit", "elec.yaml"])
-    assert re.fullmatch(re.sub(r"\d+ checkpoints", r"\\d+ checkpoints", re.escape(audited).replace(r"\ ", " ")), found)
+    checkpoints = r"\d+ checkpoints?"  # as many as there was time for
+    assert re.sub(checkpoints, "", found) == re.sub(checkpoints, "", audited)
     (said,) = [json.loads(text) for language, text in BLOCK.findall(QUICKSTART) if language == "json"]
     (sent,) = [one for one in predictions(own_broker.bootstrap, load(folder / "elec.yaml")) if one["id"] == said["id"]]
     sent["p"] = {name: round(p, 3) for name, p in sent["p"].items()}
