@@ -169,15 +169,21 @@ def run(streams: Sequence[Hosted], *, loglevel: str, own_lines: bool = False) ->
     try:
         host.execute_from_commandline()
     except SystemExit:
-        failed = [_failure(stream, len(streams)) for stream in streams if stream.assignment.worker.failure is not None]
-        if failed and not (host.signalled and isinstance(failed[0], GrownError)):
-            raise failed[0] from None
+        error = _failure(streams, host.signalled)
+        if error is not None:
+            raise error from None
         raise
     logging.shutdown()
 
 
-def _failure(stream: Hosted, n_streams: int) -> BaseException:
-    """Why a stream has ended the worker; by the name of its file, where there are others."""
-    error = stream.assignment.worker.failure
-    assert error is not None
-    return error.within(str(stream.file)) if n_streams > 1 and isinstance(error, RiparianError) else error
+def _failure(streams: Sequence[Hosted], signalled: bool) -> BaseException | None:
+    """Why one of the streams has ended the worker, by the name of its file where there are others. That topics have
+    grown comes after all else, and is no reason to begin again for a worker that a signal has asked to stop."""
+    failed = [stream for stream in streams if stream.assignment.worker.failure is not None]
+    failed.sort(key=lambda stream: isinstance(stream.assignment.worker.failure, GrownError))
+    if not failed:
+        return None
+    error, others = failed[0].assignment.worker.failure, len(streams) > 1
+    if isinstance(error, GrownError) and signalled:
+        return None
+    return error.within(str(failed[0].file)) if others and isinstance(error, RiparianError) else error
