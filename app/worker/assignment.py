@@ -226,6 +226,9 @@ class Assignment:
             raise SupersededError
         for runner in runners:
             runner.start(epochs)
+        self.inputs.commit(
+            {tp: offset for tp, offset in offsets.items() if offset}
+        )  # who left amid a rebalance could not
         self.n_loaded += len(runners)
         return offsets
 

@@ -6,9 +6,12 @@ import signal
 import time
 
 import pytest
+from aiokafka.structs import TopicPartition
 
+from riparian.app.kafka.topics.lag import lag
 from riparian.app.worker.exposition import metric_names as names
-from tests.broker.harness import Page, administer, instances, make_topics, send, wait_for_records
+from tests.broker.harness import Page, administer, instances, make_topics, send, wait_for_records, wait_on
+from tests.broker.test_admin import commit
 from tests.processes import until
 
 pytestmark = pytest.mark.broker
@@ -30,6 +33,17 @@ def learn(s, first, last, rows, worker, partition=0):
     """Send rows first to last, and wait until they are learned."""
     s.give(rows, first, last, partition=partition)
     return s.reach(last, worker=worker, partition=partition)
+
+
+def test_lag_monitors_see_what_an_owner_could_not_commit(stream):
+    """Nothing comes any more, and who left amid a rebalance, where Kafka takes no offsets, had done all."""
+    s = stream()
+    s.give(instances(100))
+    s.run(100)
+    wait_on(commit(s.broker, s.spec.group, {TopicPartition(s.spec.topics.features, 0): 50}))
+    with s.worker() as worker:
+        until(lambda: [row.committed for row in wait_on(lag(s.spec, s.connection)).rows] == [100, 100])
+        assert worker.stop() == 0, worker.output
 
 
 def test_a_killed_worker_comes_back_to_its_place_without_a_rebalance(stream):
