@@ -42,7 +42,6 @@ CATCH_UP_SECONDS = 120.0
 STREAMS: tuple[dict[str, Any], ...] = ({"partitions": 2}, {"partitions": 3, "challengers": {}})
 # Features over the past of cards, of which a partition keeps fewer than it has.
 KEYS: dict[str, Any] = {
-    "learning": "partition",
     "classes": ["no", "yes"],
     "keys": {"card": {"from": "card", "max": 30, "idle": "20s"}},
     "features": {
@@ -57,7 +56,12 @@ KEYS: dict[str, Any] = {
     },
 }
 # Labels of one class alone, of which some are null and some come after their instance was taken for the other.
-LATE: dict[str, Any] = {"join": {"max_wait": "30s", "unlabelled": {"is": "no", "after": "3s"}}}
+LATE: dict[str, Any] = {
+    "learning": "partition",
+    "join": {"max_wait": "30s", "unlabelled": {"is": "no", "after": "3s"}},
+}
+# What a record of a card says seconds later is the label.
+FORECAST: dict[str, Any] = {"label": {"of": "a", "ahead": "3s", "by": "card", "above": 0.5}}
 # What files say besides, one after another, where workers are restarted with changed ones.
 FILES: tuple[dict[str, Any], ...] = (
     {"decision": {"costs": {"yes": {"no": 5}}}},
@@ -132,7 +136,7 @@ class Subject:
         grows: bool = False,
     ) -> None:
         by = next(iter(fields.get("keys", ())), None)
-        copied = rekeyed.fields(name, by) if rekey else {}
+        copied = rekeyed.fields(name, by, labels="label" not in fields) if rekey else {}
         fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **copied}
         self.file, self.spec = stream_file(folder, name, **fields)
         self._rekey, self._folder, self._fields, self._n_files = rekey, folder, fields, 0
@@ -376,6 +380,7 @@ def main() -> int:
     parser.add_argument(
         "--late", action="store_true", help='as --keys, with labels of "yes" alone and null ones: silence is "no"'
     )
+    parser.add_argument("--forecast", action="store_true", help="as --keys, with later records as the only labels")
     parser.add_argument("--control", action="store_true", help="send commands meanwhile (promote, add, reset, ...)")
     parser.add_argument(
         "--features", action="store_true", help="as --control: half of the commands add and drop features"
@@ -397,7 +402,7 @@ def main() -> int:
     options = parser.parse_args()
     options.control |= options.features
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # that the broker is away, twice each 50 ms
-    keys = options.keys or options.late
+    keys = options.keys or options.late or options.forecast
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     folder: Path = options.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-seed-{seed}"
     folder.mkdir(parents=True)
@@ -412,6 +417,7 @@ def main() -> int:
         champion = f", champion {options.model[0]}" if options.model else ""
         champion += ", topics as they are" if options.rekey else ", keys" if keys else ""
         champion += ", late labels" if options.late else ""
+        champion += ", labels from the stream itself" if options.forecast else ""
         champion += ", under commands" if options.control else ""
         champion += ", features that come and go" if options.features else ""
         champion += ", changed files" if options.rolling else ""
@@ -430,6 +436,7 @@ def main() -> int:
                 **(steered.keyed() if options.features and not (options.own or keys) else {}),
                 **(KEYS if keys else {}),
                 **(LATE if options.late else {}),
+                **(FORECAST if options.forecast else {}),
                 **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),
             }
             for of in range(seed, seed + options.streams)
@@ -455,7 +462,9 @@ def main() -> int:
         )
         say(summary(report))
         of = "-keys" if options.keys else "-grow" if options.grow else ""
-        of = "-unguarded" if options.without else "-late" if options.late else of
+        of = "-late" if options.late else "-forecast" if options.forecast else of
+        of += "-own" if keys and options.own else ""
+        of = "-unguarded" if options.without else of
         of = "-features" if options.features else of
         of = "-brokers" if options.brokers > 1 else f"-kafka-{options.kafka}" if options.kafka else of
         brokers = {"brokers": options.brokers, "kafka": options.kafka or kafka_version()}

@@ -10,7 +10,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -23,6 +23,7 @@ BACKLOG_RATE = 1000.0  # instances/s, by their time stamps
 FEATURES, LABELS = "features", "labels"
 POISON = {FEATURES: [b"{oops", b'{"x": {"a": 1}}', b'{"id": "1", "x": {"a": "high"}}'], LABELS: [b"{oops", b'{"y": 1}']}
 
+CLASSES = ("no", "yes")
 POISON_SHARE = 0.003
 CARDS = 400  # of which some come often
 
@@ -37,7 +38,7 @@ Place = Callable[[str, Sent], tuple[str, int]]
 class Generator:
     """The records of one partition, in the order of their time stamps.
 
-    late : whether labels of "yes" alone are sent, and some that are null.
+    labels : classes whose labels are sent; of one alone, some are null.
 
     Attributes
     ----------
@@ -47,9 +48,14 @@ class Generator:
     """
 
     def __init__(
-        self, seed: int, partition: int, start_ms: float, poison: float = POISON_SHARE, late: bool = False
+        self,
+        seed: int,
+        partition: int,
+        start_ms: float,
+        poison: float = POISON_SHARE,
+        labels: Sequence[str] = CLASSES,
     ) -> None:
-        self._poison, self._late = poison, late
+        self._poison, self._labels = poison, labels
         self._rng = random.Random(f"{seed}/{partition}")
         self._partition = partition
         self._now = start_ms
@@ -89,16 +95,16 @@ class Generator:
         self._push(at, FEATURES, features, id_)
         y = "yes" if (a > 0.5) != (c == "x" and b > 0.3) else "no"
         draw = rng.random()
-        if self._late and rng.random() < NULL_SHARE:
+        if len(self._labels) == 1 and rng.random() < NULL_SHARE:
             self._push(at + rng.randint(1, 60), LABELS, {"id": id_, "y": None}, id_)
             draw = 1.0
         for share, (least, most) in DELAYS:
             draw -= share
             if draw < 0:
-                if y == "yes" or not self._late:
+                if y in self._labels:
                     self._push(at + rng.randint(least, most), LABELS, {"id": id_, "y": y}, id_)
                 break
-        for topic in (FEATURES, LABELS):
+        for topic in (FEATURES, LABELS)[: 1 + (len(self._labels) > 0)]:
             if rng.random() < self._poison:
                 self._push(at, topic, rng.choice(POISON[topic]), id_)
 
@@ -134,8 +140,10 @@ class Load:
     def __init__(
         self, spec: Spec, broker: str, *, seed: int, rate: float, backlog: int, place: Place | None = None
     ) -> None:
-        start, late = 1000 * (time.time() - backlog / BACKLOG_RATE), spec.join.unlabelled is not None
-        self.generators = [Generator(seed, p, start, late=late) for p in range(spec.partitions)]
+        start = 1000 * (time.time() - backlog / BACKLOG_RATE)
+        labels = CLASSES if spec.join.unlabelled is None else ("yes",)
+        labels = () if spec.topics.labels is None else labels
+        self.generators = [Generator(seed, p, start, labels=labels) for p in range(spec.partitions)]
         self._topics = {FEATURES: spec.topics.features, LABELS: spec.topics.labels or ""}
         self._broker, self._rate, self._place = broker, rate, place
         self._finishing = threading.Event()

@@ -7,7 +7,7 @@ each record once.
 import asyncio
 import json
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,9 +24,10 @@ from tests.chaos.load import FEATURES, LABELS, POISON
 N_SOURCES = {FEATURES: 6, LABELS: 4}
 
 
-def fields(name: str, by: str | None) -> dict[str, Any]:
-    """Of the stream file."""
-    return {"partitions": 4, "rekey": {FEATURES: f"{name}.given-features", LABELS: f"{name}.given-labels", "by": by}}
+def fields(name: str, by: str | None, labels: bool) -> dict[str, Any]:
+    """Of the stream file. labels : whether it has a topic of them."""
+    sources = {role: f"{name}.given-{role}" for role in (FEATURES, LABELS) if role == FEATURES or labels}
+    return {"partitions": 4, "rekey": {**sources, "by": by}}
 
 
 def create_sources(spec: Spec, broker: str) -> None:
@@ -71,14 +72,26 @@ class Sources:
 class Copies:
     """The copies of one partition of the stream, as a worker reads them, in place of a `load.Generator`."""
 
-    def __init__(self, records: dict[str, list[Any]]) -> None:
+    def __init__(self, records: dict[str, list[Any]], ahead: float | None) -> None:
+        """ahead : seconds after which the record of a card is the label of one before it."""
         self.records = records
         self.poison = {
             role: {r.offset for r in found if r.value in POISON[role]} for role, found in self.records.items()
         }
         of = {role: [json.loads(r.value)["id"] for r in self._readable(role)] for role in POISON}
         # A label may have been copied to partitions that do not know its instance, or handed on to one twice.
-        self.n_labelled = len({*of[FEATURES]} & {*of[LABELS]})
+        self.n_labelled = len({*of[FEATURES]} & {*of[LABELS]}) if ahead is None else self._n_followed(1000 * ahead)
+
+    def _n_followed(self, ahead: float) -> int:
+        """Records that one of the same card labels, at least `ahead` ms later: each behind those that came before."""
+        waiting, n = defaultdict[str, deque[int]](deque), 0
+        for record in self._readable(FEATURES):
+            of_card = waiting[json.loads(record.value)["card"]]
+            while of_card and of_card[0] <= record.timestamp - ahead:
+                of_card.popleft()
+                n += 1
+            of_card.append(record.timestamp)
+        return n
 
     def _readable(self, role: str) -> list[Any]:
         return [r for r in self.records[role] if r.offset not in self.poison[role]]
@@ -101,7 +114,7 @@ def read_copies(broker: str, spec: Spec) -> list[Copies]:
             Connection(broker), starts, lambda tp, records: found[tp.partition][roles[tp.topic]].extend(records)
         )
     )
-    return [Copies(records) for records in found]
+    return [Copies(records, spec.label.ahead) for records in found]
 
 
 def differences(spec: Spec, sources: Sources, copies: Sequence[Copies]) -> list[str]:
