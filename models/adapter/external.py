@@ -6,6 +6,7 @@ it is loaded only where it is signed by the key of this process. It fits one ver
 where versions differ.
 """
 
+import copy
 import json
 import logging
 import pickle
@@ -92,6 +93,20 @@ class External(Learner):
         names = code.__code__.co_varnames if hasattr(code, "__code__") else ()
         weight = "w" if self._river else "sample_weight"
         self._weight = weight if weight in names else None
+
+    def names_only(self) -> bool:
+        """Whether it names a class and has no probabilities: 1 then stands for the class that it names."""
+        if not self._classification:
+            return False
+        if not self._river:
+            return not hasattr(self._model, "predict_proba")
+        try:
+            copy.deepcopy(self._model).predict_proba_one({})  # a pipeline has it, its last step may not
+        except NotImplementedError:
+            return True
+        except Exception:
+            log.debug("%s could not predict without features", self._path)
+        return False
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         with np.errstate(all="ignore"):

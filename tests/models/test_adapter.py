@@ -7,6 +7,9 @@ import sys
 import numpy as np
 import pytest
 from river import tree as river_tree
+from river.linear_model import LogisticRegression
+from river.multiclass import OutputCodeClassifier
+from river.preprocessing import StandardScaler
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.naive_bayes import GaussianNB
 
@@ -196,6 +199,33 @@ def test_a_library_that_is_not_there_is_told_with_its_extra(monkeypatch):
 
 STREAM = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "naive-bayes"}
 TRUSTING = {**STREAM, "classes": ["n", "y"], "trust": ["code", "pickles"], "challengers": {"theirs": "external"}}
+
+
+def coded():
+    return StandardScaler() | OutputCodeClassifier(LogisticRegression(), 4)
+
+
+@pytest.mark.parametrize(
+    ("path", "names_only"),
+    [
+        ("sklearn.linear_model.SGDClassifier", True),
+        ("sklearn.naive_bayes.GaussianNB", False),
+        (f"{__name__}.coded", True),
+        ("river.linear_model.PAClassifier", False),
+    ],
+)
+def test_what_only_names_a_class_is_refused_where_probabilities_are_asked_for(path, names_only):
+    theirs = {**TRUSTING, "challengers": {"theirs": {"model": "external", "import_path": path}}}
+    asked = {"decision": {"decision": {"class": "y", "recall": 0.5}}}
+    asked["predictions.calibrated"] = {"predictions": {"calibrated": True}}
+    PartitionLearner(build(theirs))
+    for field, given in asked.items():
+        spec = build(theirs | given)
+        if not names_only:
+            PartitionLearner(spec)
+            continue
+        with pytest.raises(SpecError, match=rf"theirs: expected a model with probabilities, by which {field} goes, .*"):
+            PartitionLearner(spec)
 
 
 def test_it_is_no_champion_unless_told_to_be():

@@ -109,6 +109,7 @@ class ModelSlot:
             self.model = self._made(schema)
         except ValueError as error:  # raised by what an import path names
             raise SpecError(f"{place_of(name)}: {error}") from None
+        self._check_probabilities(spec)
         self._had: Mapping[str, Any] | None = None  # parameters by which its state was made, where it has one
         self.memos = Memos(memo_names(self.learner_name, spec.task, self._parameters), rows)
         self.metrics = self._scores(spec)
@@ -160,6 +161,17 @@ class ModelSlot:
         self.score(EMPTY)
         if self.watched:
             self.signal.warm_up()
+
+    def _check_probabilities(self, spec: Spec) -> None:
+        """SpecError where the stream file goes by probabilities that a model of another library does not have."""
+        asked = {"decision": spec.decision, "predictions.calibrated": spec.predictions.calibrated}
+        needed = next((place for place, value in asked.items() if value), None)
+        if needed is not None and getattr(self.model, "names_only", bool)():
+            raise SpecError(
+                f"{place_of(self.name)}: expected a model with probabilities, by which {needed} goes, found "
+                f"{self._parameters['import_path']}, which only names a class; choose one with predict_proba "
+                f"(predict_proba_one of River), or remove {needed}"
+            )
 
     def _made(self, schema: Schema) -> Learner:
         return create(self.learner_name, self.known(schema), seed=self.seed, **self._parameters)
