@@ -13,6 +13,7 @@ START, AHEAD = 1_700_000_000_000, 2_000  # ms
 FIELDS = {
     "task": "regression",
     "partitions": 2,
+    "record": {"id": "@offset"},
     "features": {"t": "numeric", "mean": {"mean": "label", "by": "sensor"}},
     "keys": {"sensor": {"from": "@key", "max": 100}},
     "label": {"of": "t", "ahead": "2s", "by": "sensor"},
@@ -31,7 +32,7 @@ def readings(n, partition):
         if sensor == 3 and n // 3 < i < 2 * n // 3:
             continue
         values[sensor] += draws.gauss(0, 1)
-        record = {"id": f"{partition}-{i}", "x": {"t": round(values[sensor], 2)}}
+        record = {"x": {"t": round(values[sensor], 2)}}
         sent.append(Sent(json.dumps(record).encode(), now, b"sensor-%d" % (2 * sensor + partition)))
     labelled = sum(
         any(later.key == one.key and later.time - one.time >= AHEAD for later in sent[i:]) for i, one in enumerate(sent)
@@ -57,5 +58,5 @@ def test_forecasts_of_one_topic_are_learned_once_through_a_kill(stream, learning
         counts = learner.pending.counts
         assert counts["joined"] == labelled - counts["expired"] > 1000
         assert counts["expired"] > 0
-        assert len(s.predictions(partition)) == len(sent)
+        assert [one["id"] for one in s.predictions(partition)] == [f"{partition}@{i}" for i in range(len(sent))]
     assert not s.letters()

@@ -1,5 +1,6 @@
 """Topics that get more partitions while workers run: the stream goes on with as many."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.state import growing
 from riparian.topics.names import changelog_topic
 from tests.broker.crashing import STOP
-from tests.broker.harness import Sent, Stream, administer, instances, make_topics, send, wait_on
+from tests.broker.harness import Sent, Stream, administer, instances, make_topics, send, state_log, wait_on
 from tests.processes import PATIENCE, until
 
 pytestmark = pytest.mark.broker
@@ -171,3 +172,36 @@ def test_a_first_checkpoint_that_was_not_finished_is_made_again(stream: Any) -> 
     assert wait_on(growing.grow(spec, s.connection))[0].partitions == 2
     s.spec = s.spec.with_partitions(2)
     assert s.stored(1).grown is not None
+
+
+def test_ids_that_are_places_stay_those_of_one_record_each(stream: Any) -> None:
+    """Through a topic that grows, and a state that goes back: labels come inside the records."""
+    fields = {"record": {"id": "@offset", "y": "y"}, "topics": {"labels": None}, "challengers": {}, "partitions": 1}
+    s = stream(**fields, checkpoint={"every": "100ms", "keep": 3, "keep_every": "0s"})
+    features, labels = instances(600)
+    rows = [
+        Sent(json.dumps({**json.loads(x.value), "id": "the same", **json.loads(y.value)}).encode(), x.time, x.key)
+        for x, y in zip(features, labels, strict=True)
+    ]
+    topic = s.spec.topics.features
+    with s.worker() as worker:
+        for at in (0, 100):
+            send(s.broker, topic, rows[at : at + 100])
+            s.reach(at + 100, 0, worker)
+        grow(s, 2, topic)
+        worker.wait_for("it goes on with 2")
+        for p in range(2):
+            send(s.broker, topic, rows[200 + 200 * p : 400 + 200 * p], partition=p)
+        for p, n in enumerate((400, 200)):
+            s.reach(n, 0, worker, partition=p)
+        assert worker.stop() == 0, worker.output[-3000:]
+    s.spec = s.spec.with_partitions(2)
+    learners = [s.stored(p) for p in range(2)]
+    _, *older = json.loads(s.riparian("rollback", "--partition", 0, "--json"))["versions"]
+    chosen = next(row for row in older if row["offset"] < 400)
+    s.riparian("rollback", "--partition", 0, "--to", chosen["sequence"])
+    again = s.run(400, 0, beyond=state_log(s.broker, s.spec).position, name="again")
+    assert again.digest() == learners[0].digest()
+    assert [s.holds(0).n_predictions, s.holds(1, start=1).n_predictions] == [400, 200]
+    ids = [one["id"] for p in range(2) for one in s.predictions(p)]
+    assert ids == [f"{p}@{i}" for p, n in enumerate((400, 200)) for i in range(n)]

@@ -41,11 +41,13 @@ def test_a_worker_predicts_raw_payments_as_an_evaluation_does(stream: Any) -> No
     s.holds()
 
 
-def test_a_worker_predicts_chargebacks_as_an_evaluation_does(stream: Any) -> None:
+@pytest.mark.parametrize("calibrated", [False, "matured"])
+def test_a_worker_predicts_chargebacks_as_an_evaluation_does(stream: Any, calibrated: Any) -> None:
     """At their own times, and null of what was blocked."""
     n, few = 4000, {"customers": 60, "terminals": 60, "radius": 20, "labels": "fraud", "blocked": 0.1}
     late = yaml.safe_load(EXAMPLE.with_name("chargebacks.yaml").read_text(encoding="utf-8"))
-    s = stream(**fields(**late | {"name": "", "champion": "hoeffding-tree", "challengers": {}}))
+    late |= {"name": "", "predictions": {"calibrated": calibrated}}
+    s = stream(**fields(**late | {"champion": "hoeffding-tree", "challengers": {}}))
     made = [word for name, value in few.items() for word in ("--set", f"{name}={value}")]
     s.riparian("replay", "--generate", "payments", "-n", n, *made, "--time", "time", "--label-time", "labelled")
     found = list[Any]()
