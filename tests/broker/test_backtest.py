@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.harness import Sent, instances
+from tests.broker.harness import Sent, instances, send
 
 pytestmark = pytest.mark.broker
 
@@ -56,3 +56,34 @@ def test_models_of_a_stream_do_as_its_worker_says(stream: Any) -> None:
     assert "last-label" in shown
     assert "records that could not be read: 1" in shown
     assert "naive-bayes" in s.riparian("backtest", "--model", "naive-bays", code=2)
+
+
+LATE = {
+    "classes": ["no", "yes"],
+    "keys": {"card": {"from": "@key", "max": 100}},
+    "features": {
+        "a": "numeric", "b": "numeric", "c": "nominal", "n": {"count": "card"}, "share": {"share": "yes", "by": "card"},
+    },
+    "join": {"horizon": "2s", "unlabelled": {"is": "no", "after": "300ms"}},
+    "predictions": {"calibrated": "matured"},
+}  # fmt: skip
+FORECAST = {"label": {"of": "a", "ahead": "20ms", "above": 0.5}, "topics": {"labels": None}}
+
+
+@pytest.mark.parametrize("kind", [LATE, FORECAST])
+def test_a_stream_with_late_labels_or_its_own_does_as_its_worker_says(stream: Any, kind: Any) -> None:
+    s = stream(partitions=1, **kind)
+    features, labels = instances(N, delay=400)
+    cards = [Sent(one.value, one.time, b"card-%d" % (i % 40)) for i, one in enumerate(features)]
+    few = [one for one in labels if b"yes" in one.value][::2]
+    n_labels = 0 if kind is FORECAST else len(few)
+    send(s.broker, s.spec.topics.features, cards)
+    if n_labels:
+        send(s.broker, s.spec.topics.labels, few)
+    s.run(N, n_labels)
+    records = [json.loads(r.value) for r in s.read("metrics")]
+    last = [record for record in records if record.get("model") == "champion"][-1]
+    (found,) = json.loads(s.riparian("backtest", "--json"))["models"][:1]
+    (part,) = found["partitions"]
+    assert (part["overall"], part["recent"]) == (last["overall"], last["window"])
+    assert part["overall"]["n"] > N / 2
