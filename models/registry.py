@@ -20,6 +20,7 @@ from riparian.models.entry import TASKS, VALUES, Entry, suggest
 from riparian.models.gradient import entries as gradient
 from riparian.models.hoeffding import entries as hoeffding
 from riparian.models.mondrian import entries as mondrian
+from riparian.models.neighbours import entries as neighbours
 from riparian.models.opinion_pool import entries as opinion_pool
 from riparian.models.regression import entries as regression
 from riparian.models.shrubs import entries as shrubs
@@ -36,6 +37,7 @@ FAMILIES = (
     streaming_forest,
     shrubs,
     mondrian,
+    neighbours,
     gradient,
     soft,
     opinion_pool,

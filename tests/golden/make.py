@@ -110,6 +110,8 @@ def stream(model: str, task: str) -> Spec:
         ("streaming-random-patches", "classification"): {"n_models": 3, "warning_delta": 0.9, "drift_delta": 0.3},
         ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
         ("shrub-ensemble", "regression"): {"window": 128},  # the same
+        ("nearest-neighbours", "classification"): {"window": 128, "long": 64, "minimum": 16},
+        ("nearest-neighbours", "regression"): {"window": 128, "long": 64, "minimum": 16},
         ("half-space-trees", "anomaly"): {"n_trees": 5, "height": 8, "window": 100},
         ("online-isolation-forest", "anomaly"): {"n_trees": 4, "window": 200, "leaf_size": 6},
     }

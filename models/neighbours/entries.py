@@ -1,0 +1,28 @@
+"""The registry's entry of nearest neighbours."""
+
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+
+NEAREST_NEIGHBOURS = Entry(
+    name="nearest-neighbours",
+    cls="riparian.models.neighbours.nearest_neighbours:NearestNeighbours",
+    tasks=(CLASSIFICATION, REGRESSION),
+    parameters=(
+        Parameter("k", int, 5, 1, 100, text="neighbours that vote"),
+        Parameter("window", int, 1000, 8, 100_000, text="most rows in the short-term memory"),
+        Parameter("long", int, 1000, 0, 100_000, text="most rows in the long-term memory; 0: none"),
+        Parameter(
+            "minimum",
+            int,
+            50,
+            2,
+            10_000,
+            text="fewest rows that the short-term memory shrinks to; a quarter of window at most",
+        ),
+    ),
+    paper="V. Losing, B. Hammer and H. Wersing: KNN classifier with self adjusting memory for heterogeneous concept "
+    "drift. ICDM 2016.",
+    text="The nearest remembered rows vote. A memory of the newest rows, and one of what still agrees with them.",
+)
+
+
+ENTRIES = (NEAREST_NEIGHBOURS,)
