@@ -111,6 +111,9 @@ _ENTRIES = (
                 text="both, a week late; or of fraud alone, 1 to 60 days",
             ),
             Parameter("blocked", float, 0.0, 0.0, 1.0, text="share of payments of which no label will come"),
+            Parameter(
+                "campaign", int, 0, 0, 10_000, text="days of one pattern, until fraud changes it; 0: all, for ever"
+            ),
         ),
         paper="Y. Le Borgne, W. Siblini, B. Lebichot and G. Bontempi: Reproducible machine learning for credit card "
         "fraud detection. Practical handbook, ULB 2022.",

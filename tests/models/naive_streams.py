@@ -103,7 +103,7 @@ def sine(seed, function=0, n_irrelevant=2):
         yield row, 0 if positive else 1
 
 
-def payments(seed, customers, terminals, radius, labels, bad_customers=3, bad_terminals=2, blocked=0.0):
+def payments(seed, customers, terminals, radius, labels, bad_customers=3, bad_terminals=2, blocked=0.0, campaign=0):
     random, delays, blocks = NaiveRandom(seed), NaiveRandom(seed + 2**40), NaiveRandom(seed + 2 * 2**40)
     homes = [(100 * random.uniform(), 100 * random.uniform()) for _ in range(customers)]
     shops = [(100 * random.uniform(), 100 * random.uniform()) for _ in range(terminals)]
@@ -111,12 +111,23 @@ def payments(seed, customers, terminals, radius, labels, bad_customers=3, bad_te
     near = [[j for j, b in enumerate(shops) if (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 < radius**2] for a in homes]
     bad_shops, bad_cards = [], []  # each day's
     for day in itertools.count():
-        for bad, drawn, n in ((bad_shops, bad_terminals, terminals), (bad_cards, bad_customers, customers)):
-            bad.append([])
-            while len(bad[-1]) < drawn:
-                one = random.below(n)
-                if one not in bad[-1]:
-                    bad[-1].append(one)
+        kind, limit, factor, fresh = None, 220, 5, campaign and day % campaign == 0
+        if campaign:
+            kind, limit = day // campaign % 3, math.inf
+            factor = 0.05 if kind == 2 else 5
+        if fresh:
+            bad_shops, bad_cards = [], []
+        drawn_shops, drawn_cards = bad_terminals if kind in (None, 1) else 0, bad_customers if kind != 1 else 0
+        for bad, drawn, n, days in (
+            (bad_shops, drawn_shops, terminals, 28),
+            (bad_cards, drawn_cards, customers, 14),
+        ):
+            for _ in range(days if fresh else 1):
+                bad.append([])
+                while len(bad[-1]) < drawn:
+                    one = random.below(n)
+                    if one not in bad[-1]:
+                        bad[-1].append(one)
         paid = []
         for card, (mean, rate) in enumerate(habits):
             product, possible = random.uniform(), 0
@@ -133,9 +144,9 @@ def payments(seed, customers, terminals, radius, labels, bad_customers=3, bad_te
                 if not near[card] or not 0 < second < 86400:
                     continue
                 shop, amount = near[card][pick], round(100 * amount) / 100
-                fraud = amount > 220 or any(shop in some for some in bad_shops[-28:])
+                fraud = amount > limit or any(shop in some for some in bad_shops[-28:])
                 if third and any(card in some for some in bad_cards[-14:]):
-                    fraud, amount = True, round(amount * 5 * 100) / 100
+                    fraud, amount = True, round(amount * factor * 100) / 100
                 paid.append((1522540800 + 86400 * day + second, card, shop, amount, fraud))
         for time, card, shop, amount, fraud in sorted(paid, key=lambda one: one[0]):
             days = 7

@@ -47,6 +47,7 @@ TWINS = [
         [
             {**VILLAGE, "labels": "both"},
             {**VILLAGE, "labels": "fraud", "blocked": 0.2, "bad_customers": 1, "bad_terminals": 5},
+            {**VILLAGE, "labels": "both", "campaign": 4},
         ],
     ),
     (rare, [{}, {"ratio": 0.4, "function": 1}, {"ratio": 0.1, "shift": 1.0}]),
@@ -178,6 +179,24 @@ def test_payments_that_are_blocked_have_a_time_and_no_label():
     assert some.x[~blocked].tobytes() == free.x[~blocked].tobytes()
     assert some.y[~blocked].tobytes() == free.y[~blocked].tobytes()
     assert (free.y[blocked] == 1).mean() == pytest.approx((free.y == 1).mean(), rel=0.2)
+
+
+def test_fraud_changes_its_pattern_with_each_campaign():
+    world = {"customers": 1000, "terminals": 2800, "bad_customers": 2, "bad_terminals": 1, "campaign": 20}
+    stream = payments.source(1, **world).take(112_000)
+    amount, fraud = stream.x[:, 3], stream.y == 1
+    campaign = (stream.x[:, 0] - payments.BEGIN) // (20 * payments.DAY)
+    usual = np.median(amount)
+    for k, share_of_terminals in enumerate((0.0, 1.0, 0.0)):
+        here = campaign == k
+        assert 0.006 < fraud[here].mean() < 0.014
+        bad = np.unique(stream.x[here & fraud, 2])
+        at = here & np.isin(stream.x[:, 2], bad)
+        assert (fraud[at].mean() > 0.5) == share_of_terminals
+    middle = [np.median(amount[(campaign == k) & fraud]) / usual for k in range(3)]
+    assert middle[0] > 3
+    assert 0.5 < middle[1] < 1.5
+    assert middle[2] < 0.2
 
 
 def test_payments_need_somewhere_to_pay():

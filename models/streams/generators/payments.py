@@ -16,6 +16,10 @@ and the stream has no last day (the Handbook's 183 have about 1,750,000 payments
 `labelled` is when the label comes. With `labels: both`, a week after each payment; with `labels: fraud`, for fraud
 alone, a day and an exponential delay of mean 15 days after it, 60 days at most. A share of the payments, `blocked`,
 never gets a label, whatever its class: `labelled` is then its own time. Payments and delays are the same for all these.
+
+With `campaign`, fraud is of one pattern at a time, and changes it every so many days, at once: compromised customers
+pay five times their amount; then it is at compromised terminals; then compromised customers pay a twentieth; and again.
+Whoever is compromised has been so for 0 to 27 (0 to 13) days when a campaign begins, and no other amount is fraud.
 """
 
 from typing import NamedTuple
@@ -33,6 +37,7 @@ BEGIN = 1_522_540_800.0  # 2018-04-01, UTC
 LIMIT = 220.0  # amounts above it are fraud
 TERMINAL_DAYS = 28  # for so long it is compromised
 CUSTOMER_DAYS, FACTOR = 14, 5.0
+SMALL = 0.05  # factor of the third campaign
 MOST_RATE = 4.0  # payments a day, on average
 NONE_A_DAY = 0.018315638888734179  # exp(-MOST_RATE)
 MOST_A_DAY = 24
@@ -68,6 +73,7 @@ def source(
     bad_terminals: int = 2,
     labels: str = "both",
     blocked: float = 0.0,
+    campaign: int = 0,
 ) -> EndlessStream:
     """Payments in the order of their time, to the second, from 2018-04-01 on. ValueError where no customer has a
     terminal within reach."""
@@ -75,7 +81,7 @@ def source(
     world = make_world(state, customers, terminals, radius)
     if not len(world.near):
         raise ValueError(f"no customer of {customers} has one of {terminals} terminals within {radius}: give more")
-    days = _Days(seed, state, world, (bad_terminals, bad_customers), labels == "fraud", blocked)
+    days = _Days(seed, state, world, (bad_terminals, bad_customers), labels == "fraud", blocked, campaign)
     return EndlessStream(
         days.fill,
         (0, customers, terminals, 0, 0),
@@ -100,9 +106,17 @@ class _Days:
     """Payments day by day, from which any number is taken."""
 
     def __init__(
-        self, seed: int, state: NDArray[np.uint64], world: World, bad: tuple[int, int], one_class: bool, blocked: float
+        self,
+        seed: int,
+        state: NDArray[np.uint64],
+        world: World,
+        bad: tuple[int, int],
+        one_class: bool,
+        blocked: float,
+        campaign: int,
     ) -> None:
         self.state, self.world, self.bad, self.one_class, self.blocked = state, world, bad, one_class, blocked
+        self.campaign = campaign
         self.delays, self.blocks = seeded(seed + (1 << 40)), seeded(seed + (2 << 40))
         self.day = 0
         self.rest = np.empty((0, len(COLUMNS) + 1))
@@ -118,10 +132,24 @@ class _Days:
             x[done : done + len(part)], y[done : done + len(part)] = part[:, :-1], part[:, -1]
             done += len(part)
 
+    def _begin(self, bad: tuple[int, int]) -> None:
+        """Whoever is compromised when a campaign begins."""
+        of = (self.world.terminal_until, TERMINAL_DAYS), (self.world.customer_until, CUSTOMER_DAYS)
+        for n, (until, days) in zip(bad, of, strict=True):
+            until[:] = 0
+            for last in range(self.day + 1, self.day + days):
+                _compromise(self.state, n, until, last)
+
     def _next(self) -> None:
-        world = self.world
+        world, bad, limit, factor = self.world, self.bad, LIMIT, FACTOR
+        if self.campaign:
+            kind, limit = self.day // self.campaign % 3, np.inf
+            bad = ((0, bad[1]), (bad[0], 0), (0, bad[1]))[kind]
+            factor = SMALL if kind == 2 else FACTOR
+            if self.day % self.campaign == 0:
+                self._begin(bad)
         n = _pay(
-            self.state, self.day, *self.bad, world.means, world.rates, world.start, world.near,
+            self.state, self.day, *bad, limit, factor, world.means, world.rates, world.start, world.near,
             world.customer_until, world.terminal_until, self.drawn,
         )  # fmt: skip
         self.rest = self.drawn[:n][np.argsort(self.drawn[:n, 0], kind="stable")]
@@ -184,7 +212,10 @@ def _compromise(state, n, until, last):
 
 
 @kernel
-def _pay(state, day, bad_terminals, bad_customers, means, rates, start, near, customer_until, terminal_until, out):
+def _pay(
+    state, day, bad_terminals, bad_customers, limit, factor,
+    means, rates, start, near, customer_until, terminal_until, out,
+):  # fmt: skip
     """Write the payments of a day, customer by customer; how many. Mutates the random state and who is compromised."""
     _compromise(state, bad_terminals, terminal_until, day + TERMINAL_DAYS)
     _compromise(state, bad_customers, customer_until, day + CUSTOMER_DAYS)
@@ -208,10 +239,10 @@ def _pay(state, day, bad_terminals, bad_customers, means, rates, start, near, cu
                 continue
             terminal = near[start[i] + pick]
             amount = np.round(amount * 100.0) / 100.0
-            fraud = amount > LIMIT or day < terminal_until[terminal]
+            fraud = amount > limit or day < terminal_until[terminal]
             if day < customer_until[i] and taken:
                 fraud = True
-                amount = np.round(amount * FACTOR * 100.0) / 100.0
+                amount = np.round(amount * factor * 100.0) / 100.0
             out[n, 0] = BEGIN + DAY * day + second
             out[n, 1] = i
             out[n, 2] = terminal
