@@ -22,21 +22,30 @@ def stream(task, **changes):
     )
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_what_is_compared_are_the_predictions_that_were_made(task, monkeypatch):
-    """The twin is shown each label with the rows of predictions, one by one."""
+DECIDED = {"decision": {"class": "up", "alert_rate": 0.2}, "classes": ["down", "up"]}
+
+
+@pytest.mark.parametrize(("task", "changes"), [("classification", {}), ("classification", DECIDED), ("regression", {})])
+def test_what_is_compared_are_the_predictions_that_were_made(task, changes, monkeypatch):
+    """The twin is shown each label with the rows of predictions, one by one; of a target with the classes named."""
     twins = {}
+
+    def said(out, named, row):
+        if named is None or named[row, 0] != named[row, 0]:
+            return out[row].tolist()
+        return [float(code == named[row, 0]) for code in range(out.shape[1])]
 
     def score(self, program, older, newer, by_cost=None):
         twin = twins.setdefault(id(self), (self, NaiveComparison(task)))[1]
         for op, row, y in zip(program.op, program.row, program.y, strict=True):
             if op:
-                twin.score(y, older[row].tolist(), newer[row].tolist())
+                names = (None, None) if by_cost is None else (by_cost.older, by_cost.newer)
+                twin.score(y, said(older, names[0], row), said(newer, names[1], row))
         real(self, program, older, newer, by_cost)
 
     real = Comparison.score
     monkeypatch.setattr(Comparison, "score", score)
-    learner = fold(stream(task), records(task), 64)[0]
+    learner = fold(stream(task, **changes), records(task), 64)[0]
     champion = learner.roles["champion"].metrics.metrics()["n"]
     assert len(learner.lineup.comparing.figures()) == 2
     for (name, figures), (_, twin) in zip(learner.lineup.comparing.figures().items(), twins.values(), strict=True):

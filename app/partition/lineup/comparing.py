@@ -1,8 +1,9 @@
 """Each challenger beside the champion, by the predictions that both really made, and the rule that promotes. Pure.
 
-Losses, spans and intervals are those of models/evaluation/comparison.py. A comparison is about two models: it begins
-anew when the champion is another one. The rule looks after every `PACE` labels that were learned, counted since the
-stream began, so that it looks at the same labels however batches were divided.
+Losses, spans and intervals are those of models/evaluation/comparison.py. Where predictions are decided, mistakes are of
+the class that was named: of a rare class the likeliest would be right who says nothing. A comparison is about two
+models: it begins anew when the champion is another one. The rule looks after every `PACE` labels that were learned,
+counted since the stream began, so that it looks at the same labels however batches were divided.
 """
 
 from collections.abc import Mapping

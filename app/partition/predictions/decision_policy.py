@@ -50,7 +50,7 @@ class Stakes:
     Attributes
     ----------
     costs : (n_outputs, n_outputs) float64, optional
-        Of naming class j where i is true.
+        Of naming class j where i is true; None before any class is looked up.
     worst : (n_outputs,) float64
         Of naming none where class i is true: as much as its dearest mistake in the stream file, whether or not the
         class that it names is known, since that depends on how records were cut into steps.
@@ -80,12 +80,10 @@ class Stakes:
         for text, weight in self.weights.items():
             if text in codes:
                 self._by_code[codes[text]] = weight
-        if self.prices is None:
-            return
         self.costs = np.full((n_outputs, n_outputs), OTHERWISE)
         np.fill_diagonal(self.costs, 0.0)
         self.worst = np.full(n_outputs, OTHERWISE)
-        for true, row in self.prices.items():
+        for true, row in (self.prices or {}).items():
             if true in codes:
                 self.worst[codes[true]] = max(OTHERWISE, *row.values(), OTHERWISE)
             for named, cost in row.items():
