@@ -14,7 +14,7 @@ LOCKED ?= 1
 .PHONY: help setup lock sbom release test image-test fuzz chaos chaos-unguarded campaigns mutants check docs format demo bench bench-state bench-failover bench-fencing bench-endurance bench-floods bench-formats bench-partitions bench-frontier bench-compile accuracy clean bench-peers bench-kafka-peers figure-forests figure-demo screenshots papers
 
 help:
-	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
+	@echo "make demo    fraud among 150,000 payments: a broker, a worker and the live page"
 	@echo "make test    all tests, on a real Kafka of their own"
 	@echo "make fuzz    hostile batches, records, schemas, states, stream files and requests: MINUTES=5 (or RECORDS=1000000, of every codec), SEED=n, TARGETS=names, BOUNDS=1"
 	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1, KEYS=1, LATE=1, FORECAST=1, CONTROL=1, FEATURES=1, ROLLING=1, OWN=1, GROW=1, BROKERS=3, KAFKA=3.6.2, PARTITIONS=n, STREAMS=n in each worker"
@@ -176,7 +176,7 @@ screenshots: setup
 	$(BIN)/python -m benchmarks.page_pictures docs
 
 figure-demo: setup
-	$(BIN)/python -m benchmarks.demo_picture docs/demo.svg
+	$(BIN)/python -m benchmarks.demo picture docs/demo.svg
 
 papers: setup
 	$(BIN)/python -m benchmarks.papers $(PAPERS) $(if $(DATA),--data $(DATA)) $(if $(SEEDS),--seeds $(SEEDS))

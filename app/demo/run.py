@@ -1,12 +1,12 @@
-"""The demo: a broker, a worker, and the electricity data streamed through both, until it is told to end.
+"""The demo: a broker, a worker, and payments streamed through both, of which one in a hundred is fraud.
+
+Fraud changes its pattern twice, at `changes`. A tree that stops learning before the first change is the champion until
+`auto`, which goes on, is better for sure.
 
 Everything lives below one folder (`.riparian/demo`) and every run starts afresh: a local broker's topics are removed
 before the start, and on somebody's own broker the stream gets a name of its own. The worker is a process like any other
 worker; it and the broker end with the demo, even when the demo is killed with -9
 (app/kafka/local_broker/supervisor.py).
-
-With immediate labels each label is acknowledged before the features after it are sent, and the worker takes the two
-topics in that order, so the figures are those of `riparian evaluate` to the last digit, which the demo checks.
 """
 
 import asyncio
@@ -21,17 +21,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from riparian.app import compiling
+from riparian.app.dataset.files.synthetic import Recipe
 from riparian.app.demo import view as demo_view
 from riparian.app.errors import BrokerError, RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.supervisor import Supervised
 from riparian.app.stream_file.spec import Spec, load
-from riparian.topics.names import CHAMPION
 
-DATA = Path(__file__).with_name("data") / "elec.csv.gz"
-TEMPLATE = Path(__file__).with_name("data") / "elec.yaml"
-N_ROWS = 45_312
+TEMPLATE = Path(__file__).with_name("data") / "payments.yaml"
+N_ROWS, SEED = 150_000, 1
+CAMPAIGN = 27  # days
+WORLD = {"customers": 1000, "terminals": 2800, "bad_customers": 2, "bad_terminals": 1, "campaign": CAMPAIGN}
+RATE = 1500  # payments/s: a day in 1.25 s
+LABEL_DELAY = "4s"
+TREE = "tree"  # the challenger that is promoted at once, and frozen when so many payments are predicted
+FROZEN_AT = 37_500
 DEFAULT_PORT = 6066
 WORKER_SECONDS = 120.0  # longest wait for the worker's next line, or for it to be ready, s
 COMPILING_SECONDS = 900.0  # longest wait after a line that it compiles kernels, s; machines may be slow or busy
@@ -40,20 +47,13 @@ LOOK_SECONDS = 0.5  # time between two looks at the worker, s
 
 
 class DemoPlan(NamedTuple):
-    """What a run does.
-
-    rate : instances/s
-    label_delay : seconds
-    port : of the worker's web server
-    """
+    """What a run does. port : of the worker's web server."""
 
     folder: Path
     connection: Connection
     stream: Path
     spec: Spec
     rows: int
-    rate: float
-    label_delay: float
     port: int
 
     @property
@@ -65,13 +65,26 @@ class DemoPlan(NamedTuple):
         return f"http://127.0.0.1:{self.port}/health"
 
 
-Show = Callable[[int, demo_view.WorkerFigures], None]
+Show = Callable[[demo_view.WorkerFigures, str | None], None]  # with a command that was given
+
+
+def recipe(rows: int = N_ROWS, seed: int = SEED) -> Recipe:
+    """The payments."""
+    return Recipe("payments", rows, seed, WORLD)
+
+
+def changes(of: Recipe) -> list[int]:
+    """Numbers of the first payments of a new pattern of fraud."""
+    from riparian.models.streams.generators.payments import BEGIN, DAY
+
+    days = (of.open().take(of.n).x[:, 0] - BEGIN) / DAY
+    return list(map(int, np.searchsorted(days, np.arange(CAMPAIGN, days[-1], CAMPAIGN))))
 
 
 def write_stream(folder: Path, name: str) -> Path:
     """The stream file of a run, from the template in the package."""
-    text = TEMPLATE.read_text(encoding="utf-8").replace("name: elec\n", f"name: {name}\n", 1)
-    path = folder / "elec.yaml"
+    text = TEMPLATE.read_text(encoding="utf-8").replace("name: payments\n", f"name: {name}\n", 1)
+    path = folder / "payments.yaml"
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
@@ -106,7 +119,7 @@ def foreign_broker(connection: Connection, keep: bool) -> Iterator[str]:
 
     Its consumer group stays, empty, until the broker forgets it: the client cannot delete groups.
     """
-    name = f"elec-demo-{secrets.token_hex(3)}"
+    name = f"payments-demo-{secrets.token_hex(3)}"
     try:
         yield name
     finally:
@@ -126,20 +139,13 @@ async def _delete_topics(connection: Connection, stream: str) -> None:
 
 
 class Process:
-    """A command over the plan's stream file as a process that ends when this one does.
-
-    Parameters
-    ----------
-    plan : Plan
-    name : of the command. It also names its log.
-    options : of the command.
-    """
+    """A command over the plan's stream file as a process that ends when this one does. name : of the command, and of
+    its log; the words after it and the options are `options`."""
 
     def __init__(self, plan: DemoPlan, name: str, *options: str) -> None:
-        self.name = name
-        self.log = plan.folder / f"{name}.log"
-        words = [name, str(plan.stream), *plan.connection.arguments(), *options]
-        self._command = [sys.executable, "-m", "riparian.app.cli", *words, "--data-dir", str(plan.folder / name)]
+        self.name, self.log = name, plan.folder / f"{name}.log"
+        words = [name, str(plan.stream), *options, *plan.connection.arguments()]
+        self._command = [sys.executable, "-m", "riparian.app.cli", *words]
         self._supervised: Supervised | None = None
 
     def __enter__(self) -> Self:
@@ -156,11 +162,11 @@ class Process:
         """What is in its log."""
         return self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
 
-    def check(self) -> None:
-        """RiparianError with its own last words where it has ended."""
+    def check(self, may_end: bool = False) -> None:
+        """RiparianError with its own last words where it has ended. may_end : not where it has done its work."""
         assert self._supervised is not None
         code = self._supervised.process.poll()
-        if code is None:
+        if code is None or (may_end and code == 0):
             return
         lines = self.lines()
         last = lines[-1].removeprefix("riparian: ") if lines else "it said nothing"
@@ -169,34 +175,29 @@ class Process:
 
 def worker_process(plan: DemoPlan) -> Process:
     """Its worker."""
-    return Process(plan, "worker", "--port", str(plan.port))
+    return Process(plan, "worker", "--port", str(plan.port), "--data-dir", str(plan.folder / "worker"))
 
 
 def page_process(plan: DemoPlan, port: int) -> Process:
     """The live page, without what it remembers of an earlier run: that had other topics."""
     shutil.rmtree(plan.folder / "ui", ignore_errors=True)
-    return Process(plan, "ui", "--port", str(port))
+    return Process(plan, "ui", "--port", str(port), "--data-dir", str(plan.folder / "ui"))
 
 
-async def until_page(page: Process, address: str) -> None:
-    """Wait until the live page answers."""
-    deadline = time.monotonic() + WORKER_SECONDS
-    while True:
-        page.check()
-        with contextlib.suppress(OSError, ValueError):
-            await asyncio.to_thread(_json, f"{address}health")
-            return
-        if time.monotonic() > deadline:
-            raise RiparianError(f"the live page does not answer at {address}: see {page.log}, or give --no-page")
-        await asyncio.sleep(0.1)
+def replay_process(plan: DemoPlan) -> Process:
+    """What sends payments and labels."""
+    made = [word for name, value in WORLD.items() for word in ("--set", f"{name}={value}")]
+    paced = ["-n", str(plan.rows), "--seed", str(SEED), "--rate", str(RATE), "--label-delay", LABEL_DELAY]
+    return Process(plan, "replay", "--generate", "payments", *made, *paced)
 
 
-async def until_ready(plan: DemoPlan, worker: Process, report: Callable[[str], None]) -> None:
-    """Wait until the worker has its partition; what it says meanwhile, that it compiles kernels, is passed on."""
+def until_ready(process: Process, url: str, report: Callable[[str], None]) -> None:
+    """Wait until a worker has its partition, or the live page answers; what it says meanwhile, that it compiles
+    kernels, is passed on."""
     deadline, seen = time.monotonic() + WORKER_SECONDS, 0
     while True:
-        worker.check()
-        lines = worker.lines()
+        process.check()
+        lines = process.lines()
         for line in lines[seen:]:
             compiles = compiling.BEGINNING in line
             deadline = time.monotonic() + (COMPILING_SECONDS if compiles else WORKER_SECONDS)
@@ -204,11 +205,13 @@ async def until_ready(plan: DemoPlan, worker: Process, report: Callable[[str], N
                 report(line.removeprefix("riparian: "))
         seen = len(lines)
         with contextlib.suppress(OSError, ValueError):
-            if (await asyncio.to_thread(_json, plan.health_url))["partitions"]:
+            if _json(url).get("partitions", True):
                 return
         if time.monotonic() > deadline:
-            raise RiparianError(f"the worker is not ready, although it runs, and says no more: see {worker.log}")
-        await asyncio.sleep(0.1)
+            raise RiparianError(
+                f"the {process.name} is not ready, although it runs, and says no more: see {process.log}"
+            )
+        time.sleep(0.1)
 
 
 def _json(url: str) -> dict[str, Any]:
@@ -217,78 +220,36 @@ def _json(url: str) -> dict[str, Any]:
     return found
 
 
-async def stream(plan: DemoPlan, worker: Process, show: Show) -> demo_view.WorkerFigures:
-    """Replay the data and show how the worker is doing, until the last label is learned; the last figures."""
-    from riparian.app.dataset.files.data import DataFile
-    from riparian.app.dataset.rows import rows_of_file
-    from riparian.app.replay import publish
-
-    sent = 0
-
-    def progress(n: int) -> None:
-        nonlocal sent
-        sent = n
-
-    rows = rows_of_file(DataFile(DATA), plan.spec, limit=plan.rows)
-    replay = asyncio.create_task(
-        publish(
-            plan.spec,
-            rows,
-            plan.connection,
-            rate=plan.rate,
-            label_delay=plan.label_delay,
-            n=plan.rows,
-            on_progress=progress,
-        )
-    )
-    try:
-        moved, before = time.monotonic(), (-1, -1, -1)
+def stream(plan: DemoPlan, worker: Process, show: Show) -> None:
+    """Send the payments, steer the models, and show how these do, until the last label is learned."""
+    due = [(FROZEN_AT, "freeze"), (1, "promote")]
+    moved, before = time.monotonic(), (-1, -1)
+    with contextlib.ExitStack() as stack:
+        ends = [stack.enter_context(replay_process(plan))]
         while True:
             worker.check()
-            figures = await asyncio.to_thread(_figures, plan)
-            show(sent, figures)
-            if replay.done():
-                replay.result()
-                if figures.learned == plan.rows and all(m.scored == plan.rows for m in figures.models):
-                    return figures
-            now = (sent, figures.instances, sum(model.scored for model in figures.models))
+            for process in ends:
+                process.check(may_end=True)
+            try:
+                figures = demo_view.scrape(plan.metrics_url)
+            except (OSError, ValueError) as error:
+                raise BrokerError(f"the worker does not answer at {plan.metrics_url} ({error})") from error
+            said = None
+            if due and figures.instances >= due[-1][0]:
+                said = due.pop()[1]
+                ends.append(stack.enter_context(Process(plan, said, TREE, "--wait", "600")))
+            show(figures, said)
+            if figures.learned == plan.rows:
+                return
+            now = (figures.instances, figures.learned)
             if now != before:
                 moved, before = time.monotonic(), now
-            elif time.monotonic() - moved > STALL_SECONDS + plan.label_delay:
+            elif time.monotonic() - moved > STALL_SECONDS:
                 raise RiparianError(
-                    f"nothing moved for {STALL_SECONDS:.0f} s, with {figures.instances:,} of {plan.rows:,} instances "
+                    f"nothing moved for {STALL_SECONDS:.0f} s, with {figures.instances:,} of {plan.rows:,} payments "
                     f"predicted and {figures.learned:,} learned: see {worker.log}"
                 )
-            await asyncio.wait([replay], timeout=LOOK_SECONDS) if not replay.done() else await asyncio.sleep(0.1)
-    finally:
-        replay.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await replay
-
-
-def _figures(plan: DemoPlan) -> demo_view.WorkerFigures:
-    try:
-        return demo_view.scrape(plan.metrics_url)
-    except (OSError, ValueError) as error:
-        raise BrokerError(f"the worker does not answer at {plan.metrics_url} ({error})") from error
-
-
-def evaluated(plan: DemoPlan) -> dict[str, Any]:
-    """What `riparian evaluate` says about the champion on the same rows, in memory."""
-    from riparian.app.dataset.files.data import DataFile
-    from riparian.app.evaluation.evaluate import evaluate, spec_for
-
-    file = DataFile(DATA)
-    name, parameters = plan.spec.models()[CHAMPION]
-    spec, goal, n = spec_for(file, name, parameters, stream=plan.spec, limit=plan.rows)
-    return evaluate(file, spec, goal, n, limit=plan.rows)
-
-
-def evaluate_command(plan: DemoPlan) -> str:
-    """The command that evaluates the same rows, to try."""
-    limit = "" if plan.rows == N_ROWS else f" --limit {plan.rows}"
-    model = plan.spec.models()[CHAMPION][0]
-    return f"riparian evaluate {DATA} --model {model} --stream {plan.stream}{limit}"
+            time.sleep(LOOK_SECONDS)
 
 
 def choose_port(port: int | None, usual: int = DEFAULT_PORT) -> int:
@@ -302,7 +263,7 @@ def choose_port(port: int | None, usual: int = DEFAULT_PORT) -> int:
     return port
 
 
-def make_plan(folder: Path, connection: Connection, name: str, **settings: Any) -> DemoPlan:
-    """Write the stream file of a run. settings : rows, rate, label_delay and port, as in Plan."""
+def make_plan(folder: Path, connection: Connection, name: str, rows: int, port: int) -> DemoPlan:
+    """Write the stream file of a run."""
     path = write_stream(folder, name)
-    return DemoPlan(folder, connection, path, load(path), **settings)
+    return DemoPlan(folder, connection, path, load(path), rows, port)

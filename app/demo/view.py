@@ -5,41 +5,40 @@ import time
 import urllib.request
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from riparian.app.worker.exposition import metric_names as names
+from riparian.topics.names import CHAMPION
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SPAN_SECONDS = 3.0  # over which a rate is taken
+CLASS, WINDOW = "fraud", 5000  # as the stream file has them
+COURSE = 50  # characters of a course
+BARS = "▁▂▃▄▅▆▇█"
+PATTERNS = ("dear payments by stolen cards", "all payments at some terminals", "tiny payments by stolen cards")
 
 
 class ModelFigures(NamedTuple):
-    """One model. Ratios are None where they are not defined yet."""
+    """One model. recall : share of the last fraud that it named; None where that is not known yet."""
 
     role: str
     learner: str
-    scored: int
-    accuracy: float | None
-    recent: float | None
-    kappa: float | None
-    nodes: int
+    recall: float | None
 
 
 class WorkerFigures(NamedTuple):
-    """A worker at one moment, summed over partitions. Latencies in seconds, as (median, 99th percentile)."""
+    """A worker at one moment, summed over partitions. latency : from payment to
+    prediction, s: median, 99th percentile."""
 
     at: float  # monotonic
     instances: int
     learned: int
-    waiting: int
-    lag: int
-    rejected: int
-    prediction_latency: tuple[float, float]
-    verification_latency: tuple[float, float]
+    latency: tuple[float, float]
     models: tuple[ModelFigures, ...]
 
 
@@ -71,16 +70,12 @@ def parse(text: str) -> WorkerFigures:
         ordered = sorted(buckets.items())
         return quantile(0.5, ordered), quantile(0.99, ordered)
 
-    accuracy, kappa = names.PREQUENTIAL["accuracy"], names.PREQUENTIAL["kappa"]
+    asked = {"scope": "window", "class": CLASS}
     models = tuple(
         ModelFigures(
             role=labels["model"],
             learner=labels["learner"],
-            scored=int(of(names.SCORED, model=labels["model"]) or 0),
-            accuracy=of(accuracy, model=labels["model"], scope="overall"),
-            recent=of(accuracy, model=labels["model"], scope="window"),
-            kappa=of(kappa, model=labels["model"], scope="overall"),
-            nodes=int(of(names.NODES, model=labels["model"]) or 0),
+            recall=of(names.OF_CLASS["recall"], model=labels["model"], **asked),
         )
         for labels, _ in by_name.get(names.MODEL, ())
         if labels["partition"] == "0"
@@ -89,11 +84,7 @@ def parse(text: str) -> WorkerFigures:
         at=time.monotonic(),
         instances=total(names.INSTANCES),
         learned=total(names.PENDING["joined"]),
-        waiting=total(names.WAITING),
-        lag=total(names.LAG),
-        rejected=total(names.REJECTED),
-        prediction_latency=latency(names.LATENCY),
-        verification_latency=latency(names.WAITED),
+        latency=latency(names.LATENCY),
         models=models,
     )
 
@@ -135,28 +126,92 @@ class Rate:
 
 
 def percent(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.2%}"
+    return "–" if ratio is None else f"{ratio:.0%}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: 4.2 ms, 1.5 s, 3.0 min."""
-    if math.isnan(seconds):
-        return "–"
-    if seconds < 1.0:
-        return f"{seconds * 1000:.1f} ms"
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+    """Seconds for people: 4.2 ms, 1.5 s."""
+    return "–" if math.isnan(seconds) else f"{seconds * 1000:.1f} ms" if seconds < 1.0 else f"{seconds:.1f} s"
 
 
-def line(sent: int, rows: int, figures: WorkerFigures, rate: float) -> str:
+class Story:
+    """What has happened so far.
+
+    Parameters
+    ----------
+    rows : payments that there will be.
+    changes : numbers of the first payments of a new pattern.
+
+    Attributes
+    ----------
+    events : sentences, oldest first
+    seen : learner -> (labels, recall) at each look
+    speed : predictions/s
+    """
+
+    def __init__(self, rows: int, changes: Sequence[int]) -> None:
+        self.rows, self.changes, self.speed = rows, list(changes), 0.0
+        self.events: list[str] = []
+        self.seen: dict[str, list[tuple[int, float]]] = {}
+        self._rate, self._patterns = Rate(), [0, *changes]
+        self._champion: str | None = None
+
+    def note(self, figures: WorkerFigures, said: str | None = None) -> None:
+        """Take the next figures, and a command that was given."""
+        at = figures.instances
+        self.speed = self._rate(figures.at, at)
+        for model in figures.models:
+            if model.recall is not None:
+                self.seen.setdefault(model.learner, []).append((figures.learned, model.recall))
+        champion = figures.models[0].learner if figures.models else None
+        if champion != self._champion:
+            self._tell(at, f"champion: {champion}")
+        self._champion = champion
+        if said is not None:
+            self._tell(at, f"riparian {said} tree")
+        while self._patterns and at >= self._patterns[0]:
+            self._patterns.pop(0)
+            n = len(self.changes) - len(self._patterns)
+            self._tell(at, f"fraud is {PATTERNS[n % len(PATTERNS)]}")
+
+    def _tell(self, at: int, what: str) -> None:
+        self.events.append(f"{at:>7,}  {what}")
+
+    def course(self, learner: str) -> str:
+        """Recall along the payments, a character for each part of them."""
+        bars = [" "] * COURSE
+        for at, recall in self.seen.get(learner, ()):
+            bars[min(COURSE - 1, at * COURSE // self.rows)] = BARS[min(len(BARS) - 1, int(recall * len(BARS)))]
+        return "".join(bars)
+
+    def marks(self) -> str:
+        """Where fraud changes, below a course."""
+        places = {at * COURSE // self.rows for at in self.changes}
+        return "".join("^" if i in places else " " for i in range(COURSE)).rstrip()
+
+    def summary(self) -> list[str]:
+        """Of all models recall, pattern by pattern: the lowest once the window holds no other pattern, and the last."""
+        lines = [f"{'':<18}" + "".join(f"{f'pattern {i + 1}':>18}" for i in range(len(self.changes) + 1))]
+        for learner, seen in self.seen.items():
+            cells = []
+            for start, end in pairwise([0, *self.changes, self.rows + 1]):
+                part = [recall for at, recall in seen if (start and start + WINDOW) <= at < end]
+                low = f"{percent(min(part, default=None))}, then " if start else ""
+                cells.append(low + percent(part[-1] if part else None))
+            lines.append(f"{learner:<18}" + "".join(f"{cell:>18}" for cell in cells))
+        return lines
+
+
+def line(figures: WorkerFigures, story: Story) -> str:
     """The figures in one plain line."""
-    models = ", ".join(f"{model.role} {percent(model.accuracy)}" for model in figures.models)
+    models = ", ".join(f"{model.role} {model.learner} {percent(model.recall)}" for model in figures.models)
     return (
-        f"{sent:,} of {rows:,} sent, {figures.instances:,} predicted ({rate:,.0f}/s), {figures.learned:,} learned, "
-        f"{figures.waiting:,} waiting, lag {figures.lag:,}: accuracy {models}"
+        f"{figures.instances:,} of {story.rows:,} predicted ({story.speed:,.0f}/s), {figures.learned:,} learned: "
+        f"recall {models}"
     )
 
 
-def table(heading: str, sent: int, rows: int, figures: WorkerFigures, rate: float) -> "RenderableType":
+def table(heading: str, figures: WorkerFigures, story: Story) -> "RenderableType":
     """The live view."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
@@ -164,30 +219,18 @@ def table(heading: str, sent: int, rows: int, figures: WorkerFigures, rate: floa
     from rich.text import Text
 
     progress = Table.grid(padding=(0, 1))
-    progress.add_row(ProgressBar(total=rows, completed=sent, width=40), f"{sent:,} of {rows:,} instances sent")
+    bar = ProgressBar(total=story.rows, completed=figures.instances, width=40)
+    progress.add_row(bar, f"{figures.instances:,} of {story.rows:,} payments predicted")
     models = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for column in ("model", "learner"):
         models.add_column(column)
-    for column in ("accuracy", "last 1,000", "kappa", "nodes"):
-        models.add_column(column, justify="right")
-    best = max((m.accuracy for m in figures.models if m.accuracy is not None), default=None)
+    models.add_column("recall", justify="right")
+    models.add_column(f"of fraud among 1 % of alerts, last {WINDOW:,} labels")
     for model in figures.models:
-        models.add_row(
-            model.role,
-            model.learner,
-            percent(model.accuracy),
-            percent(model.recent),
-            "–" if model.kappa is None else f"{model.kappa:.3f}",
-            f"{model.nodes:,}" if model.nodes else "–",
-            style="green" if model.accuracy is not None and model.accuracy == best else "",
-        )
+        style = "green" if model.role == CHAMPION else ""
+        models.add_row(model.role, model.learner, percent(model.recall), story.course(model.learner), style=style)
+    models.add_row("", "", "", story.marks(), style="yellow")
     state = Table.grid(padding=(0, 3, 0, 0))
-    median, slow = figures.prediction_latency
-    state.add_row("predicted", f"{figures.instances:,}", "instances/s", f"{rate:,.0f}")
-    state.add_row(
-        "learned", f"{figures.learned:,}", "feature to prediction", f"{duration(median)}, p99 {duration(slow)}"
-    )
-    waited = duration(figures.verification_latency[0]) if figures.learned else "–"
-    state.add_row("waiting for a label", f"{figures.waiting:,}", "feature to label", waited)
-    state.add_row("rejected", f"{figures.rejected:,}", "lag", f"{figures.lag:,} records")
-    return Group(Text(heading, style="bold"), progress, Text(), models, Text(), state)
+    median, slow = figures.latency
+    state.add_row(f"{story.speed:,.0f} payments/s", f"predicted within {duration(median)}, p99 {duration(slow)}")
+    return Group(Text(heading, style="bold"), progress, Text(), models, Text("\n".join(story.events) + "\n"), state)

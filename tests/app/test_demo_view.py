@@ -1,8 +1,6 @@
 """The demo's figures, from expositions whose numbers are known."""
 
-import asyncio
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,18 @@ import pytest
 from riparian.app import compiling
 from riparian.app.demo import run
 from riparian.app.demo import view as demo_view
-from riparian.app.demo.view import ModelFigures, Rate, WorkerFigures, duration, line, parse, percent, quantile, table
+from riparian.app.demo.view import (
+    ModelFigures,
+    Rate,
+    Story,
+    WorkerFigures,
+    duration,
+    line,
+    parse,
+    percent,
+    quantile,
+    table,
+)
 from riparian.app.errors import RiparianError
 
 EXPOSITION = """
@@ -19,17 +28,12 @@ riparian_instances_total{stream="s",partition="0"} 70
 riparian_instances_total{stream="s",partition="1"} 30
 riparian_joined_instances_total{stream="s",partition="0"} 60
 riparian_joined_instances_total{stream="s",partition="1"} 20
-riparian_waiting_instances{stream="s",partition="0"} 20
-riparian_consumer_lag_records{stream="s",partition="0",topic="s.features"} 3
-riparian_consumer_lag_records{stream="s",partition="0",topic="s.labels"} 4
 riparian_model_info{stream="s",partition="0",model="champion",learner="hoeffding-tree"} 1
 riparian_model_info{stream="s",partition="0",model="nb",learner="naive-bayes"} 1
 riparian_model_info{stream="s",partition="1",model="champion",learner="hoeffding-tree"} 1
 riparian_scored_labels_total{stream="s",partition="0",model="champion"} 60
-riparian_accuracy_ratio{stream="s",partition="0",model="champion",scope="overall"} 0.875
-riparian_accuracy_ratio{stream="s",partition="0",model="champion",scope="window"} 0.9
-riparian_kappa_ratio{stream="s",partition="0",model="champion",scope="overall"} 0.5
-riparian_model_nodes{stream="s",partition="0",model="champion"} 9
+riparian_class_recall_ratio{stream="s",partition="0",model="champion",scope="window",class="ok"} 0.99
+riparian_class_recall_ratio{stream="s",partition="0",model="champion",scope="window",class="fraud"} 0.75
 # TYPE riparian_prediction_latency_seconds histogram
 riparian_prediction_latency_seconds_bucket{stream="s",partition="0",le="0.01"} 50
 riparian_prediction_latency_seconds_bucket{stream="s",partition="0",le="0.02"} 100
@@ -39,13 +43,13 @@ riparian_prediction_latency_seconds_bucket{stream="s",partition="0",le="+Inf"} 1
 
 def test_an_exposition_becomes_figures() -> None:
     found = parse(EXPOSITION.lstrip())
-    assert (found.instances, found.learned, found.waiting, found.lag, found.rejected) == (100, 80, 20, 7, 0)
+    assert (found.instances, found.learned) == (100, 80)
     assert found.models == (
-        ModelFigures("champion", "hoeffding-tree", 60, 0.875, 0.9, 0.5, 9),
-        ModelFigures("nb", "naive-bayes", 0, None, None, None, 0),
+        ModelFigures("champion", "hoeffding-tree", 0.75),
+        ModelFigures("nb", "naive-bayes", None),
     )
-    assert found.prediction_latency == pytest.approx((0.01, 0.0198))
-    assert all(map(math.isnan, found.verification_latency))
+    assert found.latency == pytest.approx((0.01, 0.0198))
+    assert all(map(math.isnan, parse("").latency))
 
 
 def test_a_quantile_is_within_its_bucket() -> None:
@@ -68,29 +72,60 @@ def test_a_rate_is_that_of_the_last_seconds() -> None:
     assert last == 10.0
 
 
+def figures(at: int, *models: tuple[str, str, float | None]) -> WorkerFigures:
+    return WorkerFigures(float(at), at, at, (math.nan, math.nan), tuple(ModelFigures(*one) for one in models))
+
+
+def test_a_story_has_courses_events_and_a_summary() -> None:
+    story, n = Story(100_000, [40_000]), 1000
+    for at in range(0, 100_001, n):
+        new = 0.0 if 40_000 <= at < 60_000 else 0.8
+        roles = ("champion", "tree") if at >= 20_000 else ("pool", "champion")
+        models = [(roles[0], "auto", new), (roles[1], "tree", 0.5 if at < 40_000 else 0.1 if at < 70_000 else None)]
+        story.note(figures(at, *sorted(models)), "freeze" if at == 30_000 else None)
+    assert story.events == [
+        "      0  champion: tree",
+        "      0  fraud is dear payments by stolen cards",
+        " 20,000  champion: auto",
+        " 30,000  riparian freeze tree",
+        " 40,000  fraud is all payments at some terminals",
+    ]
+    assert story.course("auto") == "▇" * 20 + "▁" * 10 + "▇" * 20
+    assert story.course("tree") == "▅" * 20 + "▁" * 15 + " " * 15
+    assert story.marks() == " " * 20 + "^"
+    heads, *rows = story.summary()
+    assert heads.split() == ["pattern", "1", "pattern", "2"]
+    assert sorted(row.split() for row in rows) == [
+        ["auto", "80%", "0%,", "then", "80%"],
+        ["tree", "50%", "10%,", "then", "10%"],
+    ]
+
+
 def test_a_line_and_a_table_say_it() -> None:
     from rich.console import Console
 
-    figures = parse(EXPOSITION.lstrip())
-    assert line(100, 200, figures, 12.3) == (
-        "100 of 200 sent, 100 predicted (12/s), 80 learned, 20 waiting, lag 7: accuracy champion 87.50%, nb –"
+    found, story = parse(EXPOSITION.lstrip()), Story(200, [100])
+    story.note(found)
+    assert line(found, story) == (
+        "100 of 200 predicted (0/s), 80 learned: recall champion hoeffding-tree 75%, nb naive-bayes –"
     )
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(table("the heading", 100, 200, figures, 12.3))
+    console.print(table("the heading", found, story))
     text = console.export_text()
-    for shown in ("the heading", "hoeffding-tree", "87.50%", "90.00%", "0.500", "10.0 ms, p99 19.8 ms", "100 of 200"):
+    for shown in ("the heading", "hoeffding-tree", "75%", "▇", "^", "10.0 ms, p99 19.8 ms", "100 of 200"):
         assert shown in text
 
 
 def test_figures_before_anything_has_happened() -> None:
-    nothing = parse("")
-    assert isinstance(nothing, WorkerFigures)
+    nothing, story = parse(""), Story(10, [])
+    story.note(nothing)
     assert nothing.models == ()
-    assert "0 predicted" in line(0, 10, nothing, 0.0)
+    assert "0 of 10 predicted" in line(nothing, story)
+    assert story.summary() == [f"{'':<18}{'pattern 1':>18}"]
     assert percent(None) == duration(math.nan) == "–"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.0042, "4.2 ms"), (1.5, "1.5 s"), (180.0, "3.0 min")])
+@pytest.mark.parametrize(("seconds", "text"), [(0.0042, "4.2 ms"), (1.5, "1.5 s")])
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
@@ -103,7 +138,7 @@ def test_nothing_listens() -> None:
 class FakeWorker:
     """A worker that writes a line into its log, and is ready after `looks` looks at it."""
 
-    log = "worker.log"
+    name, log = "worker", "worker.log"
 
     def __init__(self, line: str) -> None:
         self.line = line
@@ -126,13 +161,12 @@ def test_a_worker_that_compiles_is_waited_for_longer_and_the_line_passed_on(monk
 
     monkeypatch.setattr(run, "_json", health)
     monkeypatch.setattr(run, "WORKER_SECONDS", 0.15)
-    plan: Any = SimpleNamespace(health_url="")
     said: list[str] = []
     compiles: Any = FakeWorker(f"riparian: {compiling.SENTENCE} …")
-    asyncio.run(run.until_ready(plan, compiles, said.append))
+    run.until_ready(compiles, "", said.append)
     assert said == [f"{compiling.SENTENCE} …"]
     looks = 0
     silent: Any = FakeWorker("riparian: metrics at nowhere")
     with pytest.raises(RiparianError, match=r"not ready, although it runs.*worker\.log"):
-        asyncio.run(run.until_ready(plan, silent, said.append))
+        run.until_ready(silent, "", said.append)
     assert len(said) == 1

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import yaml
 
-from riparian.app.demo.run import DATA, N_ROWS, TEMPLATE
 from riparian.app.kafka.local_broker.ports import free_port
 from tests.broker.harness import PATIENCE, ROOT, administer, riparian
 from tests.conftest import leftovers
@@ -100,40 +98,29 @@ def topics(broker: str) -> set[str]:
     return set(administer(broker, lambda client: client.list_topics()))
 
 
-def test_the_data_are_all_there() -> None:
-    from riparian.app.dataset.files.data import DataFile
-
-    assert DataFile(DATA).count() == N_ROWS
-
-
-def test_the_demo_ends_with_the_figures_of_evaluate_and_leaves_nothing(folder: Path, start: Start) -> None:
-    demo = start("--rows", "1000", "--rate", "1000")
+def test_the_demo_ends_with_a_summary_and_leaves_nothing(folder: Path, start: Start) -> None:
+    demo = start("--rows", "3000")
     page = demo.wait_for(r"^Live page: http").split()[2]
-    with urllib.request.urlopen(f"{page}api/streams/elec", timeout=PATIENCE) as answer:
-        assert json.loads(answer.read())["name"] == "elec"
+    with urllib.request.urlopen(f"{page}api/streams/payments", timeout=PATIENCE) as answer:
+        assert json.loads(answer.read())["name"] == "payments"
     address = demo.wait_for(r"^Metrics: http").split()[1]
     assert any("kafka.Kafka" in command for command in demo.processes().values())
     assert any("riparian.app.cli worker" in command for command in demo.processes().values())
-    demo.wait_for(r"0 of 1,000 sent")  # plain lines, without a terminal
+    demo.wait_for(r" of 3,000 predicted")  # plain lines, without a terminal
     with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
-        assert 'riparian_instances_total{partition="0",stream="elec"}' in answer.read().decode()
+        assert 'riparian_instances_total{partition="0",stream="payments"}' in answer.read().decode()
     output = demo.finish()
     assert demo.process.returncode == 0, output
     assert not demo.processes()
-    assert re.search(r"1,000 instances of elec in [\d.]+ s, immediate labels", output)
-    assert "the same to the last digit" in output
-    found = {m[1]: float(m[2]) for m in re.finditer(r"^(champion|nb|last) +\S+ +([\d.]+) ", output, re.MULTILINE)}
-    assert set(found) == {"champion", "nb", "last"}
-    command = re.search(r"^  riparian (evaluate .*)$", output, re.MULTILINE)
-    assert command is not None
-    evaluated = json.loads(riparian(*command[1].split(), "--json", cwd=folder))
-    assert evaluated["runs"][0]["accuracy"] == found["champion"]
+    assert re.search(r"^3,000 payments in [\d.]+ s", output, re.MULTILINE)
+    assert "riparian promote tree" in output
+    assert "fraud is dear payments by stolen cards" in output
     assert not (folder / ".riparian" / "demo" / "broker" / "kafka").exists()
 
 
 def test_run_again_and_told_to_terminate_it_stops_everything(start: Start, broker: str) -> None:
-    demo = start("--broker", broker, "--rate", "100", "--no-page")
-    demo.wait_for(r"sent, [1-9]\d* predicted")
+    demo = start("--broker", broker, "--no-page")
+    demo.wait_for(r"^[1-9][\d,]* of 150,000 predicted")
     demo.process.send_signal(signal.SIGTERM)
     output = demo.finish()
     assert demo.process.returncode == 130, output
@@ -142,7 +129,7 @@ def test_run_again_and_told_to_terminate_it_stops_everything(start: Start, broke
 
 
 def test_killed_with_9_it_leaves_no_orphan(folder: Path, start: Start) -> None:
-    demo = start("--rate", "100")
+    demo = start()
     demo.wait_for(r"^Metrics: http")
     before = demo.processes()
     assert len(before) >= 7  # itself, Kafka, the worker, the live page, and what watches over each
@@ -151,18 +138,16 @@ def test_killed_with_9_it_leaves_no_orphan(folder: Path, start: Start) -> None:
     demo.wait_until_gone()
 
 
-def test_late_labels_on_a_broker_that_runs_already(folder: Path, start: Start, broker: str) -> None:
+def test_on_a_broker_that_runs_already_its_topics_go(folder: Path, start: Start, broker: str) -> None:
     before = topics(broker)
-    demo = start("--broker", broker, "--rows", "600", "--rate", "1000", "--label-delay", "500ms", "--no-page")
+    demo = start("--broker", broker, "--rows", "600", "--no-page")
     demo.wait_for(r"^Metrics: http")
     assert not any("riparian.app.cli ui" in command for command in demo.processes().values())
     during = topics(broker) - before
-    assert any(re.fullmatch(r"elec-demo-[0-9a-f]{6}\.labels", topic) for topic in during)
+    assert any(re.fullmatch(r"payments-demo-[0-9a-f]{6}\.labels", topic) for topic in during)
     output = demo.finish()
     assert demo.process.returncode == 0, output
-    assert "labels 0.5 s late" in output
-    assert re.search(r"^champion +hoeffding-tree +0\.\d+", output, re.MULTILINE)
-    assert not [topic for topic in topics(broker) if "elec-demo" in topic]
+    assert not [topic for topic in topics(broker) if "payments-demo" in topic]
     assert not demo.processes()
 
 
@@ -170,16 +155,8 @@ def test_late_labels_on_a_broker_that_runs_already(folder: Path, start: Start, b
     ("arguments", "sentence"),
     [
         (("--broker", "nowhere"), "Expected --broker as HOST:PORT"),
-        (("--label-delay", "soon"), "expected a duration"),
         (("--rows", "0"), "--rows"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(folder: Path, arguments: tuple[str, ...], sentence: str) -> None:
     assert sentence in riparian("demo", *arguments, code=2, cwd=folder)
-
-
-def test_the_template_is_the_example_with_defaults() -> None:
-    template = yaml.safe_load(TEMPLATE.read_text())
-    example = yaml.safe_load((ROOT / "examples" / "elec.yaml").read_text())
-    assert template["features"] == example["features"]
-    assert template["champion"] == {"model": "hoeffding-tree"}
