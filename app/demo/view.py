@@ -179,9 +179,12 @@ class Story:
 
     def course(self, learner: str) -> str:
         """Recall along the payments, a character for each part of them."""
-        bars = [" "] * COURSE
+        bars, seen = [" "] * COURSE, 0
         for at, recall in self.seen.get(learner, ()):
-            bars[min(COURSE - 1, at * COURSE // self.rows)] = BARS[min(len(BARS) - 1, int(recall * len(BARS)))]
+            now = min(COURSE - 1, at * COURSE // self.rows)
+            for place in range(min(seen + 1, now), now + 1):
+                bars[place] = BARS[min(len(BARS) - 1, int(recall * len(BARS)))]
+            seen = now
         return "".join(bars)
 
     def marks(self) -> str:
