@@ -165,16 +165,16 @@ class Story:
                 self.seen.setdefault(model.learner, []).append((figures.learned, model.recall))
         champion = figures.models[0].learner if figures.models else None
         if champion != self._champion:
-            self._tell(at, f"champion: {champion}")
+            self._note(at, f"champion: {champion}")
         self._champion = champion
         if said is not None:
-            self._tell(at, f"riparian {said} tree")
+            self._note(at, f"riparian {said} tree")
         while self._patterns and at >= self._patterns[0]:
             self._patterns.pop(0)
             n = len(self.changes) - len(self._patterns)
-            self._tell(at, f"fraud is {PATTERNS[n % len(PATTERNS)]}")
+            self._note(at, f"fraud is {PATTERNS[n % len(PATTERNS)]}")
 
-    def _tell(self, at: int, what: str) -> None:
+    def _note(self, at: int, what: str) -> None:
         self.events.append(f"{at:>7,}  {what}")
 
     def course(self, learner: str) -> str:
