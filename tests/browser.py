@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.broker.harness import PATIENCE
-
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = (
     "--no-sandbox",
@@ -36,7 +34,7 @@ class Look:
     def __init__(self, browser: Any, url: str, **options: Any) -> None:
         self.context = browser.new_context(**options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(1000 * PATIENCE)
+        self.page.set_default_timeout(15000)
         self.wrong: list[str] = []
         self.page.on("console", lambda m: self.wrong.append(m.text) if m.type in ("error", "warning") else None)
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
@@ -47,10 +45,10 @@ class Look:
 
     def open(self, stream: str, tab: str) -> Any:
         self.page.goto(f"{self.url}/?stream={stream}&tab={tab}")
-        self.page.wait_for_selector("main > *")
+        self.page.wait_for_selector("main > *", state="attached")
         return self.page
 
-    def until_said(self, text: str, where: str = "main") -> None:
+    def until_said(self, text: str, where: str = "body") -> None:
         try:
             self.page.wait_for_function(
                 "([where, text]) => document.querySelector(where)?.textContent.includes(text)", arg=[where, text]
@@ -58,6 +56,12 @@ class Look:
         except Exception:  # a page tells more than a timeout
             shown = self.page.evaluate("where => document.querySelector(where)?.textContent", where)
             raise AssertionError(f"{text!r} is not in {where}: {shown!r}; {self.wrong}") from None
+
+    def until_drawn(self) -> None:
+        """Until the first chart has its lines."""
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('.entry b')].some((each) => !['–', ''].includes(each.textContent))"
+        )
 
     def accessible(self) -> list[str]:
         from axe_playwright_python.sync_playwright import Axe

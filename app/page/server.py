@@ -235,7 +235,7 @@ class Page:
         rows = []
         for view in self.watch.views:
             shown = self._summary(view)
-            kept = ("name", "task", "newest", "works", "verdict", "tiles", "n_letters")
+            kept = ("name", "task", "newest", "works", "verdict", "objective", "tiles", "n_letters")
             rows.append({key: shown[key] for key in kept} | {"features": len(view.spec.features)})
         body = {"version": __version__, "away": self.watch.away_since, "progress": self.watch.progress, "streams": rows}
         return await self._json(request, body)

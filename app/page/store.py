@@ -13,7 +13,7 @@ from typing import Self
 from riparian.app.errors import RiparianError
 from riparian.app.page.history import BLOCK, TIERS
 
-VERSION = 3
+VERSION = 4
 TABLES = """
 CREATE TABLE IF NOT EXISTS position (topic TEXT, partition INTEGER, offset INTEGER, PRIMARY KEY (topic, partition));
 CREATE TABLE IF NOT EXISTS block (stream TEXT, series TEXT, tier INTEGER, number INTEGER, data BLOB,

@@ -1,51 +1,63 @@
 """What the page says of a stream now: one verdict in words, and figures. Pure.
 
-The verdict is the worst that is true, then how good the champion is. It is a list of pieces: text, text that matters
-(`strong`), or a time (`ms`), which the browser words against its own clock ("12 s ago").
+The verdict is the worst that is true, then how good the champion is. What it says is a list of pieces: text, text that
+matters (`strong`), or a time (`ms`), which the browser words against its own clock ("12 s ago").
 """
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
 
 from riparian.app import comparisons
-from riparian.app.page.view import DAY_MS, Event, PartitionView, StreamView, as_json
+from riparian.app.evaluation.measures.measures import quality
+from riparian.app.evaluation.measures.objective import ALERT_RATE, ENOUGH, Objective, beside
+from riparian.app.page.view import DAY_MS, HOUR_MS, Event, PartitionView, StreamView, as_json
 from riparian.app.partition.drift.events import ALARM
 from riparian.app.stream_file.durations import format_duration
 from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
 from riparian.topics.names import CHAMPION
-from riparian.topics.records import ANOMALY, REGRESSION, VALUES, MetricsRecord
+from riparian.topics.records import REGRESSION, VALUES, MetricsRecord
 
 QUIET_MS = 30_000
 FEW = 100  # records that a partition may be behind without a word
 BEHIND_SECONDS = 3.0
 LATE_MS = 60_000
 NEW_MS = 60_000  # time for which a drift is news, ms, however fast labels come
+TREND_MS = 60_000  # time over which a lag grows or falls
 SHOWN_EVENTS = 10
 CHANCE = 0.5  # the AUROC of scores that know nothing
-
-# of a model that are shown, by task
-FIELDS = {REGRESSION: ("mae", "rmse", "r2"), ANOMALY: ("auroc",)}
+LOOKS = 8  # colours of models
+RECOVERED = 0.25  # share of a fall from which on the stream recovers
 
 WITHOUT_LABEL = ("null_labels", "assumed", "corrections")  # counters
 DRIFTS = ("drift", "reset", "replace-started")  # kinds of events that a drift begins
 
 UNREAD = (
-    ": they were added since the stream began. It goes on with them once features and labels have the same number; the "
+    "They were added since the stream began. It goes on with them once features and labels have the same number; the "
     "worker's log says what else is missing."
 )
 
-GOOD, NEWS, WORSE, BAD = "good", "news", "worse", "bad"  # colours
+GOOD, NEWS, WORSE, BAD, STALE = "good", "news", "worse", "bad", "stale"  # colours
 
 
 class Verdict(NamedTuple):
     """kind : changes only where something else is the case, so that a screen reader is told no figures.
     level : one of the colours.
-    said : pieces.
+    state : it in a word or two.
+    said : one sentence, as pieces. why : what stands below it, likewise.
+    since : ms since when it is so, where that is known.
+    cure : what to do: a `label`, and a `tab` of the page to open, a `command` to copy, or one to give (`give`).
     """
 
     kind: str
     level: str
+    state: str
     said: list[dict[str, Any]]
+    why: list[dict[str, Any]] = []  # noqa: RUF012
+    since: int | None = None
+    cure: dict[str, str] | None = None
 
 
 def text(said: str) -> dict[str, Any]:
@@ -64,6 +76,14 @@ def since(ms: int) -> dict[str, Any]:
     return {"since": ms}
 
 
+def see(label: str, tab: str) -> dict[str, str]:
+    return {"label": label, "tab": tab}
+
+
+def start(path: str) -> dict[str, str]:
+    return {"label": "Copy the start command", "command": f"riparian worker {path}"}
+
+
 def percent(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100.0 * value:.{digits}f} %"
 
@@ -78,7 +98,8 @@ def listed(partitions: list[int]) -> str:
         return f"partition {partitions[0]}"
     if len(partitions) > 4:
         return f"{len(partitions)} partitions"
-    return f"partitions {', '.join(map(str, partitions[:-1]))} and {partitions[-1]}"
+    several = sorted(partitions)
+    return f"partitions {', '.join(map(str, several[:-1]))} and {several[-1]}"
 
 
 def _capital(said: str) -> str:
@@ -104,53 +125,84 @@ def standing(view: StreamView, partition: int, now: int) -> str:
 
 def verdict(view: StreamView, now: int, path: str) -> Verdict:
     """The worst that is true of a stream. now : ms. path : of its stream file, for commands."""
-    spec = view.spec
+    spec, quality_now = view.spec, _quality(view)
     if not view.models and not view.partitions:
-        nothing = f"Nothing in {spec.topics.metrics} yet. A worker writes the first figures "
-        return Verdict(
-            "empty", NEWS,
-            [text(f"{nothing}{spec.metrics.every:g} s after it starts: "), strong(f"riparian worker {path}")],
-        )  # fmt: skip
+        nothing = f"Nothing is in {spec.topics.metrics} yet. A worker writes the first figures "
+        why = [text(f"{nothing}{spec.metrics.every:g} s after it starts.")]
+        return Verdict("empty", NEWS, "Empty", [text("No worker has run yet.")], why, cure=start(path))
     alone = [p for p in range(spec.partitions) if not view.works(p, now)]
-    quality = _quality(view)
     if alone:
         known = [view.partitions[p].last.time for p in alone if p in view.partitions]
-        said = [text("Nobody works on "), strong(listed(alone))]
-        said += [text(" since "), since(max(known))] if known else []
-        return Verdict("nobody", BAD, [*said, text(f". Start a worker: riparian worker {path}"), *_then(quality)])
+        lag = sum(view.lag(p, now) or 0 for p in alone)
+        why = [text(f"{lag:,} records wait."), *_then(quality_now)] if lag else quality_now
+        said = [text(f"Nobody works on {listed(alone)}.")]
+        return Verdict("nobody", BAD, "Worker gone", said, why, max(known, default=None), start(path))
     added = unread(view)
     if added:
         where = [f"{listed(partitions)} of {topic}" for topic, partitions in added.items()]
         verb = "is" if sum(map(len, added.values())) == 1 else "are"
-        said = [strong(f"{_capital(' and '.join(where))} {verb} not read"), text(UNREAD)]
-        return Verdict("unread", BAD, [*said, *_then(quality)])
-    withheld = _paused(view)
-    if withheld is not None:
-        return Verdict("paused", WORSE, [*withheld, *_then(quality)])
+        said = [text(f"{_capital(' and '.join(where))} {verb} not read.")]
+        return Verdict(
+            "unread",
+            BAD,
+            "Not read",
+            said,
+            [text(UNREAD), *_then(quality_now)],
+            cure=see("See the partitions", "partitions"),
+        )
+    paused = _paused(view, path)
+    if paused is not None:
+        return paused._replace(why=[*paused.why, *_then(quality_now)])
     behind = [p for p, seen in view.partitions.items() if is_behind(seen)]
     drift = _drift_now(view, now)
     if drift is not None:
-        return Verdict("drift", BAD, [*drift, *_then(_behind(view, behind)), *_then(_better(view) or quality)])
+        return drift._replace(why=[*drift.why, *_then(_behind(view, behind)), *_then(_better(view) or [])])
     if behind:
-        return Verdict("behind", WORSE, [*_behind(view, behind), *_then(quality)])
+        cure = see("See the partitions", "partitions")
+        pieces = _behind(view, behind)
+        return Verdict("behind", WORSE, "Behind", pieces[:1], [*pieces[1:], *_then(quality_now)], cure=cure)
     late = _labels(view, now)
     if late is not None:
         return late
     early = next((seen.last.early for seen in view.partitions.values() if seen.last.early), None)
     if early is not None:
-        return Verdict("early", NEWS, [text(f"{_capital(early)}."), *_then(quality)])
+        return Verdict("early", NEWS, "Early labels", [text(f"{_capital(early)}.")], quality_now)
     better = _better(view)
     if better is not None:
-        return Verdict("better", NEWS, [*better])
+        proposed = _proposed(view)
+        since_ = max(proposed.values(), default=None)
+        state = "Promotion proposed" if proposed else "Better challenger"
+        cure = see("Compare and decide", "models")
+        return Verdict("better", NEWS, state, better[:1], [*better[1:], *_then(quality_now)], since_, cure)
+    value, weight = view.weighed(CHAMPION)
+    if value is not None and view.objective.of is not None and weight < ENOUGH:
+        return _young(view, weight)
     rests = max((seen.moved_at for seen in view.partitions.values()), default=0)
     if now - rests > QUIET_MS:
-        return Verdict("quiet", GOOD, [text("Nothing new since "), since(rests), text("."), *_then(quality)])
-    found = view.recent(CHAMPION)
-    if spec.task == ANOMALY and found is not None and found <= CHANCE:
-        return Verdict("poor", NEWS, quality)
+        return Verdict("quiet", GOOD, "Quiet", [text("Nothing new comes.")], quality_now, rests)
+    if value is not None and view.objective.key == "auroc" and value <= CHANCE:
+        said = [text(f"Scores rank no better than by chance: AUROC {number(value)}.")]
+        return Verdict(
+            "poor",
+            WORSE,
+            "No use yet",
+            said,
+            [text(f"By chance it is {CHANCE}.")],
+            cure=see("Look at the models", "models"),
+        )
+    if value is None:
+        return Verdict("good", GOOD, "Healthy", [text("All is well, and not judged yet.")], quality_now)
     n = len(view.partitions)
-    keeps = "its partition keeps up" if n == 1 else f"{n} partitions keep up"
-    return Verdict("good", GOOD, [text("All is well. "), *quality[:-1], text(f"{quality[-1]['text'][:-1]}; {keeps}.")])
+    keeps = "Labels come, its partition keeps up." if n == 1 else f"Labels come, {n} partitions keep up."
+    return Verdict("good", GOOD, "Healthy", [text(f"All is well: {view.objective.phrase(value)}.")], [text(keeps)])
+
+
+def _young(view: StreamView, weight: float) -> Verdict:
+    """Where too few labels have come of what the stream is judged by."""
+    objective = view.objective
+    of = "alerts with a label" if objective.key == "precision" else f"labels of {objective.of}"
+    said = [text(f"{weight:,.0f} {of} so far: too few to judge.")]
+    return Verdict("young", NEWS, "Young", said, [text(f"{objective.title} says something from {ENOUGH:g} on.")])
 
 
 def unread(view: StreamView) -> dict[str, list[int]]:
@@ -162,11 +214,12 @@ def unread(view: StreamView) -> dict[str, list[int]]:
 
 def gone(away: int) -> Verdict:
     """Kafka does not answer."""
-    said = [strong("Kafka does not answer"), text(" since "), since(away), text(". What is shown is of then.")]
-    return Verdict("away", BAD, said)
+    said = [text("Kafka does not answer: these figures are old.")]
+    why = [text("They are of "), since(away), text(". The page asks again every few seconds.")]
+    return Verdict("away", STALE, "Stale", said, why, away)
 
 
-def _paused(view: StreamView) -> list[dict[str, Any]] | None:
+def _paused(view: StreamView, path: str) -> Verdict | None:
     """Where predictions are withheld by a command."""
     found = {k: event for k, event in view.paused.items() if event.action == PAUSE}
     if not found or not view.spec.control:
@@ -174,31 +227,20 @@ def _paused(view: StreamView) -> list[dict[str, Any]] | None:
     first = min(found.values(), key=lambda event: event.time)
     by = f" by {first.by}" if first.by else ""
     where = f" in {listed(sorted(found))}" if len(view.spec.commanded) > 1 else ""
-    said = [strong("Predictions are paused"), text(f"{where}{by} since "), since(first.time)]
-    return [*said, text(": they come without a value, and everything is learned. riparian resume goes on.")]
+    said = [text(f"Predictions are paused{where}{by}.")]
+    why = [text("They come without a value, and everything is learned.")]
+    cure = {"label": "Resume predictions", "command": f"riparian resume {path}", "give": "resume"}
+    return Verdict("paused", WORSE, "Paused", said, why, first.time, cure)
 
 
 def _then(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [text(" "), *said] if said else []
+    return [piece for each in said for piece in (text(" "), each)]
 
 
 def _quality(view: StreamView) -> list[dict[str, Any]]:
     """How good the champion is, in a sentence."""
-    found = view.recent(CHAMPION)
-    if found is None:
-        return [text("The champion has not been scored yet.")]
-    spec = view.spec
-    learned = sum(seen.last.learned for seen in view.partitions.values())
-    window = min(spec.metrics.window, learned) if learned else spec.metrics.window
-    span = "labels lately" if spec.metrics.fading else f"the last {window:,} labels"
-    if spec.task == REGRESSION:
-        return [text("The champion is off by "), strong(number(found)), text(f" (mean of {span}).")]
-    if spec.task == ANOMALY:
-        chance = f", no better than by chance, {CHANCE}" if found <= CHANCE else ""
-        said = text("The champion ranks anomalies with an AUROC of ")
-        return [said, strong(number(found)), text(f" ({span}{chance}).")]
-    of = "of the" if spec.metrics.fading else "of"
-    return [text("The champion is right on "), strong(percent(found)), text(f" {of} {span}.")]
+    value, objective = view.recent(CHAMPION), view.objective
+    return [text("The champion has not been judged yet." if value is None else f"{_capital(objective.phrase(value))}.")]
 
 
 def _value(view: StreamView, event: Event, value: float | None, digits: int = 0) -> str:
@@ -207,8 +249,16 @@ def _value(view: StreamView, event: Event, value: float | None, digits: int = 0)
     return percent(value, digits) if event.signal == "error" and view.spec.task not in VALUES else number(value)
 
 
-def _drift_now(view: StreamView, now: int) -> list[dict[str, Any]] | None:
-    """The newest drift of the champion or a feature, while it is among the last labels, and for a minute at least."""
+def _last_drift(view: StreamView) -> Event | None:
+    """The newest drift of the champion's errors, or of a feature or predictions where it has none."""
+    found = [event for event in view.events if event.model in (CHAMPION, None) and event.kind in DRIFTS]
+    errors = [event for event in found if _of_errors(event)]
+    return next(iter([*errors[-1:], *found[-1:]]), None)
+
+
+def _drift_now(view: StreamView, now: int) -> Verdict | None:
+    """The newest drift of the champion or a feature: while it is among the last labels, for a minute at least, and of
+    the champion's errors for a day while it is surely worse than before."""
     alarmed = [p for p, seen in view.partitions.items() if CHAMPION in seen.last.alarms or "" in seen.last.alarms]
     found = [
         event
@@ -217,26 +267,104 @@ def _drift_now(view: StreamView, now: int) -> list[dict[str, Any]] | None:
         and event.model in (CHAMPION, None)
         and event.kind in DRIFTS
     ]
-    if not found:
-        return None
-    event = found[-1]
+    event = next((one for one in reversed(found) if _of_errors(one)), found[-1] if found else None)
+    if event is None:
+        event = next((one for one in reversed(view.events) if one.kind in DRIFTS and _of_errors(one)), None)
+        if event is None or now - event.time > DAY_MS or not _surely_worse(view, event.time, now):
+            return None
     where = "" if _of_all(view, event) else f" in partition {event.partition}"
-    said = [strong("Drift "), ago(event.time), text(f"{where}. ")]
     values = ""
     if event.before is not None and event.after is not None:
         digits = 0 if round(event.before, 2) != round(event.after, 2) else 1
         values = f" from {_value(view, event, event.before, digits)} to {_value(view, event, event.after, digits)}"
     if event.shift is not None:
-        said.append(text(_shifted(event)))
+        what = _shifted(event)
     elif event.model is None:
-        said.append(text(f"The mean of {event.signal} went{values} ({event.detector})."))
+        what = f"The mean of {event.signal} went{values}"
     else:
-        said.append(text(f"Errors of the {event.model} rose{values} ({event.detector})."))
+        what = f"Errors of the {event.model} rose{values}"
     done = {
         "reset": " The model has begun anew.",
         "replace-started": " A fresh model is on trial beside it.",
-    }.get(event.action or "")
-    return [*said, text(done)] if done else said
+    }.get(event.action or "", "")
+    detail = f"{what}{where} ({event.detector}).{done}"
+    cure = see("See what changed", "drift")
+    fall = fallen(view, event.time, now)
+    if fall is None:
+        return Verdict(
+            "drift",
+            BAD if event.model else WORSE,
+            "Drift",
+            [text(f"{what}{where}.")],
+            [text(f"Found by {event.detector}.{done}")],
+            event.time,
+            cure,
+        )
+    objective = view.objective
+    before, worst, value = (
+        objective.text(fall[name], 0 if objective.share else 1) for name in ("before", "worst", "value")
+    )
+    verb = "fell" if objective.greater else "rose"
+    if fall["recovers"]:
+        said = f"{objective.title} {verb} from {before} to {worst}, and is {value} now."
+        return Verdict("drift", WORSE, "Drift, recovering", [text(said)], [text(detail)], event.time, cure)
+    return Verdict(
+        "drift",
+        BAD,
+        "Drift",
+        [text(f"{objective.title} {verb} from {before} to {value}.")],
+        [text(detail)],
+        event.time,
+        cure,
+    )
+
+
+def _of_errors(event: Event) -> bool:
+    """Whether an event is of the champion's errors."""
+    return event.model == CHAMPION and event.signal == "error"
+
+
+def _surely_worse(view: StreamView, since_: int, now: int) -> bool:
+    """Whether the champion's objective is worse than before a moment, by the interval that it has."""
+    objective, fall = view.objective, fallen(view, since_, now)
+    interval = None if fall is None else objective.interval(*_known(view))
+    if fall is None or interval is None:
+        return False
+    before = float(fall["before"])
+    return interval[1] < before if objective.greater else interval[0] > before
+
+
+def _known(view: StreamView) -> tuple[float, float]:
+    value, weight = view.weighed(CHAMPION)
+    return value or 0.0, weight
+
+
+def fallen(view: StreamView, since: int, now: int, partition: int | None = None) -> dict[str, Any] | None:
+    """How the champion's objective went since a moment (ms): what it was `before`, the `worst` since and when (`at`),
+    the `value` it has, and whether it `recovers`. None where it was not known before, or is no worse."""
+    objective, value = view.objective, view.recent(CHAMPION, partition)
+    series = view.over(f"{objective.key}:{CHAMPION}", since - 10 * NEW_MS, now, 200, partition)
+    if series is None or value is None:
+        return None
+    times = series.start + series.width * np.arange(len(series.mean))
+    known = ~np.isnan(series.mean)
+    earlier, later = series.mean[known & (times + series.width <= since)], known & (times + series.width > since)
+    if not len(earlier) or not later.any():
+        return None
+    sign = 1.0 if objective.greater else -1.0
+    before, after = float(earlier[-1]), sign * series.mean[later]
+    worst = min(sign * value, float(after.min()))
+    fall = sign * before - worst
+    if fall <= 0.005 * max(abs(before), 1e-9):
+        return None
+    return {
+        "since": since,
+        "before": before,
+        "worst": sign * worst,
+        "at": int(times[later][int(after.argmin())]),
+        "value": value,
+        "recovers": sign * value - worst > RECOVERED * fall,
+    }
 
 
 def _of_all(view: StreamView, event: Event) -> bool:
@@ -251,29 +379,32 @@ def _shifted(event: Event) -> str:
     whose = f"predictions of the {event.model}" if event.model is not None else f"values of {event.signal}"
     what = {"missing": "missing", "unseen": "not seen before", "range": "beyond the range of before"}.get(shift.kind)
     if what is None:
-        what = (
-            f"up to {number(float(shift.at))}" if shift.edges and isinstance(shift.at, int | float) else str(shift.at)
-        )
-    shares = f"{percent(event.before, 0)} before, {percent(event.after, 0)} now"
-    return f"The {whose} are distributed otherwise: {what}, {shares}."
+        at = shift.at
+        what = f"up to {number(float(at))}" if shift.edges and isinstance(at, int | float) else str(at)
+    return f"The {whose} have changed: {percent(event.after, 0)} {what}, {percent(event.before, 0)} before"
 
 
 def _behind(view: StreamView, behind: list[int]) -> list[dict[str, Any]]:
     if not behind:
         return []
-    lag = sum(lag_of(view.partitions[p]) for p in behind)
-    said = [
-        strong(_capital(f"{listed(behind)} {'is' if len(behind) == 1 else 'are'} behind")),
-        text(f" by {lag:,} records"),
+    lag, newest = sum(lag_of(view.partitions[p]) for p in behind), max(view.partitions[p].last.time for p in behind)
+    said = text(f"{_capital(listed(behind))} {'is' if len(behind) == 1 else 'are'} behind by {lag:,} records.")
+    before = [view.over("lag", newest - TREND_MS, newest, 30, p) for p in behind]
+    rows = [
+        (each.start + each.width * i, float(v)) for each in before if each for i, v in enumerate(each.mean) if v == v
     ]
-    before = [seen.before for p in behind if (seen := view.partitions[p]).before is not None]
-    seconds = sum((view.partitions[b.partition].last.time - b.time) / 1000.0 for b in before) / max(1, len(before))
-    faster = (sum(sum(b.lag.values()) for b in before) - lag) / seconds if before and seconds else 0.0
+    if not rows:
+        return [said]
+    first = min(time for time, _ in rows)
+    was = sum(next((float(v) for v in each.mean if v == v), 0.0) for each in before if each)
+    faster = (was - lag) / max(1.0, (newest - first) / 1000.0)
+    pronoun = "It" if len(behind) == 1 else "They"
     if faster > 0.0:
-        said.append(text(f", and catches up in about {_span(lag / faster)}."))
-    else:
-        said.append(text(", and falls further behind." if before else "."))
-    return said
+        verb = "catches" if len(behind) == 1 else "catch"
+        return [said, text(f"{pronoun} {verb} up in about {_span(lag / faster)}.")]
+    if was < lag and newest - first > 1:
+        return [said, text(f"{pronoun} {'falls' if len(behind) == 1 else 'fall'} further behind.")]
+    return [said]
 
 
 def _span(seconds: float) -> str:
@@ -294,20 +425,11 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
     moved = max((seen.moved_at for seen in view.partitions.values()), default=0)
     usual = 1000.0 * max((seen.last.delay_p50 or 0.0 for seen in view.partitions.values()), default=0.0)
     if waiting and moved - at > max(LATE_MS, 5 * usual):
-        said = [
-            strong("No labels since "),
-            since(at),
-            text(". Scores are of then; drift would not be seen. "),
-        ]
-        said.append(text(f"{waiting:,} instances wait."))
+        why = [text(f"{waiting:,} instances wait. Figures are of then; a drift would not be seen.")]
         expected, _ = view.expected()
         if expected is not None:
-            said += [
-                text(" Without labels, "),
-                strong(percent(expected)),
-                text(" of the predictions lately are expected to be right."),
-            ]
-        return Verdict("late", WORSE, said)
+            why.append(text(f" Without labels, {percent(expected)} of the predictions are expected to be right."))
+        return Verdict("late", WORSE, "Labels stopped", [text("Labels come no more.")], why, at)
     return None
 
 
@@ -315,21 +437,19 @@ def _unlearned(view: StreamView, instances: int, learned: int) -> Verdict:
     """Where no label has met its instance, or next to none lately."""
     labels = sum(seen.last.labels for seen in view.partitions.values())
     if not labels:
-        said = strong(f"{instances:,} predictions are out and no label has come.")
-        return Verdict("no labels", NEWS, [said, text(" Nothing can be scored yet.")])
+        said = [text(f"{instances:,} predictions are out, and labels are awaited.")]
+        return Verdict("no labels", NEWS, "Young", said, [text("Nothing can be judged until the first come.")])
     met = f"{learned or 'none'} of the {labels:,} labels that came {'were' if learned > 1 else 'was'} theirs"
-    said = strong(f"{instances:,} predictions are out, and {met}.")
-    why = next((seen.last.unmet for seen in view.partitions.values() if seen.last.unmet), None)
-    if why is not None:
-        return Verdict("unjoined", WORSE, [said, text(f" {_capital(why)}.")])
+    said = [text(f"{instances:,} predictions are out, and {met}.")]
+    told = next((seen.last.unmet for seen in view.partitions.values() if seen.last.unmet), None)
+    if told is not None:
+        return Verdict("unjoined", WORSE, "Labels do not meet", said, [text(f"{_capital(told)}.")])
     expired = sum((one.counters or {}).get("expired", 0) for one in view.of_role(CHAMPION))
     if not expired:
-        return Verdict("unjoined", NEWS, [said, text(" Nothing can be scored yet.")])
+        return Verdict("unjoined", NEWS, "Young", said, [text("Nothing can be judged yet.")])
     horizon = format_duration(view.spec.join.horizon)
-    why = (
-        f" {expired:,} instances waited for {horizon} in vain: labels come later than join.horizon, or have other ids."
-    )
-    return Verdict("unjoined", WORSE, [said, text(why)])
+    why = f"{expired:,} instances waited for {horizon} in vain: labels come later than join.horizon, or have other ids."
+    return Verdict("unjoined", WORSE, "Labels do not meet", said, [text(why)])
 
 
 def _better(view: StreamView) -> list[dict[str, Any]] | None:
@@ -340,56 +460,139 @@ def _better(view: StreamView) -> list[dict[str, Any]] | None:
     if not found:
         return None
     row = max(found, key=lambda row: (row.partition is None, row.difference))
-    of_values, costs = view.spec.task == REGRESSION, view.spec.has_costs
-    values = [number(v) if of_values or costs else f"{100 * v:.1f}" for v in (row.difference, row.low, row.high)]
-    more = "less mean absolute error" if of_values else "less mean cost" if costs else "points more are right"
     alone = row.partition is not None and len(view.spec.commanded) > 1
     where = f" in partition {row.partition}" if alone else ""
+    said, surely = _beside(view, row)
+    verb = "has" if view.spec.task == REGRESSION or view.spec.has_costs else "makes"
     return [
-        strong(f"{row.challenger} is better than the champion{where}: "),
-        text(f"{values[0]} {more}, surely {values[1]} to {values[2]}, over {row.labels:,} labels."),
+        text(f"{row.challenger} {verb} {said} than the champion{where}."),
+        text(f"{_capital(surely)}, over {row.labels:,} labels."),
     ]
+
+
+def _beside(view: StreamView, row: comparisons.ChallengerComparison) -> tuple[str, str]:
+    """How much less a challenger errs than the champion, or more, and the interval of that."""
+    of_values, costs = view.spec.task == REGRESSION, view.spec.has_costs
+    sign = -1.0 if row.difference < 0.0 else 1.0
+    values = [
+        number(sign * v) if of_values or costs else f"{100 * sign * v:.1f}" for v in (row.difference, row.low, row.high)
+    ]
+    first, last = values[1:] if sign > 0.0 else values[:0:-1]
+    less, more = (
+        ("lower mean absolute error", "higher mean absolute error")
+        if of_values
+        else ("lower mean cost", "higher mean cost")
+        if costs
+        else ("fewer errors in 100", "more errors in 100")
+    )
+    return f"{values[0]} {less if sign > 0.0 else more}", f"surely {first} to {last}"
+
+
+def _proposed(view: StreamView) -> dict[tuple[str, int], int]:
+    """(role, partition) -> ms when the rule has proposed it, where nobody has decided since."""
+    proposed: dict[tuple[str, int], int] = {}
+    for event in view.events:  # in order: a promotion ends what was proposed in its partition
+        if event.kind == PROPOSED and event.model is not None:
+            proposed[event.model, event.partition] = event.time
+        elif event.kind == APPLIED and event.action in (PROMOTE, DEMOTE):
+            proposed = {key: time for key, time in proposed.items() if key[1] != event.partition}
+    return proposed
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
 
 
+def looks(view: StreamView, names: Iterable[str]) -> dict[str, int]:
+    """Name of a model -> number of its colour, which it keeps: by its name, the next one where that is taken."""
+    for name in sorted({*names} - view.looks.keys()):
+        first = crc32(name.encode()) % LOOKS
+        free = [each % LOOKS for each in range(first, first + LOOKS) if each % LOOKS not in view.looks.values()]
+        view.looks[name] = free[0] if free else first
+    return view.looks
+
+
 def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any]]:
-    """A row per model, over one partition or all: of those that run, or else of those in the stream file."""
+    """A row per model, over one partition or all: of those that run, or else of those in the stream file.
+
+    role, name : what it is called, the champion by the name that it keeps (`StreamView.reigns`). look : its colour.
+    value, low, high : the objective, and its interval. beside : further figures. against : how it does beside the
+    champion, as `app.comparisons` has it.
+    """
     rows = []
     partition = view.of_models(partition)
     declared, running = view.spec.models(), {role for role, _ in view.models}
     shown = [role for role in declared if role in running or not running]
-    for role in [*shown, *sorted(running - declared.keys())]:  # commands add and rename models
+    objective, reigning = view.objective, view.reigns(partition)[-1][1]
+    compared = {row.challenger: row for row in view.compared(partition)}  # of all together, where there are several
+    roles = [*shown, *sorted(running - declared.keys())]  # commands add and rename models
+    known = looks(view, (reigning if role == CHAMPION else role for role in roles))
+    for role in roles:
         name, parameters = declared.get(role, ("", {}))
         records = view.of_role(role, partition)
-        n = sum(record.n for record in records)
-
-        def mean(field: str, scope: str, records: list[MetricsRecord] = records) -> float | None:
-            scores = [r.overall if scope == "overall" else r.window or r.fading or {} for r in records]
-            pairs = zip((values.get(field) for values in scores), (r.n for r in records), strict=True)
-            known = [(value, n) for value, n in pairs if value is not None]
-            total = sum(n for _, n in known)
-            return sum(value * n for value, n in known) / total if total else None
-
-        fields = FIELDS.get(view.spec.task, ("accuracy", "kappa", "log_loss"))
         sizes = [record.size or {} for record in records]
+        called = reigning if role == CHAMPION else role
+        row = compared.get(role)
         rows.append(
             {
                 "role": role,
+                "name": called,
+                "look": known[called],
                 "learner": records[0].name if records else name,
                 "parameters": parameters,
-                "recent": {field: mean(field, "window") for field in fields},
-                "overall": {field: mean(field, "overall") for field in fields},
+                **valued(view, objective, role, partition),
+                "beside": [_figure(view, one, role, partition) for one in beside(view.spec, objective)],
+                "against": None
+                if row is None
+                else dict(zip(("said", "sure"), _beside(view, row), strict=True)) | {"verdict": row.verdict},
                 "coverage": _coverage(records),
-                "score": view.recent(role, partition),
-                "n": n,
+                "n": sum(record.n for record in records),
                 "nodes": sum(size.get("n_nodes", 0) for size in sizes),
                 "depth": max((size.get("depth", 0) for size in sizes), default=0),
                 "bytes": sum(size.get("n_bytes", 0) for size in sizes),
             }
         )
     return rows
+
+
+def valued(view: StreamView, objective: Objective, role: str, partition: int | None) -> dict[str, Any]:
+    """A figure of a model with its interval, and how many labels it is of."""
+    value, weight = view.weighed(role, partition, objective)
+    interval = None if value is None else objective.interval(value, weight)
+    low, high = interval or (None, None)
+    return {"value": value, "low": low, "high": high, "labels": round(weight) if value is not None else 0}
+
+
+def _figure(view: StreamView, objective: Objective, role: str, partition: int | None) -> dict[str, Any]:
+    shown = {"title": objective.title, "share": objective.share, "greater": objective.greater}
+    return shown | valued(view, objective, role, partition)
+
+
+def judged(view: StreamView, now: int, partition: int | None = None) -> dict[str, Any]:
+    """The first figure of the page: what the stream is judged by, how good the champion is, of which labels, as of
+    when, and how that went since the last drift (`fall`), or in an hour (`change`)."""
+    objective, partition_ = view.objective, view.of_models(partition)
+    told = [seen for p, seen in view.partitions.items() if partition in (None, p)]
+    value = view.recent(CHAMPION, partition_)
+    series = view.over(f"{objective.key}:{CHAMPION}", now - HOUR_MS - NEW_MS, now - HOUR_MS + NEW_MS, 2, partition_)
+    before = next((float(v) for v in series.mean if v == v), None) if series is not None else None
+    drift = _last_drift(view)
+    known = [seen.learned_at for seen in told if seen.learned_at is not None]
+    until = [seen.last.scored_until for seen in told if seen.last.scored_until is not None]
+    return {
+        **objective._asdict(),
+        **valued(view, objective, CHAMPION, partition_),
+        "champion": view.reigns(partition_)[-1][1],
+        "beside": [
+            _figure(view, one, CHAMPION, partition_) for one in beside(view.spec, objective) if one != ALERT_RATE
+        ],
+        "as_of": max(known, default=None),
+        "scored_until": min(until, default=None),
+        "fall": None if drift is None else fallen(view, drift.time, now, partition_),
+        "change": None if value is None or before is None else value - before,
+        "fading": view.spec.metrics.fading is not None,
+        "window": view.spec.metrics.window,
+        "target": None if view.spec.decision is None else view.spec.decision.target,
+    }
 
 
 def _coverage(records: Iterable[MetricsRecord]) -> dict[str, float]:
@@ -463,14 +666,8 @@ def tiles(view: StreamView, now: int, rows: list[dict[str, Any]], partition: int
     def counted(name: str) -> int:
         return sum((one.counters or {}).get(name, 0) for one in view.of_role(CHAMPION, partition))
 
-    earlier = view.over(f"score:{CHAMPION}", now - 3_660_000, now - 3_540_000, 2, partition)
-    before = next((float(v) for v in earlier.mean if v == v), None) if earlier is not None else None
-    score = view.recent(CHAMPION, partition)
     most = max((row for row in asked if row["lag"]), key=lambda row: row["lag"], default=None)
     return {
-        "metric": view.score,
-        "score": score,
-        "change": None if score is None or before is None else score - before,
         "rate": sum(known("rate", kept)) if known("rate", kept) else None,
         "workers": len({row["worker"] for row in kept}),
         "partitions": len(kept),
@@ -480,7 +677,7 @@ def tiles(view: StreamView, now: int, rows: list[dict[str, Any]], partition: int
         "lag_of": None if most is None else most["partition"],
         "waiting": sum(known("waiting", told)) if told else None,
         "delay": max(known("delay", told), default=None),
-        "scored_until": min(known("scored_until", told), default=None),
+        "alert_rate": view.recent(CHAMPION, partition, ALERT_RATE),
         "without_label": {name: n for name in WITHOUT_LABEL if (n := counted(name))},
         "since": max((row["told"] for row in told), default=None) if not kept else None,
         **dict(zip(("expected", "expected_error"), view.expected(partition), strict=True)),
@@ -491,22 +688,23 @@ def comparison(view: StreamView, partition: int | None = None) -> dict[str, Any]
     """Challengers beside the champion, as `riparian compare` has them, the rule that promotes, and what it proposes."""
     rows = view.compared(partition)
     rule = view.spec.promotion
-    proposed: dict[tuple[str, int], int] = {}
-    for event in view.events:  # in order: a promotion ends what was proposed in its partition
-        if event.kind == PROPOSED and event.model is not None:
-            proposed[event.model, event.partition] = event.time
-        elif event.kind == APPLIED and event.action in (PROMOTE, DEMOTE):
-            proposed = {key: time for key, time in proposed.items() if key[1] != event.partition}
     return {
-        "metric": "cost" if view.spec.has_costs else view.score,
+        "metric": "cost" if view.spec.has_costs else quality(view.spec.task),
         "rows": [row._asdict() for row in rows],
         "rule": None if rule is None else rule.model_dump(),
         "proposed": [
             {"challenger": role, "partition": k, "time": time}
-            for (role, k), time in proposed.items()
+            for (role, k), time in _proposed(view).items()
             if partition in (None, k)
         ],
     }
+
+
+def _reigns(view: StreamView, partition: int | None) -> list[dict[str, Any]]:
+    """Who was champion since when (ms), the oldest first."""
+    found = view.reigns(partition)
+    known = looks(view, (name for _, name in found))
+    return [{"since": since_, "name": name, "look": known[name]} for since_, name in found]
 
 
 def status(
@@ -530,6 +728,8 @@ def status(
         "unread": unread(view),
         "alarm": ALARM,
         "verdict": found._asdict(),
+        "objective": judged(view, then, partition),
+        "reigns": _reigns(view, partition),
         "tiles": figures,
         "models": models(view, partition),
         "partitions": rows,

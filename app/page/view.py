@@ -11,14 +11,15 @@ from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 
 from riparian.app import comparisons
-from riparian.app.evaluation.measures.measures import quality
+from riparian.app.evaluation.measures.objective import ALERT_RATE, Objective, candidates, most_frequent, objective_of
 from riparian.app.page.history import SeriesSpan, TimeSeries, together
 from riparian.app.retries import Ranges, letter_of
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import reports
-from riparian.topics.commands import APPLIED, PAUSE, PROPOSED, REFUSED, RESUME, read_event
+from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED, REFUSED, RESUME, read_event
 from riparian.topics.names import CHAMPION, DEADLETTERS, DRIFT, FEATURES, LABELS, METRICS
 from riparian.topics.names import EVENTS as COMMANDS
 from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift
@@ -37,7 +38,8 @@ OTHER = "another reason"  # reason of a dead letter that this version does not k
 UNREADABLE, FOREIGN, AHEAD = "unreadable", "foreign", "ahead"
 # How the series of partitions become one.
 TOGETHER = {"in": "sum", "learned": "sum", "lag": "sum", "waiting": "sum", "p50": "mean", "p99": "max", "delay": "mean"}
-MODEL_SERIES = ("score", "nodes")
+# Series of models: what a stream may be judged by, and their size.
+MODEL_SERIES = ("recall", "precision", "cost", "accuracy", "balanced_accuracy", "auroc", "mae", "nodes")
 COMPARED = "compared:"  # series of labels compared, for since when a challenger has been: not drawn
 
 
@@ -140,9 +142,9 @@ class StreamView:
     Attributes
     ----------
     spec : Spec
-    series : name of a series and partition -> Series. Names: "score:ROLE" (accuracy, of a regression the mean absolute
-        error, of anomalies the AUROC), "nodes:ROLE", "compared:ROLE" (labels), "estimated:champion" (accuracy before
-        labels come), "estimate-error:champion" (of it), and those in TOGETHER.
+    series : name of a series and partition -> Series. Names: "KEY:ROLE" for each of MODEL_SERIES that the stream may be
+        judged by, "compared:ROLE" (labels), "alert-rate:champion", "estimated:champion" (accuracy before labels come),
+        "estimate-error:champion" (of it), and those in TOGETHER.
     models : (role, partition) -> newest record.
     partitions : partition -> Seen.
     events : the oldest first.
@@ -157,6 +159,7 @@ class StreamView:
     others : models that the stream file does not name, the one told of longest ago first; at most OTHERS.
     forgotten : series that are kept no more, as `dirty` names them.
     ends : role of an input topic and partition -> its first offset and its end, as Kafka has said last.
+    looks : name of a model -> number of its colour.
     file_said : why the stream file as it is now cannot be followed; None where it is.
     """
 
@@ -177,13 +180,14 @@ class StreamView:
     others: dict[str, None] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
     ends: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    looks: dict[str, int] = field(default_factory=dict)
     file_said: str | None = None
     earlier: dict[int, PartitionRecord] = field(default_factory=dict)  # the last that was read of the days before
 
     @property
-    def score(self) -> str:
-        """The metric by which models are compared."""
-        return quality(self.spec.task)
+    def objective(self) -> Objective:
+        """What the stream is judged by."""
+        return objective_of(self.spec, most_frequent([one.classes or {} for one in self.of_role(CHAMPION)]))
 
     @property
     def silent_ms(self) -> int:
@@ -274,8 +278,12 @@ class StreamView:
 
     def _take_model(self, record: MetricsRecord) -> None:
         key = record.model, record.partition
-        recent = record.window or record.fading or {}
-        self._add(f"score:{record.model}", record.partition, record.time, recent.get(self.score))
+        recent = recent_of(record)
+        for name, objective in candidates(self.spec).items():
+            value = objective.value(recent, record.classes) if record.n else None
+            self._add(f"{name}:{record.model}", record.partition, record.time, value)
+        if record.model == CHAMPION:
+            self._add(f"alert-rate:{CHAMPION}", record.partition, record.time, recent.get("alert_rate"))
         self._add(f"nodes:{record.model}", record.partition, record.time, (record.size or {}).get("n_nodes"))
         if record.comparison is not None and comparisons.is_compared(record):
             self._add(COMPARED + record.model, record.partition, record.time, record.comparison["total_labels"])
@@ -442,9 +450,35 @@ class StreamView:
 
     def history(self, start: int, stop: int, n: int, partition: int | None = None) -> dict[str, SeriesSpan]:
         """Name -> the series between two times (ms), of one partition or of all together."""
-        names = [name for name in self.names() if not name.startswith(COMPARED)]
-        found = {name: self.over(name, start, stop, n, partition) for name in names}
-        return {name: series for name, series in found.items() if series is not None}
+        objective, hidden = self.objective.key, {*MODEL_SERIES, COMPARED[:-1]} - {"nodes"}
+        found = {}
+        for name in self.names():
+            kind, colon, role = name.partition(":")
+            if kind in hidden and kind != objective:
+                continue
+            series = self.over(name, start, stop, n, partition)
+            if series is not None:
+                found[f"objective{colon}{role}" if kind == objective else name] = series
+        return found | self._by_model(found, partition)
+
+    def _by_model(self, found: Mapping[str, SeriesSpan], partition: int | None) -> dict[str, SeriesSpan]:
+        """The objective of each model that is or was champion, under its name, whatever its role was."""
+        reigning = found.get(f"objective:{CHAMPION}")
+        if reigning is None:
+            return {}
+        since, names = zip(*self.reigns(partition), strict=True)
+        times = reigning.start + reigning.width * (np.arange(len(reigning.mean)) + 0.5)
+        at = np.maximum(0, np.searchsorted(since, times, side="right") - 1)
+        made = {}
+        for name in dict.fromkeys(names):
+            own = found.get(f"objective:{name}")
+            reigned = np.isin(at, [i for i, each in enumerate(names) if each == name])
+            fields = [
+                np.where(reigned, getattr(reigning, field), np.nan if own is None else getattr(own, field))
+                for field in ("low", "high", "mean")
+            ]
+            made[f"objective:{name}"] = SeriesSpan(reigning.start, reigning.width, *fields)
+        return made
 
     def over(self, name: str, start: int, stop: int, n: int, partition: int | None = None) -> SeriesSpan | None:
         """One series of `history`; None where there is none."""
@@ -499,20 +533,45 @@ class StreamView:
         if self.of_models(partition) is not None:
             return self.recent(CHAMPION, partition)
         record = self.models.get((CHAMPION, partition))
-        known = None if record is None or record.estimated is None else record.estimated
-        return None if known is None else known.get("observed")
+        if record is None or record.estimated is None or self.objective.key != "accuracy":
+            return None
+        return record.estimated.get("observed")
 
-    def recent(self, role: str, partition: int | None = None) -> float | None:
-        """The score of a model over its last labels: the mean over partitions, by their labels in the window. Of a
-        model that all partitions learn, over those of all."""
-        window = self.spec.metrics.window
+    def recent(self, role: str, partition: int | None = None, of: Objective | None = None) -> float | None:
+        """The objective of a model over its last labels: see `weighed`."""
+        return self.weighed(role, partition, of)[0]
+
+    def weighed(
+        self, role: str, partition: int | None = None, of: Objective | None = None
+    ) -> tuple[float | None, float]:
+        """What a model is judged by over its last labels, and how many labels that is of: the mean over partitions, by
+        these. Of a model that all partitions learn, over those of all. of : another figure."""
+        objective, window = of or self.objective, self.spec.metrics.window
         parts = []
         for record in self.of_role(role, self.of_models(partition)):
-            value = (record.window or record.fading or {}).get(self.score)
-            if value is not None and record.n:
-                parts.append((value, min(record.n, window)))
-        total = sum(n for _, n in parts)
-        return sum(value * n for value, n in parts) / total if total else None
+            value = objective.value(recent_of(record), record.classes)
+            if value is not None and (record.n or objective == ALERT_RATE):
+                weight = objective.weight(recent_of(record), record.classes, min(record.n, window))
+                parts.append((value, max(weight, 1e-9)))
+        total = sum(weight for _, weight in parts)
+        return (sum(value * weight for value, weight in parts) / total if total else None), total
+
+    def reigns(self, partition: int | None = None) -> list[tuple[int, str]]:
+        """(ms, name) of who is champion from when on, the oldest first: a model keeps its name, whatever its role is.
+        The name is that of its learner until it was a challenger. Of one partition, or the first."""
+        partition = self.of_models(partition) or 0
+        changes = [
+            event
+            for event in self.events
+            if event.kind == APPLIED and event.action in (PROMOTE, DEMOTE) and event.partition == partition
+        ]
+        declared = self.spec.models()[CHAMPION][0]
+        declared = CHAMPION if declared in self.spec.models() else declared
+        found = [(0, declared)]
+        for event in changes:
+            before = found[-2][1] if len(found) > 1 else declared
+            found.append((event.time, event.model if event.action == PROMOTE and event.model else before))
+        return found
 
     def compared(self, partition: int | None = None) -> list[comparisons.ChallengerComparison]:
         """Challengers beside the champion, of one partition or of each and of all together."""
@@ -547,6 +606,11 @@ class StreamView:
             if (hour + 1) * HOUR_MS > since:
                 found[reason] += n
         return dict(found.most_common())
+
+
+def recent_of(record: MetricsRecord) -> Mapping[str, float | None]:
+    """The figures over the last labels."""
+    return record.window or record.fading or {}
 
 
 def rates_between(before: PartitionRecord | None, record: PartitionRecord) -> tuple[float | None, float | None]:

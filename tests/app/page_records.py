@@ -77,7 +77,8 @@ def letter(headers=None, time=NOW, partition=0, offset=0):
 
 def told(view, now=NOW + 1000):
     found = summary.verdict(view, now, "taps.yaml")
-    return found, "".join(piece.get("text", "#") for piece in found.said)
+    said, why = ("".join(piece.get("text", "#") for piece in pieces) for pieces in (found.said, found.why))
+    return found, f"{said} {why}".strip()
 
 
 def living(view, **fields):

@@ -31,17 +31,24 @@ class Fed(Watch):
         self.version += 1
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[Fed, Callable[[socket.socket], Any]]]:
-    """A page's watch, and what serves it at a socket until it is left."""
-    with Store(tmp_path / "history.sqlite") as store:
-        view, connection = StreamView(view_of().spec), Connection("127.0.0.1:9")
-        watch = Fed([view], connection, store)
+Serving = Callable[[socket.socket], Any]
+
+
+@contextlib.contextmanager
+def serving_of(folder: Path, *views: StreamView) -> Iterator[tuple[Fed, Serving]]:
+    """A page's watch over some streams, and what serves it at a socket until it is left."""
+    with Store(folder / "history.sqlite") as store:
+        connection = Connection("127.0.0.1:9")
+        watch = Fed(list(views), connection, store)
 
         @contextlib.contextmanager
         def serving(sock: socket.socket) -> Iterator[None]:
             loop = asyncio.new_event_loop()
-            page = Page(watch, {"taps": "taps.yaml"}, ModelPages(connection))
+            page = Page(
+                watch,
+                {view.spec.name: str(folder / f"{view.spec.name}.yaml") for view in views},
+                ModelPages(connection),
+            )
             task = loop.create_task(serve(page, sock))
 
             def run() -> None:
@@ -58,3 +65,10 @@ def served(tmp_path: Path) -> Iterator[tuple[Fed, Callable[[socket.socket], Any]
                 loop.close()
 
         yield watch, serving
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Fed, Serving]]:
+    """A page over one stream that has told nothing yet."""
+    with serving_of(tmp_path, StreamView(view_of().spec)) as found:
+        yield found

@@ -26,14 +26,16 @@ from tests.app.page_records import NOW, SHIFT, STREAM, compared, drift, letter, 
 def test_nothing_yet_says_what_ends_it():
     found, said = told(view_of())
     assert found.kind == "empty"
-    assert said.startswith("Nothing in taps.metrics yet. A worker writes the first figures 5 s after it starts")
-    assert said.endswith(": riparian worker taps.yaml")
+    assert said.startswith(
+        "No worker has run yet. Nothing is in taps.metrics yet. A worker writes the first figures 5 s"
+    )
+    assert found.cure == {"label": "Copy the start command", "command": "riparian worker taps.yaml"}
 
 
 def test_all_is_well():
     found, said = told(living(view_of()))
     assert (found.kind, found.level) == ("good", "good")
-    assert said == "All is well. The champion is right on 86.0 % of the last 1,000 labels; 2 partitions keep up."
+    assert said == "All is well: 86.0 % of the predictions are right. Labels come, 2 partitions keep up."
 
 
 def test_of_a_model_for_all_partitions_each_has_its_own_accuracy_and_the_model_is_there_once():
@@ -47,9 +49,9 @@ def test_of_a_model_for_all_partitions_each_has_its_own_accuracy_and_the_model_i
     view.take_drift(drift(), NOW - 90_000)
     for partition in (None, 0, 1):
         (row,) = [row for row in summary.models(view, partition) if row["role"] == "champion"]
-        assert (row["score"], row["n"], row["nodes"]) == (0.86, 5000, 3)
+        assert (row["value"], row["n"], row["nodes"]) == (0.86, 5000, 3)
         assert view.recent("champion", partition) == 0.86
-        assert "score:champion" in view.history(NOW - 60_000, NOW + 60_000, 10, partition)
+        assert "objective:champion" in view.history(NOW - 60_000, NOW + 60_000, 10, partition)
     rows = summary.partitions(view, NOW)
     assert [row["score"] for row in rows] == [0.8, 0.6]
     assert [row["last_drift"] for row in rows] == [NOW - 90_000] * 2
@@ -73,8 +75,8 @@ def test_a_partition_without_a_worker_comes_first():
     view.take_report(part(0, NOW + 40_000))
     found, said = told(view, NOW + 41_000)
     assert (found.kind, found.level) == ("nobody", "bad")
-    assert said.startswith("Nobody works on partition 1 since #. Start a worker: riparian worker taps.yaml")
-    assert {"since": NOW} in found.said
+    assert said.startswith("Nobody works on partition 1.")
+    assert (found.since, found.cure["command"]) == (NOW, "riparian worker taps.yaml")
 
 
 def test_without_a_worker_the_lag_is_what_the_topics_hold_and_figures_carry_their_age():
@@ -99,15 +101,16 @@ def test_without_a_worker_the_lag_is_what_the_topics_hold_and_figures_carry_thei
 
 def test_scores_of_labels_that_wait_for_a_time_name_it_and_what_had_no_label():
     view = living(view_of())
-    found = summary.tiles(view, NOW, summary.partitions(view, NOW))
-    assert (found["scored_until"], found["without_label"]) == (None, {})
+    assert summary.judged(view, NOW)["scored_until"] is None
+    assert summary.tiles(view, NOW, summary.partitions(view, NOW))["without_label"] == {}
     for partition, until in ((0, NOW - 500_000), (1, NOW - 900_000)):
         view.take_report(part(partition, NOW + 1000, scored_until=until))
         counters = {"joined": 40, "assumed": 30 + partition, "null_labels": 0, "corrections": 2}
         view.take_report(model(partition=partition, time=NOW + 1000, counters=counters))
     rows = summary.partitions(view, NOW + 1000)
     found = summary.tiles(view, NOW + 1000, rows)
-    assert (found["scored_until"], found["without_label"]) == (NOW - 900_000, {"assumed": 61, "corrections": 4})
+    assert summary.judged(view, NOW + 1000)["scored_until"] == NOW - 900_000
+    assert found["without_label"] == {"assumed": 61, "corrections": 4}
     assert summary.tiles(view, NOW + 1000, rows, 0)["without_label"] == {"assumed": 30, "corrections": 2}
 
 
@@ -115,7 +118,7 @@ def test_partitions_that_nobody_reads_are_told():
     view = living(view_of(), unread={"taps.features": [2, 3], "another": [7]})
     found, said = told(view)
     assert (found.kind, found.level) == ("unread", "bad")
-    assert said.startswith("Partitions 2 and 3 of taps.features are not read: they were added since the stream began")
+    assert said.startswith("Partitions 2 and 3 of taps.features are not read. They were added since the stream began")
     assert summary.status(view, NOW, "x")["unread"] == {"taps.features": [2, 3]}
 
 
@@ -154,7 +157,7 @@ def test_a_drift_now_is_told_with_its_figures_until_it_is_past():
     found, said = told(view)
     assert found.kind == "drift"
     assert said.startswith(
-        "Drift # in partition 0. Errors of the champion rose from 15 % to 28 % (adwin). A fresh model is on trial"
+        "Errors of the champion rose from 15 % to 28 % in partition 0. Found by adwin. A fresh model is on trial"
     )
     for partition in (0, 1):
         view.take_report(part(partition, NOW + 1000, offset=950, instances=950, learned=950))
@@ -170,25 +173,29 @@ def test_a_partition_that_is_behind_says_whether_it_catches_up():
     assert found.kind == "behind"
     assert said.startswith("Partitions 0 and 1 are behind by 4,000 records")
     falls = living(view_of(), before={"lag": {"features": 1000}}, lag={"features": 2000})
-    assert "falls further behind" in told(falls)[1]
+    assert "They fall further behind." in told(falls)[1]
 
 
 def test_labels_that_never_came_and_labels_that_stopped():
     view = living(view_of(), before={"learned": 0}, learned=0, labels=0, waiting=900)
-    assert told(view)[1] == "1,800 predictions are out and no label has come. Nothing can be scored yet."
+    assert told(view)[1] == (
+        "1,800 predictions are out, and labels are awaited. Nothing can be judged until the first come."
+    )
     view = living(view_of())
     later = NOW + 600_000
     for partition in (0, 1):
         view.take_report(part(partition, later, offset=9000, instances=9000, waiting=8100))
     found, said = told(view, later + 1000)
     assert found.kind == "late"
-    assert said.endswith("drift would not be seen. 16,200 instances wait.")
+    assert said.startswith(
+        "Labels come no more. 16,200 instances wait. Figures are of then; a drift would not be seen."
+    )
 
 
 def test_labels_that_meet_no_instance():
     view = living(view_of(), before={"learned": 0}, learned=0, waiting=900)
     none = "1,800 predictions are out, and none of the 1,800 labels that came was theirs."
-    assert told(view)[1] == f"{none} Nothing can be scored yet."
+    assert told(view)[1] == f"{none} Nothing can be judged yet."
     for partition in (0, 1):
         record = MetricsRecord("taps", partition, NOW, "champion", "last-label", 9, 9, 0, {}, counters={"expired": 850})
         view.take_report(reports.write(record))
@@ -217,12 +224,12 @@ def test_a_challenger_that_is_better_and_a_stream_that_rests():
     view = living(view_of())
     view.take_report(model("second", comparison=compared(), accuracy=0.91))
     assert told(view)[1] == (
-        "second is better than the champion in partition 0: 5.0 points more are right, surely 3.0 to 7.0, "
-        "over 5,000 labels."
+        "second makes 5.0 fewer errors in 100 than the champion in partition 0. Surely 3.0 to 7.0, over 5,000 labels. "
+        "86.0 % of the predictions are right."
     )
     view.take_report(model("second", partition=1, comparison=compared(), accuracy=0.91))
-    assert told(view)[1].startswith("second is better than the champion: 5.0 points more are right, surely")
-    assert told(view)[1].endswith("over 10,000 labels.")
+    assert told(view)[1].startswith("second makes 5.0 fewer errors in 100 than the champion.")
+    assert "over 10,000 labels." in told(view)[1]
     worse = compared(difference=-0.05, low=-0.07, high=-0.03)
     view.take_report(model("second", partition=1, time=NOW + 1, comparison=worse, accuracy=0.5))
     assert told(view)[0].kind == "good"  # better here, worse there
@@ -231,7 +238,7 @@ def test_a_challenger_that_is_better_and_a_stream_that_rests():
         view.take_report(part(partition, NOW + 60_000))
     found, said = told(view, NOW + 61_000)
     assert found.kind == "quiet"
-    assert said == "Nothing new since #. The champion is right on 86.0 % of the last 1,000 labels."
+    assert said == "Nothing new comes. 86.0 % of the predictions are right."
 
 
 def test_without_labels_what_is_expected_is_told():
@@ -242,7 +249,7 @@ def test_without_labels_what_is_expected_is_told():
         view.take_report(
             model(partition=partition, time=later, accuracy=0.86, estimated={"accuracy": 0.7, "error": 0.01})
         )
-    assert told(view, later + 1000)[1].endswith("70.0 % of the predictions lately are expected to be right.")
+    assert told(view, later + 1000)[1].endswith("70.0 % of the predictions are expected to be right.")
     found = summary.tiles(view, later, summary.partitions(view, later))
     assert (found["expected"], found["expected_error"]) == (pytest.approx(0.7), pytest.approx(0.01))
     series = view.history(later - HOUR_MS, later + 1, 50)
@@ -292,8 +299,8 @@ def test_predictions_that_are_paused_are_told_until_they_go_on():
     give("pause", 0, 0, NOW - 3000)
     give("pause", 1, 0, NOW - 2000)
     found, said = told(view)
-    assert (found.kind, {"since": NOW - 3000} in found.said) == ("paused", True)
-    assert said.startswith("Predictions are paused in partitions 0 and 1 by ann since #: they come without a value")
+    assert (found.kind, found.since) == ("paused", NOW - 3000)
+    assert said.startswith("Predictions are paused in partitions 0 and 1 by ann. They come without a value")
     give("resume", 1, 1, NOW - 1000)
     give("resume", 1, 1, NOW - 1000)  # read twice
     assert told(view)[1].startswith("Predictions are paused in partition 0 by ann")
@@ -310,19 +317,17 @@ def test_scores_that_rank_no_better_than_by_chance_are_not_well():
         view.take_report(model(partition=partition, auroc=0.385))
     found, said = told(view)
     assert found.kind == "poor"
-    assert said == (
-        "The champion ranks anomalies with an AUROC of 0.385 (the last 1,000 labels, no better than by chance, 0.5)."
-    )
+    assert said == "Scores rank no better than by chance: AUROC 0.385. By chance it is 0.5."
 
 
 def test_a_shift_without_labels_is_told_with_its_shares():
     view = living(view_of())
     fields = {"model": None, "signal": "a", "detector": "two-sample", "before": 0.5, "after": 0.09}
     view.take_drift(drift(**fields, shift=SHIFT), NOW - 500)
-    assert "The values of a are distributed otherwise: up to 0.5, 50 % before, 9 % now." in told(view)[1]
+    assert "The values of a have changed: 9 % up to 0.5, 50 % before" in told(view)[1]
     assert as_json(view.events[-1])["shift"]["after"] == SHIFT.after
     view.take_drift(drift(**fields | {"model": "champion", "signal": "prediction"}, shift=SHIFT), NOW - 400)
-    assert "The predictions of the champion are distributed otherwise" in told(view)[1]
+    assert "The predictions of the champion have changed" in told(view)[1]
     distance = [Distance("a", 0.1, 0.2, 0.0, outside=0.3), Distance("prediction", 0.4, 0.9, 0.0, "champion")]
     view.take_report(part(1, NOW + 1, distances=distance))
     rows = summary.distances(view)

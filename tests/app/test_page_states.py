@@ -1,14 +1,19 @@
 """What the live page shows in a real Chromium, state by state, without Kafka: its server is given the records."""
 
+import os
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from riparian.app.kafka.local_broker.ports import listen
 from riparian.topics.records import Distance
 from tests.app.page_records import SHIFT, compared, drift, model, part
 from tests.app.page_server import Fed, served
+from tests.app.page_worlds import WORLDS, shown
 from tests.browser import Look, browser
 
 __all__ = ["browser", "served"]  # fixtures
@@ -30,7 +35,7 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
     url = f"http://127.0.0.1:{port}"
     looks: list[Look] = []
 
-    def said(text: str, where: str = "main", title: str = "") -> None:
+    def said(text: str, where: str = "#verdict", title: str = "") -> None:
         """Both pages say it; that everyone can read them is asked of one after the other."""
         looks.reverse()
         for look in looks:
@@ -51,35 +56,36 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         watch.progress = None
         watch.version += 1
         said("Waiting for a worker", "#pill")
-        said("Nothing in taps.metrics yet")
+        said("Nothing is in taps.metrics yet")
 
         now = int(time.time() * 1000)
         nothing = {"learned": 0, "labels": 0, "waiting": 900}
         watch.tell(*parts(now - 2000, **nothing | {"offset": 800, "instances": 800}), *parts(now - 1000, **nothing))
-        said("1,800 predictions are out and no label has come.")
+        said("1,800 predictions are out, and labels are awaited.")
 
         before = {"offset": 950, "instances": 950, "learned": 950}
         watch.tell(*parts(now - 500, **before), *champions(now - 500, estimated={"accuracy": 0.7, "error": 0.02}))
-        said("All is well. The champion is right on 86.0 %", title="taps")
+        said("All is well: 86.0 % of the predictions are right.", title="taps")
         said("Live", "#pill")
-        said("70.0 % expected before labels", "section.tiles")
+        said("70.0 %before labels come", "main")
 
         watch.tell(model("second", 0, now - 400, accuracy=0.9, comparison=compared(9000)))
-        said("second is better than the champion in partition 0", title="taps")
+        said("second makes 5.0 fewer errors in 100 than the champion in partition 0.", title="taps")
         watch.tell(model("second", 0, now - 300, accuracy=0.9, comparison=compared(9000, 0.0, -0.02, 0.02)))
-        said("All is well.")
+        said("All is well")
 
         watch.tell(*parts(now, **before | {"lag": {"features": 4000}}))
         said("Partitions 0 and 1 are behind by 8,000 records", title="behind")
 
         watch.views[0].take_drift(drift(), int(time.time() * 1000))
         watch.tell(*parts(now + 10, **before | {"alarms": ["champion"]}))
-        said("Drift ", title="▲ drift")
+        said("Errors of the champion rose", title="▲ drift")
         watch.away_since = now
         watch.version += 1
         said("does not answer since", "#pill", title="▲ Kafka")
-        said("What is shown is of then.")
-        said("Lag–since ", "section.tiles")
+        said("these figures are old")
+        said("Lag–since ", "main")
+        assert wide.page.evaluate("document.body.className") == "stale"
         watch.away_since = None
         watch.version += 1
         said("Live", "#pill", title="▲ drift")
@@ -118,20 +124,20 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         assert page.locator("svg.histogram rect").count() > 4
         assert not wide.accessible(), wide.accessible()
         page.go_back()
-        page.wait_for_selector("section.tiles")
+        page.wait_for_selector("section.ops")
 
         # Workers that say nothing any more, and labels that stop.
         watch.views[0].partitions.clear()
         watch.tell(*parts(now - 60_000))
-        said("Nobody works on partitions 0 and 1 since", title="▲ no worker")
+        said("Nobody works on partitions 0 and 1.", title="▲ no worker")
         said("No worker since", "#pill")
-        said("Throughput–since ", "section.tiles")
+        said("Throughput–since ", "main")
         watch.views[0].partitions.clear()
         watch.views[0].events.clear()
         soon = int(time.time() * 1000)
         watch.tell(*parts(soon - 300_000), *parts(soon, **{"offset": 9000, "instances": 9000, "waiting": 8100}))
-        said("No labels since", title="no labels")
-        said("70.0 % of the predictions lately are expected to be right")
+        said("Labels come no more.", title="no labels")
+        said("70.0 % of the predictions are expected to be right")
         for look in looks:
             assert not look.wrong, look.wrong
 
@@ -143,3 +149,58 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
             look.until_said("Live", "#pill")
             assert look.page.title().startswith("no labels")
             look.context.close()
+
+
+@pytest.mark.parametrize("state", WORLDS)
+def test_a_stream_in_each_state_has_its_sentence_and_first_figure(browser: Any, tmp_path: Path, state: str) -> None:
+    """Wide and as on a phone, light and dark: nothing goes wrong, nothing is cut, and everyone can read it. With
+    PAGE_PICTURES=FOLDER a picture of each is written."""
+    folder, world = os.environ.get("PAGE_PICTURES"), WORLDS[state]
+    with shown(tmp_path, [state]) as (url, _):
+        for kind, width, scheme in (("", 1400, "light"), ("-phone", 390, "dark")):
+            look = Look(browser, url, viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page = look.open(state, "overview")
+            look.until_said(world.said, "#verdict h1")
+            if not world.first:
+                assert page.locator("main .card:visible").count() == 0
+            else:
+                first = page.locator("p.big")
+                assert first.inner_text().startswith(world.first), first.inner_text()
+                look.until_drawn()
+                lines = page.locator(".chart").first.locator(".legend .entry b").all_inner_texts()
+                assert len(lines) >= 1
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert not look.accessible(), look.accessible()
+            if folder:
+                page.screenshot(path=Path(folder) / f"{state}{kind}.png", full_page=True)
+            assert not look.wrong, look.wrong
+            look.context.close()
+
+
+def test_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -> None:
+    with shown(tmp_path, ["recovering", "worker-gone"]) as (url, _):
+        look = Look(browser, url, viewport={"width": 1400, "height": 900})
+        page = look.open("recovering", "overview")
+        look.until_drawn()
+        line = page.locator(".legend button", has_text="tree").first
+        line.click()
+        assert line.get_attribute("aria-pressed") == "false"
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('.legend button')].some((e) => e.textContent === 'treeoff')"
+        )
+        box = page.locator("canvas").first.bounding_box()
+        page.mouse.move(box["x"] + 300, box["y"] + 100)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 500, box["y"] + 100, steps=4)
+        page.mouse.up()
+        page.wait_for_function("() => new URLSearchParams(location.search).has('from')")
+        page.get_by_role("button", name="1 h", exact=True).click()
+        page.wait_for_function("() => !new URLSearchParams(location.search).has('from')")
+        # Of several streams a card each, what is worst first.
+        page.goto(url)
+        page.wait_for_selector("a.stream")
+        assert page.locator("a.stream h2").all_inner_texts() == ["worker-gone", "recovering"]
+        look.until_said("Recall at 1 % alerts", "a.stream")
+        assert not look.accessible(), look.accessible()
+        assert not look.wrong, look.wrong
+        look.context.close()

@@ -133,8 +133,8 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
     with Ui(tmp_path, s.broker, s.path) as ui:
         look = Look(browser, ui.url)
         page = look.open(name, "overview")
-        look.until_said(f"Nothing in {name}.metrics yet")
-        assert page.is_hidden("section.tiles")
+        look.until_said(f"Nothing is in {name}.metrics yet")
+        assert page.is_hidden("section.ops")
 
         with s.worker() as worker:
             for partition in (0, 1):
@@ -142,15 +142,15 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
                 rows = [*features, Sent(HOSTILE.encode(), features[-1].time)], labels
                 for at in range(0, 2400, 400):  # in pieces: what comes before its labels is predicted by what is known
                     s.give(rows, at, at + 400, partition=partition)
-            look.until_said("The champion is right on")
-            look.until_said("up to date")
+            look.until_said("of the predictions are right")
+            look.until_said("all keep up")
             features, labels = drifting(1500, 2000, turned=True)
             strange = json.dumps({"id": HOSTILE, "x": {"a": 0.1, "b": 0.2, "c": HOSTILE}})
             rows = [*features, Sent(strange.encode(), features[-1].time)], labels
             for at in range(0, 1800, 300):
                 s.give(rows, at, at + 300)
-            look.until_said("Drift ")  # without a reload
-            look.until_said("in partition 0. Errors of the champion rose from")
+            look.until_said("Drift", "#verdict")  # without a reload
+            look.until_said("Errors of the champion rose")
             assert page.title().startswith("▲ drift")
             s.reach(3502, 3500, worker)
 
@@ -193,7 +193,7 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
                 look.until_said(words)
             assert page.locator(".interval").count() == len(expected)
             look.open(name, "overview")
-            look.until_said("expected before labels", "section.tiles")
+            look.until_said("before labels come", "main")
 
             told = ui.status(name)
             champion = next(model for model in told["models"] if model["role"] == "champion")
@@ -236,7 +236,7 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
 
             page = look.open(name, "overview")
             worker.kill()
-        look.until_said("Nobody works on partitions 0 and 1 since")
+        look.until_said("Nobody works on partitions 0 and 1.")
         assert page.title().startswith("▲ no worker")
 
         own_broker.kill()
@@ -246,7 +246,7 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
         assert not ui.status(name)["works"]
         with s.worker() as worker:
             until(lambda: ui.status(name)["works"])
-            page.wait_for_function("() => !document.querySelector('main').textContent.includes('Nobody works')")
+            page.wait_for_function("() => !document.querySelector('#verdict').textContent.includes('Nobody works')")
             assert worker.stop() == 0
         assert not [line for line in look.wrong if "ERR_" not in line], look.wrong
         # A page that is open holds nothing up, and sees that it is alone.
@@ -261,8 +261,8 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
         assert kinds.count("drift") == sum(record.level == "drift" for record in sent) > 0
         history = ui.get(f"/api/streams/{name}/history?n=50")
         series = {one["name"]: one["mean"] for one in history["series"]}
-        assert {"score:champion", "score:nb", "in", "lag", "nodes:champion"} <= series.keys()
-        assert any(value is not None for value in series["score:champion"])
+        assert {"objective:champion", "objective:nb", "in", "lag", "nodes:champion"} <= series.keys()
+        assert any(value is not None for value in series["objective:champion"])
         assert ui.stop() == 0
 
 

@@ -2,9 +2,10 @@
 
 import { h, colour, moment, tick } from "./format.js";
 
-const LEFT = 56, RIGHT = 12, TOP = 8, BOTTOM = 4, AXIS = 20;
-const MANY = 20; // marks: fainter, so that the lines are seen
+const LEFT = 56, RIGHT = 12, ENDS = 58, TOP = 8, BOTTOM = 4, AXIS = 20, STRIP = 22;
 const GAP = 6; // buckets: a hole of a few is a metric that comes less often than they are wide
+const OUTLIERS = 0.01; // share of the values at either end that the axis need not hold
+const LEAST_DRAG = 8; // pixels
 const STEPS = [1e3, 5e3, 15e3, 30e3, 60e3, 300e3, 900e3, 1800e3, 3600e3, 7200e3, 21600e3, 43200e3, 86400e3];
 
 function nice(low, high, n) {
@@ -24,13 +25,10 @@ function decades(low, high) {
   return ticks.length > 6 ? ticks.filter((each) => Math.abs(Math.log10(each) % 1) < 1e-9) : ticks;
 }
 
-// What several charts share: the range of time, marks, and where the cursor is.
+// What several charts share: the range of time, marks, where the cursor is, which lines are off, and what a drag does.
 export class Shared {
-  constructor() {
-    this.charts = [];
-    this.cursor = null;
-    this.marks = [];
-    this.history = null;
+  constructor(zoom = null) {
+    Object.assign(this, { charts: [], cursor: null, marks: [], history: null, off: new Set(), zoom });
   }
   set(history, marks) {
     this.history = history;
@@ -51,50 +49,68 @@ export class Shared {
 }
 
 export class Chart {
-  // lines : list of {name, label, colour (variable), dash, scale}. format : of values, and of ticks so far apart. unit : in the title.
-  constructor(shared, { title, unit, lines, height = 140, format, log = false, zero = false, least = null, most = null, axis = false }) {
-    Object.assign(this, { shared, title, unit, lines, height, format, log, zero, least, most, axis });
+  // lines : list of {name, label, colour (variable), dash, note}. format : of values, and of ticks so far apart. unit : in
+  // the title. limit : a value that is drawn as a dashed line. reigns : of who was champion, a strip below. above : an
+  // element over the canvas. ends : whether the last values stand beside the lines.
+  constructor(shared, { title, unit, lines, height = 110, format, log = false, zero = false, least = null, most = null, axis = true, limit = null, reigns = null, above = null, ends = false }) {
+    Object.assign(this, { shared, title, unit, lines, height, format, log, zero, least, most, axis, limit, reigns, right: ends ? ENDS : RIGHT, ends });
     this.canvas = h("canvas", {
       tabindex: 0, role: "slider", "aria-label": `${title} over time`, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0,
       "aria-valuetext": "no values yet",
     });
     this.values = new Map();
-    this.legend = h("div", { class: "legend" }, h("span", { class: "name" }, title), h("span", { class: "note" }, unit));
-    for (const line of lines) {
-      const value = h("b", {}, "–");
-      this.values.set(line.name, value);
-      this.legend.append(h("span", {}, this.key(line), `${line.label} `, value));
-    }
-    this.tip = h("div", { class: "tip", hidden: true });
-    this.element = h("div", { class: "chart" }, this.legend, this.canvas, this.tip);
+    this.when = h("span", { class: "when" });
+    this.legend = h("div", { class: "legend" }, title ? h("span", { class: "name" }, title) : null, unit ? h("span", { class: "note" }, unit) : null,
+      lines.map((line) => this.entry(line)), this.when);
+    this.element = h("div", { class: "chart" }, this.legend, above, this.canvas);
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
-    this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; shared.point(null); });
+    this.canvas.addEventListener("pointerleave", () => { this.began = null; shared.point(null); });
+    this.canvas.addEventListener("pointerdown", (event) => { this.began = shared.zoom && event.pointerType === "mouse" ? this.moment(event) : null; });
+    this.canvas.addEventListener("pointerup", (event) => this.drop(event));
     this.canvas.addEventListener("keydown", (event) => this.press(event));
     new ResizeObserver(() => this.draw()).observe(this.element);
     shared.charts.push(this);
   }
 
-  key(line) {
-    const key = h("span", { class: "key" });
-    key.style.borderColor = colour(line.colour);
-    key.style.borderTopStyle = line.dash?.length ? (line.dash[0] < 3 ? "dotted" : "dashed") : "solid";
-    return key;
+  // A line in the legend, with its value now or at the cursor; of several a button that switches it.
+  entry(line) {
+    const value = h("b", {}, "–"), key = h("span", { class: "key" });
+    key.style.borderColor = `var(${line.colour})`;
+    key.style.borderTopStyle = line.dash?.length ? (line.dash[0] < 5 ? "dotted" : "dashed") : "solid";
+    this.values.set(line.name, value);
+    const content = [key, h("span", {}, line.label, line.note ? h("span", { class: "note" }, ` ${line.note}`) : null), value];
+    if (this.lines.length < 2) return h("span", { class: "entry" }, content);
+    const button = h("button", { type: "button", class: "entry", "aria-pressed": "true", onclick: () => {
+      const { off } = this.shared;
+      off.has(line.name) ? off.delete(line.name) : off.add(line.name);
+      button.setAttribute("aria-pressed", String(!off.has(line.name)));
+      this.shared.draw();
+    } }, content);
+    return button;
+  }
+
+  get shown() {
+    return this.lines.filter((line) => !this.shared.off.has(line.name));
+  }
+
+  // The time below the pointer; null beside the picture.
+  moment(event) {
+    const box = this.canvas.getBoundingClientRect(), { from, to } = this.shared.history ?? {};
+    const share = (event.clientX - box.left - LEFT) / (box.width - LEFT - this.right);
+    return !from || share < 0 || share > 1 ? null : from + share * (to - from);
   }
 
   hover(event) {
-    const box = this.canvas.getBoundingClientRect();
-    const { from, to } = this.shared.history ?? {};
-    if (!from) return;
-    const share = (event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT);
-    if (share < 0 || share > 1) return;
-    const ms = from + share * (to - from);
-    this.shared.point(ms);
-    const rows = this.lines.map((line) => `${line.label} ${this.format(this.at(line, ms))}`);
-    this.tip.replaceChildren(h("div", { class: "note" }, moment(ms)), ...rows.map((row) => h("div", {}, row)));
-    this.tip.hidden = false;
-    const x = event.clientX - box.left;
-    this.tip.style.left = `${x > box.width / 2 ? x - this.tip.offsetWidth - 14 : x + 14}px`;
-    this.tip.style.top = `${this.canvas.offsetTop + 4}px`;
+    const ms = this.moment(event);
+    if (ms !== null) this.shared.point(ms);
+  }
+
+  drop(event) {
+    const ends = [this.began, this.moment(event)].sort((a, b) => a - b), { from, to } = this.shared.history ?? {};
+    const pixels = ((ends[1] - ends[0]) / (to - from)) * this.canvas.clientWidth;
+    const whole = this.began !== null && ends[0] !== null && pixels > LEAST_DRAG;
+    this.began = null;
+    if (whole) this.shared.zoom(...ends.map(Math.round));
   }
 
   press(event) {
@@ -106,7 +122,7 @@ export class Chart {
     const ms = event.key === "Home" ? from : event.key === "End" ? to : Math.min(to, Math.max(from, at + step * width));
     this.shared.point(ms);
     this.canvas.setAttribute("aria-valuenow", Math.round((100 * (ms - from)) / (to - from)));
-    const values = this.lines.map((line) => `${line.label} ${this.format(this.at(line, ms))}`);
+    const values = this.shown.map((line) => `${line.label} ${this.format(this.at(line, ms))}`);
     this.canvas.setAttribute("aria-valuetext", `${moment(ms)}: ${values.join(", ")}`);
   }
 
@@ -128,18 +144,16 @@ export class Chart {
     return null;
   }
 
+  // Of the axis: a few values at either end, such as those of a stream's first labels, may lie beyond it.
   bounds() {
-    let low = Infinity, high = -Infinity;
-    for (const line of this.lines) {
-      const found = this.series(line);
-      for (const value of [...(found?.low ?? found?.mean ?? []), ...(found?.high ?? [])]) {
-        if (value === null || (this.log && value <= 0)) continue;
-        low = Math.min(low, value);
-        high = Math.max(high, value);
-      }
-    }
-    if (low > high) return null;
+    const all = [];
+    for (const line of this.shown) for (const value of this.series(line)?.mean ?? []) if (value !== null && !(this.log && value <= 0)) all.push(value);
+    if (!all.length) return null;
+    all.sort((a, b) => a - b);
+    const cut = Math.floor(OUTLIERS * all.length), tail = this.shown.map((line) => this.last(line)).filter((value) => value !== null && !(this.log && value <= 0));
+    let low = Math.min(all[cut], ...tail), high = Math.max(all[all.length - 1 - (this.log || this.zero ? 0 : cut)], ...tail);
     if (this.log) return [low / 1.2, Math.max(high * 1.2, low * 2)];
+    if (this.limit !== null) [low, high] = [Math.min(low, this.limit), Math.max(high, this.limit)];
     if (this.zero) low = Math.min(0, low);
     const room = (high - low) * 0.08 || Math.abs(high) * 0.1 || 1;
     low = this.zero && low >= 0 ? 0 : low - room;
@@ -154,7 +168,7 @@ export class Chart {
     const box = this.element.getBoundingClientRect();
     if (!history || box.width === 0) return;
     const ratio = window.devicePixelRatio || 1;
-    const height = this.height + (this.axis ? AXIS : 0);
+    const height = this.height + (this.axis ? AXIS : 0) + (this.reigns ? STRIP : 0);
     const size = [Math.round(box.width * ratio), Math.round(height * ratio)];
     if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) [this.canvas.width, this.canvas.height] = size;
     this.canvas.style.height = `${height}px`;
@@ -162,18 +176,28 @@ export class Chart {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, box.width, height);
     pen.font = "12px Inter, system-ui, sans-serif";
-    const { from, to, start, width } = history;
-    const right = box.width - RIGHT, bottom = this.height - BOTTOM;
+    const { from, to, start, width } = history, { cursor } = this.shared;
+    const right = box.width - this.right, bottom = this.height - BOTTOM;
     const x = (ms) => LEFT + ((ms - from) / (to - from)) * (right - LEFT);
     const soft = colour("--soft"), grid = colour("--grid");
+    const rule = (x1, y1, x2, y2, stroke, dash = [], thick = 1) => {
+      pen.strokeStyle = stroke;
+      pen.lineWidth = thick;
+      pen.setLineDash(dash);
+      pen.beginPath();
+      pen.moveTo(x1, y1);
+      pen.lineTo(x2, y2);
+      pen.stroke();
+      pen.setLineDash([]);
+    };
     const bounds = this.bounds();
-    this.times(pen, x, from, to, right, bottom, soft, grid);
-    for (const line of this.lines) {
-      const shown = this.shared.cursor === null ? this.last(line) : this.at(line, this.shared.cursor);
-      this.values.get(line.name).textContent = this.format(shown);
-    }
+    this.times(pen, x, from, to, right, rule, bottom, soft, grid);
+    for (const line of this.lines) this.values.get(line.name).textContent = this.shared.off.has(line.name) ? "off" : this.format(cursor === null ? this.last(line) : this.at(line, cursor));
+    this.when.textContent = cursor === null || !this.ends ? "" : moment(cursor);
+    if (this.reigns) this.strip(pen, x, from, to, soft);
     if (!bounds) {
       pen.fillStyle = soft;
+      pen.textAlign = "left";
       pen.fillText("no values in this time", LEFT + 8, TOP + 16);
       return;
     }
@@ -183,41 +207,65 @@ export class Chart {
     const ticks = this.log ? decades(...bounds) : nice(low, high, Math.max(2, this.height / 45));
     const step = this.log || ticks.length < 2 ? null : ticks[1] - ticks[0];
     for (const at of ticks) {
-      pen.strokeStyle = grid;
-      pen.lineWidth = 1;
-      pen.beginPath();
-      pen.moveTo(LEFT, Math.round(y(at)) + 0.5);
-      pen.lineTo(right, Math.round(y(at)) + 0.5);
-      pen.stroke();
+      rule(LEFT, Math.round(y(at)) + 0.5, right, Math.round(y(at)) + 0.5, grid);
       pen.fillStyle = soft;
       pen.fillText(this.format(at, step), LEFT - 8, y(at) + 4);
     }
+    if (this.limit !== null) rule(LEFT, y(this.limit), right, y(this.limit), soft, [5, 4]);
     pen.save();
     pen.beginPath();
     pen.rect(LEFT, 0, right - LEFT, this.height);
     pen.clip();
+    pen.textAlign = "center";
     for (const mark of this.shared.marks) {
-      pen.strokeStyle = colour(mark.colour);
-      pen.setLineDash(mark.dash ?? []);
-      pen.lineWidth = mark.dash ? 1 : 1.4;
-      pen.globalAlpha = this.shared.marks.length > MANY ? 0.25 : 0.6;
-      pen.beginPath();
-      pen.moveTo(x(mark.time), 0);
-      pen.lineTo(x(mark.time), this.height);
-      pen.stroke();
+      if (!mark.small) rule(x(mark.time), 0, x(mark.time), this.height, colour(mark.colour), mark.dash, mark.dash ? 1 : 1.6);
+      else if (this.ends) {
+        pen.fillStyle = colour("--slate2");
+        pen.fillText("◇", x(mark.time), bottom - 2);
+      }
     }
-    pen.globalAlpha = 1;
-    for (const line of [...this.lines].reverse()) this.line(pen, line, x, y, start, width);
+    for (const line of this.shown.toReversed()) this.line(pen, line, x, y, start, width);
     pen.setLineDash([]);
-    if (this.shared.cursor !== null) {
-      pen.strokeStyle = soft;
-      pen.lineWidth = 1;
-      pen.beginPath();
-      pen.moveTo(x(this.shared.cursor), 0);
-      pen.lineTo(x(this.shared.cursor), this.height);
-      pen.stroke();
+    if (cursor !== null) rule(x(cursor), 0, x(cursor), this.height, soft);
+    if (this.began && cursor !== null) {
+      pen.fillStyle = colour("--accent");
+      pen.globalAlpha = 0.14;
+      pen.fillRect(x(Math.min(this.began, cursor)), 0, Math.abs(x(cursor) - x(this.began)), this.height);
+      pen.globalAlpha = 1;
     }
     pen.restore();
+    if (this.ends) this.lasts(pen, y, right);
+  }
+
+  // The last values beside the lines, so far apart that they can be read.
+  lasts(pen, y, right) {
+    const found = this.shown.map((line) => ({ line, value: this.last(line) })).filter(({ value }) => value !== null).map((each) => ({ ...each, at: y(each.value) })).sort((a, b) => a.at - b.at);
+    pen.textAlign = "left";
+    pen.font = "600 12px Inter, system-ui, sans-serif";
+    let before = -99;
+    for (const { line, value, at } of found) {
+      before = Math.max(at, before + 14);
+      pen.fillStyle = colour(line.colour);
+      pen.beginPath();
+      pen.arc(right, at, 3.5, 0, 7);
+      pen.fill();
+      pen.fillText(this.format(value), right + 7, before + 4);
+    }
+  }
+
+  // Who was champion when.
+  strip(pen, x, from, to, soft) {
+    const top = this.height + (this.axis ? AXIS : 0) + 2;
+    pen.textAlign = "left";
+    this.reigns.forEach(({ since, name, colour: own }, i) => {
+      const begin = x(Math.max(from, since)), end = x(Math.min(to, this.reigns[i + 1]?.since ?? to));
+      if (end <= begin) return;
+      pen.fillStyle = colour(own);
+      pen.fillRect(begin, top, end - begin - 1, 4);
+      const text = i === this.reigns.length - 1 ? `champion: ${name}` : name;
+      pen.fillStyle = soft;
+      if (pen.measureText(text).width < end - begin) pen.fillText(text, begin, top + 17);
+    });
   }
 
   line(pen, line, x, y, start, width) {
@@ -244,7 +292,7 @@ export class Chart {
       close();
       pen.globalAlpha = 1;
     }
-    pen.lineWidth = 1.7;
+    pen.lineWidth = line.lead ? 2.6 : 1.7;
     pen.lineJoin = "round";
     pen.setLineDash(line.dash ?? []);
     pen.beginPath();
@@ -260,18 +308,13 @@ export class Chart {
     pen.stroke();
   }
 
-  times(pen, x, from, to, right, bottom, soft, grid) {
+  times(pen, x, from, to, right, rule, bottom, soft, grid) {
     const wanted = (to - from) / Math.max(2, (right - LEFT) / 110);
     const step = STEPS.find((each) => each >= wanted) ?? 7 * 86400e3;
     const zone = new Date(to).getTimezoneOffset() * 60e3;
     pen.textAlign = "center";
     for (let at = Math.ceil((from - zone) / step) * step + zone; at <= to; at += step) {
-      pen.strokeStyle = grid;
-      pen.lineWidth = 1;
-      pen.beginPath();
-      pen.moveTo(Math.round(x(at)) + 0.5, TOP);
-      pen.lineTo(Math.round(x(at)) + 0.5, bottom);
-      pen.stroke();
+      rule(Math.round(x(at)) + 0.5, TOP, Math.round(x(at)) + 0.5, bottom, grid);
       if (this.axis && x(at) > LEFT + 20 && x(at) < right - 20) {
         pen.fillStyle = soft;
         pen.fillText(tick(at, step), x(at), this.height + AXIS - 6);

@@ -33,7 +33,7 @@ export function histogram(event) {
   kept.forEach((i, k) => {
     const x = LEFT + step * (k + 0.5), title = h("title", {}, `${names[i]}: ${percent(before[i])} before, ${percent(after[i])} after`);
     parts.push(h("g", {}, title, h("rect", { x: x - bar, y: y(before[i]), width: bar, height: y(0) - y(before[i]), fill: colour("--slate2") }),
-      h("rect", { x, y: y(after[i]), width: bar, height: y(0) - y(after[i]), fill: colour("--m0") })));
+      h("rect", { x, y: y(after[i]), width: bar, height: y(0) - y(after[i]), fill: colour("--accent") })));
     const own = shift.values || i === 0 || i > names.length - 3;
     const label = own ? short(i === 0 && shift.edges ? "below" : i === names.length - 2 && shift.edges ? "above" : names[i]) : number(shift.edges[i]);
     if (k % every === 0) parts.push(h("text", { x, y: HEIGHT - 6, "text-anchor": "middle" }, label));

@@ -1,7 +1,7 @@
 // What changed, and when: a row of marks for each signal that is watched, and every event as a row of a table.
 
 import { Shared } from "./chart.js";
-import { charts, marksOf, signs, together } from "./pages.js";
+import { charts, marksOf, together } from "./pages.js";
 import { card, table, timed } from "./widgets.js";
 import { distances, shifts } from "./distributions.js";
 import { SIGNS, count, h, measured, moment, signalOf } from "./format.js";
@@ -48,9 +48,9 @@ function watched({ detectors, features, distributions = [], on_drift: reaction }
 }
 
 export function drift(app) {
-  const shared = new Shared(), events = [];
-  const over = timed(app, "Over time", null, signs(app, shared, events, app.status.tiles.metric), ...charts(app, shared, ["score", "delay"]));
-  const body = h("div"), lanes = h("div"), figures = h("div", { class: "figures" }), metric = app.status.tiles.metric;
+  const shared = new Shared((from, to) => app.go({ from, to }));
+  const over = timed(app, "Over time", null, ...charts(app, shared, ["objective"]));
+  const body = h("div"), lanes = h("div"), figures = h("div", { class: "figures" }), task = app.status.task;
   const keys = h("span", { class: "legend" }, h("span", {}, h("span", { class: "key before" }), "before"), h("span", {}, h("span", { class: "key after" }), "after"));
   const both = card("Before and after", "shares of the values, of the newest shift of each", figures);
   both.querySelector(".head").append(keys);
@@ -70,7 +70,7 @@ export function drift(app) {
       kept.map((event) => {
         const [sign, kind, name] = SIGNS[event.kind] ?? ["●", "slate", event.kind];
         return [[h("span", { class: kind, "aria-hidden": "true" }, `${sign} `), event.times > 1 ? `${name}, in ${event.times} steps` : name], moment(event.time), String(event.partition), signalOf(event), event.detector,
-          measured(event, event.before, metric), measured(event, event.after, metric), count(event.n), count(event.offset)];
+          measured(event, event.before, task), measured(event, event.after, task), count(event.n), count(event.offset)];
       }), "Events of drift"));
     if (kept.length < shown.length) body.append(h("button", { type: "button", onclick: () => { whole = true; list(shown); } }, `Show all ${count(shown.length)}`));
     body.append(h("p", { class: "note" }, "Before: the mean since the drift before. After: the mean of the last 100 values. A trial's end: mean errors of the fresh and of the old model."));
@@ -80,7 +80,6 @@ export function drift(app) {
     elements: [over, card("What changed", "one row a signal; at the end its drifts in this time", lanes), both, away, card("Events", null, body)],
     update() {},
     history(found, all) {
-      events.splice(0, events.length, ...all);
       shared.set(found, marksOf(all));
       measure().catch(() => {}); // the stream of events says that nobody answers
       const known = all.filter((event) => !OTHERS.includes(event.kind));

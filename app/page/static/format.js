@@ -8,7 +8,7 @@ export function h(tag, attributes = {}, ...children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -39,9 +39,17 @@ export function percent(value, digits = 1) {
   return value === null || value === undefined ? dash : `${(100 * value).toFixed(digits)} %`;
 }
 
-export function score(value, metric) {
-  return metric === "accuracy" ? percent(value) : number(value);
+// The value of a figure as the server describes it: a share is a percentage.
+export const valueText = (value, figure) => (figure.share ? percent(value) : number(value));
+
+// The same with its unit apart, which is written smaller.
+export function valueOf(value, figure) {
+  const text = valueText(value, figure), at = text.endsWith(" %") ? text.length - 2 : text.length;
+  return [text.slice(0, at), at < text.length ? h("span", { class: "unit" }, text.slice(at)) : null];
 }
+
+// A difference of two values: of shares in points.
+export const change = (value, figure) => (figure.share ? `${Math.abs(100 * value).toFixed(1)} points` : number(Math.abs(value)));
 
 export function bytes(value) {
   if (value === null || value === undefined) return dash;
@@ -90,16 +98,26 @@ export function pieces(said, now) {
   });
 }
 
-// Colour and dashes of a model, by its place in the stream file.
-const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2]];
-export function style(index) {
-  const name = `--m${index % 5}`;
-  const colour = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  return { colour, dash: DASHES[index % 5] };
+// Colour and dashes of a model, by the number that the server gives its name.
+const DASHES = [[], [10, 3], [6, 3], [14, 3, 3, 3], [4, 2], [18, 3], [8, 2, 2, 2], [3, 2]];
+export const style = (look) => ({ colour: `--m${look}`, dash: DASHES[look] });
+
+export function modelKey(look) {
+  const key = h("span", { class: "key" }), { colour: name, dash: dashes } = style(look);
+  key.style.borderColor = `var(${name})`;
+  key.style.borderTopStyle = dashes.length ? (dashes[0] < 5 ? "dotted" : "dashed") : "solid";
+  return key;
 }
 
+// What a variable's colour is now, as a canvas takes it.
+const COLOURS = new Map(), probe = document.body.appendChild(h("span", { hidden: true }));
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const key = `${document.documentElement.dataset.theme} ${name}`;
+  if (!COLOURS.has(key)) {
+    probe.style.color = `var(${name})`;
+    COLOURS.set(key, getComputedStyle(probe).color);
+  }
+  return COLOURS.get(key);
 }
 
 export const SIGNS = {
@@ -119,11 +137,11 @@ export const SIGNS = {
 export const signalOf = (event) => (event.model ? `${event.signal === "prediction" ? "predictions" : "errors"} of ${event.model}` : event.signal);
 
 // A value of what an event is about: of shares and of the errors of classes a percentage.
-export const measured = (event, value, metric, digits = 1) => (event.shift || (event.signal === "error" && metric === "accuracy") ? percent(value, digits) : number(value));
+export const measured = (event, value, task, digits = 1) => (event.shift || (event.signal === "error" && task === "classification") ? percent(value, digits) : number(value));
 
-export function worded(event, metric) {
+export function worded(event, task) {
   const near = percent(event.before ?? 0, 0) === percent(event.after ?? 0, 0) ? 1 : 0; // "7 % → 7 %" says nothing
-  const show = (value) => measured(event, value, metric, near);
+  const show = (value) => measured(event, value, task, near);
   const values = event.before !== undefined && event.after !== undefined ? `, ${show(event.before)} → ${show(event.after)}` : "";
   const of = signalOf(event);
   if (event.shift) return `${event.detector}: ${of} are distributed otherwise${values}`;

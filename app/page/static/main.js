@@ -1,14 +1,28 @@
 // The frame of the page: where one is (in the address), what the server tells, and when it is silent.
 
-import { ago, count, h, moment, percent, pieces, score } from "./format.js";
+import { rangeOf } from "./widgets.js";
+import { ask } from "./actions.js";
+import { count, h, moment, percent, pieces, valueOf } from "./format.js";
 import { keys, predictions } from "./predictions.js";
 import { deadletters } from "./deadletters.js";
 import { drift } from "./drift.js";
 import { happened, models, overview, partitions } from "./pages.js";
-import { rangeOf } from "./widgets.js";
 
-const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["predictions", "Predictions", predictions], ["keys", "Keys", keys], ["timeline", "Timeline", happened]];
+// The pages of a stream, in the order of the navigation: its name in the address, its label, what makes it. Further on,
+// of the status: whether it is there (`when`), and the number beside its label (`badge`).
+const VIEWS = [
+  { name: "overview", label: "Overview", make: overview },
+  { name: "models", label: "Models", make: models },
+  { name: "drift", label: "Drift", make: drift },
+  { name: "partitions", label: "Partitions", make: partitions },
+  { name: "deadletters", label: "Dead letters", make: deadletters, badge: (status) => status.n_letters },
+  { name: "predictions", label: "Predictions", make: predictions },
+  { name: "keys", label: "Keys", make: keys, when: (status) => status.keys.length },
+  { name: "timeline", label: "Timeline", make: happened },
+];
 const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, STEPS = 150, AGAIN_MS = 4_000, LEAST_MS = 60_000;
+const SEVERITY = ["bad", "worse", "stale", "news", "good"];
+const SIGN = { good: "✓", news: "i", worse: "▲", bad: "✕", stale: "○" };
 const byId = (id) => document.getElementById(id);
 
 // Where figures begin within the time that was asked for, so does the picture: a new stream fills it, too.
@@ -23,9 +37,9 @@ const app = {
   read() {
     const query = new URLSearchParams(location.search);
     this.stream = query.get("stream");
-    this.tab = TABS.some(([name]) => name === query.get("tab")) ? query.get("tab") : "overview";
+    this.tab = VIEWS.some(({ name }) => name === query.get("tab")) ? query.get("tab") : "overview";
     this.range = query.get("range") ?? "1h";
-    this.to = Number(query.get("to")) || null;
+    [this.from, this.to] = ["from", "to"].map((name) => Number(query.get(name)) || null); // of a part that was zoomed into
     this.partition = /^\d+$/.test(query.get("partition") ?? "") ? Number(query.get("partition")) : null;
     this.model = query.get("model") ?? "champion";
     this.id = query.get("id");
@@ -35,7 +49,7 @@ const app = {
   },
 
   link(changes) {
-    const now = { stream: this.stream, tab: this.tab, range: this.range, to: this.to, partition: this.partition, model: this.model === "champion" ? null : this.model, ...(this.tab === "predictions" ? { id: this.id, last: this.last } : {}), ...(this.tab === "keys" ? { key: this.key, value: this.value, last: this.last } : {}), ...changes };
+    const now = { stream: this.stream, tab: this.tab, range: this.range, from: this.from, to: this.to, partition: this.partition, model: this.model === "champion" ? null : this.model, ...(this.tab === "predictions" ? { id: this.id, last: this.last } : {}), ...(this.tab === "keys" ? { key: this.key, value: this.value, last: this.last } : {}), ...changes };
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(now)) if (value !== null && value !== undefined && !(name === "range" && value === "1h") && !(name === "tab" && value === "overview")) query.set(name, value);
     return `/?${query}`;
@@ -79,9 +93,9 @@ const app = {
     byId("version").textContent = `Riparian ${all.version}`;
     if (this.stream === null && all.streams.length === 1) this.stream = all.streams[0].name;
     this.menu(all.streams);
-    if (this.stream === null) return this.list(all);
+    if (this.stream === null) return this.board(all);
     if (!all.streams.some((each) => each.name === this.stream)) {
-      this.blank(h("p", { class: "verdict bad" }, `There is no stream ${this.stream} on this page.`));
+      this.blank(h("p", { class: "card" }, `There is no stream ${this.stream} on this page.`));
       return;
     }
     if (before !== `${this.stream} ${this.partition}` || !this.status || !this.events) {
@@ -90,7 +104,7 @@ const app = {
     }
     this.tabs();
     this.fields();
-    this.page = TABS.find(([name]) => name === this.tab)[2](this);
+    this.page = VIEWS.find(({ name }) => name === this.tab).make(this);
     byId("main").replaceChildren(...this.page.elements);
     this.update();
     await this.history();
@@ -102,16 +116,21 @@ const app = {
     this.events?.close();
     this.events = null;
     byId("tabs").replaceChildren();
-    byId("partition-field").hidden = true;
+    byId("partition-field").hidden = byId("verdict").hidden = true;
     byId("main").replaceChildren(...elements);
   },
 
-  list(all) {
-    this.blank(h("h1", {}, "Streams"), h("div", { class: "streams-list" }, all.streams.map((each) =>
-      h("a", { class: "card", href: `/?stream=${encodeURIComponent(each.name)}`, onclick: (event) => this.follow(event) },
-        h("div", { class: "head" }, h("h2", {}, each.name), h("span", { class: "note" }, each.task)),
-        h("p", { class: `verdict ${each.verdict.level}` }, pieces(each.verdict.said, Date.now())),
-        h("p", { class: "note" }, `${score(each.tiles.score, each.tiles.metric)} · ${each.tiles.since ? `no figures since ${moment(each.tiles.since)}` : `${count(each.tiles.rate)} instances/s`} · ${count(each.n_letters)} dead letters in a day`)))));
+  // Of several streams a card each, what is worst first.
+  board(all) {
+    const shown = all.streams.toSorted((a, b) => SEVERITY.indexOf(a.verdict.level) - SEVERITY.indexOf(b.verdict.level));
+    this.blank(h("h1", {}, "Streams"), h("div", { class: "streams-list" }, shown.map((each) => {
+      const { verdict, objective, tiles } = each;
+      return h("a", { class: "card stream", href: `/?stream=${encodeURIComponent(each.name)}`, onclick: (event) => this.follow(event) },
+        h("div", { class: `verdict ${verdict.level}` }, h("span", { class: "sign", "aria-hidden": "true" }, SIGN[verdict.level]),
+          h("div", {}, h("h2", {}, each.name), h("p", {}, h("strong", { class: "word" }, `${verdict.state}: `), pieces(verdict.said, Date.now())))),
+        h("div", { class: "in" }, h("p", { class: "note" }, objective.title), h("p", { class: "big" }, valueOf(objective.value, objective)),
+          h("p", { class: "note" }, `${tiles.since ? `no figures since ${moment(tiles.since)}` : `${count(tiles.rate)} instances/s`} · ${count(each.n_letters)} dead letters in a day`)));
+    })));
     const idle = all.streams.filter((each) => !each.works).length;
     if (all.away) this.pill("lost", `Kafka does not answer since ${moment(all.away)}`);
     else if (idle) this.pill("lost", `${idle} of ${all.streams.length} without a worker`);
@@ -130,7 +149,48 @@ const app = {
   },
 
   tabs() {
-    byId("tabs").replaceChildren(...TABS.filter(([name]) => name !== "keys" || this.status.keys.length).map(([name, label]) => h("a", { href: this.link({ tab: name }), "aria-current": name === this.tab ? "page" : null, "data-tab": name, onclick: (event) => this.follow(event) }, label)));
+    const shown = VIEWS.filter(({ when }) => !when || when(this.status));
+    byId("tabs").replaceChildren(...shown.map(({ name, label }) => h("a", { href: this.link({ tab: name }), "aria-current": name === this.tab ? "page" : null, "data-tab": name, onclick: (event) => this.follow(event) }, label)));
+  },
+
+  badges() {
+    for (const { name, label, badge } of VIEWS) {
+      const n = badge?.(this.status), link = badge && document.querySelector(`[data-tab="${name}"]`);
+      if (link && link.dataset.n !== String(n)) {
+        link.dataset.n = n;
+        link.replaceChildren(label, ...(n ? [h("span", { class: "n" }, count(n))] : []));
+      }
+    }
+  },
+
+  // One sentence over every page, with its state's colour, and what to do about it; beside other pages in one line.
+  verdict() {
+    const { verdict, now, progress, file_said: file } = this.status, band = byId("verdict");
+    const { level, state, said, why, since, cure } = verdict;
+    const text = JSON.stringify([verdict, progress, file, this.tab, since && moment(since, now)]);
+    band.hidden = false;
+    if (text === this.shown) return; // the button keeps the focus
+    this.shown = text;
+    band.className = `verdict ${level}${this.tab === "overview" ? "" : " slim"}`;
+    const more = [...pieces(why, now)];
+    if (file) more.push(` The stream file cannot be followed as it is now: ${file}. Start riparian ui again with it.`);
+    if (progress !== null) more.push(` Reading the last 7 days: ${percent(progress, 0)}.`);
+    band.replaceChildren(h("div", { class: "in" }, h("span", { class: "sign", "aria-hidden": "true" }, SIGN[level]),
+      h("div", {}, h("p", { class: "word", "data-sign": SIGN[level] }, state, since ? h("span", {}, ` since ${moment(since, now)}`) : null),
+        h("h1", {}, pieces(said, now)), h("p", { class: "why" }, more)),
+      cure ? this.cure(cure) : null));
+    if (verdict.kind !== this.kind) this.say(`${state}: ${band.querySelector("h1").textContent}`);
+    this.kind = verdict.kind;
+  },
+
+  cure({ label, tab, command, give }) {
+    if (give && this.status.actions) return h("button", { type: "button", class: "cure", onclick: () => ask(this, give, null) }, `${label}…`);
+    if (tab) return tab === this.tab ? null : h("a", { class: "cure", href: this.link({ tab }), onclick: (event) => this.follow(event) }, label);
+    const copy = async (event) => {
+      const button = event.currentTarget;
+      await navigator.clipboard?.writeText(command).then(() => { button.textContent = "Copied"; }, () => {});
+    };
+    return h("div", { class: "command" }, h("code", {}, command), h("button", { type: "button", class: "cure", onclick: copy }, give ? "Copy the command" : label));
   },
 
   fields() {
@@ -160,7 +220,8 @@ const app = {
     this.lost ??= Date.now();
     this.pill("lost", `No contact since ${moment(this.lost)}`);
     document.title = `▲ no contact · ${this.stream ?? "Riparian"}`;
-    if (!this.status) byId("main").replaceChildren(h("p", { class: "verdict bad" }, `No contact with riparian ui since ${moment(this.lost)}. Trying again.`));
+    if (!this.status) byId("main").replaceChildren(h("p", { class: "card" }, `No contact with riparian ui since ${moment(this.lost)}. Trying again.`));
+    document.body.classList.add("stale");
     if (!this.events || this.events.readyState === EventSource.CLOSED) {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => (this.status ? this.listen() : this.open()), AGAIN_MS);
@@ -174,16 +235,17 @@ const app = {
   },
 
   update() {
-    const { away, progress, now, newest, works, verdict, n_letters: letters, broker } = this.status;
+    const { away, progress, now, newest, works, verdict, broker } = this.status;
     if (away) this.pill("lost", `Kafka at ${broker} does not answer since ${moment(away)}`);
     else if (progress !== null) this.pill("", `Loading: ${percent(progress, 0)}`);
     else if (!newest) this.pill("", "Waiting for a worker");
     else if (!works) this.pill("lost", `No worker since ${moment(newest, now)}`);
     else this.pill("live", "Live");
+    document.body.classList.toggle("stale", away !== null || (newest > 0 && !works));
     const sign = { drift: "▲ drift · ", nobody: "▲ no worker · ", unread: "▲ not read · ", paused: "paused · ", behind: "behind · ", late: "no labels · " }[verdict.kind] ?? "";
     document.title = away ? `▲ Kafka · ${this.stream}` : `${sign}${this.stream} · Riparian`;
-    const badge = document.querySelector('[data-tab="deadletters"]');
-    if (badge) badge.replaceChildren("Dead letters", ...(letters ? [h("span", { class: "n" }, count(letters))] : []));
+    this.badges();
+    this.verdict();
     if (this.status.actions) byId("changes").textContent = "commands from this page need the token";
     this.page?.update();
     const latest = this.status.events.at(-1)?.time;
@@ -199,16 +261,16 @@ const app = {
       const query = `from=${Math.round(from)}&to=${Math.round(to)}&partition=${this.partition ?? ""}`;
       return Promise.all([this.get(`/history?${query}&n=${BUCKETS}`), this.get(`/events?${query}`)]);
     };
-    const from = Math.max(to - rangeOf(this.range), this.first ?? 0);
+    const from = this.from ?? Math.max(to - rangeOf(this.range), this.first ?? 0);
     try {
       let [found, happened_] = await ask(from);
       const first = begun(found).from ?? from;
-      if (first - from > 0.1 * (to - from) && this.status?.progress === null) { // a young stream: the same in finer steps
+      if (!this.from && first - from > 0.1 * (to - from) && this.status?.progress === null) { // a young stream: the same in finer steps
         this.first = first;
         [found, happened_] = await ask(first);
       }
       if (page === this.page && page) {
-        page.history({ ...found, ...begun(found), series: new Map(found.series.map((each) => [each.name, each])) }, happened_.events);
+        page.history({ ...found, ...(this.from ? {} : begun(found)), series: new Map(found.series.map((each) => [each.name, each])) }, happened_.events);
       }
     } catch { /* the stream of events says so */ }
     // Drawing costs more than all else: as often as the charts move by a step one sees, and when something happens.

@@ -4,22 +4,11 @@ import { Chart, Shared } from "./chart.js";
 import { steering } from "./actions.js";
 import { comparison } from "./comparison.js";
 import { River } from "./tree.js";
-import { card, table, timed } from "./widgets.js";
-import { SIGNS, ago, bytes, colour, count, dash, h, moment, number, percent, pieces, score, span, style, ticked, worded } from "./format.js";
+import { card, sure, table, timed } from "./widgets.js";
+import { SIGNS, ago, bytes, change, count, dash, h, modelKey, moment, number, percent, span, style, ticked, valueOf, valueText, worded } from "./format.js";
 
-const MARKED = { drift: ["--bad"], reset: ["--bad"], "replace-started": ["--bad"], replaced: ["--news", [4, 3]] };
-
-const AGAIN = ["improvement", "warning"], AGAIN_MS = 60_000;
-
-const metricName = (metric) => ({ accuracy: "Accuracy", auroc: "AUROC" }[metric] ?? "Mean absolute error");
-
-function modelKey(roles, role) {
-  const { colour: shown, dash: dashes } = style(Math.max(0, roles.indexOf(role)));
-  const key = h("span", { class: "key" });
-  key.style.borderColor = shown;
-  key.style.borderTopStyle = dashes.length ? (dashes[0] < 3 ? "dotted" : "dashed") : "solid";
-  return key;
-}
+const DRIFTS = ["drift", "reset", "replace-started"];
+const AGAIN = ["improvement", "warning"], AGAIN_MS = 60_000, TEXT = 7; // pixels of a letter
 
 // What one detector says again and again of the same becomes one line.
 export function together(events) {
@@ -36,42 +25,57 @@ export function together(events) {
   return found.sort((a, b) => a.time - b.time);
 }
 
-function timeline(events, now, metric, n) {
+function timeline(events, now, task, n) {
   if (!events.length) return h("p", { class: "empty" }, "Nothing happened in this time.");
   return h("ul", { class: "timeline" }, together(events).slice(-n).reverse().map((event) => {
-    const [sign, kind] = SIGNS[event.kind] ?? ["●", "slate"];
+    const [sign, kind] = markOf(event)?.small ? ["◇", "slate"] : SIGNS[event.kind] ?? ["●", "slate"];
     return h("li", {}, h("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign),
-      h("span", {}, worded(event, metric), event.times > 1 ? `, in ${event.times} steps` : "", event.kind === "assigned" ? null : h("span", { class: "note" }, ` · partition ${event.partition}`)),
+      h("span", {}, worded(event, task), event.times > 1 ? `, in ${event.times} steps` : "", event.kind === "assigned" ? null : h("span", { class: "note" }, ` · partition ${event.partition}`)),
       h("span", { class: "when", title: moment(event.time, 0) }, ago(event.time, now)));
   }));
 }
 
-// Challengers and what got better have their place in the timeline: lines in the charts are what got worse.
-const isMarked = (event) => MARKED[event.kind] && (!event.model || event.model === "champion");
-
-export function marksOf(events) {
-  return events.filter(isMarked).map((event) => ({ ...event, colour: MARKED[event.kind][0], dash: MARKED[event.kind][1] }));
+// How an event is marked: drifts of the champion's errors strong, other drifts small; promotions and other commands, and
+// models that took the place of others. What got better has its place in the timeline.
+function markOf(event) {
+  if (DRIFTS.includes(event.kind)) {
+    const strong = event.model === "champion" && event.signal === "error";
+    return strong ? { colour: "--bad", text: "drift" } : { small: true, colour: "--slate2" };
+  }
+  if (event.kind === "replaced" && event.model === "champion") return { colour: "--news", dash: [4, 3], text: "replaced" };
+  if (event.kind !== "applied") return null;
+  if (event.action === "promote") return { colour: "--news", dash: [4, 3], text: `promoted: ${event.model}` };
+  if (event.action === "demote") return { colour: "--news", dash: [4, 3], text: "promotion undone" };
+  return event.action === "apply" ? { colour: "--slate", dash: [4, 3], text: "deployed" } : null;
 }
 
-// Marks above the charts that can be reached by the keyboard; those that would lie on each other become one.
-export function signs(app, shared, events, metric) {
+export const marksOf = (events) => events.map((event) => ({ event, time: event.time, ...markOf(event) })).filter((mark) => mark.colour);
+
+// Marks above the chart that can be reached by the keyboard, in words where there is room; those that would lie on each
+// other become one.
+export function signs(app, shared, task) {
   const strip = h("div", { class: "marks" });
+  let shown = "";
   const place = () => {
     const { from, to } = shared.history ?? {};
     if (!from) return;
-    const width = strip.clientWidth - 68, near = [];
-    for (const event of events.filter((each) => each.time >= from && each.time <= to && isMarked(each))) {
-      const x = 56 + ((event.time - from) / (to - from)) * width;
-      const last = near[near.length - 1];
-      if (last && x - last.x < 16) last.events.push(event);
-      else near.push({ x, events: [event] });
+    const width = strip.clientWidth - 56 - 58, near = [];
+    for (const mark of shared.marks.filter((each) => !each.small && each.time >= from && each.time <= to)) {
+      const x = 56 + ((mark.time - from) / (to - from)) * width, last = near[near.length - 1];
+      if (last && x - last.x < 16) last.marks.push(mark);
+      else near.push({ x, marks: [mark] });
     }
-    strip.replaceChildren(...near.map(({ x, events: group }) => {
-      const worst = group.find((event) => MARKED[event.kind][0] === "--bad") ?? group[0];
-      const [sign, kind] = SIGNS[worst.kind];
-      const words = group.map((event) => `${moment(event.time)} partition ${event.partition}: ${worded(event, metric)}`).join("\n");
-      const button = h("button", { type: "button", class: kind, title: words, "aria-label": words, onclick: () => app.go({ tab: "drift" }),
-        onfocus: () => shared.point(worst.time), onblur: () => shared.point(null) }, sign, group.length > 1 ? h("sup", {}, String(group.length)) : null);
+    const now = JSON.stringify(near);
+    if (now === shown) return; // buttons keep the focus
+    shown = now;
+    strip.replaceChildren(...near.map(({ x, marks }, i) => {
+      const worst = marks.find((mark) => mark.colour === "--bad") ?? marks[0];
+      const [sign, kind] = worst.text === "deployed" ? ["■", "slate"] : SIGNS[worst.event.kind];
+      const words = marks.map(({ event }) => `${moment(event.time)} partition ${event.partition}: ${worded(event, task)}`).join("\n");
+      const text = marks.length > 1 ? `${worst.text} ×${marks.length}` : worst.text;
+      const room = (near[i + 1]?.x ?? strip.clientWidth) - x - 20 > TEXT * text.length;
+      const button = h("button", { type: "button", class: kind, title: words, "aria-label": words, onclick: () => app.go({ tab: worst.colour === "--bad" ? "drift" : "timeline" }),
+        onfocus: () => shared.point(worst.time), onblur: () => shared.point(null) }, sign, room ? ` ${text}` : null);
       button.style.left = `${x}px`;
       return button;
     }));
@@ -80,104 +84,151 @@ export function signs(app, shared, events, metric) {
   return strip;
 }
 
+const plain = (value, step) => (step ? ticked(value, step) : number(value));
+const share = (value, step) => (value === null ? dash : step ? `${ticked(100 * value, 100 * step)} %` : percent(value));
+const points = (value, step) => (value === null ? dash : step ? ticked(100 * value, 100 * step) : `${number(100 * value)} points`);
+
+// The models as lines; whoever is champion now is drawn stronger.
+const modelLines = (models, kind, named) => models.map((model) => ({ name: `${kind}:${model[named]}`, label: model.name, note: model.role === "champion" ? "champion" : "", lead: model.role === "champion", ...style(model.look) }));
+
 export function charts(app, shared, kinds) {
-  const roles = app.status.models.map((model) => model.role);
-  const metric = app.status.tiles.metric;
-  const lines = roles.map((role, i) => ({ name: `score:${role}`, label: role, colour: `--m${i % 5}`, dash: style(i).dash }));
-  const plain = (value, step) => (step ? ticked(value, step) : number(value));
-  const points = (value, step) => (value === null ? dash : step ? ticked(100 * value, 100 * step) : `${number(100 * value)} points`);
-  const share = (value, step) => (step ? `${ticked(100 * value, 100 * step)} %` : percent(value));
-  const expected = metric === "accuracy" ? [{ name: "estimated:champion", label: "champion, expected before labels come", colour: "--m0", dash: [1, 3] }] : [];
+  const { models, objective, task, tiles, reigns } = app.status;
+  const champion = models.find((model) => model.role === "champion"), colour = champion ? style(champion.look).colour : "--slate";
+  const expected = objective.key === "accuracy" ? [{ name: "estimated:champion", label: "expected before labels come", colour, dash: [1, 3] }] : [];
+  const target = objective.target?.[0] === "alert_rate" ? objective.target[1] : null;
   const made = {
-    score: () => new Chart(shared, { title: metricName(metric), unit: "of the last labels", lines: [...lines, ...expected], height: 210, least: metric === "accuracy" ? 0 : null, most: metric === "accuracy" ? 1 : null,
-      format: metric === "accuracy" ? share : plain }),
-    rate: () => new Chart(shared, { title: "Throughput", unit: "instances/s", zero: true, format: plain, lines: [
+    objective: () => new Chart(shared, { title: objective.title, unit: "", lines: [...modelLines(models, "objective", "name"), ...expected], height: 300, least: objective.share ? 0 : null, most: objective.share ? 1 : null,
+      format: objective.share ? share : plain, ends: true, above: signs(app, shared, task), reigns: reigns.map((each) => ({ ...each, colour: style(each.look).colour })) }),
+    alerts: () => new Chart(shared, { title: "Alert rate", unit: target === null ? "" : `dashed: asked, ${percent(target, 2)}`, zero: true, limit: target, format: share, lines: [{ name: "alert-rate:champion", label: "champion", colour: "--slate" }] }),
+    rate: () => new Chart(shared, { title: "Throughput", unit: "/s", zero: true, format: plain, lines: [
       { name: "in", label: "predicted", colour: "--slate" }, { name: "learned", label: "learned", colour: "--slate2", dash: [5, 3] }] }),
-    lag: () => new Chart(shared, { title: "Lag", unit: "records", zero: true, format: plain, height: 110, lines: [{ name: "lag", label: "behind", colour: "--slate" }] }),
-    waiting: () => new Chart(shared, { title: "Waiting for labels", unit: "instances", zero: true, format: plain, height: 110, lines: [{ name: "waiting", label: "waiting", colour: "--slate" }] }),
-    delay: () => new Chart(shared, { title: "Label delay", unit: "features to label, half within", log: true, format: (value) => span(value), height: 110, lines: [{ name: "delay", label: "p50", colour: "--slate" }] }),
-    latency: () => new Chart(shared, { title: "Features to prediction", unit: "", log: true, format: (value) => span(value), height: 130, lines: [
+    lag: () => new Chart(shared, { title: "Lag", unit: "records", zero: true, format: plain, lines: [{ name: "lag", label: "behind", colour: "--slate" }] }),
+    waiting: () => new Chart(shared, { title: "Waiting for labels", unit: "instances", zero: true, format: plain, lines: [{ name: "waiting", label: "waiting", colour: "--slate" }] }),
+    delay: () => new Chart(shared, { title: "Label delay", unit: "half within", log: true, format: (value) => span(value), lines: [{ name: "delay", label: "p50", colour: "--slate" }] }),
+    latency: () => new Chart(shared, { title: "Latency", unit: "", log: true, format: (value) => span(value), lines: [
       { name: "p99", label: "p99", colour: "--slate" }, { name: "p50", label: "p50", colour: "--slate2", dash: [5, 3] }] }),
-    doubt: () => new Chart(shared, { title: "Error of confidence", unit: "points: calibrated confidence minus the accuracy of the labels that came; subtracted from what is expected", format: points, height: 90, lines: [{ name: "estimate-error:champion", label: "champion", colour: "--m0" }] }),
-    nodes: () => new Chart(shared, { title: "Nodes", unit: "of the models' trees", zero: true, format: plain, height: 120, lines: roles.map((role, i) => ({ name: `nodes:${role}`, label: role, colour: `--m${i % 5}`, dash: style(i).dash })) }),
+    doubt: () => new Chart(shared, { title: "Error of confidence", unit: "calibrated confidence minus accuracy; subtracted from what is expected", format: points, lines: [{ name: "estimate-error:champion", label: "champion", colour }] }),
+    nodes: () => new Chart(shared, { title: "Nodes", unit: "of the models' trees", zero: true, format: plain, lines: modelLines(models, "nodes", "role") }),
   };
-  const shown = kinds.map((kind) => made[kind]());
-  shown.forEach((chart, i) => { chart.axis = i === shown.length - 1; }); // one axis of time, below all
-  return shown.map((chart) => chart.element);
+  const there = kinds.filter((kind) => kind !== "alerts" || tiles.alert_rate !== null);
+  return there.map((kind) => made[kind]().element);
 }
 
-function verdict(app) {
-  const element = h("p", { class: "verdict" });
-  let kind = null;
-  return [element, () => {
-    const { verdict: found, now, progress } = app.status;
-    element.className = `verdict ${found.level}`;
-    element.replaceChildren(...pieces(found.said, now));
-    if (app.status.file_said) element.append(` The stream file cannot be followed as it is now: ${app.status.file_said}. Start riparian ui again with it.`);
-    if (progress !== null) element.append(` Reading the last 7 days: ${percent(progress, 0)}.`);
-    if (found.kind !== kind) app.say(element.textContent);
-    kind = found.kind;
+const multiples = (...elements) => h("div", { class: "multiples" }, elements);
+
+const zoomed = (app) => new Shared((from, to) => app.go({ from, to }));
+
+// Figures with a label above and a note below: put(name, label, value, unit, note) changes one.
+function figures(names) {
+  const parts = new Map(names.map((name) => [name, [h("dt"), h("dd")]]));
+  const element = h("dl", { class: "numbers" }, [...parts.values()].map((pair) => h("div", {}, pair)));
+  return [element, (name, label, value, unit, note = "") => {
+    const [term, said] = parts.get(name);
+    term.parentElement.hidden = label === null;
+    term.textContent = label ?? "";
+    said.replaceChildren(...[value].flat().filter((each) => each !== null), unit && value !== dash ? h("span", { class: "unit" }, ` ${unit}`) : "", h("span", { class: "note" }, note));
   }];
 }
 
-function tiles(app) {
-  const parts = ["score", "rate", "latency", "lag", "waiting"].map((name) => [name, h("div", { class: "label" }), h("div", { class: "value" }), h("div", { class: "more" })]);
-  const element = h("section", { class: "card tiles", "aria-label": "Figures now" }, parts.map(([, ...rest]) => h("div", { class: "tile" }, rest)));
-  const put = (name, label, value, unit, more, kind = "") => {
-    const [, a, b, c] = parts.find(([each]) => each === name);
-    a.textContent = label;
-    b.replaceChildren(value, unit && value !== dash ? h("span", { class: "unit" }, ` ${unit}`) : "");
-    c.textContent = more;
-    c.className = `more ${kind}`;
-  };
+// How much a difference is, with a sign and a colour for whether it is better.
+function moved(difference, figure) {
+  const better = difference > 0 === figure.greater;
+  return h("span", { class: better ? "up" : "down" }, `${difference > 0 ? "▲" : "▼"} ${change(difference, figure)}`);
+}
+
+const OF = { recall: (one) => `label${one.labels === 1 ? "" : "s"} of ${one.of}`, precision: () => "alerts with a label" };
+const spanOf = (found) => (found.fading ? "labels lately" : `${count(found.labels)} ${(OF[found.key] ?? (() => "labels"))(found)}`);
+
+// What the stream is judged by: how good the champion is, how sure that is, and how it went.
+function judged(app) {
+  const title = h("h2"), champion = h("span", { class: "note" }), big = h("p", { class: "big" }), list = h("ul"), line = h("div");
+  const [more, put] = figures(["0", "1", "2", "expected"]);
+  const element = h("section", { class: "card seven", "aria-label": "What the stream is judged by" }, h("div", { class: "head" }, title, champion),
+    h("div", { class: "first" }, big, list), line, h("div", { class: "under" }, more));
   return [element, () => {
-    const found = app.status.tiles, isAccuracy = found.metric === "accuracy";
-    const better = found.metric === "mae" ? found.change < 0 : found.change > 0;
-    const small = Math.abs(found.change ?? 0) < (isAccuracy ? 0.0005 : 1e-9);
-    const change = found.change === null || small ? "" : isAccuracy ? `${found.change > 0 ? "+" : "−"}${Math.abs(100 * found.change).toFixed(1)} points in an hour` : `${found.change > 0 ? "+" : "−"}${number(Math.abs(found.change))} in an hour`;
-    const split = (text) => { const at = text.lastIndexOf(" "); return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)]; };
-    const expected = found.expected === null ? "" : `${percent(found.expected)} expected before labels`;
-    put("score", `${metricName(found.metric)} of the champion`, ...split(isAccuracy ? percent(found.score) : number(found.score)), [change, expected, found.scored_until === null ? "" : `of records up to ${moment(found.scored_until, app.status.now)}`].filter(Boolean).join("\n"), change ? (better ? "good-text" : "bad-text") : "");
-    const before = found.since === null ? null : `since ${moment(found.since, app.status.now)}`; // nobody tells these now
-    put("rate", "Throughput", number(found.rate), "instances/s", before ?? `${found.partitions} partition${found.partitions === 1 ? "" : "s"}, ${found.workers} worker${found.workers === 1 ? "" : "s"}`);
-    put("latency", "Latency, p99", ...split(span(found.p99)), before ?? (found.p50 === null ? "" : `half within ${span(found.p50)}`));
+    const { objective: found, models, now, tiles, away } = app.status, { fall } = found;
+    const look = models.find((model) => model.role === "champion")?.look ?? 0;
+    const then = away ?? tiles.since;
+    title.textContent = found.title;
+    champion.replaceChildren("champion ", modelKey(look), found.champion);
+    const alerts = found.value === null && tiles.alert_rate !== null; // until the first labels come
+    if (alerts) title.textContent = `Alert rate, until ${found.title.toLowerCase()} is known`;
+    big.replaceChildren(...valueOf(alerts ? tiles.alert_rate : found.value, alerts ? { share: true } : found).filter((each) => each));
+    const rows = [];
+    if (then) rows.push(h("span", { class: "as-of" }, `as of ${moment(then, now)}`));
+    if (fall) {
+      rows.push([moved(fall.value - fall.before, found), ` since ${moment(fall.since, now)}`]);
+      if (fall.recovers) rows.push([moved(fall.value - fall.worst, found), ` since ${moment(fall.at, now)}`]);
+    } else if (found.change) rows.push([moved(found.change, found), " in an hour"]);
+    if (found.value === null) rows.push(alerts ? "no labels have come yet" : "not known yet");
+    else rows.push(h("span", { class: "note" }, `of ${spanOf(found)}${found.as_of ? `, the last at ${moment(found.as_of, now)}` : ""}`));
+    if (found.scored_until) rows.push(h("span", { class: "note" }, `of records up to ${moment(found.scored_until, now)}`));
+    list.replaceChildren(...rows.map((row) => h("li", {}, row)));
+    const rings = fall ? [[fall.before, "before"], ...(fall.recovers ? [[fall.worst, "worst"]] : [])] : [];
+    line.hidden = found.low === null && !rings.length;
+    if (!line.hidden) {
+      const all = [found.value, found.low ?? found.value, found.high ?? found.value, ...rings.map(([value]) => value)];
+      const room = 0.35 * (Math.max(...all) - Math.min(...all)) || 0.1;
+      const ends = [Math.min(...all) - room, Math.max(...all) + room];
+      line.replaceChildren(sure({ ...found, rings }, ends, found.low === null ? "" : `95 %: ${valueText(found.low, found)} to ${valueText(found.high, found)}`, look));
+    }
+    found.beside.forEach((each, i) => i < 3 && put(String(i), each.title, valueOf(each.value, each), null, each.low === null ? "" : `${valueText(each.low, each)} to ${valueText(each.high, each)}`));
+    for (let i = found.beside.length; i < 3; i++) put(String(i), null, dash);
+    put("expected", tiles.expected === null || found.key !== "accuracy" ? null : "Expected", valueOf(tiles.expected, { share: true }), null, "before labels come");
+  }];
+}
+
+function operation(app) {
+  const note = h("span", { class: "note" }), [list, put] = figures(["rate", "alerts", "lag", "latency", "waiting", "letters"]);
+  const element = h("section", { class: "card five ops", "aria-label": "Operation" }, h("div", { class: "head" }, h("h2", {}, "Operation"), note), list);
+  const split = (text) => { const at = text.lastIndexOf(" "); return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)]; };
+  return [element, () => {
+    const { tiles: found, now, n_letters: letters, objective, partitions } = app.status, [kind, rate] = objective.target ?? [];
+    const before = found.since === null ? null : `since ${moment(found.since, now)}`; // nobody tells these now
+    const behind = partitions.filter((row) => row.state === "behind").length;
+    note.textContent = before ? "" : `${found.partitions < partitions.length && app.partition === null ? `${found.partitions} of ${partitions.length}` : found.partitions} partition${found.partitions === 1 ? "" : "s"}, ${found.workers} worker${found.workers === 1 ? "" : "s"}${behind ? `, ${behind} behind` : ", all keep up"}`;
+    put("rate", "Throughput", number(found.rate), "/s", before ?? "instances");
+    put("alerts", found.alert_rate === null ? null : "Alert rate", percent(found.alert_rate, 2), "", kind === "alert_rate" ? `asked: ${percent(rate, 2)}` : "");
     put("lag", "Lag", count(found.lag), "records", found.lag === null ? before ?? "" : found.lag_of === null ? "" : `most in partition ${found.lag_of}`);
-    put("waiting", "Waiting for labels", count(found.waiting), "instances", [found.delay === null ? "" : `labels come ${span(found.delay)} later`, ...Object.entries(found.without_label).map(([what, n]) => `${count(n)} ${what.replace("_", " ")}`)].filter(Boolean).join("\n"));
+    put("latency", "Latency, p99", ...split(span(found.p99)), before ?? (found.p50 === null ? "" : `half within ${span(found.p50)}`));
+    put("waiting", "Waiting for labels", count(found.waiting), "", [found.delay === null ? "" : `they come ${span(found.delay)} later`, ...Object.entries(found.without_label).map(([what, n]) => `${count(n)} ${what.replace("_", " ")}`)].filter(Boolean).join(", "));
+    put("letters", "Dead letters", count(letters), "", "in 24 h");
   }];
 }
+
+const VERDICTS = { better: ["▲", "up"], worse: ["▼", "down"], open: ["○", "note"] };
 
 function modelTable(app, short) {
   const element = h("div");
   return [element, () => {
-    const { models, tiles: { metric } } = app.status;
-    const roles = models.map((model) => model.role), isAccuracy = metric === "accuracy";
-    const heads = short
-      ? [["Model"], [metricName(metric), "r"], isAccuracy ? ["Kappa", "r"] : ["RMSE", "r"], ["Nodes", "r"]]
-      : [["Model"], ["Learner"], ["Last labels", "r"], ["Overall", "r"], ...(isAccuracy ? [["Kappa", "r"], ["Log loss", "r"]] : [["RMSE", "r"], ["R²", "r"]]), ["Labels scored", "r"], ["Nodes", "r"], ["Depth", "r"], ["State", "r"]];
+    const { models, objective } = app.status;
+    const known = models.flatMap((model) => [model.value, model.low, model.high]).filter((value) => value !== null);
+    const room = 0.15 * (Math.max(...known) - Math.min(...known)) || 0.1, ends = [Math.min(...known) - room, Math.max(...known) + room];
+    const beside = models[0]?.beside ?? [];
+    const heads = [["Model"], [objective.title, "wide"], ...beside.map((each) => [each.title, "r"]), ["Against the champion", "r"],
+      ...(short ? [] : [["Labels scored", "r"], ["Nodes", "r"], ["Depth", "r"], ["State", "r"]])];
     const rows = models.map((model) => {
-      const name = [modelKey(roles, model.role), model.role];
-      const second = isAccuracy ? number(model.recent.kappa) : number(model.recent.rmse);
-      if (short) return [[...name, h("span", { class: "note" }, ` ${model.learner}`)], score(model.score, metric), second, count(model.nodes || null)];
-      const third = isAccuracy ? number(model.recent.log_loss) : number(model.recent.r2);
-      return [name, model.learner, score(model.score, metric), score(model.overall[metric], metric), second, third, count(model.n), count(model.nodes || null), count(model.nodes ? model.depth : null), bytes(model.bytes)];
+      const role = model.role === "champion" ? h("span", { class: "role first-one" }, "champion") : h("span", { class: "role" }, "challenger");
+      const name = [modelKey(model.look), model.name, " ", role, h("span", { class: "note" }, [model.learner !== model.name ? model.learner : null, model.bytes ? bytes(model.bytes) : null].filter(Boolean).join(" · "))];
+      const value = model.value === null ? dash : model.low === null ? valueText(model.value, objective) : sure(model, ends, valueText(model.value, objective), model.look);
+      const [sign, kind] = VERDICTS[model.against?.verdict] ?? [];
+      const against = model.against ? h("span", {}, h("span", { class: kind }, `${sign} ${model.against.said}`), h("span", { class: "note" }, model.against.sure)) : model.role === "champion" ? dash : "not compared yet";
+      return [name, value, ...model.beside.map((each) => valueText(each.value, each)), against,
+        ...(short ? [] : [count(model.n), count(model.nodes || null), count(model.nodes ? model.depth : null), bytes(model.bytes)])];
     });
     element.replaceChildren(table(heads, rows, "Models"));
     if (models.length === 1) element.append(h("p", { class: "empty" }, "No challengers. Name some in the stream file to hold the champion against them."));
   }];
 }
 
-function partitionTable(app, short) {
+function partitionTable(app) {
   const element = h("div");
   return [element, () => {
-    const { partitions, tiles: { metric }, now } = app.status;
+    const { partitions, objective, now } = app.status;
     const state = (row) => h("span", { class: `state ${row.state === "up to date" ? "" : row.state}` }, row.state);
-    const drift = (row) => (row.last_drift ? ago(row.last_drift, now) : "none");
-    const heads = short
-      ? [["Partition"], ["State"], ["Worker"], [metricName(metric), "r"], ["Lag", "r"], ["Last drift", "r"]]
-      : [["Partition"], ["State"], ["Worker"], ["Since"], ["Lag", "r"], ["Predicted/s", "r"], ["Learned/s", "r"], ["Waiting", "r"], ["Label delay", "r"], ["Latency p99", "r"], [metricName(metric), "r"], ["Unsaved", "r"], ["State", "r"], ["Last drift", "r"]];
-    const rows = partitions.map((row) => short
-      ? [String(row.partition), state(row), row.worker ?? dash, score(row.score, metric), count(row.lag), drift(row)]
-      : [String(row.partition), state(row), row.worker ? `${row.worker} (${row.version})` : dash, row.since ? moment(row.since, now) : dash, count(row.lag), number(row.rate), number(row.learned), count(row.waiting), span(row.delay), span(row.p99), score(row.score, metric), span(row.checkpoint_age), bytes(row.bytes), drift(row)]);
+    const heads = [["Partition"], ["State"], ["Worker"], ["Since"], ["Lag", "r"], ["Predicted/s", "r"], ["Learned/s", "r"], ["Waiting", "r"], ["Label delay", "r"], ["Latency p99", "r"], [objective.title, "r"], ["Unsaved", "r"], ["State", "r"], ["Last drift", "r"]];
+    const rows = partitions.map((row) => [String(row.partition), state(row), row.worker ? `${row.worker} (${row.version})` : dash, row.since ? moment(row.since, now) : dash, count(row.lag), number(row.rate), number(row.learned), count(row.waiting), span(row.delay), span(row.p99),
+      valueText(row.score ?? null, objective), span(row.checkpoint_age), bytes(row.bytes), row.last_drift ? ago(row.last_drift, now) : "none"]);
     element.replaceChildren(table(heads, rows, "Partitions"));
   }];
 }
@@ -186,40 +237,56 @@ function partitionTable(app, short) {
 const LEFT_OUT = { unreadable: "which no worker of this version writes so", foreign: "of a stream, partition or model that the stream file does not name", ahead: "stamped later than now" };
 const leftOut = (rows) => rows.map(({ topic, why, n }) => h("p", { class: "note" }, `Left out: ${count(n)} record${n === 1 ? "" : "s"} of ${topic}, ${LEFT_OUT[why]}.`));
 
-export function overview(app) {
-  const shared = new Shared();
-  const [said, sayIt] = verdict(app), [figures, setFigures] = tiles(app);
-  const [models, setModels] = modelTable(app, true), [parts, setParts] = partitionTable(app, true);
+const titled = (app, title, tab, ...content) => {
+  const whole = card("", null, ...content);
+  whole.querySelector("h2").append(h("a", { href: app.link({ tab }), onclick: (event) => app.follow(event) }, title));
+  return whole;
+};
+
+function whatHappened(app) {
   const newest = h("div"), events = [];
-  const over = timed(app, "Over time", null, signs(app, shared, events, app.status.tiles.metric), ...charts(app, shared, ["score", "rate", "lag", "latency"]));
-  const link = (title, tab) => h("a", { href: app.link({ tab }), onclick: (event) => app.follow(event) }, title);
-  const halves = [card("", null, models), card("", null, parts)];
-  halves[0].querySelector("h2").append(link("Models", "models"));
-  halves[1].querySelector("h2").append(link("Partitions", "partitions"));
-  halves.forEach((half) => half.classList.add("half"));
-  const last = card("", null, newest);
-  last.querySelector("h2").append(link("Newest", "timeline"));
-  const elements = [said, figures, over, ...halves, last];
+  return {
+    element: titled(app, "What happened", "timeline", newest),
+    update() {
+      const known = events.length ? events[events.length - 1].time : 0;
+      newest.replaceChildren(timeline([...events, ...app.status.events.filter((event) => event.time > known)], app.status.now, app.status.task, 6), ...leftOut(app.status.left_out));
+    },
+    history(_, all) { events.splice(0, events.length, ...all); this.update(); },
+  };
+}
+
+// Cards beside the chart of the overview, from the top; each makes an element, and says how it is updated.
+const BESIDE = [whatHappened];
+
+export function overview(app) {
+  const shared = zoomed(app);
+  const [first, setFirst] = judged(app), [operating, setOperating] = operation(app), [models, setModels] = modelTable(app, true);
+  const [large, ...others] = charts(app, shared, ["objective", "alerts", "rate", "lag", "latency", "waiting", "delay"]);
+  const over = timed(app, `${app.status.objective.title} over time`, null, large);
+  over.classList.add("two-thirds");
+  large.querySelector(".name").remove(); // it is the card's title
+  const beside = BESIDE.map((make) => make(app));
+  const elements = [first, operating, over, h("div", { class: "third stacked" }, beside.map((each) => each.element)), h("section", { class: "card", "aria-label": "Around it" }, multiples(...others)), titled(app, "Models", "models", models)];
   return {
     elements,
     update() {
       const blank = !app.status.partitions.some((row) => row.worker) && app.status.newest === 0;
-      for (const element of elements.slice(1)) element.hidden = blank;
-      sayIt(); setFigures(); setModels(); setParts();
-      const known = events.length ? events[events.length - 1].time : 0;
-      newest.replaceChildren(timeline([...events, ...app.status.events.filter((event) => event.time > known)], app.status.now, app.status.tiles.metric, 10), ...leftOut(app.status.left_out));
+      for (const element of elements) element.hidden = blank;
+      setFirst(); setOperating(); setModels();
+      for (const each of beside) each.update();
     },
     history(found, all) {
-      events.splice(0, events.length, ...all);
       shared.set(found, marksOf(all));
+      for (const each of beside) each.history?.(found, all);
     },
   };
 }
 
 export function models(app) {
-  const shared = new Shared();
+  const shared = zoomed(app);
   const [rows, setRows] = modelTable(app, false);
-  const over = timed(app, "Over time", null, ...charts(app, shared, ["score", ...(app.status.tiles.metric === "accuracy" ? ["doubt"] : []), "nodes"]));
+  const [large, ...others] = charts(app, shared, ["objective", ...(app.status.objective.key === "accuracy" ? ["doubt"] : []), "nodes"]);
+  const over = timed(app, "Over time", null, large, multiples(...others));
   const body = h("div"), note = h("span", { class: "note" }), steer = steering(app), beside = comparison(app);
   const role = h("select", { "aria-label": "Model", onchange: () => app.go({ model: role.value }) });
   role.append(...app.status.models.map((model) => h("option", { value: model.role, selected: model.role === app.model }, model.role)));
@@ -284,14 +351,14 @@ export function models(app) {
 }
 
 export function partitions(app) {
-  const shared = new Shared();
-  const [rows, setRows] = partitionTable(app, false);
-  const over = timed(app, "Over time", app.partition === null ? "all partitions together" : `partition ${app.partition}`, ...charts(app, shared, ["rate", "lag", "waiting", "delay", "latency"]));
+  const shared = zoomed(app);
+  const [rows, setRows] = partitionTable(app);
+  const over = timed(app, "Over time", app.partition === null ? "all partitions together" : `partition ${app.partition}`, multiples(...charts(app, shared, ["rate", "lag", "waiting", "delay", "latency"])));
   return { elements: [card("Partitions", null, rows), over], update: setRows, history: (found, all) => shared.set(found, marksOf(all)) };
 }
 
 export function happened(app) {
   const body = h("div");
   const whole = timed(app, "Timeline", null, body);
-  return { elements: [whole], update() {}, history: (_, all) => body.replaceChildren(timeline(all, Date.now(), app.status.tiles.metric, 500)) };
+  return { elements: [whole], update() {}, history: (_, all) => body.replaceChildren(timeline(all, Date.now(), app.status.task, 500)) };
 }

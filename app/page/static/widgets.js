@@ -16,18 +16,30 @@ export function timed(app, title, note, ...content) {
 
 function ranges(app) {
   return h("div", { class: "choice", role: "group", "aria-label": "Range of time" }, RANGES.map(([name, , label]) =>
-    h("button", { type: "button", "aria-pressed": String(app.range === name), onclick: () => app.go({ range: name, to: null }) }, label)));
+    h("button", { type: "button", "aria-pressed": String(app.range === name && !app.from), onclick: () => app.go({ range: name, from: null, to: null }) }, label)));
 }
 
 export function table(heads, rows, caption) {
   const cell = (content, i) => {
-    const attributes = { class: heads[i][1] ?? null };
+    const attributes = { class: heads[i][1] ?? null, "data-label": heads[i][0] };
     return i === 0 ? h("th", { scope: "row" }, content) : h("td", attributes, content);
   };
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     h("table", {}, h("caption", { class: "unseen" }, caption),
       h("thead", {}, h("tr", {}, heads.map(([name, kind]) => h("th", { scope: "col", class: kind ?? null }, name)))),
       h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell))))));
+}
+
+// A value on a line with its interval, and further values as rings: {low, high, value, rings: [[value, label]]}.
+export function sure({ low, high, value, rings = [] }, [least, most], text, look = null) {
+  const at = (x) => `${(100 * (Math.min(most, Math.max(least, x)) - least)) / (most - least || 1)}%`;
+  const put = (kind, x, content = null) => { const one = h("span", { class: kind }, content); one.style.left = at(x); return one; };
+  const bar = h("span", { class: "span" });
+  bar.style.left = at(low ?? value);
+  bar.style.right = `calc(100% - ${at(high ?? value)})`;
+  const line = h("div", { class: "sure", "aria-hidden": "true" }, bar, put("dot", value), rings.map(([x, label]) => [put("ring", x), put("ring-text", x, label)]), put("dot-text", value, text));
+  if (look !== null) line.style.setProperty("--c", `var(--m${look})`);
+  return line;
 }
 
 export function field(label, attributes) {

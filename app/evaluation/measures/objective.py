@@ -1,0 +1,146 @@
+"""By which figure a stream is judged: chosen from its stream file, in one place, for the page and for commands."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from riparian.topics.records import ANOMALY, REGRESSION
+
+if TYPE_CHECKING:
+    from riparian.app.stream_file.spec import Spec
+
+RARE = 0.9  # share of the labels from which on a class alone makes accuracy say little
+ANOMALIES = "1"  # the class of anomalies, as figures by class have it
+Z = 1.959964  # of 95 %
+ENOUGH = 30.0  # labels that a share is of, from which on it is judged
+
+Figures = Mapping[str, float | None]
+ByClass = Mapping[str, Mapping[str, float]]
+
+
+class Objective(NamedTuple):
+    """What a stream is judged by.
+
+    key : of the measure, as `app.evaluation.measures.measures.MEASURES` or figures by class have it
+    title : for people, such as "Recall at 1 % alerts"
+    greater : whether more is better
+    share : whether it is one, written as a percentage
+    of : the class that it is about; None of all
+    per : what its value is multiplied by to be shown
+    """
+
+    key: str
+    title: str
+    greater: bool = True
+    share: bool = True
+    of: str | None = None
+    per: float = 1.0
+
+    def value(self, recent: Figures, classes: ByClass | None) -> float | None:
+        """Of the figures of a model, and those of its classes; None where it is not known yet."""
+        found = recent.get(self.key) if self.of is None else (classes or {}).get(self.of, {}).get(self.key)
+        return None if found is None else found * self.per
+
+    def weight(self, recent: Figures, classes: ByClass | None, labels: float) -> float:
+        """How many labels the value is of. labels : of the window, or the fading past."""
+        if self.of is None:
+            return labels
+        if self.key == "precision":  # of those that were named
+            return labels * (recent.get("alert_rate") or 0.0)
+        return (classes or {}).get(self.of, {}).get("n", 0.0)
+
+    def interval(self, value: float, weight: float) -> tuple[float, float] | None:
+        """Of 95 %, by Wilson's score; None of what is no share of single labels."""
+        counted = self.key in ("recall", "precision", "accuracy", "coverage")
+        return wilson(value, weight) if counted and weight > 0.0 else None
+
+    def text(self, value: float | None, digits: int = 1) -> str:
+        """A value for people."""
+        if value is None:
+            return "–"
+        if self.share:
+            return f"{100.0 * value:.{digits}f} %"
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
+
+    def phrase(self, value: float) -> str:
+        """What a value means, as a sentence without its full stop."""
+        shown = self.text(value)
+        of = "anomalies are" if self.of == ANOMALIES else f"{self.of} is"
+        return {
+            "recall": f"{shown} of {of} caught",
+            "precision": f"{shown} of the alerts are right",
+            "cost": f"mistakes cost {shown} per 1,000 labels",
+            "accuracy": f"{shown} of the predictions are right",
+            "balanced_accuracy": f"{shown} of a class is right, on average",
+            "mae": f"predictions are off by {shown} on average",
+        }.get(self.key, f"{self.title} is {shown}")
+
+
+ALERT_RATE = Objective("alert_rate", "Alert rate")
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """An interval of 95 % of a share of n labels (Wilson 1927).
+
+    >>> [round(each, 3) for each in wilson(0.5, 100)]
+    [0.404, 0.596]
+    """
+    z2 = Z * Z / n
+    middle, width = share + z2 / 2.0, Z * math.sqrt(share * (1.0 - share) / n + z2 / (4.0 * n))
+    return max(0.0, (middle - width) / (1.0 + z2)), min(1.0, (middle + width) / (1.0 + z2))
+
+
+def objective_of(spec: "Spec", most: float = 0.0) -> Objective:
+    """What a stream is judged by.
+
+    most : share of the most frequent class among its labels. Without a decision, accuracy says little from RARE on.
+    """
+    decision = spec.decision
+    if spec.task == REGRESSION:
+        return Objective("mae", "Mean absolute error", greater=False, share=False)
+    if decision is not None and decision.target is not None:
+        name, share = decision.target
+        of = ANOMALIES if spec.task == ANOMALY else decision.class_
+        at = f"{100.0 * share:g} %"
+        kept = {"alert_rate": f"at {at} alerts", "precision": f"at {at} precision", "recall": f"at {at} recall"}[name]
+        key = "precision" if name == "recall" else "recall"
+        return Objective(key, f"{key.capitalize()} {kept}", of=of)
+    if decision is not None:
+        return Objective("cost", "Cost per 1,000 labels", greater=False, share=False, per=1000.0)
+    if spec.task == ANOMALY or (most >= RARE and spec.metrics.fading is None):
+        return Objective("auroc", "AUROC", share=False)
+    if most >= RARE:
+        return Objective("balanced_accuracy", "Balanced accuracy")
+    return Objective("accuracy", "Accuracy")
+
+
+def most_frequent(classes: "list[ByClass]") -> float:
+    """Share of the most frequent class among the labels of some figures by class; 0 without labels."""
+    weights: dict[str, float] = {}
+    for one in classes:
+        for name, figures in one.items():
+            weights[name] = weights.get(name, 0.0) + figures.get("n", 0.0)
+    total = sum(weights.values())
+    return max(weights.values()) / total if total > 0.0 else 0.0
+
+
+def beside(spec: "Spec", objective: Objective) -> list[Objective]:
+    """The figures that stand beside the first one."""
+    of = objective.of
+    ranked = Objective("auroc", "AUROC", share=False, of=None if of == ANOMALIES else of)
+    shares = {
+        "recall": [Objective("precision", "Precision", of=of), ranked, ALERT_RATE],
+        "precision": [Objective("recall", "Recall", of=of), ranked, ALERT_RATE],
+        "cost": [Objective("balanced_accuracy", "Balanced accuracy"), Objective("log_loss", "Log loss", False, False)],
+        "accuracy": [Objective("kappa", "Kappa", share=False), Objective("log_loss", "Log loss", False, False)],
+        "auroc": [ALERT_RATE] if spec.task == ANOMALY else [Objective("balanced_accuracy", "Balanced accuracy")],
+        "balanced_accuracy": [Objective("kappa", "Kappa", share=False)],
+        "mae": [Objective("rmse", "RMSE", False, False), Objective("r2", "R²", share=False)],
+    }
+    held = [Objective("coverage", "Held by interval or set")] if spec.predictions.coverage is not None else []
+    return shares[objective.key] + held
+
+
+def candidates(spec: "Spec") -> dict[str, Objective]:
+    """Key -> whatever a stream may be judged by, as its labels come to be."""
+    return {one.key: one for one in (objective_of(spec, most) for most in (0.0, 1.0))}
