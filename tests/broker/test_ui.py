@@ -231,7 +231,7 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
             chart.focus()
             page.keyboard.press("End")
             page.wait_for_function(
-                "() => document.querySelector('canvas').getAttribute('aria-valuetext').includes('champion')"
+                "() => document.querySelector('canvas').getAttribute('aria-valuetext').includes('nb ')"
             )
 
             page = look.open(name, "overview")
