@@ -53,7 +53,7 @@ def main() -> None:
                     }
                 )  # fmt: skip
                 print(json.dumps(figures[-1]), flush=True)
-    write("growth", {"runs": figures})
+    write("growth", figures)
 
 
 def _run(broker: str, folder: Path, learning: str, before: int, after: int, n: int) -> dict[str, Any]:
