@@ -18,7 +18,7 @@ from riparian.app.partition.drift.events import ALARM
 from riparian.app.stream_file.durations import format_duration
 from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
 from riparian.topics.names import CHAMPION
-from riparian.topics.records import REGRESSION, VALUES, MetricsRecord
+from riparian.topics.records import ANOMALY, REGRESSION, VALUES, MetricsRecord
 
 QUIET_MS = 30_000
 FEW = 100  # records that a partition may be behind without a word
@@ -27,6 +27,7 @@ LATE_MS = 60_000
 NEW_MS = 60_000  # time for which a drift is news, ms, however fast labels come
 TREND_MS = 60_000  # time over which a lag grows or falls
 SHOWN_EVENTS = 10
+MANY = 1.5  # times the alert rate that is asked for
 CHANCE = 0.5  # the AUROC of scores that know nothing
 LOOKS = 8  # colours of models
 RECOVERED = 0.25  # share of a fall from which on the stream recovers
@@ -436,6 +437,16 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
 def _unlearned(view: StreamView, instances: int, learned: int) -> Verdict:
     """Where no label has met its instance, or next to none lately."""
     labels = sum(seen.last.labels for seen in view.partitions.values())
+    decision, rate = view.spec.decision, view.recent(CHAMPION, None, ALERT_RATE)
+    if not labels and view.spec.task == ANOMALY and decision is not None and rate is not None:  # they may never come
+        asked, unknown = decision.alert_rate or 1.0, [text("How good these are is not known: no label has come.")]
+        if rate > MANY * asked:
+            more = text(
+                f"More alerts than usual: {percent(rate)} of the predictions, where {percent(asked)} are asked."
+            )
+            return Verdict("alerts", WORSE, "Many alerts", [more], unknown, cure=see("See what changed", "drift"))
+        fine = text(f"All is well: {percent(rate)} of the predictions are alerts.")
+        return Verdict("good", GOOD, "Healthy", [fine], unknown)
     if not labels:
         said = [text(f"{instances:,} predictions are out, and labels are awaited.")]
         return Verdict("no labels", NEWS, "Young", said, [text("Nothing can be judged until the first come.")])

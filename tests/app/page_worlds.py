@@ -317,7 +317,9 @@ WORLDS = {
     "undecided": World(PLAIN, undecided, "All is well: AUROC is 0.", "0."),
     "plain": World(PLAIN, plain, "All is well: 85.4 % of the predictions are right.", "85.4"),
     "regression": World(VALUES, regression, "All is well: predictions are off by 3.", "3."),
-    "anomaly": World(SCORES, anomaly, "106,560 predictions are out, and labels are awaited.", "3."),
+    "anomaly": World(
+        SCORES, anomaly, "More alerts than usual: 2.9 % of the predictions, where 1.0 % are asked.", "2.9"
+    ),
     "worker-gone": World(FRAUD, alone, "Nobody works on partition 1.", "7"),
     "broker-gone": World(FRAUD, fine, "Kafka does not answer: these figures are old.", "73.3", away=True),
     "paused": World(FRAUD, paused, "Predictions are paused by ann.", "73.3"),

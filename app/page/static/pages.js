@@ -172,8 +172,9 @@ function judged(app) {
       const ends = [Math.min(...all) - room, Math.max(...all) + room];
       line.replaceChildren(sure({ ...found, rings }, ends, found.low === null ? "" : `95 %: ${valueText(found.low, found)} to ${valueText(found.high, found)}`, look));
     }
-    found.beside.forEach((each, i) => i < 3 && put(String(i), each.title, valueOf(each.value, each), null, each.low === null ? "" : `${valueText(each.low, each)} to ${valueText(each.high, each)}`));
+    found.beside.forEach((each, i) => i < 3 && put(String(i), each.value === null ? null : each.title, valueOf(each.value, each), null, each.low === null ? "" : `${valueText(each.low, each)} to ${valueText(each.high, each)}`));
     for (let i = found.beside.length; i < 3; i++) put(String(i), null, dash);
+    more.parentElement.hidden = found.beside.every((each) => each.value === null) && tiles.expected === null;
     put("expected", tiles.expected === null || found.key !== "accuracy" ? null : "Expected", valueOf(tiles.expected, { share: true }), null, "before labels come");
   }];
 }
