@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 from riparian.app.errors import BrokerError
 from riparian.app.kafka.sending import Outputs
 from riparian.app.worker.shared import joint_turns as module
-from riparian.app.worker.shared.joint_turns import JointTurns
+from riparian.app.worker.shared.joint_turns import LEAST, MOST, TURN_SECONDS, JointTurns, TurnSize
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import engine_of, stream_file
 
@@ -171,3 +172,58 @@ def test_records_of_a_repetition_stand_where_they_are_and_have_their_stamps(tmp_
     for other in (stands(6, 0, 7), stands(5, 1, 8), stands(-1, 1, 7)):
         with pytest.raises(KafkaError):
             answered(tmp_path, other)
+
+
+@pytest.mark.parametrize("cost", [2**-20, 2**-15, 2**-10, 1.0])
+def test_a_turn_has_as_many_records_as_its_time_allows(cost: float) -> None:
+    size, sizes = TurnSize(), list[int]()
+    for _ in range(20):
+        sizes.append(size.most)
+        size.judge(size.most, cost * size.most)
+    assert sizes[0] == LEAST
+    assert sizes[-1] == max(1, min(MOST, int(TURN_SECONDS / cost)))
+    size.judge(size.most, 10_000.0)  # the process was stopped
+    assert size.most == max(1, sizes[-1] // 2)
+    size.judge(0, 1.0)
+    assert size.most == max(1, sizes[-1] // 2)
+
+
+class Slow(Task):
+    """Of a model that learns a thousand records a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs = self.shared = self.replica = self
+        self.asked = list[int]()
+
+    async def done(self, *_: Any) -> int:
+        return 1
+
+    follows = punctuate = append = flush = sends = done
+
+    def horizon(self, most: int) -> float:
+        return 0.0
+
+    def release_until(self, until: float, most: int) -> Any:
+        self.asked.append(most)
+        return SimpleNamespace(n=most)
+
+
+def test_turns_of_a_slow_model_have_few_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async def run() -> list[int]:
+        together, tasks, now = turns(tmp_path), [Slow(), Slow()], 0.0
+
+        async def work(*_: Any) -> Any:
+            nonlocal now
+            now += sum(task.asked[-1] for task in tasks) / 1024
+            return [SimpleNamespace(outcome=SimpleNamespace(ids=range(task.asked[-1]))) for task in tasks], []
+
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+        monkeypatch.setattr(together._worker, "in_thread", work)
+        monkeypatch.setattr(together, "_first", tasks[0].done)
+        monkeypatch.setattr(together, "_append", tasks[0].done)
+        for _ in range(3):
+            await JointTurns._turn(together, tasks, None)  # type: ignore[arg-type]
+        return tasks[1].asked
+
+    assert asyncio.run(run()) == [LEAST // 2, 153, 153]

@@ -35,8 +35,27 @@ log = logging.getLogger(__name__)
 
 LEAST = 512  # features that wait, from which on turns are taken together
 MOST = 16_384  # in one turn, about
+TURN_SECONDS = 0.3  # that a turn takes, about: a stop waits for it
 POLL_SECONDS = 0.002
 PATIENT_SECONDS = 1.0  # that a turn waits until the models have learned all of the log
+
+
+class TurnSize:
+    """How many features a turn of all partitions has, by what the turn before took.
+
+    Attributes
+    ----------
+    most : int
+    """
+
+    def __init__(self) -> None:
+        self.most = LEAST
+
+    def judge(self, n: int, seconds: float) -> None:
+        """A turn of n features took so long. One that was held up by something else makes the next no less than half
+        as large."""
+        wanted = int(n * TURN_SECONDS / max(seconds, 1e-9))
+        self.most = max(1, self.most // 2, min(MOST, 2 * self.most, wanted)) if n else self.most
 
 
 class JointTurns:
@@ -51,6 +70,7 @@ class JointTurns:
         self._next = -1  # offset of the next record of the log, while nobody else has appended any
         self._usable: bool = worker.spec.learning.max_behind is None
         self._more = True
+        self._size = TurnSize()
 
     async def fence(self) -> None:
         """From here on nobody appends for all partitions who has begun to before."""
@@ -130,7 +150,7 @@ class JointTurns:
         first = None if replica is None else await self._first(replica)
         if replica is None or first is None or not self._can(tasks):
             return False
-        most = MOST // len(tasks)
+        most = max(1, self._size.most // len(tasks))
         until = min(task.horizon(most) for task in tasks)
         releases = [task.release_until(until, most) for task in tasks]
         if not any(release.n for release in releases):
@@ -139,6 +159,7 @@ class JointTurns:
         steps, batches = await self._worker.in_thread(
             self._work, tasks, outputs, replica, releases, first, now, started
         )
+        self._size.judge(sum(len(step.outcome.ids) for step in steps), time.monotonic() - started)
         await self._append(outputs, batches, first, now)
         for task, step in zip(tasks, steps, strict=True):
             await task.sends(step)
