@@ -225,7 +225,8 @@ def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
         raise ValueError("it holds infinity")
     if found.keys is not None and not _are_keys(found.keys, n):
         raise ValueError("its keys are none")
-    if found.order is not None and (len(found.order) % N_PLACES or not all(0 <= one < _MOST for one in found.order)):
+    order = found.order or (0,)
+    if len(found.order or ()) % N_PLACES or min(order) < 0 or max(order) >= _MOST:
         raise ValueError("its order is none")
     return found
 

@@ -394,15 +394,14 @@ class SharedLineup(Lineup):
         if nominal:
             tables = [self._table(record.values[j] or (), self.vocabularies[j]) for j in nominal]
             ends = np.cumsum([0, *map(len, tables)])
-            missing = np.isnan(x[:, nominal])  # then the last of a table
-            x[:, nominal] = np.array(list(chain.from_iterable(tables)))[
-                np.where(missing, ends[1:] - 1, np.where(missing, 0, x[:, nominal]) + ends[:-1]).astype(np.int64)
-            ]
+            listed = x[:, nominal]
+            places = np.where(np.isnan(listed), ends[1:] - 1, listed + ends[:-1])  # what is missing: last of a table
+            x[:, nominal] = np.array(list(chain.from_iterable(tables)))[places.astype(np.int64)]
         w = np.ones(len(y))
         if record.classes is not None and self.classes is not None:
             codes = np.array(self._table(record.classes, self.classes))[y.astype(np.int64)]
-            w[np.isnan(codes)] = 0.0  # more classes than the stream file allows, over all partitions
-            y = np.nan_to_num(codes)
+            known = ~np.isnan(codes)  # the others: more than the stream file allows, over all partitions
+            y, w = np.where(known, codes, 0.0), known.astype(np.float64)
         self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
         left = {key: one[begin:] for key, one in out.items() if key.partition("/")[0] in names}
         called = {names.get(key) or renamed(key, names): one for key, one in left.items()}

@@ -365,9 +365,9 @@ class SharedLearning(Learning):
         rows, n = program.row[learns], len(learns)
         if not n:
             return []
-        x, y = np.array(self._pending.slab[rows]), program.y[learns].copy()  # type: ignore[index]
-        values = _listed(x, self.decoder.values)
-        (listed,) = _listed(y[:, None], [self.decoder.classes])
+        both = np.column_stack((self._pending.slab[rows], program.y[learns]))  # type: ignore[index]
+        *values, listed = _listed(both, [*self.decoder.values, self.decoder.classes])
+        x, y = both[:, :-1], both[:, -1]
         at = self._pending.out[AT][rows, 0].astype(np.int64)
         out, keys = dict[str, Floats](), {one.name: one.key for one in self.servings.values()}
         for one in self.servings.values():
@@ -502,14 +502,16 @@ def _listed(columns: Floats, vocabularies: Sequence[Vocabulary | None]) -> list[
         return found
     at = [j for j, _ in known]
     ends = np.cumsum([0, *(len(one) for _, one in known)])
-    there = ~np.isnan(columns[:, at])
-    codes = (columns[:, at] + ends[:-1])[there].astype(np.int64)  # of one column behind those of the one before
-    used = np.bincount(codes, minlength=int(ends[-1])) > 0
-    ranks = np.concatenate(([0], used.cumsum()))
+    n_codes, numbers = int(ends[-1]), columns[:, at]
+    # Those of one column behind those of the one before, and behind all what is missing.
+    codes = np.where(np.isnan(numbers), n_codes, numbers + ends[:-1]).astype(np.int64)
+    used = np.bincount(codes.ravel(), minlength=n_codes + 1)[:n_codes] > 0
+    ranks = np.zeros(n_codes + 1, np.int64)
+    used.cumsum(out=ranks[1:])
     starts = ranks[ends]
-    numbers = columns[:, at]
-    numbers[there] = (ranks[1:] - 1)[codes] - np.broadcast_to(starts[:-1], there.shape)[there]
-    columns[:, at] = numbers
+    table = np.full(n_codes + 1, np.nan)
+    table[:n_codes] = ranks[:-1] - np.repeat(starts[:-1], ends[1:] - ends[:-1])
+    columns[:, at] = table[codes]
     places = used.nonzero()[0].tolist()
     for (j, one), end, start, stop in zip(known, ends.tolist(), starts.tolist(), starts[1:].tolist(), strict=False):
         found[j] = [one.values[place - end] for place in places[start:stop]]
