@@ -15,6 +15,7 @@ from riparian.app.partition.records.partition_group import EVERYTHING
 from riparian.app.partition.shared.replica import FollowedLearning, Replica
 from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.shared import joint_step
 from riparian.app.worker.shared.joint_step import _Course, step_together
 from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.topics.names import FEATURES, LABELS
@@ -124,6 +125,25 @@ def test_it_is_the_fold_of_the_log(name: str, seed: int) -> None:
     assert bool(told) or name == "forest"
 
 
+def test_turns_are_longer_where_the_models_know_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn of a partition has 16 features, or an eighth of what was learned, and no more than 64."""
+    world = Together(stream())
+    for name, value in {"USUAL_TURN": 16, "MOST_TURN": 64, "LONG_SHARE": 8, "KNOWN_SHARE": 1}.items():
+        monkeypatch.setattr(joint_step, name, value)
+    world.come(rows(1500), late=1)
+    world.together()
+    taken = [json.loads(value)["learned_offset"] for value in world.sent[0]]
+    lengths = np.unique(taken, return_counts=True)[1].tolist()
+    assert 16 in lengths
+    assert lengths[-3:-1] == [64, 64]
+    assert lengths[2:-1] == sorted(lengths[2:-1])
+    with world.learners[0].learning.still():
+        pass
+    again, sent = replayed(world, 0, [30, 7, 80, 200], {1, 2})
+    assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[0])))
+    assert again.digest() == world.learners[0].digest()
+
+
 @pytest.mark.parametrize("fields", [{"predictions": {"calibrated": True, "challengers": True}}, MATURED])
 def test_the_log_has_the_predictions_that_were_sent(fields: dict[str, Any]) -> None:
     world = Together(stream(classes=list("pqrs"), **fields))
@@ -178,12 +198,12 @@ def test_a_worker_that_appends_meanwhile_ends_the_turns_quietly(
     world, turn, n = Together(stream()), _Course.turn, 0
     world.come(rows(200))
 
-    def taken_over(course: _Course, most: int) -> list[bytes]:
+    def taken_over(course: _Course, usual: int) -> list[bytes]:
         nonlocal n
         n += 1
         if n == 3:
             world.replica.add(RawBatch([world.replica.fetch_offset], [0], [None], [b"x"]))
-        return turn(course, most)
+        return turn(course, usual)
 
     monkeypatch.setattr(_Course, "turn", taken_over)
     releases = [world._release(p) for p in range(3)]

@@ -24,9 +24,11 @@ from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import DriftRecord
 from riparian.topics.training_log import write
 
-# Features of a turn, and of one turn of each partition; fewer as long as the models know little: what a partition lacks
-# of its own labels, and is ahead of others'. `benchmarks/shared_learning.py`.
-MOST_TURN, MOST_SPAN, LEAST_TURN, KNOWN_SHARE = 256, 2048, 8, 8
+# Features of a turn, and of one turn of each partition: what a partition lacks of its own labels, and is ahead of
+# others'. Fewer as long as the models know little; up to four times as many in a long backlog, where a turn is a small
+# share of what they know, and costs about a millisecond besides its features. `benchmarks/shared_learning.py`.
+USUAL_TURN, MOST_TURN, MOST_SPAN, LEAST_TURN = 256, 1024, 2048, 8
+KNOWN_SHARE, LONG_SHARE = 8, 64
 TRANSLATED = 2048  # rows that get the models' codes at once
 
 
@@ -52,12 +54,12 @@ def step_together(
         That the records of the log will have, ms.
     """
     courses = [_Course(*both, replica) for both in zip(learners, releases, strict=True)]
-    most = min(MOST_TURN, MOST_SPAN // len(courses))
+    usual = min(USUAL_TURN, MOST_SPAN // len(courses))
     log, turns = list[bytes](), [(one.next_time, i) for i, one in enumerate(courses)]
     heapify(turns)
     while turns:
         _, i = turns[0]
-        made = courses[i].turn(most)
+        made = courses[i].turn(usual)
         if made:
             replica.lead(first + len(log), timestamp, made)
             log += made
@@ -101,10 +103,12 @@ class _Course:
         times = self._pieces[FEATURES].times
         return int(times[self._f]) if len(times) else 0
 
-    def turn(self, most: int) -> list[bytes]:
+    def turn(self, usual: int) -> list[bytes]:
         """Predict the next features, and join the labels before the one behind them; what the log gets."""
         learning, n = self._learning, len(self._before)
-        stop = min(n, self._f + max(LEAST_TURN, min(most, learning.lineup.n // KNOWN_SHARE)))
+        known = learning.lineup.n
+        most = max(usual, min(usual * MOST_TURN // USUAL_TURN, known // LONG_SHARE))
+        stop = min(n, self._f + max(LEAST_TURN, min(most, known // KNOWN_SHARE)))
         i, j = self._i, stop if self._kept is None else bisect_left(self._kept, stop)
         self._f = self._place(j)
         self.ended = self._f == n
