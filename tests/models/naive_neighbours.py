@@ -48,8 +48,8 @@ class NaiveNeighbours:
         self, n_values, n_outputs, *, classes=True, k=5, window=1000, long=1000, minimum=50, every=None, reach=None
     ):
         self.nominal, self.n_outputs, self.classes = [v > 0 for v in n_values], n_outputs, classes
-        self.k, self.window, self.room, self.minimum = k, window, long, minimum
-        self.every, self.reach = every or minimum, reach or k
+        self.k, self.window, self.room, self.minimum = k, window, long, min(minimum, window // 4)
+        self.every, self.reach = every or self.minimum, reach or k
         self.n, self.short, self.long = 0, [], []
         self.windows = {}  # number of a window's first row -> the losses of the others, each by those before it
         self.scales, self.scale = [Scale() for _ in n_values], Scale()  # of features, and of the target
@@ -66,8 +66,8 @@ class NaiveNeighbours:
     def squared(self, z, rows):
         """Of the Euclidean distances to rows, feature by feature."""
         total = np.zeros(len(rows), np.float32)
-        for f, nominal in enumerate(self.nominal):
-            there = np.array([row.z[f] for row in rows], np.float32)
+        columns = np.array([row.z for row in rows], np.float32).reshape(-1, len(z)).T
+        for f, (nominal, there) in enumerate(zip(self.nominal, columns, strict=True)):
             apart = (there != z[f]) if nominal else np.square(there - z[f])
             gone, gone_too = np.isnan(there), np.isnan(z[f])
             total += np.where(gone | gone_too, gone != gone_too, apart).astype(np.float32)
@@ -82,27 +82,32 @@ class NaiveNeighbours:
         """short, long and both: of equal distances, a row of the short memory is nearer."""
         return self.short, self.long, self.long + self.short
 
+    def votes(self, z, rows):
+        """(vote, row) of the neighbours, by inverse distances, the nearest first."""
+        return [(row.w / max(math.sqrt(square), 1e-6), row) for square, row in self.nearest(z, rows)]
+
     def vote(self, z, rows):
-        """kNN: neighbours by their inverse distances. The sum of each class, or the mean; None of no rows."""
-        near = [(row.w / max(math.sqrt(square), 1e-6), row) for square, row in self.nearest(z, rows)]
+        """kNN: the sum of each class, or the mean of targets; None of no rows."""
+        near = self.votes(z, rows)
+        if not near:
+            return None
         if self.classes:
             sums = np.zeros(self.n_outputs)
             for vote, row in near:
                 sums[int(row.y)] += vote
-            return sums if near else None
-        if not near:
-            return None
+            return sums
         total, first = sum(vote for vote, _ in near), near[0][1].y
         return first + (sum(vote * (row.y - first) for vote, row in near) / total if total else 0.0)
 
     def predict(self, x):
         """By the memory with the greatest weight: its accuracy on the rows of the short memory (B4)."""
         wrong = [sum(row.losses[s] for row in self.short) for s in range(3)]
-        order = [s for s in range(3) if s != 1 or self.long]
-        said = self.vote(self.standardised(self.cleared(x)), self.sets()[min(order, key=lambda s: wrong[s])])
-        if not self.classes:
-            return np.array([math.nan if said is None else said])
-        return np.zeros(self.n_outputs) if said is None else said / (said.sum() or 1.0)
+        best = min((s for s in range(3) if s != 1 or self.long), key=lambda s: wrong[s])
+        z, rows = self.standardised(self.cleared(x)), self.sets()[best]
+        said = self.vote(z, rows)
+        if said is None:
+            return np.full(self.n_outputs, 0.0 if self.classes else math.nan)
+        return said / (sum(vote for vote, _ in self.votes(z, rows)) or 1.0) if self.classes else np.array([said])
 
     def loss(self, z, y, rows):
         said = self.vote(z, rows)

@@ -1,11 +1,14 @@
-"""The slow twin of neighbours with two memories, by hand on a line of one feature: section by section of the paper."""
+"""Neighbours with two memories against their slow twin; and that by hand, on a line of one feature, as in the paper."""
 
 import math
 
 import numpy as np
 import pytest
 
+from riparian.models.contract import Schema
+from riparian.models.registry import create
 from tests.models.naive_neighbours import NaiveNeighbours, Row
+from tests.models.streams_of_instances import Stream, in_pieces, interleave, mixed, played
 
 PAPER = {"every": 1, "reach": 10**9}
 A, B = 0.0, 1.0
@@ -159,3 +162,94 @@ def test_what_teaches_nothing(y, w):
     one = twin()
     one.learn([0.0], y, w)
     assert (one.n, one.short) == (0, [])
+
+
+N = 200
+SMALL = {"k": 3, "window": 48, "long": 16, "minimum": 8}
+
+
+def drifting(seed=0, d=3, n_classes=3, task="classification"):
+    """The concept turns three times; features of scales 1, 10, 100, ..."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N, d)) * 10.0 ** np.arange(d)
+    turned = np.where(np.arange(N) // (N // 4) % 2 == 0, 1.0, -1.0)
+    signal = x[:, 0] * turned + x[:, 1] / 20.0 + 0.2 * rng.normal(size=N)
+    if task == "regression":
+        return Stream(Schema((0,) * d, 1, task), x, np.round(5.0 * signal + 100.0, 2), np.ones(N))
+    cuts = np.quantile(signal, np.arange(1, n_classes) / n_classes)
+    return Stream(Schema((0,) * d, n_classes, task), x, np.digitize(signal, cuts).astype(float), np.ones(N))
+
+
+def with_ties(stream):
+    """Few values of a feature, and a constant one."""
+    x = np.round(stream.x / 10.0 ** np.arange(stream.x.shape[1]))
+    x[:, -1] = 7.0
+    return stream._replace(x=x)
+
+
+def with_wrong_ones(stream):
+    x, y, w = stream.x.copy(), stream.y.copy(), np.random.default_rng(3).random(N).round(1)
+    x[N // 3, 0], x[N // 3 + 1, 1], y[N // 2], y[N // 2 + 9] = 1e300, 1e99, 1e5, np.nan
+    w[N // 4] = 1e200
+    x[::13, 0] = np.nan
+    return stream._replace(x=x, y=y, w=w)
+
+
+WORLDS = {
+    "drift": drifting(),
+    "two features": drifting(1, d=2),
+    "one place": drifting(2)._replace(x=np.full((N, 3), 4.0)),
+    "ties": with_ties(drifting(3)),
+    "forty classes": drifting(4, n_classes=40),
+    "one class": drifting(5)._replace(y=np.ones(N)),
+    "nominal and missing": mixed(N, 6),
+    "nominal": mixed(N, 7, n_values=(3, 2, 4), weights="whole"),
+    "all missing": drifting(8)._replace(x=np.full((N, 3), np.nan)),
+    "wrong values": with_wrong_ones(drifting(9))._replace(y=drifting(9).y),
+    "targets": drifting(10, task="regression"),
+    "ties and targets": with_ties(drifting(11, task="regression")),
+    "wrong targets": with_wrong_ones(drifting(12, task="regression")),
+    "one target": drifting(13, task="regression")._replace(y=np.full(N, -3.0)),
+}
+
+
+def check_is_its_twin(stream, parameters, delay=0):
+    """Bit for bit: what both predict, and what they remember at last."""
+    schema, program = stream.schema, interleave(stream, delay)
+    learner, ours = in_pieces(lambda: create("nearest-neighbours", schema, **parameters), program, stream.x)
+    classes = schema.task == "classification"
+    one = NaiveNeighbours(schema.n_values, schema.n_outputs, classes=classes, **parameters)
+    np.testing.assert_array_equal(ours, played(one, program, stream.x, schema.n_outputs))
+    state = learner.state()
+    assert state.sizes.tolist() == [len(one.short), len(one.long)]
+    remembered = one.short + one.long
+    for name in ("x", "y", "w"):
+        found = getattr(state, name)[: len(remembered)]
+        np.testing.assert_array_equal(found, np.array([getattr(row, name) for row in remembered]).reshape(found.shape))
+    np.testing.assert_array_equal(state.losses[: len(one.short)], [row.losses for row in one.short])
+    np.testing.assert_array_equal(state.sums[: len(one.windows)], [sum(losses) for losses in one.windows.values()])
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_equal_to_the_twin(world):
+    check_is_its_twin(WORLDS[world], SMALL)
+
+
+@pytest.mark.parametrize(
+    ("world", "parameters"),
+    [
+        ("drift", {"k": 1}),
+        ("ties and targets", {"k": 9}),
+        ("ties", {"long": 0}),
+        ("targets", {"long": 3}),
+        ("drift", {"window": 33, "minimum": 50}),
+        ("ties", {"minimum": 2, "long": 40}),
+    ],
+)
+def test_equal_to_the_twin_with_other_parameters(world, parameters):
+    check_is_its_twin(WORLDS[world], SMALL | parameters)
+
+
+@pytest.mark.parametrize("world", ["nominal and missing", "targets"])
+def test_equal_to_the_twin_where_labels_are_late(world):
+    check_is_its_twin(WORLDS[world], SMALL, delay=30)
