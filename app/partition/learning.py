@@ -93,6 +93,7 @@ class Learning:
     common: dict[str, Any] | None = None  # where checkpoints keep copies of these
     learned_place = 0  # next one of the log of all partitions, where this partition tells it
     most_at_once = 8192  # records of one log that are taken at once
+    copies = 1  # times as many labels, where each label comes to so many partitions
     turn = 8192  # features that wait from which on partitions with common models take turns
     backlog = 0  # features of the partition that are not applied yet, as far as they are known
     joins = False  # whether a replica is to come to the partition's place: until then it takes no step

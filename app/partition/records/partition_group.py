@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.records.clock import orders
-from riparian.topics.names import BY_TIME, FEATURES, INPUTS
+from riparian.topics.names import BY_TIME, FEATURES, INPUTS, LABELS
 from riparian.topics.places import next_places, offset_of
 from riparian.topics.records import Numbers, RawBatch
 from riparian.topics.slices import chained
@@ -389,13 +389,18 @@ class PartitionGroup:
         The recorded order to follow before timestamps decide.
     limit : int
         Largest number of records of one log in one release.
+
+    Attributes
+    ----------
+    copies : int
+        How many times as many labels, where all partitions have them all: most are another's.
     """
 
     def __init__(
         self, buffers: Mapping[str, RecordQueue] | None = None, script: RecordedOrder | None = None, limit: int = 8192
     ) -> None:
         self.buffers = {role: RecordQueue() for role in INPUTS} if buffers is None else buffers
-        self.limit = limit
+        self.limit, self.copies = limit, 1
         self.script = script if script is not None and len(script.offsets) else None
         self._timed = [role for role, buffer in self.buffers.items() if buffer.rule == BY_TIME]
         reached = {} if script is None else script.reached
@@ -470,11 +475,12 @@ class PartitionGroup:
             counts[role] = n
         # Cut to the limit without breaking the order: what stays behind must come after all that goes.
         for role in self._timed:
-            if counts[role] > self.limit:
-                counts[role] = self.limit
+            limit = self.limit * (self.copies if role == LABELS else 1)
+            if counts[role] > limit:
+                counts[role] = limit
                 for other in self._timed:
                     if other != role:
-                        counts[other] = earlier(other, role, times[role][self.limit], counts[other])
+                        counts[other] = earlier(other, role, times[role][limit], counts[other])
         f_times = times[FEATURES][: counts[FEATURES]]
         before = {
             role: times[role][: counts[role]].searchsorted(f_times).astype(np.int64)

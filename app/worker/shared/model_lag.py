@@ -52,7 +52,7 @@ class ModelLag:
         """Whether nothing may be predicted or joined before the models have learned more, or others of the worker have
         had their turn; it gives the merge the size of its steps. What was predicted before this worker is predicted
         again as it was. waits : whether others come first."""
-        merge.limit = self._learning.most_at_once
+        merge.limit, merge.copies = self._learning.most_at_once, self._learning.copies
         self.lags = not merge.follows and self._learning.lags(len(merge.buffers[FEATURES]))
         self.held = self.lags or (not merge.follows and waits())
         self._waited = self.wait_seconds
