@@ -96,6 +96,21 @@ def test_what_was_predicted_before_does_not_wait() -> None:
     assert not behind.holds_back(merge)
 
 
+def test_more_labels_are_taken_where_each_comes_to_all_partitions_unless_a_bound_is_given() -> None:
+    keyed = {
+        "keys": {"card": {"max": 9}},
+        "features": {"a": "numeric", "n": {"count": "card"}},
+        "rekey": {"features": "raw", "labels": "late", "by": "card"},
+    }
+    found = []
+    for learning, fields in (("shared", {}), ("shared", keyed), ({"max_behind": 30}, keyed), ("partition", keyed)):
+        learner = PartitionLearner(stream(learning, **fields), 0)
+        merge = PartitionGroup(learner.buffers())
+        ModelLag(learner.learning).holds_back(merge)
+        found.append(merge.copies)
+    assert found == [1, 2, 1, 1]
+
+
 def test_the_bound_may_change_at_a_restart() -> None:
     learner = PartitionLearner(stream("shared"), 0)
     for learning in ({"max_behind": 64}, {"max_behind": 999}, "shared"):

@@ -80,10 +80,21 @@ def _warm():
     RecordQueue().add(raw(0, [10**12]))
 
 
-@given(stamps, stamps, cuts, st.integers(1, 8))
-def test_order_is_that_of_one_sort_however_the_batches_were_cut(features, labels, cuts, limit):
+@given(stamps, stamps, cuts, st.integers(1, 8), st.integers(1, 3))
+def test_order_is_that_of_one_sort_however_the_batches_were_cut(features, labels, cuts, limit, copies):
     merge = PartitionGroup(limit=limit)
+    merge.copies = copies
     assert feed(merge, features, labels, cuts) == naive_order(features, labels)
+
+
+def test_of_labels_that_come_to_all_partitions_more_are_taken_at_once():
+    merge = PartitionGroup(limit=3)
+    merge.copies = 4
+    merge.buffers["features"].add(raw(0, [10, 20, 30, 40, 50]))
+    merge.buffers["labels"].add(raw(0, [11 + 2 * i for i in range(20)]))
+    taken = [{role: len(piece.offsets) for role, piece in merge.release(EVERYTHING).pieces.items()} for _ in range(3)]
+    assert taken[0] == {"features": 3, "labels": 12}
+    assert [sum(one.values()) for one in taken[1:]] == [10, 0]
 
 
 @given(stamps, stamps, cuts, st.data())
