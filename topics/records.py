@@ -13,6 +13,7 @@ from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from riparian.topics.places import IndexBits, place_of
+from riparian.topics.vocabulary import canonical
 
 Floats = NDArray[np.float64]
 
@@ -374,6 +375,37 @@ Text = Annotated[str, msgspec.Meta(max_length=1024)]  # of a feature or a worker
 _FEW = msgspec.Meta(max_length=200)
 
 
+class SegmentFigures(msgspec.Struct, omit_defaults=True):
+    """How good predictions are of instances with one value of a feature.
+
+    Attributes
+    ----------
+    feature : its name. value : null where it is missing, and of all values together that come too rarely (others).
+    n, loss : labels that count, fading over the window, and the sum of their losses: mistakes, missed labels of the
+        class that a target is about, costs, or absolute errors.
+    n_before, loss_before : the same, fading over ten times as many labels.
+    since : where the loss has surely risen by more than that of the other values, when that was found, ms; else 0.
+    usual, rise : then its mean loss before, and how far it had risen: as a share of the greatest loss, of a regression
+        of an error e as e / (e + mean error).
+    """
+
+    feature: Text
+    n: float
+    loss: float
+    n_before: float
+    loss_before: float
+    value: str | int | float | bool | None = None
+    others: bool = False
+    since: Millis = 0
+    usual: float = 0.0
+    rise: float = 0.0
+
+    @property
+    def shown(self) -> str:
+        """The value as a text."""
+        return "(others)" if self.others else "(missing)" if self.value is None else canonical(self.value)
+
+
 class MetricsRecord(msgspec.Struct, omit_defaults=True):
     """How one model of one partition is doing, written every few seconds.
 
@@ -392,6 +424,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     classes : class -> n (weight of its labels), recall, precision and f1 over the window or fading, and
         over the window auroc, of the champion coverage where sets are asked for
     comparison : of a challenger, how many fewer mistakes it makes than the champion
+    segments : of the champion, by the values of the features of `metrics.segments`
 
     Where all partitions learn one model, the first partition's records are of all labels. Those of the others have
     counters, estimated, and of overall, window or fading what is of their own labels: n is 0, and there is no size,
@@ -417,6 +450,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     estimated: dict[str, float] | None = None
     classes: dict[str, dict[str, float]] | None = None
     learned_offset: Count = 0
+    segments: list[SegmentFigures] = []
 
 
 class Distance(msgspec.Struct, omit_defaults=True):

@@ -36,6 +36,7 @@ ARITHMETIC = "arithmetic"  # 1: of C's library; 2: of models/kernels/elementary.
 LATEST_ARITHMETIC = 2
 DECISION, CLASS_WEIGHTS = "decision", "class_weights"
 UNLABELLED, ON_REPEAT = "join.unlabelled", "label.on_repeat"
+SEGMENTS = "metrics.segments"
 FORECASTS = ("label.of", "label.ahead", "label.by", "label.above")
 
 LATER = (
@@ -47,6 +48,7 @@ LATER = (
     CLASS_WEIGHTS,
     UNLABELLED,
     ON_REPEAT,
+    SEGMENTS,
     *FORECASTS,
 )  # noted only where the stream file asks for them
 NEW_FILE = "; a stream file with other models counts from then on"
@@ -118,6 +120,7 @@ def settings(spec: Spec) -> dict[str, Any]:
     found[DECISION] = None if spec.decision is None else spec.decision.plain()
     found[CLASS_WEIGHTS] = spec.class_weights
     found[UNLABELLED] = None if spec.join.unlabelled is None else spec.join.unlabelled.plain()
+    found[SEGMENTS] = list(spec.metrics.segments)
     if found[ON_REPEAT] == "ignore":
         found[ON_REPEAT] = None
     for place in LATER:
@@ -511,6 +514,8 @@ def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
         return (CARRIED if kept else RESTARTED), ": from the next prediction on" + ("" if kept else ", begun anew")
     if place == CLASS_WEIGHTS:
         return CARRIED, ": of the labels to come"
+    if place == SEGMENTS:
+        return CARRIED, ": those that are new are counted from here on" if new else ""
     if place == "drift.features":
         return CARRIED, ": those that are new are watched from here on"
     if place == "control":
@@ -536,7 +541,7 @@ def _value(place: str, value: Any) -> str:
         return format_duration(value)
     if place == DETECTORS:
         return ", ".join(_detector(name, parameters) for name, parameters in value.items()) or "none"
-    if place == "drift.features":
+    if place in ("drift.features", SEGMENTS):
         return ", ".join(value) or "none"
     if place == DISTRIBUTIONS:
         remark = {**value, "features": f"of {', '.join(value['features']) or 'no feature'}"}

@@ -185,7 +185,7 @@ class PartitionLearner:
         )
         self.learning = learning = kind(spec, self.partition, self.pending, self.past, decoder, logs, self._settle)
         self.vocabularies, self.classes = learning.vocabularies, learning.classes
-        self.servings, self.intervals = learning.servings, learning.intervals
+        self.servings, self.intervals, self.segments = learning.servings, learning.intervals, learning.segments
         self.drift, self.promotion = learning.drift, learning.promotion
 
     @property
@@ -347,7 +347,9 @@ class PartitionLearner:
         served = list(self.servings.values())
         said = {one: one.predictions.take(predicted, axis=0) for one in served}
         named = {one: one.named[predicted, :1] for one in served if one.decision is not None}
+        known = np.where(times, times, stamps)  # the first records of a topic come before its time
         self.intervals.run(ran.scored, ran.champions)
+        self.segments.run(ran.scored, ran.champions, known)
         self.promotion.begin(self.servings)
         findings, decided = self.lineup.carry_out(ran.decisions, ran.findings)
         self.promotion.note(decided, program)
@@ -355,7 +357,6 @@ class PartitionLearner:
         findings += self.drift.watch_features(program, x, sizes)
         predictions = self.promotion.predictions(said)
         findings += self.drift.watch_distributions(program, x, predictions[CHAMPION])
-        known = np.where(times, times, stamps)  # the first records of a topic come before its time
         drifts, n_settled = self.drift.events_of(program, findings, offsets, next_offsets[LABELS], known)
         f_piece, l_piece = release.pieces[FEATURES], release.piece(LABELS)
         rejected = (features.rejected, labels.rejected) if last else ([], [])
@@ -491,6 +492,7 @@ class PartitionLearner:
             distances=self.drift.distances(),
             learned_offset=self.learning.learned_place,
             scored_until=self.pending.scored_until,
+            segments=self.segments.figures(),
         )
 
     def reported(self) -> Figures:

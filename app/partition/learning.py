@@ -25,6 +25,7 @@ from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState, Values
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.lineup.promotion import Promotion
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
+from riparian.app.partition.predictions.by_segment import BySegment
 from riparian.app.partition.predictions.decision_policy import DecisionPolicy, decided_name
 from riparian.app.partition.predictions.intervals import Intervals
 from riparian.app.partition.predictions.serving import Serving, Servings, scaling_name
@@ -121,6 +122,7 @@ class Learning:
         self._settled = settle
         self._join()
         self.intervals = Intervals(spec, n_outputs, pending)
+        self.segments = BySegment(spec, partition, pending, decoder.values)
         self.drift = Drift(spec, partition, self.lineup, decoder.values, self.classes)
         self.promotion = Promotion(spec.name, partition, logs)
         self.promotion.models = self.lineup.learners()
@@ -154,6 +156,7 @@ class Learning:
         self._settled(spec)
         self.drift.settle(spec)
         self.intervals.settle(spec)
+        self.segments.settle(spec)
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
@@ -162,6 +165,7 @@ class Learning:
             self.servings[name].warm_up(role)
         self.drift.warm_up()
         self.intervals.warm_up()
+        self.segments.warm_up()
 
     def fit_schema(self) -> None:
         """Have room for the classes that the models have room for."""
@@ -269,6 +273,7 @@ class Learning:
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays, by their names in a state, without those of keys."""
         arrays = self.lineup.state() | over("drift/", self.drift.state()) | self.intervals.state()
+        arrays |= self.segments.state()
         for serving in self.servings.values():
             arrays |= serving.state()
         return arrays
@@ -303,6 +308,8 @@ class Learning:
             sources[shifted_name(name)] = None if source is None else Source(shifted_name(source), source, False)
         lineup.restore_comparing(state, self.promotion.restore(meta))
         self.intervals.restore(arrays, lineup.schema.n_outputs)
+        if then.get(DECISION) == now.get(DECISION):  # else other losses count
+            self.segments.restore(arrays)
         own = self.decoder.classes
         self._pending.restore(under(arrays, "pending/"), sources, None if own is None else len(own))
         same, same_tests = (then.get(what) == now.get(what) for what in (DETECTORS, DISTRIBUTIONS))

@@ -10,7 +10,7 @@ from riparian.app.partition.records.partition_group import Ints, Piece
 from riparian.models.contract import Floats
 from riparian.topics.commands import EventRecord
 from riparian.topics.names import CONTROL, LEARNED
-from riparian.topics.records import WRONG_LEARNED, Distance, DriftRecord, Headers, Packed, Rejected
+from riparian.topics.records import WRONG_LEARNED, Distance, DriftRecord, Headers, Packed, Rejected, SegmentFigures
 from riparian.topics.training_log import Terms
 from riparian.topics.vocabulary import Scalar
 
@@ -155,6 +155,7 @@ class Figures(NamedTuple):
     by_class : role -> class -> n, recall, precision and f1 over the window or fading, of a window auroc; of the first
         MOST_CLASSES known
     compared : role of a challenger -> how it does beside the champion (`Comparing.figures`)
+    segments : of the champion, by the values of the features of `metrics.segments`, from this partition's labels
     """
 
     offset: int
@@ -176,6 +177,7 @@ class Figures(NamedTuple):
     distances: Sequence[Distance] = ()
     learned_offset: int = 0
     scored_until: int | None = None
+    segments: Sequence[SegmentFigures] = ()
 
 
 def stacked(parts: Sequence[Floats], nothing: float = 0.0) -> Floats:

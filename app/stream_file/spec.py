@@ -26,7 +26,7 @@ from riparian.app.stream_file.sections.kafka import PROVIDER
 from riparian.app.stream_file.sections.keys import KeySpec, check_keys
 from riparian.app.stream_file.sections.learning import PARTITION, SHARED, learning_of, usual_learning
 from riparian.app.stream_file.sections.models import AUTO, ModelSpec
-from riparian.app.stream_file.sections.outputs import MetricsSpec
+from riparian.app.stream_file.sections.outputs import MetricsSpec, check_segments
 from riparian.app.stream_file.sections.promotion import PromotionSpec
 from riparian.app.stream_file.sections.record import FeatureSpec
 from riparian.app.stream_file.spec_errors import sentence
@@ -125,6 +125,7 @@ class Spec(Fields):
                 )
         self._models = models_of(self)
         self.check_drift()
+        check_segments(self)
         if PROVIDER in self.kafka.settings and "code" not in self.trust:
             raise ValueError(
                 f"trust: expected [code], since kafka.{PROVIDER} names code that would run, found nothing; add it "
@@ -374,6 +375,10 @@ class Spec(Fields):
             return {}
         named = self.recorded if asked.features == "all" else asked.features
         return {n: j for j, n in enumerate(self.features) if n in named and n not in self._gone}
+
+    def segmented(self) -> dict[str, int]:
+        """Features by whose values quality is kept, and their columns."""
+        return {name: j for j, name in enumerate(self.features) if name in self.metrics.segments}
 
     def watched(self) -> dict[str, int]:
         """Features that are watched for drift, and their columns."""

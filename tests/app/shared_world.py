@@ -41,7 +41,9 @@ def stream(n_partitions: int = 3, learning: str = "shared", **fields: Any) -> Sp
         "challengers": {"nb": "naive-bayes"},
         "drift": RESETS,
     }
-    return build(content | fields)
+    content |= fields
+    content.setdefault("metrics", {"segments": [name for name in ("c", "d") if name in content["features"]]})
+    return build(content)
 
 
 def rows(n: int, seed: int = 0, classes: str = "pqrs") -> list[tuple[dict[str, Any], Any]]:

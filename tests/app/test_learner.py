@@ -18,7 +18,7 @@ STREAM = {
     "champion": {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1},
     "challengers": {"nb": "naive-bayes", "last": "last-label", "most": "majority-class"},
     "join": {"horizon": "40ms", "max_pending": 8, "max_labels": 5},
-    "metrics": {"window": 7},
+    "metrics": {"window": 7, "segments": ["c", "b"]},
 }
 BAGS = {
     **STREAM,
@@ -28,6 +28,7 @@ BAGS = {
     "champion": {"model": "miti", "window": 20, "refit_every": 8},
     "challengers": {"qdd": {"model": "quick-diverse-density", "window": 10, "max_steps": 5}, "last": "last-label"},
     "join": {"horizon": "40ms", "max_pending": 8, "max_labels": 5},
+    "metrics": {"window": 7},
 }
 
 

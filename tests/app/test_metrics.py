@@ -32,7 +32,7 @@ from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.models.evaluation.prequential import Prequential
 from riparian.topics import reports
 from riparian.topics.names import FEATURES, INPUTS, LABELS
-from riparian.topics.records import Place, RawBatch
+from riparian.topics.records import Place, RawBatch, SegmentFigures
 
 STREAM = """
 name: taps
@@ -493,7 +493,7 @@ def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None
         assert name.endswith("_total") == (measure.kind == names.COUNTER), name
         assert set(measure.labels) <= {
             "model", "learner", "scope", "reason", "topic", "outcome", "part", "detector", "signal", "level", "action",
-            "target", "bound", "command", "event", "class",
+            "target", "bound", "command", "event", "class", "feature", "value", "span",
         }, name  # fmt: skip
         assert measure.text.endswith("."), name
         assert bool(measure.bounds) == (measure.kind == names.HISTOGRAM), name
@@ -523,3 +523,20 @@ def test_a_scraper_gets_the_format_and_compression_that_it_takes() -> None:
     packed, headers = scraped_page(scraped, {"Accept": accepted, "Accept-Encoding": "gzip, deflate"})
     assert headers["Content-Encoding"] == "gzip"
     assert len(gzip.decompress(packed)) == pytest.approx(len(plain), rel=0.01)
+
+
+def test_quality_by_value_is_told_of_each_value_once() -> None:
+    spec = stream()
+    runner = PartitionTask(spec)
+    runner.work([("a", 1, "X"), ("b", 2, "X")])
+    segments = [
+        SegmentFigures("c", n=3.0, loss=1.5, n_before=4.0, loss_before=1.0, value="(others)", since=7),
+        SegmentFigures("c", n=0.0, loss=0.0, n_before=5.0, loss_before=1.0, others=True),
+    ]
+    runner.figures = runner.figures._replace(segments=segments)
+    metrics = Metrics(spec)
+    metrics.stepped(runner, outcome(1), 0.0)
+    told = Scrape(metrics)
+    assert told.value("riparian_segment_worse", feature="c", value="(others)") == 1
+    assert told.value("riparian_segment_labels", feature="c", value="(others)", span="before") == 4
+    assert told.value("riparian_segment_loss", span="now") == 0.5

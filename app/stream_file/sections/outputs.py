@@ -1,13 +1,15 @@
 """The stream file's `predictions`, `metrics` and `checkpoint` sections: what is written, and how often."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from riparian.app.stream_file.durations import duration
-from riparian.app.stream_file.sections.base import Section, Terse
+from riparian.app.stream_file.sections.base import Section, Terse, check_once
+from riparian.topics.records import ANOMALY, MULTI_INSTANCE, NUMERIC
 
 MATURED = "matured"  # of `calibrated`
+MOST_SEGMENTS = 4
 
 
 class CheckpointSpec(Section):
@@ -47,6 +49,38 @@ class MetricsSpec(Section):
         lt=1,
         description="Factor by which the past fades at each label, such as 0.999, instead of the window.",
     )
+    segments: list[str] = Field(
+        default=[],
+        description="Nominal or boolean features, four at most, by whose values quality is kept, too, as in "
+        "`[country, channel]`.",
+    )
+
+
+def check_segments(spec: Any) -> None:
+    """Features of few values, and labels."""
+    asked, place, features = spec.metrics.segments, "metrics.segments", spec.features
+    if not asked:
+        return
+    check_once(asked, f"feature of {place}")
+    if len(asked) > MOST_SEGMENTS:
+        raise ValueError(
+            f"{place}: expected at most {MOST_SEGMENTS} features, found {len(asked)}; name those that matter most"
+        )
+    for name in asked:
+        if name not in features:
+            raise ValueError(f'{place}: expected features, found "{name}"; use some of {", ".join(features)}')
+        if features[name].type == NUMERIC:
+            raise ValueError(
+                f'{place}: expected nominal or boolean features, found "{name}", which is numeric; have the producer '
+                f"send a nominal one of few values, such as a band of {name}, or remove it"
+            )
+    if spec.task == MULTI_INSTANCE:
+        raise ValueError(f"{place}: expected none of bags, which have several values each, found {asked[0]}; remove it")
+    if spec.task == ANOMALY and not (spec.has_alerts and spec.has_labels):
+        raise ValueError(
+            f"{place}: expected labels and decision with task anomaly, since a score alone is neither right nor wrong, "
+            f"found {asked[0]}; write decision: {{alert_rate: 0.01}} and name the labels, or remove it"
+        )
 
 
 ALL, ALERTS = "all", "alerts"

@@ -141,6 +141,9 @@ DECISION_TARGET = "riparian_decision_target_ratio"
 ADVANTAGE = "riparian_challenger_advantage"
 COMPARED = "riparian_challenger_compared_labels"
 MODEL = "riparian_model_info"
+SEGMENT_LABELS = "riparian_segment_labels"
+SEGMENT_LOSS = "riparian_segment_loss"
+SEGMENT_WORSE = "riparian_segment_worse"
 
 QUALITY = "over the whole stream (scope overall), the last labels (window) or with the past fading (fading)"
 RECENT = "of the last labels (scope window) or with the past fading (fading)"
@@ -264,6 +267,20 @@ METRICS: dict[str, Metric] = {
     ),
     OBSERVED: Metric(
         GAUGE, "Accuracy that about the last 1,000 labels of the partition show, the newest counting most.", ("model",)
+    ),
+    SEGMENT_LABELS: Metric(
+        GAUGE,
+        "Labels with a value of a feature (metrics.segments), fading over the window (span now) or ten times as long "
+        "(before). A feature has at most 32 values; (missing) and (others) are further ones.",
+        ("feature", "value", "span"),
+    ),
+    SEGMENT_LOSS: Metric(
+        GAUGE,
+        "Mean loss of these: share of mistakes, or of missed labels of the class of decision, cost, or absolute error.",
+        ("feature", "value", "span"),
+    ),
+    SEGMENT_WORSE: Metric(
+        GAUGE, "1 while the loss has surely risen by more than that of the other values.", ("feature", "value")
     ),
     ADVANTAGE: Metric(
         GAUGE,

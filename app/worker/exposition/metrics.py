@@ -304,6 +304,14 @@ class Metrics:
             yield metric_names.COMPARED, (role,), compared["labels"]
             for bound, field in (("mean", "difference"), ("low", "low"), ("high", "high")):
                 yield metric_names.ADVANTAGE, (role, bound), compared[field]
+        segments = {(segment.feature, segment.shown): segment for segment in reversed(figures.segments)}  # names once
+        for about, segment in segments.items():
+            yield metric_names.SEGMENT_WORSE, about, int(segment.since > 0)
+            spans = ("now", segment.n, segment.loss), ("before", segment.n_before, segment.loss_before)
+            for span, weight, loss in spans:
+                yield metric_names.SEGMENT_LABELS, (*about, span), weight
+                if weight > 0.0:
+                    yield metric_names.SEGMENT_LOSS, (*about, span), loss / weight
         for role, signal, detector, level, n, last in learner.drift.events():
             if role and not learner.learning.reports_models:
                 continue

@@ -15,7 +15,7 @@ from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics import commands, reports
 from riparian.topics.commands import EventRecord
-from riparian.topics.names import EVENTS, FEATURES
+from riparian.topics.names import CHAMPION, EVENTS, FEATURES
 from riparian.topics.places import place_of
 from riparian.topics.records import DriftRecord, MetricsRecord, PartitionRecord
 from riparian.topics.reports import STILL_SECONDS
@@ -170,6 +170,7 @@ class Reporter:
                 comparison=figures.compared.get(role),
                 estimated=figures.estimated.get(role) or None,
                 classes=figures.by_class.get(role) or None,
+                segments=list(figures.segments) if role == CHAMPION else [],
             )
             await self._outputs.send_one(spec.topics.metrics, None, reports.write(record))
         await self._send_state_of_partition((figures.offset, figures.label_offset))
