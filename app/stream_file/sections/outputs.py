@@ -51,8 +51,7 @@ class MetricsSpec(Section):
     )
     segments: list[str] = Field(
         default=[],
-        description="Nominal or boolean features, four at most, by whose values quality is kept, too, as in "
-        "`[country, channel]`.",
+        description="Nominal or boolean features, four at most, by whose values quality is kept, too.",
     )
 
 

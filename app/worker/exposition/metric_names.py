@@ -270,18 +270,16 @@ METRICS: dict[str, Metric] = {
     ),
     SEGMENT_LABELS: Metric(
         GAUGE,
-        "Labels with a value of a feature (metrics.segments), fading over the window (span now) or ten times as long "
-        "(before). A feature has at most 32 values; (missing) and (others) are further ones.",
+        "Labels by value of a feature (metrics.segments), fading over the window (span now) or ten (before); 32 values "
+        "at most, (missing) and (others).",
         ("feature", "value", "span"),
     ),
     SEGMENT_LOSS: Metric(
         GAUGE,
-        "Mean loss of these: share of mistakes, or of missed labels of the class of decision, cost, or absolute error.",
+        "Their mean loss: mistakes, missed labels of the class of decision, cost, or absolute error.",
         ("feature", "value", "span"),
     ),
-    SEGMENT_WORSE: Metric(
-        GAUGE, "1 while the loss has surely risen by more than that of the other values.", ("feature", "value")
-    ),
+    SEGMENT_WORSE: Metric(GAUGE, "1 while that has surely risen by more than the others'.", ("feature", "value")),
     ADVANTAGE: Metric(
         GAUGE,
         "Champion's mean loss minus a challenger's (bound mean), and the interval around it that holds at all times "
