@@ -41,6 +41,7 @@ MICROSECONDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
         "boosted": (0.9, 0.0, 0.04, 0.4, 0.265, 0.07),
         "shrubs": (26.0, 2.5, 0.8, 0.4, 0.33, 0.56),
         "few-shrubs": (6.5, 0.9, 0.37, 2.2, 0.01, 0.07),
+        "near": (6.0, 1.1, 0.3, 0.0, 0.0, 0.0),
         "tree": (0.4, 0.03, 0.01, 0.02, 0.0, 0.0),
     },
     REGRESSION: {
@@ -130,6 +131,7 @@ def fixed_bytes(shape: StreamShape, kind: str, depth: int = SOFT_DEPTH) -> int:
         "repeats": 8_000 + 500 * k + 20 * d,
         "last": 10,
         "shrubs": 240_000 + 95_000 * k + 2_000 * d,
+        "near": 14_000 + 3_100 * d,
     }
     return 8 * numbers.get(kind.removeprefix("few-"), 0)
 

@@ -67,7 +67,7 @@ def test_challengers_that_are_named_are_the_only_ones() -> None:
 @pytest.mark.parametrize(
     ("n_values", "n_classes", "budget", "members", "trees"),
     [
-        ([0] * 8, 2, {}, "bayes sums soft boosted mondrian forest patches shrubs", 10),
+        ([0] * 8, 2, {}, "bayes sums soft boosted mondrian forest patches shrubs near", 10),
         ([0] * 8, 2, {"max_microseconds": 25}, "bayes sums soft boosted mondrian repeats forest", 10),
         ([0] * 8, 2, {"max_microseconds": "20"}, "bayes sums soft boosted mondrian repeats forest", 5),
         ([0] * 8, 2, {"max_microseconds": 3}, "last bayes sums soft", None),
@@ -424,8 +424,8 @@ def test_the_schema_knows_auto() -> None:
 def test_a_worker_says_what_auto_is_and_what_is_slow() -> None:
     spec = build({**STREAM, "trust": ["code", "pickles"], "challengers": {"theirs": "external", "nb": "naive-bayes"}})
     assert remarks(spec) == [
-        "champion: auto is opinion-pool of bayes, sums, soft, boosted, forest, mondrian, patches, shrubs; riparian "
-        "check tells its size",
+        "champion: auto is opinion-pool of bayes, sums, soft, boosted, forest, mondrian, patches, shrubs, near; "
+        "riparian check tells its size",
         "theirs (external) is slow: it learns in Python, an instance at a time, and the champion waits for it",
     ]
     assert remarks(build({**STREAM, "champion": "naive-bayes"})) == []
