@@ -81,7 +81,9 @@ def test_one_topic_of_sensors_has_forecasts_after_three_commands(stream: Any, pa
         ]
         send(s.broker, topic, sent, partition=p)
     out = s.folder / "plant.yaml"
-    riparian("init", "--from-topic", topic, *to, "--name", f"{s.name}-plant", "--out", out)
+    said = riparian("init", "--from-topic", topic, *to, "--name", f"{s.name}-plant", "--out", out)
+    assert "Its label is temperature as it is 1h later" in said
+    assert f"riparian ui --open {out}" in said
     said = riparian("check", out, *to)
     assert "Traceback" not in said
     plant = Stream(s.broker, s.folder, f"{s.name}-plant", partitions=partitions)

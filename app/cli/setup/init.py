@@ -60,6 +60,7 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
             raise click.UsageError(f"{option} is {'for --from-topic TOPIC' if topic is None else 'for FILE.csv'}")
 
     from riparian.app.stream_file.draft import write
+    from riparian.app.stream_file.durations import format_duration
 
     out: Path | None = given.pop("out")
     draft = _of_file(data, given) if data is not None else asyncio.run(_of_topic(topic or "", connection, given))
@@ -82,6 +83,11 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
     )
     for sentence in draft.brought:
         click.echo(sentence)
+    if data is None and spec.label.ahead is not None:
+        click.echo(
+            f"Its label is {spec.label.of} as it is {format_duration(spec.label.ahead)} later, and until then no "
+            "prediction has a value: label.ahead may be shorter, and --task anomaly needs no labels"
+        )
     click.echo("next:")
     for line in _next(draft, data, out, given["bag"], connection):
         click.echo(f"  {line}")
@@ -146,7 +152,7 @@ def _next(draft: "Draft", data: Path | None, out: Path, bag: str | None, connect
     """Commands that can follow."""
     if data is None:
         there = f"{quote(str(out))} {join(connection.arguments())}"
-        return [f"riparian {command} {there}" for command in ("check", "worker")]
+        return [f"riparian {command} {there}" for command in ("check", "worker", "ui --open")]
     how = f"--stream {quote(str(out))}" if bag is None else f"--bag {quote(bag)} --model stochastic-gradient-tree"
     data_, out_ = quote(str(data)), quote(str(out))
     last = "" if draft.label is None else f" --label {quote(draft.label)}"
