@@ -12,13 +12,16 @@ from riparian.app import inspection
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.partitioner import partitions_of
+from riparian.app.page.outcomes import alert_class
 from riparian.app.page.predictions import shown
 from riparian.app.partition.keys.past import hashes_of, secret
 from riparian.app.partition.keys.plan import outs_of
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.state.audit.finding import KeyRecord, predictions_of, records_of
+from riparian.app.state.audit.finding import FoundPrediction, KeyRecord, predictions_of, records_of
 from riparian.app.state.loading import State
 from riparian.app.stream_file.spec import Spec
+from riparian.topics.records import CLASSIFICATION
+from riparian.topics.vocabulary import canonical
 
 MOST_SHOWN = 20  # records
 
@@ -32,6 +35,7 @@ async def looked_up(
     *,
     partition: int | None = None,
     since: int | None = None,
+    came: Callable[[int, str], dict[str, Any] | None] = lambda partition, id_: None,
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> dict[str, Any]:
     """What the last checkpoints know of a key, and its last records, JSON-serialisable.
@@ -46,6 +50,8 @@ async def looked_up(
         Where to look; in all of them without it, first where Kafka's clients put the value as a key.
     since : int, optional
         ms since 1970: how far back to look for records.
+    came : callable
+        Partition and id -> what came of a prediction (`Outcomes.of_id`), as far as that is known.
     on_progress : callable
         Given what is done ("looking"), how many records were read, and how many may be.
 
@@ -87,7 +93,10 @@ async def looked_up(
         "checkpoint": state.manifest.sequence,
         "time": state.learner.past.now,
         "features": values,
-        "records": [_row(learners[one.partition], one, said.get((one.partition, one.id))) for one in reversed(found)],
+        "records": [
+            _row(learners[one.partition], one, said.get((one.partition, one.id)), came(one.partition, one.id))
+            for one in reversed(found)
+        ],
         "records_read": n_read,
     }
 
@@ -109,12 +118,17 @@ def values_of(state: State, key: str, hashed: NDArray[np.uint64]) -> tuple[list[
     return found, past.knows(key, hashed)
 
 
-def _row(learner: PartitionLearner, record: KeyRecord, said: Any) -> dict[str, Any]:
-    """A record as the page shows it. said : its prediction."""
+def _row(
+    learner: PartitionLearner, record: KeyRecord, said: FoundPrediction | None, came: dict[str, Any] | None
+) -> dict[str, Any]:
+    """A record as the page shows it. said : its prediction. came : what came of it."""
     row: dict[str, Any] = {"partition": record.partition, "offset": record.offset, "time": record.time, "id": record.id}
     names = inspection.Names(learner.spec, learner)
     made = {name for name, one in learner.spec.features.items() if one.past is not None}
     row["x"] = {name: value for name, value in shown(names, record.x.tolist()).items() if name not in made}
     if said is not None:
         row |= {field: said.sent.get(field) for field in ("y", "p", "alert", "features")}
-    return row
+        row |= {"position": said.position, "index": said.sent.get("index", 0)}
+        if learner.spec.task == CLASSIFICATION and said.sent.get("y") is not None:
+            row["alert"] = canonical(said.sent["y"]) == alert_class(learner.spec)
+    return row | {"came": came}

@@ -4,25 +4,30 @@ Why is told of trees: the tests from the root to the leaf, as the model was at t
 (`app.state.audit.moment`).
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app import inspection
-from riparian.app.errors import RiparianError
+from riparian.app.errors import RiparianError, StateError
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import reading
+from riparian.app.page.outcomes import Said
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.predictions.reasons import asked_about, keys_of
-from riparian.app.state.audit.finding import FoundPrediction, find, label_of
+from riparian.app.partition.records.decoder import PartitionDecoder
+from riparian.app.state.audit.finding import FoundPrediction, find, know_predictions, label_of, unpacked
 from riparian.app.state.audit.moment import Moment, moment_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Bags, Floats, Learner
 from riparian.models.explanation.shapley import contributions
-from riparian.topics.names import CHAMPION
+from riparian.topics.names import CHAMPION, FEATURES
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE, VALUES
 from riparian.topics.vocabulary import canonical
 
@@ -37,6 +42,7 @@ async def explained(
     *,
     since: int | None = None,
     on_progress: Progress = lambda what, done, total: None,
+    on_found: Callable[[dict[str, Any]], None] = lambda said: None,
 ) -> dict[str, Any]:
     """The newest prediction of an id, JSON-serialisable.
 
@@ -46,6 +52,8 @@ async def explained(
         ms since 1970: how far back to look.
     on_progress : callable
         Given what is done ("looking", "folding"), how much of it, and how much there is.
+    on_found : callable
+        Given what was said, as soon as that is found: what came of it and why take longer.
 
     Raises
     ------
@@ -55,6 +63,20 @@ async def explained(
     found = await find(
         spec, connection, id_, since=since, on_progress=lambda done, total: on_progress("looking", done, total)
     )
+    said = {
+        "stream": spec.name,
+        "id": id_,
+        "task": spec.task,
+        "topic": spec.topics.predictions,
+        "partition": found.partition,
+        "position": found.position,
+        "time": found.time,
+        "offset": found.sent["offset"],
+        "label_offset": found.sent["label_offset"],
+        "record": dict(found.sent),
+        "said": _models(spec, found, None),
+    }
+    on_found(said)
     moment, why_not = None, None
     try:
         moment = await moment_of(spec, connection, found, lambda done, total: on_progress("folding", done, total))
@@ -68,16 +90,7 @@ async def explained(
         if not math.isnan(y):
             named = y if learner.classes is None else learner.classes.texts[int(y)]
             label = {"offset": found.sent["offset"], "time": found.time, "y": named}
-    return {
-        "stream": spec.name,
-        "id": id_,
-        "task": spec.task,
-        "topic": spec.topics.predictions,
-        "partition": found.partition,
-        "position": found.position,
-        "time": found.time,
-        "offset": found.sent["offset"],
-        "label_offset": found.sent["label_offset"],
+    return said | {
         "said": _models(spec, found, label),
         "label": label,
         "labels_read": n_read,
@@ -85,6 +98,56 @@ async def explained(
         "why": None if moment is None else _why(spec, moment, _models(spec, found, label)),
         "why_not": why_not,
     }
+
+
+async def record_at(
+    spec: Spec, connection: Connection, partition: int, position: int, index: int = 0
+) -> dict[str, Any]:
+    """A prediction by its place in the predictions topic, and its feature record; nothing is made again.
+
+    Parameters
+    ----------
+    position, index : of its record, and which prediction of that.
+
+    Returns
+    -------
+    dict
+        "prediction": its fields. "time": ms, of its record. "x": features by name, None where missing. "keys": name of
+        a key -> what stands in the record. "record": the feature record as text, None where it is no text. Of features
+        that are not kept any more x and keys are empty.
+
+    Raises
+    ------
+    StateError
+        There is no such prediction.
+    """
+    await know_predictions(spec)
+    decoder = PartitionDecoder(spec, partition)
+    async with reading(connection, spec.topics.predictions, partition) as sent:
+        sent.seek(position)
+        records = await sent.read(position + 1) if sent.first <= position < sent.end else []
+    try:
+        made = decoder.codec.read_prediction(decoder.codec.split_predictions(records[0].value)[index])
+        place = msgspec.convert(made, Said)
+    except (IndexError, ValueError):
+        raise StateError(f"no prediction is at offset {position:,} of partition {partition} any more") from None
+    found: dict[str, Any] = {"prediction": made, "time": records[0].timestamp, "x": {}, "keys": {}, "record": None}
+    async with reading(connection, spec.topics.features, partition) as features:
+        features.seek(place.offset)
+        records = await features.read(place.offset + 1) if features.first <= place.offset < features.end else []
+    if not records:
+        return found
+    batch = await unpacked(spec, decoder.codec, FEATURES, records)
+    at = int(made.get("index", 0))
+    row = decoder.features(batch.part(at, at + 1))
+    if len(row.x) == 1:
+        texts = [None if v is None else v.texts for v in decoder.values]
+        x = named_row(list(spec.features), texts, row.x[0].tolist())
+        found["x"] = {name: value for name, value in x.items() if spec.features[name].past is None}
+    found["keys"] = {name: values[0] for name, values in zip(spec.keys, row.keys, strict=False) if len(values)}
+    with contextlib.suppress(UnicodeDecodeError, TypeError):
+        found["record"] = bytes(records[0].value).decode()
+    return found
 
 
 def _models(spec: Spec, found: FoundPrediction, label: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -145,10 +208,16 @@ def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[
 
 def shown(names: inspection.Names, row: Sequence[float]) -> dict[str, Any]:
     """Features by their names, with their values' own; None where missing."""
+    return named_row(names.features, names.values, row)
+
+
+def named_row(features: Sequence[str], texts: Sequence[Sequence[str] | None], row: Sequence[float]) -> dict[str, Any]:
+    """The same. texts : of each nominal feature its values by their codes, None of a numeric one."""
     found: dict[str, Any] = {}
-    for i, (name, value) in enumerate(zip(names.features, row, strict=True)):
-        nominal = names.values[i] is not None
-        found[name] = None if math.isnan(value) else names.value(i, int(value)) if nominal else float(value)
+    for name, known, value in zip(features, texts, row, strict=True):
+        code = None if known is None or math.isnan(value) else int(value)
+        text = None if known is None or code is None else known[code] if code < len(known) else f"#{code}"
+        found[name] = None if math.isnan(value) else value if text is None else text
     return found
 
 

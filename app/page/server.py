@@ -20,15 +20,17 @@ import msgspec
 import numpy as np
 from aiohttp import web
 from aiohttp.web_log import AccessLogger
+from aiokafka.errors import KafkaError
 
 from riparian.app import __version__
 from riparian.app.errors import RiparianError
-from riparian.app.page import by_hand, keys, predictions, summary
+from riparian.app.page import alerts, by_hand, keys, predictions, quality, summary
 from riparian.app.page.actions import Actions
 from riparian.app.page.history import SeriesSpan
 from riparian.app.page.lines import Steps, answered
 from riparian.app.page.models import ModelPages
 from riparian.app.page.requests import is_own, sent
+from riparian.app.page.tail import Tail
 from riparian.app.page.view import DAY_MS, StreamView, as_json, now_ms
 from riparian.app.page.watch import DAYS, Watch
 from riparian.app.stream_file import spec as stream_file
@@ -75,6 +77,8 @@ class Page:
         Name of a stream -> its stream file, as commands would name it.
     model_pages : ModelPages
         Models as their last checkpoints have them.
+    tail : Tail
+        Predictions and what came of them.
     loopback : bool
         Whether only requests for this machine itself are taken.
     actions : Actions, optional
@@ -86,12 +90,13 @@ class Page:
         watch: Watch,
         paths: Mapping[str, str],
         model_pages: ModelPages,
+        tail: Tail,
         loopback: bool = True,
         actions: Actions | None = None,
     ) -> None:
         self.watch = watch
         self.views = {view.spec.name: view for view in watch.views}
-        self._paths, self._models, self._loopback = paths, model_pages, loopback
+        self._paths, self._models, self._loopback, self.tail = paths, model_pages, loopback, tail
         self._files: dict[str, tuple[bytes, bytes, str]] = {}
         self._closing = asyncio.Event()
         self._looking = asyncio.Lock()
@@ -114,6 +119,9 @@ class Page:
                 web.get("/api/streams/{stream}/comparison", self._comparison),
                 web.get("/api/streams/{stream}/distances", self._distances),
                 web.get("/api/streams/{stream}/deadletters", self._letters),
+                web.get("/api/streams/{stream}/alerts", self._alerts),
+                web.get("/api/streams/{stream}/quality", self._quality),
+                web.get("/api/streams/{stream}/partitions/{partition:[0-9]{1,9}}/records/{position}", self._record),
                 web.get("/api/streams/{stream}/predictions", self._prediction),
                 web.get("/api/streams/{stream}/keys", self._key),
                 web.get("/api/streams/{stream}/partitions/{partition:[0-9]{1,9}}/models/{role}", self._model),
@@ -147,8 +155,9 @@ class Page:
         except web.HTTPException as error:
             error.headers.update(HEADERS)
             raise
-        except RiparianError as error:
-            return await self._json(request, {"error": str(error)}, status=409)
+        except (RiparianError, KafkaError) as error:
+            said = str(error) if isinstance(error, RiparianError) else f"Kafka does not do it ({error})"
+            return await self._json(request, {"error": said}, status=409)
         if not response.prepared:
             response.headers.update(HEADERS)
         return response
@@ -290,6 +299,34 @@ class Page:
         }
         return await self._json(request, body)
 
+    async def _alerts(self, request: web.Request) -> web.Response:
+        """The last alerts, or what `only` names of them; what the stream file lacks for more."""
+        view, only = self._view(request), request.query.get("only") or None
+        if only not in (None, *alerts.KINDS):
+            raise web.HTTPBadRequest(text=f"only: expected one of {', '.join(alerts.KINDS)}.")
+        n = self._number(request, "n", alerts.SHOWN, 1, 1000) or alerts.SHOWN
+        outcomes, partition = self.tail.outcomes[view.spec.name], self._partition(request, view)
+        found = await asyncio.to_thread(outcomes.alerts, only, partition, n)
+        return await self._json(request, found | alerts.about(view, partition) | {"read": self.tail.read})
+
+    async def _quality(self, request: web.Request) -> web.Response:
+        """Figures of the predictions whose labels came."""
+        view, early = self._view(request), bool(request.query.get("early"))
+        outcomes, partition = self.tail.outcomes[view.spec.name], self._partition(request, view)
+        told = alerts.about(view, partition, reasons=False)
+        found = await asyncio.to_thread(quality.figures, outcomes, told["threshold"], partition, early)
+        return await self._json(request, found | told | {"read": self.tail.read})
+
+    async def _record(self, request: web.Request) -> web.Response:
+        """A prediction by its place, all of it, and the record that it is of."""
+        view, partition = self._view(request), self._of_path(request, self._view(request))
+        given, index = request.match_info["position"], self._number(request, "index", 0, 0, 1 << 20) or 0
+        if not (given.isascii() and given.isdigit() and len(given) <= 18):
+            raise web.HTTPNotFound(text="There is no such place.")
+        found = await predictions.record_at(view.spec, self._models.connection, partition, int(given), index)
+        outcome = self.tail.outcomes[view.spec.name].at(partition, int(given), index)
+        return await self._json(request, found | {"outcome": outcome} | alerts.about(view, partition))
+
     async def _model(self, request: web.Request) -> web.Response:
         view = self._view(request)
         partition, role = self._of_path(request, view), request.match_info["role"]
@@ -317,7 +354,8 @@ class Page:
         view, id_ = self._view(request), request.query.get("id", "")
         if not 0 < len(id_) <= MOST_ID:
             raise web.HTTPBadRequest(text=f"id: expected a text of 1 to {MOST_ID} characters.")
-        return await self._looked_up(request, partial(predictions.explained, view.spec, self._models.connection, id_))
+        look = partial(predictions.explained, view.spec, self._models.connection, id_)
+        return await self._looked_up(request, look, early=True)
 
     async def _key(self, request: web.Request) -> web.StreamResponse:
         """What is known of a key, and its last records, in the same lines."""
@@ -325,12 +363,15 @@ class Page:
         if not 0 < len(value) <= MOST_ID:
             raise web.HTTPBadRequest(text=f"value: expected a text of 1 to {MOST_ID} characters.")
         look = partial(keys.looked_up, view.spec, self._models.connection, partial(self._models.state, view.spec))
-        look = partial(look, request.query.get("key", ""), value, partition=self._partition(request, view))
+        came = self.tail.outcomes[view.spec.name].of_id
+        look = partial(look, request.query.get("key", ""), value, partition=self._partition(request, view), came=came)
         return await self._looked_up(request, look)
 
-    async def _looked_up(self, request: web.Request, look: Callable[..., Awaitable[Any]]) -> web.StreamResponse:
-        """Answer with what is found since `last`, and before with how far that is. look : takes `since` and
-        `on_progress`."""
+    async def _looked_up(
+        self, request: web.Request, look: Callable[..., Awaitable[Any]], early: bool = False
+    ) -> web.StreamResponse:
+        """Answer with what is found since `last`, and before with how far that is. look : takes `since`, `on_progress`,
+        and, where it is `early`, `on_found`."""
         seconds = self._number(request, "last", None, 1, DAYS * DAY_MS)
 
         async def work(steps: Steps) -> dict[str, Any]:
@@ -338,9 +379,10 @@ class Page:
                 if steps.empty():
                     steps.put_nowait({"doing": what, "progress": done / max(1, total)})
 
+            told: dict[str, Any] = {"on_found": lambda said: steps.put_nowait({"said": said})} if early else {}
             async with self._looking:
                 since = None if seconds is None else now_ms() - 1000 * seconds
-                return {"found": await look(since=since, on_progress=on_progress)}
+                return {"found": await look(since=since, on_progress=on_progress, **told)}
 
         return await answered(request, HEADERS, self._closing, work)
 
@@ -408,10 +450,12 @@ async def serve(page: Page, sock: socket.socket, tls: ssl.SSLContext | None = No
     await runner.setup()
     try:
         await connection_limits.ConnectionLimits(runner, sock, tls).start()
-        files = asyncio.ensure_future(page.follow_files())
+        beside = [asyncio.ensure_future(each) for each in (page.follow_files(), page.tail.run())]
         try:
             await page.watch.run()
         finally:
-            files.cancel()
+            for each in beside:
+                each.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
     finally:
         await runner.cleanup()

@@ -14,13 +14,24 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.page.models import ModelPages
 from riparian.app.page.server import Page, serve
 from riparian.app.page.store import Store
+from riparian.app.page.tail import Tail
 from riparian.app.page.view import StreamView
 from riparian.app.page.watch import Watch
 from tests.app.page_records import view_of
 
 
+class FedTail(Tail):
+    """Is given its predictions and labels."""
+
+    async def run(self) -> None:
+        self.read = True
+        await asyncio.Event().wait()
+
+
 class Fed(Watch):
     """Is given its records instead of reading them."""
+
+    tail: FedTail
 
     async def run(self) -> None:
         await asyncio.Event().wait()
@@ -31,6 +42,7 @@ class Fed(Watch):
         self.version += 1
 
 
+<<<<<<< HEAD
 Serving = Callable[[socket.socket], Any]
 
 
@@ -40,15 +52,28 @@ def serving_of(folder: Path, *views: StreamView) -> Iterator[tuple[Fed, Serving]
     with Store(folder / "history.sqlite") as store:
         connection = Connection("127.0.0.1:9")
         watch = Fed(list(views), connection, store)
+=======
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Fed, Callable[[socket.socket], Any]]]:
+    """A page's watch, and what serves it at a socket until it is left."""
+    with Store(tmp_path / "history.sqlite") as store:
+        view, connection = StreamView(view_of().spec), Connection("127.0.0.1:9")
+        watch = Fed([view], connection, store)
+        watch.tail = FedTail([view], connection)
+>>>>>>> d71ac28a (Show alerts with their reasons, what came of them, and how good predictions were, on the live page)
 
         @contextlib.contextmanager
         def serving(sock: socket.socket) -> Iterator[None]:
             loop = asyncio.new_event_loop()
+<<<<<<< HEAD
             page = Page(
                 watch,
                 {view.spec.name: str(folder / f"{view.spec.name}.yaml") for view in views},
                 ModelPages(connection),
             )
+=======
+            page = Page(watch, {"taps": "taps.yaml"}, ModelPages(connection), watch.tail)
+>>>>>>> d71ac28a (Show alerts with their reasons, what came of them, and how good predictions were, on the live page)
             task = loop.create_task(serve(page, sock))
 
             def run() -> None:

@@ -99,6 +99,7 @@ def command(
     from riparian.app.page.models import ModelPages
     from riparian.app.page.server import Page, serve
     from riparian.app.page.store import Store
+    from riparian.app.page.tail import Tail
     from riparian.app.page.view import StreamView
     from riparian.app.page.watch import Watch
     from riparian.app.worker.exposition.connection_limits import is_loopback
@@ -112,7 +113,8 @@ def command(
         watch = Watch([StreamView(spec) for _, spec in specs], connection, store)
         paths = {spec.name: str(path) for path, spec in specs}
         allowed = Actions(connection) if actions else None
-        page = Page(watch, paths, ModelPages(connection), loopback=is_loopback(host), actions=allowed)
+        tail = Tail(watch.views, connection)
+        page = Page(watch, paths, ModelPages(connection), tail, loopback=is_loopback(host), actions=allowed)
         show(f"{', '.join(names)} on {connection}: {address} (Ctrl-C ends it)")
         if allowed is not None:
             show(f"the token for commands: {allowed.token}")

@@ -3,21 +3,26 @@
 import { rangeOf } from "./widgets.js";
 import { ask } from "./actions.js";
 import { count, h, moment, percent, pieces, valueOf } from "./format.js";
+import { alerts } from "./alerts.js";
 import { keys, predictions } from "./predictions.js";
+import { quality } from "./quality.js";
 import { deadletters } from "./deadletters.js";
 import { drift } from "./drift.js";
 import { happened, models, overview, partitions } from "./pages.js";
 
 // The pages of a stream, in the order of the navigation: its name in the address, its label, what makes it. Further on,
-// of the status: whether it is there (`when`), and the number beside its label (`badge`).
+// of the status: whether it is there (`when`), and the number beside its label (`badge`). own : what else the address
+// says of it, which is gone on another page.
 const VIEWS = [
   { name: "overview", label: "Overview", make: overview },
+  { name: "alerts", label: "Alerts", make: alerts, own: ["only", "at"] },
+  { name: "quality", label: "Quality", make: quality, own: ["early"] },
   { name: "models", label: "Models", make: models },
   { name: "drift", label: "Drift", make: drift },
   { name: "partitions", label: "Partitions", make: partitions },
   { name: "deadletters", label: "Dead letters", make: deadletters, badge: (status) => status.n_letters },
-  { name: "predictions", label: "Predictions", make: predictions },
-  { name: "keys", label: "Keys", make: keys, when: (status) => status.keys.length },
+  { name: "predictions", label: "Predictions", make: predictions, own: ["id", "last"] },
+  { name: "keys", label: "Keys", make: keys, own: ["key", "value", "last", "of"], when: (status) => status.keys.length },
   { name: "timeline", label: "Timeline", make: happened },
 ];
 const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, STEPS = 150, AGAIN_MS = 4_000, LEAST_MS = 60_000;
@@ -42,14 +47,11 @@ const app = {
     [this.from, this.to] = ["from", "to"].map((name) => Number(query.get(name)) || null); // of a part that was zoomed into
     this.partition = /^\d+$/.test(query.get("partition") ?? "") ? Number(query.get("partition")) : null;
     this.model = query.get("model") ?? "champion";
-    this.id = query.get("id");
-    this.last = query.get("last");
-    this.key = query.get("key");
-    this.value = query.get("value");
+    this.own = Object.fromEntries((VIEWS.find(({ name }) => name === this.tab).own ?? []).map((name) => [name, query.get(name)]));
   },
 
   link(changes) {
-    const now = { stream: this.stream, tab: this.tab, range: this.range, from: this.from, to: this.to, partition: this.partition, model: this.model === "champion" ? null : this.model, ...(this.tab === "predictions" ? { id: this.id, last: this.last } : {}), ...(this.tab === "keys" ? { key: this.key, value: this.value, last: this.last } : {}), ...changes };
+    const now = { stream: this.stream, tab: this.tab, range: this.range, from: this.from, to: this.to, partition: this.partition, model: this.model === "champion" ? null : this.model, ...("tab" in changes ? {} : this.own), ...changes };
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(now)) if (value !== null && value !== undefined && !(name === "range" && value === "1h") && !(name === "tab" && value === "overview")) query.set(name, value);
     return `/?${query}`;

@@ -23,6 +23,7 @@ from riparian.app.registry.client import Registry
 from riparian.app.registry.stream_schemas import look_up, predictions
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats
+from riparian.topics.codecs import Codec
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import offset_of
 from riparian.topics.records import Name, RawBatch, Text, Unknown, Whole
@@ -98,7 +99,7 @@ async def find(
     StateError
         There is none.
     """
-    await _know_predictions(spec)
+    await know_predictions(spec)
     likely = int(partitions_of([id_.encode("utf-8", "surrogatepass")], spec.partitions)[0])
     n_read = 0
     for partition in sorted(range(spec.partitions), key=lambda k: k != likely):
@@ -116,7 +117,7 @@ async def find(
     )
 
 
-async def _know_predictions(spec: Spec) -> None:
+async def know_predictions(spec: Spec) -> None:
     """Know the schema of predictions, where a registry has it."""
     registry = Registry.of(spec)
     if registry is not None:
@@ -174,7 +175,7 @@ async def label_of(
     async with reading(connection, spec.topics.labels, found.partition) as labels:
         labels.seek(max(labels.first, offset_of(found.places[1], bits)))
         while n_read < MOST_LABELS and (records := await labels.read(labels.end)):
-            batch = await _unpacked(spec, learner, LABELS, records)
+            batch = await unpacked(spec, learner.codec, LABELS, records)
             decoded = learner.codec.decode_labels(batch, learner.classes)
             n_read += len(records)
             if found.sent["id"] in decoded.ids:
@@ -186,10 +187,10 @@ async def label_of(
     return None, n_read
 
 
-async def _unpacked(spec: Spec, learner: PartitionLearner, role: str, records: Sequence[ConsumerRecord]) -> RawBatch:
+async def unpacked(spec: Spec, codec: Codec, role: str, records: Sequence[ConsumerRecord]) -> RawBatch:
     """Records of an input topic, once their schemas are known."""
-    batch, registry = learner.codec.unpack(role, RawBatch.of(records)), Registry.of(spec)
-    unknown = learner.codec.unknown(role, batch)
+    batch, registry = codec.unpack(role, RawBatch.of(records)), Registry.of(spec)
+    unknown = codec.unknown(role, batch)
     if unknown and registry is not None:
         for key in await look_up(registry, spec, unknown):
             for i in unknown[key]:
@@ -249,7 +250,7 @@ async def records_of(
             features.seek(start)
             while records := await features.read(stop):
                 oldest = records[0].timestamp if oldest is None else oldest
-                batch = await _unpacked(spec, learner, FEATURES, records)
+                batch = await unpacked(spec, learner.codec, FEATURES, records)
                 one = learner.decoder.features(batch, learner.vocabularies, learner.classes)
                 for i in np.flatnonzero((hashes_of(own, one.keys[column]) == hashed).all(axis=1)).tolist():
                     at = i if one.position is None else one.position[i]
@@ -267,7 +268,7 @@ async def predictions_of(
     spec: Spec, connection: Connection, records: Sequence[KeyRecord]
 ) -> dict[tuple[int, str], FoundPrediction]:
     """The newest prediction of each of these records that has one, by partition and id."""
-    await _know_predictions(spec)
+    await know_predictions(spec)
     found = dict[tuple[int, str], FoundPrediction]()
     for partition in {one.partition for one in records}:
         left = {one.id for one in records if one.partition == partition}

@@ -1,0 +1,284 @@
+"""The last predictions of a stream and what came of them, in bounded memory: which were alerts, which were right, which
+frauds were missed. Pure: records go in (app/page/tail.py), rows come out, for *Alerts*, *Quality* and *Keys*.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from riparian.app.partition.predictions.decision_policy import OTHERWISE
+from riparian.app.state.audit.finding import ModelPrediction
+from riparian.app.stream_file.spec import Spec
+from riparian.topics.records import ANOMALY, REGRESSION, Text, Whole
+from riparian.topics.vocabulary import canonical
+
+MOST = 100_000  # predictions of a stream, all partitions together
+MOST_ALERTS = 2_000  # of these, alerts whose reasons are kept
+MOST_EARLY = 20_000  # labels that came before their predictions were read
+MOST_CLASSES = 1_000
+NONE, OTHERS = -1, -2  # codes: nothing was named; a class beyond MOST_CLASSES
+WAITING, RIGHT, WRONG, NO_LABEL = "waiting", "right", "wrong", "no label"  # what came of an alert
+MISSED, PASSED = "missed", "passed"  # and of what was none
+ROW = np.dtype(
+    [
+        ("time", "i8"), ("partition", "i4"), ("position", "i8"), ("index", "i4"), ("y", "f8"), ("score", "f8"),
+        ("sure", "f8"), ("alert", "?"), ("label", "f8"), ("label_time", "i8"),
+    ]
+)  # fmt: skip
+Rows = NDArray[Any]
+
+
+class Said(ModelPrediction, kw_only=True):
+    """A prediction, as far as the page keeps it. Anybody may have written it."""
+
+    id: Text
+    offset: Whole
+    reasons: dict[Text, float] | None = None
+
+
+def alert_class(spec: Spec) -> str | None:
+    """The class whose naming is an alert: that of `decision`, or with costs the one whose mistakes cost most. Of
+    anomalies "1", as their labels have it. None where nothing is decided."""
+    if spec.decision is None:
+        return None
+    if spec.task == ANOMALY:
+        return "1"
+    if spec.decision.costs is None:
+        return spec.decision.class_
+    dearest = {true: max(row.values(), default=0.0) for true, row in spec.decision.costs.items()}
+    return max(dearest, key=lambda true: dearest[true], default=None)
+
+
+def prices(spec: Spec, classes: Sequence[str]) -> tuple[float, float] | None:
+    """What a missed one and a false alert cost, where `decision.costs` says it and there are two classes; a mistake
+    that it does not name costs 1. classes : canonical texts."""
+    about, given = alert_class(spec), spec.prices
+    if given is None or about is None or about not in classes or len(classes) != 2:
+        return None
+    other = next(text for text in classes if text != about)
+    return given.get(about, {}).get(other, OTHERWISE), given.get(other, {}).get(about, OTHERWISE)
+
+
+class Outcomes:
+    """A ring of the last predictions, and their labels as they come.
+
+    Parameters
+    ----------
+    spec : Spec
+        Of the stream.
+    most : int
+        Predictions that are kept.
+
+    Attributes
+    ----------
+    classes : list of str
+        Canonical texts of the classes, by their codes; of anomalies "0" and "1".
+    about : str, optional
+        `alert_class`.
+    n : int
+        Predictions that were taken, n_labels likewise; n_unread records that are none.
+    reasons : dict
+        Number of a prediction -> what features added, of the last alerts.
+
+    Examples
+    --------
+    >>> outcomes.take(0, 17, 0, 1_700_000_000_000, {"id": "7", "y": "fraud", "p": {"fraud": 0.4}, "offset": 17})
+    >>> outcomes.label(0, "7", "fraud", 1_700_000_360_000)
+    >>> outcomes.counts()["right"]
+    1
+    """
+
+    def __init__(self, spec: Spec, most: int = MOST) -> None:
+        self.spec, self.most = spec, most
+        self.classes: list[str] = ["0", "1"] if spec.task == ANOMALY else []
+        self._codes = {text: code for code, text in enumerate(self.classes)}
+        self.about = alert_class(spec)
+        if self.about is not None:
+            self.code(self.about)
+        self.n = self.n_labels = self.n_unread = 0
+        self.reasons: OrderedDict[int, Mapping[str, float] | None] = OrderedDict()
+        self._rows = np.zeros(most, ROW)
+        self._ids: list[str] = [""] * most
+        self._of: dict[tuple[int, str], int] = {}  # partition and id -> number of the newest prediction
+        self._early: OrderedDict[tuple[int, str], tuple[float, int]] = OrderedDict()
+        self._clock: dict[int, int] = {}  # partition -> ms of its newest prediction
+        unlabelled = spec.join.unlabelled
+        self.matures = None if unlabelled is None else int(1000 * unlabelled.after)
+        self.assumed = None if unlabelled is None or unlabelled.is_ is None else self.code(canonical(unlabelled.is_))
+
+    def code(self, text: str) -> float:
+        """The code of a class, which it gets when it is seen first."""
+        if text not in self._codes:
+            if len(self.classes) >= MOST_CLASSES:
+                return OTHERS
+            self._codes[text] = len(self.classes)
+            self.classes.append(text)
+        return self._codes[text]
+
+    def _value(self, y: Any) -> float:
+        """A class as its code, or a value."""
+        if y is None:
+            return math.nan
+        if self.spec.task == REGRESSION or self.spec.task == ANOMALY:
+            return float(y) if isinstance(y, int | float) else math.nan
+        return self.code(canonical(y))
+
+    # -- records in --------------------------------------------------------------------------------------------
+
+    def take(self, partition: int, position: int, index: int, time: int, made: Mapping[str, Any]) -> None:
+        """A prediction. position, index : of its record in the predictions topic, and which one of that. time : ms, of
+        the record. made : its fields, as `Codec.read_prediction` gives them; counted where they are none."""
+        try:
+            said = msgspec.convert(made, Said)
+        except ValueError:
+            self.n_unread += 1
+            return
+        y, score, sure, alert = self._value(said.y), math.nan, math.nan, False
+        if self.spec.task == ANOMALY:
+            score, alert = y, said.alert is True
+        elif isinstance(said.p, dict):
+            if said.p and self.about is not None:
+                score = float(said.p.get(self.about) or 0.0)
+            sure = max((value for value in said.p.values() if value is not None), default=math.nan)
+            if said.y is not None:
+                sure = float(said.p.get(canonical(said.y)) or 0.0)
+        if self.spec.task != ANOMALY and self.about is not None and said.y is not None:
+            alert = canonical(said.y) == self.about
+        key, at = (partition, said.id), self.n % self.most
+        label, label_time = self._early.pop(key, (math.nan, 0))
+        if self.n >= self.most:
+            old = int(self._rows[at]["partition"]), self._ids[at]
+            if self._of.get(old) == self.n - self.most:
+                del self._of[old]
+            self.reasons.pop(self.n - self.most, None)
+        self._rows[at] = time, partition, position, index, y, score, sure, alert, label, label_time
+        self._ids[at], self._of[key] = said.id, self.n
+        if alert:
+            self.reasons[self.n] = said.reasons
+            if len(self.reasons) > MOST_ALERTS:
+                self.reasons.popitem(last=False)
+        self._clock[partition] = max(time, self._clock.get(partition, 0))
+        self.n += 1
+
+    def label(self, partition: int, id_: str, y: Any, time: int) -> None:
+        """A label. y : by name, or a number; None of one that says that none will come. The first one counts, unless
+        `label.on_repeat` is "correct"."""
+        self.n_labels += 1
+        key, value = (partition, id_), self._value(y)
+        number = self._of.get(key)
+        if number is None:
+            self._early[key] = value, time
+            if len(self._early) > MOST_EARLY:
+                self._early.popitem(last=False)
+            return
+        row = self._rows[number % self.most : number % self.most + 1]
+        if not row["label_time"][0] or self.spec.label.on_repeat == "correct":
+            row["label"], row["label_time"] = value, time
+
+    # -- rows out ----------------------------------------------------------------------------------------------
+
+    def rows(self, partition: int | None = None) -> tuple[NDArray[np.int64], Rows]:
+        """Numbers and rows of what is kept, the oldest first; of one partition or all. `label` is what counts: an
+        instance whose label did not come in time has the class as which it is learned."""
+        first = max(0, self.n - self.most)
+        numbers = np.arange(first, self.n)
+        rows = self._rows[numbers % self.most]
+        if partition is not None:
+            kept = rows["partition"] == partition
+            numbers, rows = numbers[kept], rows[kept]
+        if self.assumed is not None:
+            rows["label"] = np.where(self.matured(rows) & (rows["label_time"] == 0), self.assumed, rows["label"])
+        return numbers, rows
+
+    def matured(self, rows: Rows) -> NDArray[np.bool_]:
+        """Of which it is known what came of them: those for which `join.unlabelled` waits no more. Without that, all
+        that have a label."""
+        if self.matures is None:
+            return np.asarray(~np.isnan(rows["label"]))
+        clocks = np.zeros(max([-1, *self._clock]) + 1, np.int64)
+        for partition, clock in self._clock.items():
+            clocks[partition] = clock
+        return np.asarray(rows["time"] + self.matures <= clocks[rows["partition"]])
+
+    def outcome(self, rows: Rows) -> NDArray[Any]:
+        """(n,) what came of each of `rows` (their `label` as `rows()` gives it), by the words above."""
+        own = math.nan if self.about is None else self._codes[self.about]
+        known, is_own = ~np.isnan(rows["label"]), rows["label"] == own
+        null = ~known & (rows["label_time"] > 0)
+        found = np.where(null, NO_LABEL, np.full(len(rows), WAITING))
+        found = np.where(known & rows["alert"], np.where(is_own, RIGHT, WRONG), found)
+        found = np.where(known & ~rows["alert"], np.where(is_own, MISSED, PASSED), found)
+        return np.asarray(found)
+
+    def shown(self, number: int, row: Any, outcome: str) -> dict[str, Any]:
+        """A prediction for the browser."""
+        score = None if math.isnan(row["score"]) else float(row["score"])
+        found: dict[str, Any] = {
+            "id": self._ids[number % self.most],
+            "partition": int(row["partition"]),
+            "position": int(row["position"]),
+            "index": int(row["index"]),
+            "time": int(row["time"]),
+            "y": score if self.spec.task == ANOMALY else self._text(row["y"]),
+            "score": score,
+            "alert": bool(row["alert"]),
+            "outcome": outcome,
+            "label": self._text(row["label"]),
+            "label_time": int(row["label_time"]) or None,
+            "reasons": self.reasons.get(number),
+        }
+        if outcome == WAITING and self.matures is not None and self.assumed is not None:
+            found |= {"due": found["time"] + self.matures, "assumed": self._text(self.assumed)}
+        return found
+
+    def _text(self, value: float) -> Any:
+        if math.isnan(value):
+            return None
+        if self.spec.task == REGRESSION:
+            return float(value)
+        return self.classes[int(value)] if 0 <= value < len(self.classes) else None
+
+    def of_id(self, partition: int, id_: str) -> dict[str, Any] | None:
+        """The newest prediction of an id; None where it is not kept."""
+        number = self._of.get((partition, id_))
+        if number is None:
+            return None
+        numbers, rows = self.rows(partition)
+        at = np.searchsorted(numbers, number)
+        return self.shown(number, rows[at], str(self.outcome(rows[at : at + 1])[0]))
+
+    def at(self, partition: int, position: int, index: int) -> dict[str, Any] | None:
+        """The prediction of a record; None where it is not kept."""
+        numbers, rows = self.rows(partition)
+        found = np.flatnonzero((rows["position"] == position) & (rows["index"] == index))
+        if not len(found):
+            return None
+        i = int(found[-1])
+        return self.shown(int(numbers[i]), rows[i], str(self.outcome(rows[i : i + 1])[0]))
+
+    def alerts(self, only: str | None, partition: int | None, most: int) -> dict[str, Any]:
+        """The last alerts, the newest first, or what was missed; and how many there are of each.
+
+        only : one of RIGHT, WRONG, WAITING, MISSED, or None for all alerts.
+        """
+        numbers, rows = self.rows(partition)
+        outcome = self.outcome(rows)
+        kinds = (RIGHT, WRONG, WAITING, NO_LABEL)
+        counts = {kind: int(np.sum(rows["alert"] & (outcome == kind))) for kind in kinds}
+        counts |= {"alerts": int(rows["alert"].sum()), MISSED: int(np.sum(outcome == MISSED)), "predictions": len(rows)}
+        wanted = rows["alert"] if only is None else outcome == only
+        if only not in (None, MISSED):
+            wanted &= rows["alert"]
+        found = np.flatnonzero(wanted)
+        order = rows["label_time" if only == MISSED else "time"][found]
+        found = found[np.argsort(order, kind="stable")][::-1][:most]
+        return {
+            "rows": [self.shown(int(numbers[i]), rows[i], str(outcome[i])) for i in found],
+            "counts": counts,
+            "since": int(rows["time"].min()) if len(rows) else None,
+        }

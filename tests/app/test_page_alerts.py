@@ -1,0 +1,178 @@
+"""*Alerts* and *Quality* in a real Chromium, without Kafka: the page's server is given predictions and labels."""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from riparian.app.kafka.local_broker.ports import listen
+from riparian.app.page.outcomes import Outcomes
+from riparian.app.page.view import StreamView
+from riparian.app.stream_file.spec import loads
+from tests.app.page_records import STREAM, model
+from tests.app.page_server import Fed, served
+from tests.browser import Look, browser
+from tests.processes import until
+
+__all__ = ["browser", "served"]  # fixtures
+
+RATE = (
+    "classes: [ok, fraud]\ndecision: {class: fraud, alert_rate: 0.01}\npredictions: {reasons: {top: 3, of: alerts}}\n"
+)
+HOSTILE = '<img src=x onerror="document.title=1">'
+
+
+def become(watch: Fed, more: str, task: str = "classification") -> StreamView:
+    """The page's stream with more in its stream file."""
+    text = STREAM.format(task=task)
+    view = watch.views[0]
+    if task == "anomaly":
+        text = text.replace("last-label", "half-space-trees")
+    view.spec = loads(text + more)
+    view.__dict__.pop("_declared", None)
+    watch.tail.outcomes["taps"] = Outcomes(view.spec)
+    return view
+
+
+def picture(page: Any, name: str) -> None:
+    """For people to look at, in the folder that PICTURES names."""
+    if folder := os.environ.get("PICTURES"):
+        page.screenshot(path=f"{folder}/{name}.png", full_page=True)
+
+
+def payments(outcomes: Outcomes, now: int, n: int = 3000, threshold: float = 0.5) -> tuple[int, int]:
+    """Made-up payments: their scores are what they say. Alerts, and frauds without one, among those with labels."""
+    rng = np.random.default_rng(4)
+    alerts = missed = 0
+    for i in range(n):
+        p = float(1 / (1 + np.exp(-rng.normal(-4.5, 2.2))))
+        alert, fraud = p >= threshold, rng.random() < p
+        made = {"id": f"p-{i:05}", "y": "fraud" if alert else "ok", "p": {"ok": 1 - p, "fraud": p}, "offset": i}
+        if alert:
+            alerts += 1
+            made["reasons"] = {"amount_times": 0.55 * p, "terminal_risk": 0.4 * p, HOSTILE: -0.03 * p}
+        outcomes.take(i % 2, i, 0, now - 1000 * (n - i), made)
+        if i < n - 300:
+            outcomes.label(i % 2, f"p-{i:05}", "fraud" if fraud else "ok", now - 1000 * (n - i) + 200_000)
+            missed += fraud and not alert
+    return alerts, missed
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_alerts_and_quality(
+    browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]], width: int, scheme: str
+) -> None:
+    watch, serving = served
+    sock, now = listen("127.0.0.1", 0), int(time.time() * 1000)
+    watch.progress = None
+    become(watch, "classes: [ok, fraud]\n")
+    with serving(sock):
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        look = Look(browser, url, viewport={"width": width, "height": 900}, color_scheme=scheme)
+
+        def fine() -> None:
+            assert look.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert not look.accessible(), look.accessible()
+
+        look.open("taps", "alerts")  # it says what to set
+        look.until_said("Write decision: {class: CLASS, alert_rate: 0.01}")
+        fine()
+        view = become(watch, RATE)
+        view.take_report(model(time=now, threshold=0.5, alert_rate=0.01))
+        n, missed = payments(watch.tail.outcomes["taps"], now)
+        page = look.open("taps", "alerts")
+        look.until_said(f"{n} alerts in the last 3,000 predictions")
+        look.until_said("They begin at 50.00 %.")
+        assert page.locator(".alert").count() == min(n, 100)
+        picture(page, f"alerts-{width}")
+        times = page.locator(".alert .id").all_text_contents()
+        assert times == sorted(times, reverse=True)
+        fine()
+        page.get_by_role("button", name="Missed").click()
+        page.wait_for_selector('[aria-pressed="true"]:has-text("Missed")')
+        page.wait_for_selector(".came.missed")
+        assert page.locator(".came.missed").count() == min(missed, 100)
+        fine()
+        # One alert has an address: its record is read from Kafka, which is not there.
+        page.get_by_role("button", name="All").click()
+        page.wait_for_selector(".came.right")
+        page.locator(".alert .line").first.click()
+        page.wait_for_url("**at=*")
+        page.wait_for_selector(".alert.open")
+        # News come without a reload, and leave what is open.
+        outcomes = watch.tail.outcomes["taps"]
+        outcomes.take(
+            0, 9999, 0, now, {"id": "newest", "y": "fraud", "p": {"fraud": 0.9}, "offset": 9, "reasons": None}
+        )
+        watch.version += 1
+        until(lambda: page.locator(".alert .id").first.text_content() == "newest")
+        assert page.locator(".alert.open").count() == 1
+
+        page = look.open("taps", "quality")
+        for words in (
+            "Confusion matrix",
+            "Average precision",
+            "By threshold",
+            "Scores",
+            "Calibration",
+            "no alert at all",
+        ):
+            look.until_said(words)
+        assert page.locator("svg.plot").count() == 5
+        picture(page, f"quality-{width}")
+        fine()
+        view = become(watch, RATE + "join: {unlabelled: {is: ok, after: 2h}}\n")
+        payments(watch.tail.outcomes["taps"], now)
+        page = look.open("taps", "quality")
+        look.until_said("None has waited 2 h yet")
+        page.get_by_role("button", name="All that came").click()
+        look.until_said("Labels of one class come first")
+        look.until_said("Confusion matrix")
+        fine()
+        become(watch, "classes: [ok, fraud]\ndecision: {costs: {fraud: {ok: 20}}}\n")
+        payments(watch.tail.outcomes["taps"], now, threshold=1 / 21)
+        look.open("taps", "quality")
+        look.until_said("A missed one costs 20, a false alarm 1")
+        picture(look.page, f"costs-{width}")
+        fine()
+        assert not [line for line in look.wrong if "409" not in line], look.wrong
+        assert page.title() != "1"
+
+
+@pytest.mark.parametrize("task", ["anomaly", "regression", "classification"])
+def test_quality_of_other_tasks(browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]], task: str) -> None:
+    watch, serving = served
+    sock, now = listen("127.0.0.1", 0), int(time.time() * 1000)
+    watch.progress = None
+    become(watch, "decision: {alert_rate: 0.01}\n" if task == "anomaly" else "", task)
+    outcomes, rng = watch.tail.outcomes["taps"], np.random.default_rng(2)
+    for i in range(500):
+        value, kind = float(rng.random()), f"c{rng.integers(4)}"
+        made: dict[str, Any] = {"id": str(i), "offset": i, "y": value}
+        if task == "anomaly":
+            made["alert"] = value > 0.9
+        elif task == "classification":
+            made |= {"y": kind, "p": {kind: 0.5 + value / 2}}
+        outcomes.take(0, i, 0, now + i, made)
+        came: Any = {"anomaly": float(value > 0.8), "regression": value + rng.normal(), "classification": f"c{i % 4}"}
+        outcomes.label(0, str(i), came[task], now + i)
+    with serving(sock):
+        look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}", viewport={"width": 1280, "height": 900})
+        page = look.open("taps", "quality")
+        look.until_said("500 of the last 500 predictions have a label")
+        expected = {"anomaly": "Average precision", "regression": "predicted minus label", "classification": "said c1"}
+        look.until_said(expected[task])
+        look.until_said("Errors" if task == "regression" else "Scores" if task == "anomaly" else "Calibration")
+        assert not look.accessible(), look.accessible()
+        picture(page, f"quality-{task}")
+        look.open("taps", "alerts")
+        if task != "anomaly":
+            look.until_said("A value is no alert" if task == "regression" else "No prediction is an alert")
+        else:
+            look.until_said("alerts in the last 500 predictions")
+            assert page.locator(".alert").count() == outcomes.alerts(None, None, 100)["counts"]["alerts"]
+        assert not look.wrong, look.wrong
