@@ -42,7 +42,6 @@ class Fed(Watch):
         self.version += 1
 
 
-<<<<<<< HEAD
 Serving = Callable[[socket.socket], Any]
 
 
@@ -52,28 +51,17 @@ def serving_of(folder: Path, *views: StreamView) -> Iterator[tuple[Fed, Serving]
     with Store(folder / "history.sqlite") as store:
         connection = Connection("127.0.0.1:9")
         watch = Fed(list(views), connection, store)
-=======
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[Fed, Callable[[socket.socket], Any]]]:
-    """A page's watch, and what serves it at a socket until it is left."""
-    with Store(tmp_path / "history.sqlite") as store:
-        view, connection = StreamView(view_of().spec), Connection("127.0.0.1:9")
-        watch = Fed([view], connection, store)
-        watch.tail = FedTail([view], connection)
->>>>>>> d71ac28a (Show alerts with their reasons, what came of them, and how good predictions were, on the live page)
+        watch.tail = FedTail(list(views), connection)
 
         @contextlib.contextmanager
         def serving(sock: socket.socket) -> Iterator[None]:
             loop = asyncio.new_event_loop()
-<<<<<<< HEAD
             page = Page(
                 watch,
                 {view.spec.name: str(folder / f"{view.spec.name}.yaml") for view in views},
                 ModelPages(connection),
+                watch.tail,
             )
-=======
-            page = Page(watch, {"taps": "taps.yaml"}, ModelPages(connection), watch.tail)
->>>>>>> d71ac28a (Show alerts with their reasons, what came of them, and how good predictions were, on the live page)
             task = loop.create_task(serve(page, sock))
 
             def run() -> None:
