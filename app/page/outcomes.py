@@ -33,7 +33,7 @@ ROW = np.dtype(
 Rows = NDArray[Any]
 
 
-class Said(ModelPrediction, kw_only=True):
+class KeptPrediction(ModelPrediction, kw_only=True):
     """A prediction, as far as the page keeps it. Anybody may have written it."""
 
     id: Text
@@ -134,7 +134,7 @@ class Outcomes:
         """A prediction. position, index : of its record in the predictions topic, and which one of that. time : ms, of
         the record. made : its fields, as `Codec.read_prediction` gives them; counted where they are none."""
         try:
-            said = msgspec.convert(made, Said)
+            said = msgspec.convert(made, KeptPrediction)
         except ValueError:
             self.n_unread += 1
             return

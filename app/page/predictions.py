@@ -18,7 +18,7 @@ from riparian.app import inspection
 from riparian.app.errors import RiparianError, StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import reading
-from riparian.app.page.outcomes import Said
+from riparian.app.page.outcomes import KeptPrediction
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.predictions.reasons import asked_about, keys_of
 from riparian.app.partition.records.decoder import PartitionDecoder
@@ -128,7 +128,7 @@ async def record_at(
         records = await sent.read(position + 1) if sent.first <= position < sent.end else []
     try:
         made = decoder.codec.read_prediction(decoder.codec.split_predictions(records[0].value)[index])
-        place = msgspec.convert(made, Said)
+        place = msgspec.convert(made, KeptPrediction)
     except (IndexError, ValueError):
         raise StateError(f"no prediction is at offset {position:,} of partition {partition} any more") from None
     found: dict[str, Any] = {"prediction": made, "time": records[0].timestamp, "x": {}, "keys": {}, "record": None}
@@ -212,7 +212,7 @@ def shown(names: inspection.Names, row: Sequence[float]) -> dict[str, Any]:
 
 
 def named_row(features: Sequence[str], texts: Sequence[Sequence[str] | None], row: Sequence[float]) -> dict[str, Any]:
-    """The same. texts : of each nominal feature its values by their codes, None of a numeric one."""
+    """Features by their names. texts : of each nominal one its values by their codes, None of a numeric one."""
     found: dict[str, Any] = {}
     for name, known, value in zip(features, texts, row, strict=True):
         code = None if known is None or math.isnan(value) else int(value)

@@ -138,6 +138,9 @@ function course(records, name) {
     row.alert ? h("text", { x: x(i + 0.5), y: y(Math.max(0, row.x[name])) - 4, "text-anchor": "middle", class: "mark-alert" }, "◆") : null)));
 }
 
+// A number that one can read; all of it on pointing.
+const short = (value) => (typeof value === "number" ? h("span", { title: whole(value) }, whole(Number(value.toPrecision(6)))) : whole(value));
+
 export function keys(app) {
   const columns = (rows) => [...new Set(rows.flatMap((row) => Object.keys(row ?? {})))];
   const link = (row) => h("a", { href: app.link(row.position === undefined ? { tab: "predictions", id: row.id } : { tab: "alerts", at: placeOf(row) }), onclick: (event) => app.follow(event) }, row.id);
@@ -146,14 +149,14 @@ export function keys(app) {
     const last = records.find((row) => row.features)?.features ?? {}, known = records.filter((row) => row.came), alerts = records.filter((row) => row.alert).length;
     const said = (row) => (row.y === undefined ? dash : h("span", { class: row.alert ? "mark-alert" : null }, `${whole(row.y)}${row.alert ? " ◆ alert" : ""}`));
     const heads = [["Time"], ["Id"], ...own.map((each) => [each, "r"]), ["Predicted"], ["What came of it"], ...made.map((each) => [each, "r"])];
-    const rows = records.map((row) => [moment(row.time), link(row), ...own.map((each) => whole(row.x[each])), said(row), row.came ? came(row.came, row.came.label ?? "") : dash, ...made.map((each) => (row.features ? whole(row.features[each]) : dash))]);
+    const rows = records.map((row) => [moment(row.time), link(row), ...own.map((each) => short(row.x[each])), said(row), row.came ? came(row.came, row.came.label ?? "") : dash, ...made.map((each) => (row.features ? short(row.features[each]) : dash))]);
     const chosen = numeric.includes(app.own.of) ? app.own.of : numeric[0];
     const choice = h("select", { "aria-label": "Feature", onchange: () => app.go({ of: choice.value }) }, numeric.map((name) => h("option", { value: name, selected: name === chosen }, name)));
     const bars = chosen ? card("Its last records", alerts ? "◆ alert" : null, course(records, chosen)) : null;
     bars?.querySelector(".head").append(h("span", { class: "grow" }), choice);
     const now = card(`${key} ${value}`, partition === null ? "nothing is known of its records" : `partition ${partition}`,
       h("p", {}, `${count(alerts)} alert${alerts === 1 ? "" : "s"} in its last ${count(records.length)} record${records.length === 1 ? "" : "s"}; what came of ${count(known.filter((row) => row.came.label !== null).length)} is known.`),
-      table([["Feature"], ["At the last prediction", "r"], ["Now", "r"], ["What it is"]], features.map((each) => [each.name, last[each.name] === undefined ? dash : whole(last[each.name]), each.value === null ? "missing" : whole(each.value), h("span", { class: "value" }, each.what)]), "What is known now"),
+      table([["Feature"], ["At the last prediction", "r"], ["Now", "r"], ["What it is"]], features.map((each) => [each.name, last[each.name] === undefined ? dash : short(last[each.name]), short(each.value), h("span", { class: "value" }, each.what)]), "What is known now"),
       h("p", { class: "note" }, `Now: as a record would find it at ${moment(time)}, the time of the stream at checkpoint ${count(checkpoint)}. Ratios are made with a record.${made.length || !features.length ? "" : " predictions: {features: true} in the stream file also keeps what each prediction saw."}`),
       h("p", { class: "actions" }, copyLink(app, app.link({ tab: "keys", key, value }))));
     return [`${count(read)} records were read, the newest first.`, h("div", { class: "charts" }, now, bars),
