@@ -62,11 +62,13 @@ class ComparisonSeries:
     def __init__(self) -> None:
         self._last: dict[tuple[str, int], Last] = {}
         self._newest: dict[int, tuple[int, ...]] = {}  # partition -> place up to which its last records count
+        self._models: dict[tuple[str, int], MetricsRecord] = {}
 
     def take(self, record: MetricsRecord) -> None:
         """A record of a model."""
         key = record.model, record.partition
         self._newest[record.partition] = _place(record)
+        self._models[key] = record
         if record.comparison is None or not is_compared(record):
             self._last.pop(key, None)  # the champion, or a comparison that will begin anew
             return
@@ -74,6 +76,14 @@ class ComparisonSeries:
         before = [] if last is None or labels < last.before[-1][1] else last.before
         before.append((record.time, labels))
         self._last[key] = Last(record, before)
+
+    def models(self) -> dict[str, list[MetricsRecord]]:
+        """Role -> its last records, of those that there still are."""
+        found: dict[str, list[MetricsRecord]] = {}
+        for (role, partition), record in self._models.items():
+            if _place(record) == self._newest[partition]:
+                found.setdefault(role, []).append(record)
+        return found
 
     def rows(self) -> list[ChallengerComparison]:
         """Of the last records, challenger by challenger; without challengers that are none any more."""
@@ -122,8 +132,8 @@ def _place(record: MetricsRecord) -> tuple[int, ...]:
     return record.offset, record.index, record.label_offset, record.label_index
 
 
-async def read(spec: "Spec", connection: Connection) -> list[ChallengerComparison]:
-    """Every challenger by partition, and of all partitions where there are several.
+async def read(spec: "Spec", connection: Connection) -> ComparisonSeries:
+    """What the metrics topic says of a stream's models.
 
     Raises
     ------
@@ -145,7 +155,7 @@ async def read(spec: "Spec", connection: Connection) -> list[ChallengerCompariso
     metrics = spec.topics.metrics
     starts = {TopicPartition(metrics, k): 0 for k in range(report.partitions.get(metrics, 0))}
     await read_to_end(connection, starts, take, isolation=EVERYTHING)
-    return found.rows()
+    return found
 
 
 def _row(record: MetricsRecord, since: Since) -> ChallengerComparison:

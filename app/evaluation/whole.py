@@ -13,6 +13,7 @@ from riparian.app.evaluation.evaluate import LARGEST_BATCH, problem_for
 from riparian.app.evaluation.measures.alerts import Tally
 from riparian.app.evaluation.measures.measured import FromFirstLabel, by_name
 from riparian.app.evaluation.measures.measures import UNLEARNED
+from riparian.app.evaluation.measures.objective import most_frequent, objective_of
 from riparian.app.evaluation.setup import Setup
 from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from riparian.app.partition.outcome import Outcome
@@ -79,6 +80,7 @@ class Whole:
     def run(self, on_progress: Callable[[int], None], write: Callable[[bytes], object] | None = None) -> dict[str, Any]:
         """JSON-serialisable. on_progress : rows done. write : takes each prediction, a line of JSON.
 
+        objective : what the stream is judged by, as `app.evaluation.measures.objective` has it
         models : role at the end -> learner, its metrics over all labels (`overall`, with `classes` where the stream has
             a decision; `from_first_label` without those whose rows came before it, of late labels) and over the window
             or fading (`recent`), `estimated` accuracy before labels come and its error, of the first 20 `classes` their
@@ -131,6 +133,7 @@ class Whole:
             **({} if self._setup.label_clock is None else {"waiting": learner.pending.n_unlearned}),
             "seed": self.spec.seed,
             "window": self.spec.metrics.window,
+            "objective": objective_of(self.spec, most_frequent([figures.by_class.get("champion") or {}]))._asdict(),
             "models": {
                 role: {
                     "learner": one.learner_name,

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from riparian.app import comparisons
-from riparian.app.evaluation.measures.objective import ALERT_RATE, Objective, candidates, most_frequent, objective_of
+from riparian.app.evaluation.measures.objective import Objective, candidates, most_frequent, objective_of, pooled
 from riparian.app.page.history import SeriesSpan, TimeSeries, together
 from riparian.app.retries import Ranges, letter_of
 from riparian.app.stream_file.spec import Spec
@@ -546,15 +546,8 @@ class StreamView:
     ) -> tuple[float | None, float]:
         """What a model is judged by over its last labels, and how many labels that is of: the mean over partitions, by
         these. Of a model that all partitions learn, over those of all. of : another figure."""
-        objective, window = of or self.objective, self.spec.metrics.window
-        parts = []
-        for record in self.of_role(role, self.of_models(partition)):
-            value = objective.value(recent_of(record), record.classes)
-            if value is not None and (record.n or objective == ALERT_RATE):
-                weight = objective.weight(recent_of(record), record.classes, min(record.n, window))
-                parts.append((value, max(weight, 1e-9)))
-        total = sum(weight for _, weight in parts)
-        return (sum(value * weight for value, weight in parts) / total if total else None), total
+        records = self.of_role(role, self.of_models(partition))
+        return pooled(of or self.objective, records, self.spec.metrics.window)
 
     def reigns(self, partition: int | None = None) -> list[tuple[int, str]]:
         """(ms, name) of who is champion from when on, the oldest first: a model keeps its name, whatever its role is.

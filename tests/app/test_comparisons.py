@@ -78,7 +78,7 @@ def test_what_runs_beside_auto_is_compared_too(tmp_path, monkeypatch):
     path.write_text("name: s\ntask: classification\nfeatures: {a: numeric}\n")
 
     async def nothing(*_):
-        return []
+        return ComparisonSeries()
 
     monkeypatch.setattr("riparian.app.kafka.access.rights.enter", nothing)
     monkeypatch.setattr("riparian.app.comparisons.read", nothing)

@@ -16,6 +16,7 @@ from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
 from riparian.app.errors import DataError, SpecError
 from riparian.app.evaluation import evaluate as module
 from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.evaluation.measures.objective import Objective
 from riparian.app.stream_file.spec import loads
 from riparian.models.contract import Schema
 from riparian.models.drift import create as create_detector
@@ -450,9 +451,24 @@ def test_figures_of_a_stream_file_as_it_is_are_not_cut(terminal, monkeypatch, ca
         "naive-bayes": one | {"learner": "hoeffding-adaptive-tree"},
     }
     found = {"task": "classification", "rows": 9, "data": "d.csv", "label_delay": 0, "models": models}
+    found["objective"] = Objective("accuracy", "Accuracy")._asdict()
     show_whole(found | {"promotions": [], "drifts": []})
     shown = capsys.readouterr().out
     assert "…" not in shown
     assert all(shown.count(text) == 2 for text in ("71.7440%", "71.2000%", "71.3801%"))
     assert "hoeffding-adaptive-tree" in shown
     assert "AUROC" not in shown
+
+
+def test_of_a_rare_class_its_recall_is_shown_and_no_accuracy(capsys):
+    classes = {"fraud": {"n": 40.0, "recall": 0.625, "precision": 0.5}, "ok": {"n": 7960.0, "recall": 0.997}}
+    recent = {"fraud": {"n": 5.0, "recall": 0.8}}
+    one = {"learner": "opinion-pool", "overall": {"accuracy": 0.9951, "classes": classes}, "classes": recent}
+    one |= {"recent": {"accuracy": 0.9961}, "estimated": {"accuracy": 0.99}}
+    found = {"task": "classification", "rows": 8000, "data": "d.csv", "label_delay": 0, "models": {"champion": one}}
+    found["objective"] = Objective("recall", "Recall at 1 % alerts", of="fraud")._asdict()
+    show_whole(found | {"promotions": [], "drifts": []})
+    shown = capsys.readouterr().out
+    assert "Recall at 1 % alerts" in shown
+    assert "62.5000%     80.0000%" in shown
+    assert not any(text in shown for text in ("accuracy", "99."))

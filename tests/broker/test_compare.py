@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from itertools import pairwise
 
 import pytest
@@ -63,4 +64,5 @@ def test_a_better_challenger_is_found_and_promoted_by_rule_though_the_worker_is_
     assert (row["challenger"], row["verdict"], row["partition"]) == ("last-label", "worse", 0)
     assert row["high"] < 0
     assert row["labels"] <= learner.figures().compared["last-label"]["total_labels"]
-    assert "worse" in s.riparian("compare")
+    assert re.search(r"Accuracy over the last labels: champion \d", said := s.riparian("compare")), said
+    assert "worse" in said

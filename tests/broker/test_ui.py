@@ -176,7 +176,7 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
                 other.context.close()
             # What `riparian compare` says; since when, to the width of a bucket.
             path_ = f"/api/streams/{name}/comparison"
-            expected = wait_on(comparisons.read(s.spec, s.connection))
+            expected = wait_on(comparisons.read(s.spec, s.connection)).rows()
             assert {(row.challenger, row.partition) for row in expected} >= {("nb", 0), ("nb", 1), ("nb", None)}
 
             def same() -> bool:

@@ -11,6 +11,7 @@ from rich.table import Table
 from riparian.app.cli.operate.deadletters import safe
 from riparian.app.cli.terminal.console import stdout_console
 from riparian.app.evaluation.measures.measures import FROM_FIRST, MEASURES, UNLEARNED, from_first, quality
+from riparian.app.evaluation.measures.objective import Objective
 from riparian.app.stream_file.durations import format_duration
 
 COUNTS = {
@@ -97,29 +98,37 @@ def show_one(result: dict[str, Any], past: str) -> None:
 
 def show_whole(found: dict[str, Any]) -> None:
     """A stream file as it is (`app.evaluation.whole`)."""
-    console, by = stdout_console(), quality(found["task"])
+    console, objective = stdout_console(), Objective(**found["objective"])
     if any("tenths" in one for one in found["models"].values()):
         _show_alerts(console, found)
         return
-    measure = MEASURES[by]
-    estimated = any(one["estimated"] for one in found["models"].values())
+    form = "{:.4%}" if objective.share else MEASURES[objective.key].form
+
+    def overall(one: dict[str, Any]) -> float | None:
+        all_labels = from_first({**one["overall"], FROM_FIRST: one.get(FROM_FIRST, {})})
+        return objective.value(all_labels, all_labels.get("classes"))
+
+    def recent(one: dict[str, Any]) -> float | None:
+        return objective.value(one["recent"], one.get("classes"))
+
+    estimated = objective.key == "accuracy" and any(one["estimated"] for one in found["models"].values())
     # AUROC is that of a window: a worker, which this is, keeps no more scores.
-    whole = any(by in one["overall"] for one in found["models"].values())
+    whole = any(overall(one) is not None for one in found["models"].values())
+    title = MEASURES["accuracy"].text if objective.key == "accuracy" else objective.title
     # In two lines, so that the figures fit a terminal of 80 columns.
-    last = "of the\nlast labels" if whole else f"{measure.text} of\nthe last labels"
-    table = _table(["model", "learner"], [*([measure.text] * whole), last, *(["expected\nbefore labels"] * estimated)])
+    last = "of the\nlast labels" if whole else f"{title} of\nthe last labels"
+    table = _table(["model", "learner"], [*([title] * whole), last, *(["expected\nbefore labels"] * estimated)])
 
     def formatted(value: float | None) -> str:
-        return "" if value is None else measure.form.format(value)
+        return "" if value is None else form.format(value)
 
     for role, one in found["models"].items():
         expected = [formatted(one["estimated"].get("accuracy"))] * estimated
-        overall = [formatted(from_first({**one["overall"], **one}).get(by))] * whole
-        table.add_row(role, one["learner"], *overall, formatted(one["recent"].get(by)), *expected)
+        table.add_row(role, one["learner"], *([formatted(overall(one))] * whole), formatted(recent(one)), *expected)
     console.print(f"{found['rows']:,} rows of {found['data']}, {_predicted(found)}{_delay(found)}")
     console.print(table)
     areas = {role: one["recent"]["auroc"] for role, one in found["models"].items() if "auroc" in one["recent"]}
-    if areas and by != "auroc":
+    if areas and objective.key != "auroc":
         texts = ", ".join(f"{role} {MEASURES['auroc'].form.format(area)}" for role, area in areas.items())
         console.print(f"AUROC of the last labels: {texts}", soft_wrap=True)
     for role, one in found["models"].items():

@@ -28,16 +28,25 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     """
     from riparian.app import comparisons
     from riparian.app.errors import SpecError
+    from riparian.app.evaluation.measures.objective import most_frequent, objective_of, pooled
+    from riparian.topics.names import CHAMPION
     from riparian.topics.records import REGRESSION
 
     declared = load(stream, connection)
     if len(declared.models()) < 2 and not declared.control:
         raise SpecError(f"challengers: {stream} has none to compare with the champion; add one")
 
-    found = with_rights(declared, connection, "compare", lambda: comparisons.read(declared, connection))
+    read = with_rights(declared, connection, "compare", lambda: comparisons.read(declared, connection))
+    found, models = read.rows(), read.models()
+    objective = objective_of(declared, most_frequent([one.classes or {} for one in models.get(CHAMPION, [])]))
+    values = {role: pooled(objective, records, declared.metrics.window)[0] for role, records in models.items()}
     if as_json:
-        click.echo(json.dumps({"stream": declared.name, "compared": [row._asdict() for row in found]}))
+        judged = {**objective._asdict(), "values": values}
+        compared = [row._asdict() for row in found]
+        click.echo(json.dumps({"stream": declared.name, "objective": judged, "compared": compared}))
     elif found:
+        of = ", ".join(f"{role} {objective.text(value)}" for role, value in values.items())
+        click.echo(f"{objective.title} over the last labels: {of}")
         unit = "mean absolute error" if declared.task == REGRESSION else "mean cost" if declared.has_costs else None
         _show(declared.name, found, unit)
     else:

@@ -1,10 +1,10 @@
 """By which figure a stream is judged: chosen from its stream file, in one place, for the page and for commands."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from riparian.topics.records import ANOMALY, REGRESSION
+from riparian.topics.records import ANOMALY, REGRESSION, MetricsRecord
 
 if TYPE_CHECKING:
     from riparian.app.stream_file.spec import Spec
@@ -74,6 +74,19 @@ class Objective(NamedTuple):
             "balanced_accuracy": f"{shown} of a class is right, on average",
             "mae": f"predictions are off by {shown} on average",
         }.get(self.key, f"{self.title} is {shown}")
+
+
+def pooled(objective: Objective, records: Iterable[MetricsRecord], window: int) -> tuple[float | None, float]:
+    """A figure over the last labels of the records of a model, one a partition, and how many labels it is of: the mean
+    by these. None without any. window : labels of a partition that it is over, at most."""
+    parts = []
+    for record in records:
+        recent = record.window or record.fading or {}
+        value = objective.value(recent, record.classes)
+        if value is not None and (record.n or objective == ALERT_RATE):
+            parts.append((value, max(objective.weight(recent, record.classes, min(record.n, window)), 1e-9)))
+    total = sum(weight for _, weight in parts)
+    return (sum(value * weight for value, weight in parts) / total if total else None), total
 
 
 ALERT_RATE = Objective("alert_rate", "Alert rate")
