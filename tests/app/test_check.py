@@ -47,6 +47,7 @@ def test_it_says_what_a_shared_model_may_lack(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(ORDERS.read_text() + "learning: {max_behind: 2000}\n")
     said = "all partitions learn one model; a prediction waits where it could lack more than 2,000 joined by its worker"
+    said += "; each worker learns all of it: more of them learn no more a second than one"
     assert said in run(str(file))
     found = json.loads(run(str(file), "--json"))
     assert (found["learning"], found["max_behind"]) == ("shared", 2000)

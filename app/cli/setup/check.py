@@ -402,7 +402,8 @@ def _of_learning(spec: "Spec") -> list[str]:
         return []
     bound = spec.learning.max_behind
     kept = "" if bound is None else f"; a prediction waits where it could lack more than {bound:,} joined by its worker"
-    return [f"learning: {spec.learning.kind}: {MEANS[spec.learning.kind]}{kept}"]
+    workers = "; each worker learns all of it: more of them learn no more a second than one" * spec.shares
+    return [f"learning: {spec.learning.kind}: {MEANS[spec.learning.kind]}{kept}{workers}"]
 
 
 def _of_auto(spec: "Spec") -> list[str]:
