@@ -1,13 +1,16 @@
 """How good one model of all partitions is beside that of one partition, on a real Kafka: in a backlog, and live.
 
     python -m benchmarks.shared_learning [--sets elec,…] [--models hoeffding-tree,…] [--partitions 1,4,8]
-        [--late 64,200] [--rate 500] [--workers 1] [--own]
+        [--late 64,200] [--rate 500] [--workers 1] [--own] [--in-memory]
 
 The records of a data set are sent in file order, each to a partition that is drawn for it; a label is stamped, and
 sent, as many records after its features. In a backlog all are there before the first worker starts. With `--rate` they
 come so many a second. Accuracy in percent of all predictions, by seed; one before the first label is wrong. *late* is
 the last record whose prediction was null, in multiples of the labels' delay. Instances a second are those between the
 first prediction and the last.
+
+In memory, a backlog goes through the steps of a worker with all partitions, from JSON to JSON, without Kafka: then a
+second is one of processor time, which a busy machine makes no longer. `--models auto:1` tries one seed.
 """
 
 import asyncio
@@ -32,11 +35,18 @@ from benchmarks.tables import NOMINAL, Table, read
 from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import read_to_end
-from riparian.app.stream_file.spec import Spec, load
+from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
+from riparian.app.partition.shared.replica import FollowedLearning, Replica
+from riparian.app.stream_file.spec import Spec, build, load
+from riparian.app.worker.shared.joint_step import step_together
+from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.records import RawBatch
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = "hoeffding-tree,adaptive-random-forest,auto"
 PATIENCE_SECONDS = 900.0
+TAKEN = 16_384  # records of each topic at once, in memory
 
 Records = tuple[list[bytes], list[bytes]]  # features and labels
 
@@ -98,13 +108,10 @@ def measured(spec: Spec, broker: str, table: Table, late: int) -> Measured:
     def take(_: TopicPartition, records: list[Any]) -> None:
         nonlocal right, last
         for record in records:
-            one = json.loads(record.value)
-            i, p = int(one["id"]), one["p"]
+            i, named = _named(record.value)
             stamps.append(record.timestamp)
-            if p and max(p.values()) > 0.0:
-                right += max(p, key=p.get) == f"k{int(table.y[i])}"
-            else:
-                last = max(last, i)
+            right += named == f"k{int(table.y[i])}"
+            last = max(last, -1 if named else i)
 
     tps = {TopicPartition(spec.topics.predictions, p): 0 for p in range(spec.partitions)}
     asyncio.run(read_to_end(Connection(broker), tps, take))
@@ -148,6 +155,52 @@ def run(
     return found
 
 
+def measure_in_memory(table: Table, made: Records, fields: dict[str, Any], seed: int, late: int) -> Measured:
+    """A backlog of these fields, as one worker takes it."""
+    spec, n = build({**fields_of(table), **fields, "name": "s", "seed": seed}), len(made[0])
+    replica = Replica(spec)
+    kind = FollowedLearning if spec.shares else None
+    learners = [PartitionLearner(spec, p, *([kind] if kind else [])) for p in range(spec.partitions)]
+    for learner in learners if kind else ():
+        learner.learning.wait_for(replica)
+        learner.learning.join()
+    learners[0].warm_up()
+    groups = [PartitionGroup(learner.buffers(), limit=TAKEN) for learner in learners]
+    where = np.random.default_rng(seed).integers(0, spec.partitions, n)
+    right, last, seconds, n_logged = 0, -1, 0.0, 0
+    for start in range(0, n + late, TAKEN):
+        for p, group in enumerate(groups):
+            for role, column, lag in ((FEATURES, made[0], 0), (LABELS, made[1], late)):
+                rows = np.arange(max(0, start - lag), max(0, min(start + TAKEN - lag, n)))
+                rows = rows[where[rows] == p]
+                first = int(np.count_nonzero(where[: rows[0]] == p)) if len(rows) else 0
+                keys, values = ([make(i) for i in rows.tolist()] for make in (lambda i: b"%d" % i, column.__getitem__))
+                offsets = list(range(first, first + len(rows)))
+                group.buffers[role].add(RawBatch(offsets, (1000 + lag + rows).tolist(), keys, values))
+        began = time.thread_time()
+        releases = [group.release(EVERYTHING) for group in groups]
+        if kind:
+            with replica.lock:
+                outcomes, log = step_together(learners, releases, replica, n_logged, 0)
+            n_logged += len(log)
+        else:
+            outcomes = [learner.step(one) for learner, one in zip(learners, releases, strict=True)]
+        sent = [value for both in zip(learners, outcomes, strict=True) for value in both[0].encode(both[1])]
+        seconds += time.thread_time() - began
+        for value in sent:
+            i, named = _named(value)
+            right += named == f"k{int(table.y[i])}"
+            last = max(last, -1 if named else i)
+    return Measured(100.0 * right / n, (last + 1) / late, n / seconds)
+
+
+def _named(value: bytes) -> tuple[int, str | None]:
+    """The number of a prediction's instance, and its class; None where it is null."""
+    one = json.loads(value)
+    p = one["p"]
+    return int(one["id"]), max(p, key=p.get) if p and max(p.values()) > 0.0 else None
+
+
 def _numbers(text: str) -> list[int]:
     return list(map(int, text.split(",")))
 
@@ -163,10 +216,11 @@ def _numbers(text: str) -> list[int]:
 @click.option("--workers", default=1, show_default=True)
 @click.option("--own", is_flag=True, help="Models of its own in each partition, too.")
 @click.option("--max-behind", type=int, help="The bound.  [default: that of a stream file]")
+@click.option("--in-memory", is_flag=True, help="Without Kafka: a backlog in one worker.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 def main(
     data: Path, sets: str, models: str, partitions: str, late: str, seeds: int, rate: int, workers: int, own: bool,
-    max_behind: int | None, broker: str | None,
+    max_behind: int | None, in_memory: bool, broker: str | None,
 ) -> None:  # fmt: skip
     """Accuracy and pace of one model of all partitions, beside one partition."""
     shared: Any = "shared" if max_behind is None else {"max_behind": max_behind}
@@ -176,26 +230,28 @@ def main(
         for learning in (["partition"] if n == 1 else [*(["partition"] if own else []), shared])
     ]
     figures = list[dict[str, Any]]()
-    options = {"rate": rate, "workers": workers, "max_behind": max_behind, "seeds": seeds}
+    options = {"in_memory": in_memory, "rate": rate, "workers": workers, "max_behind": max_behind, "seeds": seeds}
     print("| data set | learner | late | partitions | learning | accuracy, by seed | worst loss | null until | 1/s |")
     print("|---|---|---|---|---|---|---|---|---|")
     try:
         with (
             ended_by_signals(),
             tempfile.TemporaryDirectory(prefix="riparian-bench-") as name,
-            kafka(broker, Path(name)) as (address, _),
+            kafka("" if in_memory else broker, Path(name)) as (address, _),
         ):
-            for one in sets.split(","):
-                table = read(data / f"{one}.csv.gz", NOMINAL[one])
-                made = texts(table)
-                for model in models.split(","):
+            for model, _, tried in (text.partition(":") for text in models.split(",")):
+                for one in sets.split(","):
+                    table = read(data / f"{one}.csv.gz", NOMINAL[one])
+                    made = texts(table)
                     for delay in _numbers(late):
                         alone: list[Measured] = []
                         for n, learning in ways:
                             fields = {"partitions": n, "learning": learning, "champion": model}
                             found = [
-                                run(address, Path(name), table, made, fields, seed, delay, rate, workers)
-                                for seed in range(seeds)
+                                measure_in_memory(table, made, fields, seed, delay)
+                                if in_memory
+                                else run(address, Path(name), table, made, fields, seed, delay, rate, workers)
+                                for seed in range(int(tried or seeds))
                             ]
                             alone = alone or (found if n == 1 else [])
                             losses = [a.accuracy - b.accuracy for a, b in zip(alone, found, strict=False)]
