@@ -256,7 +256,7 @@ def main(
                             alone = alone or (found if n == 1 else [])
                             losses = [a.accuracy - b.accuracy for a, b in zip(alone, found, strict=False)]
                             figures.append(
-                                {"set": one, "model": model, "late": delay, "partitions": n, "learning": learning}
+                                {"set": one, "model": model, "delay": delay, "partitions": n, "learning": learning}
                                 | {"loss": max(losses, default=None)}
                                 | {what: [getattr(f, what) for f in found] for what in Measured._fields}
                             )
