@@ -13,6 +13,7 @@ import numpy as np
 from riparian.app import comparisons
 from riparian.app.evaluation.measures.measures import quality
 from riparian.app.evaluation.measures.objective import ALERT_RATE, ENOUGH, Objective, beside
+from riparian.app.page.segments import broken, by_feature
 from riparian.app.page.view import DAY_MS, HOUR_MS, Event, PartitionView, StreamView, as_json
 from riparian.app.partition.drift.events import ALARM
 from riparian.app.stream_file.durations import format_duration
@@ -156,8 +157,15 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
         return paused._replace(why=[*paused.why, *_then(quality_now)])
     behind = [p for p, seen in view.partitions.items() if is_behind(seen)]
     drift = _drift_now(view, now)
+    broke = broken(view)
     if drift is not None:
-        return drift._replace(why=[*drift.why, *_then(_behind(view, behind)), *_then(_better(view) or [])])
+        named = [] if broke is None else [text(broke[0])]
+        why = [*named, *(_then(drift.why) if named else drift.why)]
+        return drift._replace(why=[*why, *_then(_behind(view, behind)), *_then(_better(view) or [])])
+    if broke is not None:
+        cure = see("See what changed", "drift")
+        why = [*quality_now, *_then(_behind(view, behind)), *_then(_better(view) or [])]
+        return Verdict("segment", BAD, "One value broke", [text(broke[0])], why, broke[1], cure)
     if behind:
         cure = see("See the partitions", "partitions")
         pieces = _behind(view, behind)
@@ -742,6 +750,7 @@ def status(
         "objective": judged(view, then, partition),
         "reigns": _reigns(view, partition),
         "tiles": figures,
+        "segments": by_feature(view, partition),
         "models": models(view, partition),
         "partitions": rows,
         "events": [as_json(e) for e in view.events if partition in (None, e.partition)][-SHOWN_EVENTS:],

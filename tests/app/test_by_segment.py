@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from riparian.app.errors import SpecError
+from riparian.app.page.segments import broken, by_feature
+from riparian.app.page.view import StreamView
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.predictions.by_segment import loss_of
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.evaluation.segments import COSTS, ERRORS, MISSED, MISTAKES
-from riparian.topics.records import RawBatch
+from riparian.topics import reports
+from riparian.topics.records import MetricsRecord, RawBatch, SegmentFigures
 from tests.app.shared_world import lived
 from tests.app.shared_world import stream as shared
 
@@ -151,3 +154,29 @@ def test_of_a_shared_model_each_partition_counts_its_own_labels() -> None:
         n = sum(one.n for one in segments if one.feature == "d")
         assert 0.8 * learner.learning.joined < n <= learner.learning.joined
     assert {one.shown for segments in found for one in segments} >= {"u", "v", "c0", "(missing)"}
+
+
+def page_of(*segments: tuple[SegmentFigures, ...]) -> StreamView:
+    view = StreamView(stream(), clock=lambda: 10_000)
+    for partition, known in enumerate(segments):
+        record = MetricsRecord("s", partition, 9000, "champion", "hoeffding-tree", 1, 1, 9, {}, segments=list(known))
+        view.take_report(reports.write(record))
+    return view
+
+
+def test_the_page_says_what_each_value_adds_and_names_the_one_that_broke() -> None:
+    whole: dict[str, Any] = {"n": 50.0, "n_before": 500.0, "loss_before": 25.0}
+    view = page_of(
+        (
+            SegmentFigures("country", loss=20.0, **whole, value="PT", since=7000, usual=0.05, rise=0.35),
+            SegmentFigures("country", loss=2.5, **whole, value="ES"),
+        )
+    )
+    (table,) = by_feature(view)
+    pt, es = table["values"]
+    assert (pt["value"], pt["share"], pt["now"], pt["before"], pt["since"]) == ("PT", 0.5, 0.6, 0.95, 7000)
+    assert pt["adds"] == pytest.approx(0.3 - 0.475)
+    assert (es["adds"], es["since"]) == (pytest.approx(0.0), 0)
+    assert broken(view) == ("Accuracy fell for country PT, from 95 to 60 %.", 7000)
+    assert broken(page_of(())) is None
+    assert by_feature(page_of(())) == []

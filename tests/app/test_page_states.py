@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from riparian.app.kafka.local_broker.ports import listen
-from riparian.topics.records import Distance
+from riparian.topics import reports
+from riparian.topics.records import Distance, MetricsRecord, SegmentFigures
 from tests.app.page_records import SHIFT, compared, drift, model, part
 from tests.app.page_server import Fed, served
 from tests.app.page_worlds import WORLDS, shown
@@ -204,3 +205,38 @@ def test_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -
         assert not look.accessible(), look.accessible()
         assert not look.wrong, look.wrong
         look.context.close()
+
+
+def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(
+    browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]
+) -> None:
+    watch, serving = served
+    sock, now = listen("127.0.0.1", 0), int(time.time() * 1000)
+    whole: dict[str, Any] = {"n": 50.0, "n_before": 500.0, "loss_before": 25.0}
+    segments = [
+        SegmentFigures("country", loss=20.0, **whole, value="PT", since=now - 60_000, usual=0.05, rise=0.35),
+        SegmentFigures("country", loss=2.5, **whole, value="<b>ES</b>"),
+        SegmentFigures("country", loss=4.0, **whole, others=True),
+    ]
+    record = MetricsRecord(
+        "taps", 0, now, "champion", "last-label", 5000, 5000, 5000, {}, {"accuracy": 0.8}, segments=segments
+    )
+    with serving(sock):
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            look = Look(
+                browser,
+                f"http://127.0.0.1:{sock.getsockname()[1]}",
+                viewport={"width": width, "height": 900},
+                color_scheme=scheme,
+            )
+            look.open("taps", "overview")
+            watch.tell(*parts(now), reports.write(record))
+            look.until_said("Accuracy fell for country PT, from 95 to 60 %.", "#verdict")
+            look.until_said("What each value adds", "main")
+            table = look.page.get_by_role("table", name="Quality by country").inner_text()
+            assert "−11.7" in table
+            assert "<b>ES</b>" in table
+            assert not look.accessible()
+            assert look.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            if shots := os.environ.get("SEGMENT_SHOTS"):
+                look.page.screenshot(path=f"{shots}/{width}.png", full_page=True)

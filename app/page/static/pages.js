@@ -3,6 +3,7 @@
 import { Chart, Shared } from "./chart.js";
 import { steering } from "./actions.js";
 import { comparison } from "./comparison.js";
+import { segments } from "./segments.js";
 import { River } from "./tree.js";
 import { card, sure, table, timed } from "./widgets.js";
 import { SIGNS, ago, bytes, change, count, dash, h, modelKey, moment, number, percent, span, style, ticked, valueOf, valueText, worded } from "./format.js";
@@ -257,7 +258,7 @@ function whatHappened(app) {
 }
 
 // Cards beside the chart of the overview, from the top; each makes an element, and says how it is updated.
-const BESIDE = [whatHappened];
+const BESIDE = [segments, whatHappened];
 
 export function overview(app) {
   const shared = zoomed(app);
