@@ -10,6 +10,7 @@ from riparian.app import inspection
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.page import by_hand
+from riparian.app.page.predictions import believed
 from riparian.app.state import loading
 from riparian.app.stream_file.spec import Spec
 
@@ -54,16 +55,18 @@ class ModelPages:
 
 
 def described(state: loading.State, spec: Spec, role: str) -> dict[str, Any]:
-    """Summary, trees and outline of a model."""
+    """Summary, trees and outline of a model; of a pool its members by weight, and the trees of the first."""
     if role not in state.learner.roles:
         raise StateError(f"the last checkpoint of partition {state.manifest.partition} has no model {role}")
     names = inspection.Names(state.learner.spec, state.learner, role)
     raw = state.learner.roles[role].model.describe()
     nodes = [inspection.named(node, names) for node in raw]
     lines = list(inspection.tree_lines(nodes))
-    trees = trees_of(nodes)
+    members, own = believed(nodes)  # of a pool, the trees of the member that it believes most
+    trees = trees_of(own)
     return {
         "summary": inspection.summary(state, role),
+        "members": members,
         "trees": [tree for tree in trees if len(tree["nodes"]) <= MOST_NODES],
         "too_large": sum(len(tree["nodes"]) > MOST_NODES for tree in trees),
         "classes": names.classes,

@@ -221,6 +221,7 @@ class Page:
             "actions": self._actions is not None,
             "control": view.spec.control,
             "keys": list(view.spec.keys),
+            "n_alerts": len(self.tail.outcomes[view.spec.name].reasons),
         }
 
     async def follow_files(self) -> None:

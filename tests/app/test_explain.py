@@ -10,6 +10,7 @@ import pytest
 
 from riparian.app import inspection
 from riparian.app.cli.operate.explain import _reasons, lines
+from riparian.app.page import models
 from riparian.app.page.predictions import _models, _why, branch_of, path_of, roots_of
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state.audit import finding
@@ -109,6 +110,11 @@ def test_of_a_pool_the_members_are_named_and_the_path_is_of_the_most_believed(mo
     own = pool.members[best].describe()
     assert model["more_trees"] == len(roots_of(own)) - 1
     assert model["trees"][0]["steps"][0]["weight"] == roots_of(own)[0]["weight"]
+    # The page's model draws the same trees.
+    monkeypatch.setattr(models.inspection, "summary", lambda state, role: {})
+    page = models.described(SimpleNamespace(learner=learner), spec, "champion")
+    assert list(page["members"].items()) == list(model["members"].items())
+    assert len(page["trees"]) == len(roots_of(own))
 
 
 def test_what_strangers_wrote_is_no_command_to_the_terminal(monkeypatch):

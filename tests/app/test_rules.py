@@ -96,8 +96,11 @@ def test_the_importance_of_features_is_shown_as_text_json_and_on_the_page(
     assert shown["ripe"] < 0.1
     first = next(iter(shown))
     assert f"\nimportance: {first} {shown[first]:.1%}, " in inspection.text(state, spec, role)
-    page = models.described(state, spec, role)["importance"]
+    described = models.described(state, spec, role)
+    page = described["importance"]
     assert dict(page) == shown
+    weights = getattr(state.learner.roles[role].model, "weights", {})
+    assert list(described["members"].items()) == sorted(weights.items(), key=lambda one: -one[1])
     assert page[0][0] == first
 
 

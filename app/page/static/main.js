@@ -15,7 +15,7 @@ import { happened, models, overview, partitions } from "./pages.js";
 // says of it, which is gone on another page.
 const VIEWS = [
   { name: "overview", label: "Overview", make: overview },
-  { name: "alerts", label: "Alerts", make: alerts, own: ["only", "at"] },
+  { name: "alerts", label: "Alerts", make: alerts, own: ["only", "at"], badge: (status) => status.n_alerts },
   { name: "quality", label: "Quality", make: quality, own: ["early"] },
   { name: "models", label: "Models", make: models },
   { name: "drift", label: "Drift", make: drift },

@@ -5,7 +5,7 @@ import { steering } from "./actions.js";
 import { comparison } from "./comparison.js";
 import { segments } from "./segments.js";
 import { River } from "./tree.js";
-import { card, sure, table, timed } from "./widgets.js";
+import { card, shareBars, sure, table, timed } from "./widgets.js";
 import { SIGNS, ago, bytes, change, count, dash, h, modelKey, moment, number, percent, span, style, ticked, valueOf, valueText, worded } from "./format.js";
 
 const DRIFTS = ["drift", "reset", "replace-started"];
@@ -312,6 +312,8 @@ export function models(app) {
     const shown = [];
     const outline = h("pre", { tabindex: 0, "aria-label": "outline" }, found.outline.join("\n") + (found.more_lines ? `\n… ${count(found.more_lines)} lines more` : ""));
     buttons.replaceChildren();
+    const members = Object.entries(found.members);
+    if (members.length) shown.push(h("h3", {}, "Whom it believes"), shareBars(members.slice(0, 8), 1), h("h3", {}, `In ${members[0][0]}, which it believes most`));
     if (trees.length) {
       const tree = trees[Math.min(number_, trees.length - 1)];
       let river = null;
@@ -334,13 +336,7 @@ export function models(app) {
     }
     if (found.too_large) shown.push(h("p", { class: "note" }, `${found.too_large} trees are too large to be drawn.`));
     if (found.importance.length) {
-      const most = found.importance[0][1];
-      const bars = h("div", { class: "bars" }, found.importance.slice(0, 15).flatMap(([name, value], i) => {
-        const bar = h("div", { class: "bar-line" });
-        bar.style.width = `${(100 * value) / most}%`;
-        return [h("span", {}, name), bar, h("span", { class: "r" }, percent(value, 0))];
-      }));
-      shown.push(h("h3", {}, "What it looks at"), h("p", { class: "note" }, "Each feature's share of what the model tells apart: of trees the mean decrease of impurity."), bars);
+      shown.push(h("h3", {}, "What it looks at"), h("p", { class: "note" }, "Each feature's share of what the model tells apart: of trees the mean decrease of impurity."), shareBars(found.importance.slice(0, 15)));
     }
     body.replaceChildren(...shown);
   }

@@ -2,7 +2,7 @@
 
 import { came, copyLink, placeOf, whole } from "./alerts.js";
 import { steps, waterfall } from "./waterfall.js";
-import { card, table } from "./widgets.js";
+import { card, shareBars, table } from "./widgets.js";
 import { lines } from "./lines.js";
 import { plot, scale, ticks } from "./plot.js";
 import { ago, count, dash, h, moment, number, percent } from "./format.js";
@@ -29,12 +29,7 @@ function path(tree) {
 // Of a pool, whom it believes; of another model nothing.
 function believed(members) {
   if (!members.length) return null;
-  const bars = h("div", { class: "bars" }, members.slice(0, MOST_MEMBERS).flatMap(([name, weight]) => {
-    const bar = h("div", { class: "bar-line" });
-    bar.style.width = `${100 * weight}%`;
-    return [h("span", {}, name), bar, h("span", { class: "r" }, percent(weight))];
-  }));
-  return h("div", {}, h("p", { class: "note" }, "Whom the pool believed:"), bars);
+  return h("div", {}, h("p", { class: "note" }, "Whom the pool believed:"), shareBars(members.slice(0, MOST_MEMBERS), 1));
 }
 
 // What each feature added to a model's prediction, the smallest together.

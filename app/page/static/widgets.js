@@ -1,6 +1,6 @@
 // What pages are made of: cards, tables, fields, dialogs, and the range of time that charts show.
 
-import { h } from "./format.js";
+import { h, percent } from "./format.js";
 
 const RANGES = [["15m", 900e3, "15 m"], ["1h", 3600e3, "1 h"], ["6h", 6 * 3600e3, "6 h"], ["24h", 86400e3, "24 h"], ["7d", 7 * 86400e3, "7 d"]];
 export const rangeOf = (name) => (RANGES.find(([each]) => each === name) ?? RANGES[1])[1];
@@ -53,3 +53,10 @@ export function dialogOf(title, ...content) {
   dialog.showModal();
   return dialog;
 }
+
+// Shares by name, the greatest first.
+export const shareBars = (rows, digits = 0) => h("div", { class: "bars" }, rows.flatMap(([name, value]) => {
+  const bar = h("div", { class: "bar-line" });
+  bar.style.width = `${(100 * value) / rows[0][1]}%`;
+  return [h("span", {}, name), bar, h("span", { class: "r" }, percent(value, digits))];
+}));
