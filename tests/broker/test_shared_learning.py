@@ -126,6 +126,7 @@ def test_all_partitions_learn_one_model_through_kills(stream: Any) -> None:
     tree = TREE  # models that say reasons may be champion
     fields = {"learning": {"max_behind": MOST_BEHIND}, "drift": drift, "predictions": {"reasons": 2}, "control": True}
     fields["decision"] = {"class": "yes", "recall": 0.9}
+    fields["metrics"] = {"every": "1s", "segments": ["c"]}
     fields["challengers"] = {"nb": "naive-bayes", "tree": tree}
     asked = [
         command("promote", model="tree"),

@@ -38,7 +38,9 @@ def test_kill_9_under_live_load_trains_nothing_twice_and_repeats_no_prediction(s
     """A tree beside a forest, whose state is many arrays that grow and change a little."""
     forest = {"model": "adaptive-random-forest", "n_models": 3, "threads": 2}
     champion = {**forest, "warning_delta": 0.3, "drift_delta": 0.1}
-    s = stream(champion=champion, challengers={"tree": {"model": "hoeffding-tree", "grace_period": 50}})
+    kept = {"every": "1s", "segments": ["c"]}
+    tree = {"model": "hoeffding-tree", "grace_period": 50}
+    s = stream(champion=champion, challengers={"tree": tree}, metrics=kept)
     n = 5000
     with s.giving(instances(n, delay=40), pause=0.1, chunk=100):
         for _ in range(2):
@@ -50,6 +52,7 @@ def test_kill_9_under_live_load_trains_nothing_twice_and_repeats_no_prediction(s
         learner = s.reach(n, worker=worker)
         worker.kill()
     assert s.check(learner).pending.counts["joined"] == n
+    assert sum(one.n for one in learner.figures().segments) > 500
 
 
 def test_kill_9_where_all_that_waits_lies_in_files(stream, tmp_path):
