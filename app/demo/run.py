@@ -1,7 +1,7 @@
 """The demo: a broker, a worker, and payments streamed through both, of which one in a hundred is fraud.
 
-Fraud changes its pattern twice, at `changes`. A tree that stops learning before the first change is the champion until
-`auto`, which goes on, is better for sure.
+Fraud changes its pattern twice, at `changes`. A tree is the champion until `auto` is better for sure. It is then
+frozen, and `auto` goes on.
 
 Everything lives below one folder (`.riparian/demo`) and every run starts afresh: a local broker's topics are removed
 before the start, and on somebody's own broker the stream gets a name of its own. The worker is a process like any other
@@ -37,8 +37,8 @@ CAMPAIGN = 27  # days
 WORLD = {"customers": 1000, "terminals": 2800, "bad_customers": 2, "bad_terminals": 1, "campaign": CAMPAIGN}
 RATE = 1500  # payments/s: a day in 1.25 s
 LABEL_DELAY = "4s"
-TREE = "tree"  # the challenger that is promoted at once, and frozen when so many payments are predicted
-FROZEN_AT = 37_500
+TREE = "tree"  # the challenger that is promoted at once, and frozen once it is one again
+FROZEN_AT = 37_500  # payments predicted; not before
 DEFAULT_PORT = 6066
 WORKER_SECONDS = 120.0  # longest wait for the worker's next line, or for it to be ready, s
 COMPILING_SECONDS = 900.0  # longest wait after a line that it compiles kernels, s; machines may be slow or busy
@@ -162,6 +162,12 @@ class Process:
         """What is in its log."""
         return self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
 
+    @property
+    def ended(self) -> bool:
+        """Whether it runs no more."""
+        assert self._supervised is not None
+        return self._supervised.process.poll() is not None
+
     def check(self, may_end: bool = False) -> None:
         """RiparianError with its own last words where it has ended. may_end : not where it has done its work."""
         assert self._supervised is not None
@@ -230,12 +236,14 @@ def stream(plan: DemoPlan, worker: Process, show: Show) -> None:
             worker.check()
             for process in ends:
                 process.check(may_end=True)
+            obeyed = all(command.ended for command in ends[1:])
             try:
                 figures = demo_view.scrape(plan.metrics_url)
             except (OSError, ValueError) as error:
                 raise BrokerError(f"the worker does not answer at {plan.metrics_url} ({error})") from error
             said = None
-            if due and figures.instances >= due[-1][0]:
+            # The champion goes by no other name: a command to the tree waits until it is a challenger.
+            if due and obeyed and figures.instances >= due[-1][0] and TREE in {one.role for one in figures.models}:
                 said = due.pop()[1]
                 ends.append(stack.enter_context(Process(plan, said, TREE, "--wait", "600")))
             show(figures, said)

@@ -1,6 +1,8 @@
 """The demo's figures, from expositions whose numbers are known."""
 
 import math
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -133,6 +135,43 @@ def test_durations(seconds: float, text: str) -> None:
 def test_nothing_listens() -> None:
     with pytest.raises(OSError):
         demo_view.scrape("http://127.0.0.1:1/metrics")
+
+
+class FakeProcess:
+    """A process of the demo that ended well."""
+
+    log, ended = Path("log"), True
+
+    def __enter__(self) -> "FakeProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def check(self, may_end: bool = False) -> None: ...
+
+
+@pytest.mark.parametrize("promoted_at", [36_000, 78_000, 200_000])
+def test_the_tree_is_frozen_once_it_is_a_challenger_again(promoted_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However late auto is the champion, if ever: until then no model is called tree."""
+    given: list[tuple[str, str, int]] = []
+    looks = iter(range(0, 150_001, 750))
+
+    def look(_: str) -> WorkerFigures:
+        at = next(looks)
+        tree, auto = ("tree", "hoeffding-tree", None), ("champion", "opinion-pool", None)
+        if given and at < promoted_at:
+            tree, auto = ("champion", *tree[1:]), ("opinion-pool", *auto[1:])
+        monkeypatch.setattr(run, "Process", lambda _, name, role, *__: given.append((name, role, at)) or FakeProcess())
+        return figures(at, auto, tree)
+
+    monkeypatch.setattr(run, "replay_process", lambda _: FakeProcess())
+    monkeypatch.setattr(run.demo_view, "scrape", look)
+    monkeypatch.setattr(run.time, "sleep", lambda _: None)
+    plan: Any = SimpleNamespace(rows=150_000, metrics_url="")
+    worker: Any = FakeProcess()
+    run.stream(plan, worker, lambda *_: None)
+    frozen = [("freeze", "tree", max(37_500, promoted_at))] if promoted_at < 150_000 else []
+    assert given == [("promote", "tree", 750), *frozen]
 
 
 class FakeWorker:

@@ -45,7 +45,7 @@ def command(
     """Start a broker and a worker, stream payments through them, and show how the models do.
 
     One payment in a hundred is fraud, whose pattern changes twice, and labels come four seconds later. A tree is the
-    champion until it is frozen, and auto is better. On a terminal the demo stays up after the last record, until
+    champion until auto is better; then it is frozen. On a terminal the demo stays up after the last record, until
     Ctrl-C. Every run starts afresh.
     """
     from riparian.app.demo import run as demo
