@@ -280,8 +280,8 @@ async def led_partitions(client: Any, names: Collection[str], least: int = 1) ->
             return {topic: len(parts) for topic, parts in found.items()}
         if time.monotonic() > deadline:
             raise BrokerError(
-                f"Expected a leader for every partition of {listing(sorted({*names} - led))} within "
-                f"{LEADER_SECONDS:.0f} s, found none: see the broker's log."
+                f"Expected a leader for every partition of {listing(sorted({*names} - led))}, and at least "
+                f"{_count(least)}, within {LEADER_SECONDS:.0f} s, found fewer: see the broker's log."
             )
         await asyncio.sleep(0.05)
 

@@ -116,7 +116,7 @@ def test_a_stream_that_asks_goes_on_by_a_command(stream: Any) -> None:
             assert "goes on with 2 partitions" in s.riparian("grow")
             s.predicted(50, worker, other, partition=1)
             for one in (worker, other):  # a signal before a start is done ends it as it ends any process
-                until(lambda one=one: "Worker ready" in one.output.rpartition("the worker begins again")[2])
+                until(lambda one=one: "Worker ready" in one.output.partition("the worker begins again")[2])
             assert other.stop() == worker.stop() == 0
     assert worker.output.count("the worker begins again") == 1
     s.spec = s.spec.with_partitions(2)
