@@ -128,7 +128,8 @@ class SegmentLosses:
     span : float
         Labels over which the sums of now fade, 2 or more.
     error : float
-        Probability that any value is ever said to be worse which is not.
+        Probability that any value is ever said to be worse which is not, where the losses of a value come in runs that
+        are short beside the longest batch; it is spent anew when the features or what a loss is change.
 
     Examples
     --------
@@ -377,6 +378,7 @@ def _run(
         loss = _loss(out, r, y[i], decided, kind, code, costs, worst)
         if not loss >= 0.0:
             continue
+        loss = min(loss, UNIT_LIMIT)  # an error may be infinite
         part, known = loss / highest, True
         if kind == ERRORS:
             weight = lost = 0.0
@@ -385,7 +387,6 @@ def _run(
                 lost += rows[j, LOSS_BEFORE]
             known = lost > 0.0
             part = loss / (loss + lost / weight) if known else 0.0
-            loss = min(loss, UNIT_LIMIT)
         at = _slot(x[r, column], values, rows, totals)
         here, n = rows[at], totals[LABELS]
         others = n - here[SEEN]

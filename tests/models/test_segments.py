@@ -221,6 +221,16 @@ def test_losses_are_those_of_their_kind():
     assert segments.found() == []
 
 
+def test_an_infinite_error_is_a_very_large_one():
+    """Every later label would have no loss otherwise."""
+    y, out = np.array([1.0, 1.0, -1e308, 1.0]), np.array([[2.0], [3.0], [1.5e308], [2.5]])
+    program = Program(np.ones(4, np.int8), np.arange(4, dtype=np.int32), y, np.ones(4))
+    segments = SegmentLosses(100.0, 0.01)
+    segments.run(program, np.array([[0.0], [1.0], [0.0], [1.0]]), 0, out, Loss(ERRORS), np.zeros(4))
+    assert all(np.isfinite(one.loss) for one in segments.found())
+    assert np.isfinite(segments._state.totals).all()
+
+
 def test_a_value_that_breaks_is_named_until_it_recovers():
     rng, n = np.random.default_rng(5), 60_000
     values, at = rng.integers(0, 10, n), np.arange(n)
