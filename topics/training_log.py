@@ -40,6 +40,8 @@ class Terms(msgspec.Struct, array_like=True, frozen=True):
         Class -> what its labels count, where that is not 1.
     costs : dict, optional
         True class -> class named -> what that costs; None: all mistakes are alike.
+    target : (str, str), optional
+        What a threshold keeps, and the class that it is about. None in records of before, which have no class alone.
     """
 
     seed: int
@@ -47,6 +49,7 @@ class Terms(msgspec.Struct, array_like=True, frozen=True):
     most_classes: int | None
     weights: dict[str, float]
     costs: dict[str, dict[str, float]] | None
+    target: tuple[str, str] | None = None
 
 
 class LearnedKeys(msgspec.Struct, array_like=True, frozen=True):
@@ -242,6 +245,7 @@ def _are_terms(terms: Terms, values: list[list[Scalar] | None], classes: list[Sc
         and all(0 < most <= 1_000_000 for most, _ in bounds if most is not None)
         and all(0.0 < weight < np.inf for weight in terms.weights.values())
         and all(0.0 <= cost < np.inf for cost in costs)
+        and all(len(text) <= MAX_TEXT for text in terms.target or ())
     )
 
 

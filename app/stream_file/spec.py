@@ -437,6 +437,13 @@ class Spec(Fields):
         return None if self.decision is None else self.decision.costs
 
     @property
+    def target(self) -> tuple[str, str] | None:
+        """What a threshold keeps, and the class that it is about; None without one, and of anomalies."""
+        if self.decision is None or self.decision.target is None or self.decision.class_ is None:
+            return None
+        return self.decision.target[0], self.decision.class_
+
+    @property
     def has_alerts(self) -> bool:
         """Whether it is decided which scores of anomalies are alerts."""
         return self.decision is not None and self.task == records.ANOMALY

@@ -11,6 +11,7 @@ from riparian.app.cli import cli
 from riparian.app.errors import SpecError
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import build, loads
+from riparian.topics.records import RawBatch
 from tests.app.test_promotion import FILE, TREE, fold, records
 
 COSTS = {"costs": {"up": {"down": 5}}}
@@ -73,6 +74,44 @@ def test_models_are_compared_by_their_costs():
     assert found["low"] < found["difference"] < found["high"]
 
 
+def test_a_target_compares_mistakes_about_its_class_alone():
+    """Each difference from its definition, of three classes: the tree knows best which of the others it is."""
+    features, labels = records(1500)
+    rare = [i % 7 == 0 for i in range(len(labels.values))]
+    values = [v.replace(b'"down"', b'"rare"') if r else v for v, r in zip(labels.values, rare, strict=True)]
+    decision = {"class": "rare", "alert_rate": 0.1}
+    spec = stream(decision, champion="majority-class", challengers={"tree": TREE}, classes=["down", "rare", "up"])
+    learner, sent, *_ = fold(spec, (features, RawBatch(*labels[:3], values)), 333)
+    of = {json.loads(raw)["id"]: json.loads(raw)["y"] for raw in values}
+    met = [(one["y"], one["challengers"]["tree"]["y"], of[one["id"]]) for one in sent if one["id"] in of]
+    found = learner.figures().compared["tree"]
+    met = met[: int(found["total_labels"])]
+
+    def about(y, label):
+        return 1 if y is None else int((y == "rare") != (label == "rare"))
+
+    assert found["total_champion"] == pytest.approx(np.mean([about(y, label) for y, _, label in met]))
+    assert found["total_difference"] == pytest.approx(np.mean([about(a, c) - about(b, c) for a, b, c in met]))
+    assert found["total_difference"] != pytest.approx(np.mean([(a != c) - (b != c) for a, b, c in met]))
+
+
+def test_a_comparison_goes_on_where_losses_are_what_they_were():
+    data = records(1500)
+
+    def compared(was, now):
+        learner = PartitionLearner(stream(now))
+        learner.restore(fold(stream(was), data, 500)[0].snapshot())
+        return "tree" in learner.figures().compared
+
+    assert compared(None, None)
+    assert compared(DECISIONS["recall"], {"class": "up", "recall": 0.5})
+    assert not compared(None, DECISIONS["alert-rate"])
+    assert not compared(DECISIONS["recall"], DECISIONS["precision"])
+    assert not compared(DECISIONS["recall"], {"class": "down", "recall": 0.9})
+    assert not compared(DECISIONS["recall"], None)
+    assert not compared(DECISIONS["recall"], COSTS)
+
+
 def test_what_naming_no_class_costs_does_not_depend_on_the_classes_that_came_with_the_same_step():
     """Of the first predictions, which know no class. It costs 5 where "up" is true, whether "down" is known or not."""
     spec = stream(COSTS, champion="majority-class", challengers={"tree": TREE})
@@ -115,7 +154,7 @@ def test_probabilities_and_what_is_learned_stay_what_they_are():
     assert same_drifts == drifts  # detectors watch the likeliest class
     arrays, others = plain.snapshot().arrays, other.snapshot().arrays
     for name in arrays:
-        if name.startswith(("models/", "drift/", "compared/", "calibration/", "estimated/")):
+        if name.startswith(("models/", "drift/", "calibration/", "estimated/")):
             assert arrays[name].tobytes() == others[name].tobytes(), name
     assert set(others) - set(arrays) == {
         name for name in others if name.startswith("decision/") or name.endswith("/decided")

@@ -159,6 +159,7 @@ def broken() -> list[LearnedRecord]:
                 {"weights": {"p": float("nan")}},
                 {"costs": {"p": {"q": float("inf")}}},
                 {"costs": {"p": {"q": -1.0}}},
+                {"target": ("recall", "x" * 1025)},
             )
         ),
         change(one, x=np.full((one.n, 3), np.inf).tobytes()),

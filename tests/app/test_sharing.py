@@ -4,6 +4,7 @@ learned; and which streams share one."""
 import json
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,7 +12,8 @@ from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import build
 from riparian.topics.names import LABELS
-from tests.app.shared_world import DECISIONS, RESETS, World, lived, pool, rows, stream
+from riparian.topics.training_log import LearnedRecord, read, write
+from tests.app.shared_world import DECISIONS, RESETS, World, lived, pool, replayed, rows, stream
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,25 @@ def test_a_worker_that_knows_of_no_decision_yet_scores_what_others_named() -> No
     assert one.figures().overall["champion"]["n"] == 400
     likeliest = [json.loads(value) for value in world.sent[0]]
     assert any(one["y"] != max(one["p"], key=one["p"].get) for one in likeliest if one["p"])
+
+
+@pytest.mark.parametrize("target", [("precision", "q"), ("recall", "p"), None])
+def test_comparisons_begin_anew_where_the_log_has_another_target(target: tuple[str, str] | None) -> None:
+    """None: records of before, of which no target is known."""
+    world = lived(stream(1, decision={"class": "q", "recall": 0.9}))
+    first = list[bytes]()
+    for one in map(read, world.log[: len(world.log) // 2]):
+        assert isinstance(one, LearnedRecord)
+        assert one.terms is not None
+        assert one.terms.target == ("recall", "q")
+        first.append(write(msgspec.structs.replace(one, terms=msgspec.structs.replace(one.terms, target=target))))
+    whole = replayed(world, 0, [], set())[0].figures().compared
+    n = sum(one.n for one in map(read, first) if isinstance(one, LearnedRecord))
+    world.log[: len(first)] = first
+    for restarts in (set[int](), {0}):
+        learner = replayed(world, 0, [len(first) + 1], restarts)[0]
+        for name, one in learner.figures().compared.items():
+            assert one["total_labels"] == whole[name]["total_labels"] - n
 
 
 def test_partitions_share_states_of_before_that_stood_at_different_places() -> None:

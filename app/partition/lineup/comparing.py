@@ -1,7 +1,8 @@
 """Each challenger beside the champion, by the predictions that both really made, and the rule that promotes. Pure.
 
 Losses, spans and intervals are those of models/evaluation/comparison.py. Where predictions are decided, mistakes are of
-the class that was named: of a rare class the likeliest would be right who says nothing. A comparison is about two
+the class that was named: of a rare class the likeliest would be right who says nothing. With a target they are about
+its class alone: which of the others was named decides nothing. A comparison is about two
 models: it begins anew when the champion is another one. The rule looks after every `PACE` labels that were learned,
 counted since the stream began, so that it looks at the same labels however batches were divided.
 """
@@ -105,7 +106,8 @@ class Comparing:
 
     def begin_by(self, stakes: Stakes) -> None:
         """Mistakes cost this from here on: where that is something else, all comparisons begin anew."""
-        other, self._stakes = stakes.prices != self._stakes.prices, stakes
+        other = (stakes.prices, stakes.target) != (self._stakes.prices, self._stakes.target)
+        self._stakes = stakes
         if other:
             self._of, self._proposed = {role: self._fresh() for role in self._of}, set()
 

@@ -21,7 +21,7 @@ from riparian.app.partition.lineup.learned_rows import InstanceRows
 from riparian.app.partition.lineup.model_commands import Change, LineupFollower, ModelCommands
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.predictions.decision_policy import Stakes
-from riparian.app.stream_file.sections.decision import same_costs
+from riparian.app.stream_file.sections.decision import same_losses
 from riparian.app.stream_file.sections.models import AUTO
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Schema
@@ -130,7 +130,7 @@ class Lineup:
         self.steering = ModelCommands(self)
 
     def _stakes(self) -> Stakes:
-        return Stakes(self.classes, self.spec.class_weights, self.spec.prices)
+        return Stakes(self.classes, self.spec.class_weights, self.spec.prices, self.spec.target)
 
     @property
     def seed(self) -> int:
@@ -376,6 +376,6 @@ class Lineup:
             role.memos.begin([name for name in places if name not in stay])
 
     def restore_comparing(self, state: ModelsOfState, proposed: list[str]) -> None:
-        """Go on with the comparisons of a state, where mistakes cost what they did."""
-        if same_costs((state.meta.get("settings") or {}).get(DECISION), self.settings.get(DECISION)):
+        """Go on with the comparisons of a state, where losses are what they were."""
+        if same_losses((state.meta.get("settings") or {}).get(DECISION), self.settings.get(DECISION)):
             self.comparing.restore(under(state.arrays, "compared/"), proposed, state.takes)

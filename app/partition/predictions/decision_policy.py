@@ -46,6 +46,8 @@ class Stakes:
         Class -> what its labels count; 1 where it is not named.
     prices : mapping, optional
         True class -> class named -> cost, as a stream file says it; None: all mistakes are alike.
+    target : (str, str), optional
+        What is kept, and the class that it is about: naming one other class for another is no mistake then.
 
     Attributes
     ----------
@@ -56,8 +58,14 @@ class Stakes:
         class that it names is known, since that depends on how records were cut into steps.
     """
 
-    def __init__(self, classes: Vocabulary | None, weights: Weights | None, prices: Prices | None) -> None:
-        self.weights, self.prices = weights or {}, prices
+    def __init__(
+        self,
+        classes: Vocabulary | None,
+        weights: Weights | None,
+        prices: Prices | None,
+        target: tuple[str, str] | None = None,
+    ) -> None:
+        self.weights, self.prices, self.target = weights or {}, prices, target
         self.costs: Floats | None = None
         self.worst = np.zeros(0)
         self._classes = classes
@@ -82,6 +90,9 @@ class Stakes:
                 self._by_code[codes[text]] = weight
         self.costs = np.full((n_outputs, n_outputs), OTHERWISE)
         np.fill_diagonal(self.costs, 0.0)
+        if self.target is not None:
+            about = np.arange(n_outputs) == codes.get(self.target[1], -1)
+            self.costs[about[:, None] == about] = 0.0
         self.worst = np.full(n_outputs, OTHERWISE)
         for true, row in (self.prices or {}).items():
             if true in codes:

@@ -88,6 +88,7 @@ def terms_of(spec: Spec) -> Terms:
         None if classes is None else classes.limit,
         spec.class_weights or {},
         spec.prices,
+        spec.target,
     )
 
 
@@ -157,7 +158,7 @@ class SharedLineup(Lineup):
         self.steering.forgets = self._forget
 
     def _stakes(self) -> Stakes:
-        return Stakes(self.classes, self.terms.weights, self.terms.costs)
+        return Stakes(self.classes, self.terms.weights, self.terms.costs, self.terms.target)
 
     @property
     def seed(self) -> int:
@@ -432,7 +433,8 @@ class SharedLineup(Lineup):
     def _numbers(self) -> dict[str, Any]:
         classes = None if self.classes is None else self.classes.state()
         found: dict[str, Any] = {"n": self.n, "classes": classes, "numbers": sorted(self.numbers.items())}
-        found["terms"] = msgspec.to_builtins(self.terms)
+        terms = msgspec.to_builtins(self.terms)
+        found["terms"] = terms[:-1] if self.terms.target is None else terms  # states of before have no target
         if len(self._widths) > 1:
             found["columns"] = list(self._widths)
         return found | ({"commands": [self.n_commands, self.next_command]} if self.next_command else {})

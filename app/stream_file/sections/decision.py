@@ -91,9 +91,9 @@ def same_target(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) ->
     return about(was) == about(now)
 
 
-def same_costs(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
+def same_losses(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
     """Whether models are compared by the same losses as before. was, now : `DecisionSpec.plain`, or nothing."""
-    return (was or {}).get("costs") == (now or {}).get("costs")
+    return same_target(was, now) and (was or {}).get("costs") == (now or {}).get("costs")
 
 
 def check_decision(spec: Any) -> None:
