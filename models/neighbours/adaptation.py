@@ -158,9 +158,8 @@ def _leave(n, memories, settings, scratch):
                 continue
             if counts[LONG] == settings.long:
                 _compress(memories, settings, scratch)
-            if counts[LONG] < settings.long:
-                _copy(i, settings.window + counts[LONG], memories)
-                counts[LONG] += 1
+            _copy(i, settings.window + counts[LONG], memories)
+            counts[LONG] += 1
     counts[SHORT] -= n
     for j in range(3):
         memories.totals[j] = 0.0
@@ -183,7 +182,8 @@ def _measure_from(i, start, stop, memories, settings, scratch):
 @kernel
 def _compress(memories, settings, scratch):
     """Make half as many rows of each class in the long-term memory: of the rows that are next to each of some seeds
-    their mean. A seed is the row farthest from those before it. Mutates memories, scratch. O(d rows^2)."""
+    their mean. A seed is the row farthest from those before it. Where each class has one row, the rows of the first
+    half of the places go, as the older ones. Mutates memories, scratch. O(d rows^2)."""
     window, rows = settings.window, memories.counts[LONG]
     n_seeds = 0
     label = _next_class(-np.inf, memories, settings)
@@ -211,7 +211,12 @@ def _compress(memories, settings, scratch):
             if at < 0 or n_seeds - before >= size // 2:
                 break
         label = _next_class(label, memories, settings)
-    _average(n_seeds, memories, settings, scratch)
+    if n_seeds == rows:
+        n_seeds = rows // 2
+        for i in range(n_seeds):
+            _copy(window + rows - n_seeds + i, window + i, memories)
+    else:
+        _average(n_seeds, memories, settings, scratch)
     memories.counts[LONG] = n_seeds
     scale_rows(memories, settings.nominal, window, window + n_seeds)
 
@@ -230,7 +235,8 @@ def _next_class(label, memories, settings):
 
 @kernel
 def _average(n_seeds, memories, settings, scratch):
-    """Replace rows by the means of those of each seed. Mutates memories, scratch. O(d rows)."""
+    """Replace rows by the means of those of each seed. Mutates memories, scratch. O(d rows), and for each nominal
+    feature O(rows^2) where a seed has most of them."""
     window, rows = settings.window, memories.counts[LONG]
     order, ends = scratch.order, scratch.ends
     for s in range(n_seeds):
@@ -251,7 +257,8 @@ def _average(n_seeds, memories, settings, scratch):
 
 @kernel
 def _average_column(column, nominal, above, n_seeds, window, scratch):
-    """above : sum differences from the first one. Mutates column, scratch. O(rows)."""
+    """Of each seed the mean, or of codes the most frequent. above : sum differences from the first one. Mutates column,
+    scratch. O(rows), of codes O(rows^2) where a seed has most of them."""
     start = 0
     for s in range(n_seeds):
         stop = scratch.ends[s]

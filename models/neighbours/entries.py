@@ -8,8 +8,15 @@ NEAREST_NEIGHBOURS = Entry(
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=(
         Parameter("k", int, 5, 1, 100, text="neighbours that vote"),
-        Parameter("window", int, 1000, 8, 100_000, text="most rows in the short-term memory"),
-        Parameter("long", int, 1000, 0, 100_000, text="most rows in the long-term memory; 0: none"),
+        Parameter(
+            "window",
+            int,
+            1000,
+            8,
+            10_000,
+            text="most rows in the short-term memory; the slowest label takes time by its square",
+        ),
+        Parameter("long", int, 1000, 0, 10_000, text="most rows in the long-term memory, likewise; 0: none"),
         Parameter(
             "minimum",
             int,

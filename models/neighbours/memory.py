@@ -58,7 +58,7 @@ class Memories(NamedTuple):
 
 class NeighbourScratch(NamedTuple):
     """query : (d,). distance : (window + long,), squared. best, place : (3, k), neighbours, nearest first. marked :
-    (window,) uint8. nearest, seed, order, members : (long,), of models.neighbours.adaptation.compress."""
+    (window,) uint8. nearest, seed, order, ends, mean : (long,), of models.neighbours.adaptation._compress."""
 
     query: NDArray[np.float32]
     distance: NDArray[np.float32]

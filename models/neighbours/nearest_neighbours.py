@@ -68,11 +68,13 @@ class NearestNeighbours(Learner):
 
     Distances are Euclidean, of numbers over their running deviation. A nominal value that differs, and one that is
     missing on one side only, count as one deviation. Numbers beyond 1e100 count as missing. Of
-    equal distances the newer row counts. A label outside 0 .. n_outputs - 1, a target beyond 1e100 and a weight that
+    equal distances the newer row of the short-term memory counts, then that of the later place in the long-term one,
+    where the last row takes the place of one that goes. A label outside 0 .. n_outputs - 1, a target beyond 1e100 and a weight that
     is not positive and finite teach nothing.
 
     Memory is bounded by window and long. A full short-term memory gives up its oldest quarter. Of a full long-term
-    memory the rows of each class become half as many.
+    memory the rows of each class become half as many; where each class has one row, the older half of the rows goes.
+    One label may compare each row with each other, which window and long bound by 10,000 rows.
 
     Notes
     -----
@@ -184,7 +186,7 @@ class NearestNeighbours(Learner):
 
 @kernel
 def _run(op, row, label, weight, x, out, memories, settings, scratch):
-    """Mutates out, memories, scratch. O(d rows) an operation."""
+    """Mutates out, memories, scratch. O(d rows) an operation, and from time to time O(d rows^2) of a label."""
     for i in range(len(op)):
         r, y, w = row[i], label[i], weight[i]
         teaches = w > 0.0 and w < np.inf and ((y >= 0.0 and y < out.shape[1]) if settings.classes else _is_target(y))

@@ -193,11 +193,11 @@ class NaiveNeighbours:
                 continue
             if len(self.long) == self.room:
                 self.compress()
-            if len(self.long) < self.room:
-                self.long.append(row)
+            self.long.append(row)
 
     def compress(self):
-        """Each class by half as many rows (B3), by seeds each as far as can be from those before, not k-means++."""
+        """Each class by half as many rows (B3), by seeds each as far as can be from those before, not k-means++. Where none
+        has two rows, the first half of them goes."""
         before, self.long = self.long, []
         for label in sorted({row.y for row in before}) if self.classes else [None]:
             rows = [row for row in before if label in (row.y, None)]
@@ -211,6 +211,8 @@ class NaiveNeighbours:
             self.long += [
                 self.prototype([row for row, s in zip(rows, own, strict=True) if s == at]) for at in range(len(seeds))
             ]
+        if len(self.long) == len(before):
+            self.long = before[len(before) - len(before) // 2 :]
 
     def prototype(self, rows):
         x = []

@@ -141,6 +141,27 @@ def test_forty_classes():
     assert (out[1000:].argmax(1) == y[1000:]).mean() > 0.98
 
 
+@pytest.mark.parametrize("n_outputs", [1, 40])
+def test_a_long_memory_without_two_rows_of_a_class_forgets_the_older_ones(n_outputs):
+    """Thirty rows of forty classes, and one row of targets."""
+    rng = np.random.default_rng(10)
+    y = rng.integers(0, n_outputs, 4000).astype(float) if n_outputs > 1 else np.zeros(4000)
+    x = np.column_stack([np.cos(y), np.sin(y)]) * 10.0 + rng.normal(0.0, 0.1, (4000, 2))
+    x[1000:] += 1000.0
+    learner = made((0, 0), n_outputs, window=100, long=30 if n_outputs > 1 else 1, minimum=20)
+    learner.learn_many(x, y)
+    state, (_, n_long) = learner.state(), sizes(learner)
+    assert n_long > 0
+    assert (state.x[-n_long:, 0] > 500.0).all()
+
+
+@pytest.mark.parametrize("name", ["window", "long"])
+def test_a_label_may_compare_so_many_rows_and_no_more(name):
+    made(**{name: 10_000})
+    with pytest.raises(ValueError, match=rf"{name}.*10,?000"):
+        made(**{name: 10_001})
+
+
 def test_targets_far_from_zero_and_one_wrong_target():
     rng = np.random.default_rng(8)
     x = rng.normal(size=(2000, 2))

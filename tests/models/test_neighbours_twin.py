@@ -140,6 +140,15 @@ def test_the_long_memory_keeps_half_as_many_rows_of_each_class():
     assert contents(one.long) == [(0.0, 6.0), (9.0, 2.0)]
 
 
+def test_the_long_memory_keeps_the_newer_half_where_each_class_has_one_row():
+    one = twin(long=[(0.0, B), (1.0, A), (2.0, 2.0)])
+    one.compress()
+    assert contents(one.long) == [(2.0, 2.0)]
+    one.long = one.long[:1]
+    one.compress()
+    assert one.long == []
+
+
 def test_prototypes_and_distances_of_nominal_and_missing_values():
     one = NaiveNeighbours([0, 3], 2)
     some = [Row([x, v], A, z=np.array([x, v], np.float32)) for x, v in [(1.0, 2.0), (math.nan, 1.0), (4.0, math.nan)]]
@@ -242,6 +251,8 @@ def test_equal_to_the_twin(world):
         ("ties and targets", {"k": 9}),
         ("ties", {"long": 0}),
         ("targets", {"long": 3}),
+        ("targets", {"long": 1}),
+        ("forty classes", {"long": 5}),
         ("drift", {"window": 33, "minimum": 50}),
         ("ties", {"minimum": 2, "long": 40}),
     ],
