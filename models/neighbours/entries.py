@@ -14,7 +14,7 @@ NEAREST_NEIGHBOURS = Entry(
             1000,
             8,
             10_000,
-            text="most rows in the short-term memory; the slowest label takes time by its square",
+            text="most rows in the short-term memory; a label costs up to its square",
         ),
         Parameter("long", int, 1000, 0, 10_000, text="most rows in the long-term memory, likewise; 0: none"),
         Parameter(

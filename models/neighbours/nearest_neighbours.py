@@ -69,8 +69,8 @@ class NearestNeighbours(Learner):
     Distances are Euclidean, of numbers over their running deviation. A nominal value that differs, and one that is
     missing on one side only, count as one deviation. Numbers beyond 1e100 count as missing. Of
     equal distances the newer row of the short-term memory counts, then that of the later place in the long-term one,
-    where the last row takes the place of one that goes. A label outside 0 .. n_outputs - 1, a target beyond 1e100 and a weight that
-    is not positive and finite teach nothing.
+    where the last row takes the place of one that goes. A label outside 0 .. n_outputs - 1, a target beyond 1e100 and
+    a weight that is not positive and finite teach nothing.
 
     Memory is bounded by window and long. A full short-term memory gives up its oldest quarter. Of a full long-term
     memory the rows of each class become half as many; where each class has one row, the older half of the rows goes.

@@ -196,8 +196,8 @@ class NaiveNeighbours:
             self.long.append(row)
 
     def compress(self):
-        """Each class by half as many rows (B3), by seeds each as far as can be from those before, not k-means++. Where none
-        has two rows, the first half of them goes."""
+        """Each class by half as many rows (B3), by seeds each as far as can be from those before, not k-means++. Where
+        none has two rows, the first half of them goes."""
         before, self.long = self.long, []
         for label in sorted({row.y for row in before}) if self.classes else [None]:
             rows = [row for row in before if label in (row.y, None)]
