@@ -23,12 +23,12 @@ NEAREST_NEIGHBOURS = Entry(
             50,
             2,
             10_000,
-            text="fewest rows that the short-term memory shrinks to; a quarter of window at most",
+            text="fewest rows of the short-term memory; a quarter of window at most",
         ),
     ),
     paper="V. Losing, B. Hammer and H. Wersing: KNN classifier with self adjusting memory for heterogeneous concept "
     "drift. ICDM 2016.",
-    text="The nearest remembered rows vote. A memory of the newest rows, and one of what still agrees with them.",
+    text="The nearest remembered rows vote. One memory has the newest rows, one what agrees with them.",
 )
 
 
