@@ -241,7 +241,7 @@ def test_commands_that_come_again_promotions_and_drift_go_on_over_features(seed:
 
 def short(*commands: dict[str, Any]) -> World:
     """One partition, with commands before its last instances."""
-    world = World(growing(1))
+    world = World(growing(1, metrics={}))
     for one in (None, *commands):
         if one is not None:
             world.ask(**one)
@@ -319,14 +319,14 @@ def test_models_that_have_other_columns_than_the_log_stop_with_a_sentence() -> N
         feed(passed, [value for value in world.log if isinstance(read(value), LearnedRecord)])
     for features in ({**BASE, "b": "numeric"}, {"a": "numeric"}, {**BASE, "d": "nominal"} | {"c": "boolean"}):
         with pytest.raises(StateError, match="begin with the stream file that the stream began with"):
-            feed(PartitionLearner(growing(1, features=features), 0), world.log)
+            feed(PartitionLearner(growing(1, features=features, metrics={}), 0), world.log)
 
 
 def test_the_state_has_its_columns_whatever_the_file_says_that_a_worker_starts_with() -> None:
     world = short(file(0, {"a": "numeric", "b": "numeric"}, {"nb": NB}))
     learner = world.learners[0]
     for features in (BASE, {"a": "numeric", "b": "numeric"}, {"e": "nominal"}):
-        again = PartitionLearner(growing(1, features=features), 0)
+        again = PartitionLearner(growing(1, features=features, metrics={}), 0)
         said_of = "; ".join(again.restore(learner.snapshot()))
         assert ("the state goes on with the features a, b, and" in said_of) == ("b" not in features)
         assert ("riparian apply makes it count" in said_of) == ("b" not in features)
@@ -342,7 +342,7 @@ def test_the_state_has_its_columns_whatever_the_file_says_that_a_worker_starts_w
 def test_a_worker_may_start_with_features_that_are_not_applied_yet(features: dict[str, Any]) -> None:
     """Its partitions take the command at its place, as those of a worker that has the file of before."""
     world = short()
-    learner, more = world.learners[0], growing(1, features=features)
+    learner, more = world.learners[0], growing(1, features=features, metrics={})
     snapshot = learner.snapshot()
     kept = [(name, one.type) for name, one in learner.spec.features.items()]
     snapshot = snapshot._replace(meta={**snapshot.meta, "features": kept})

@@ -141,7 +141,8 @@ def test_a_model_that_a_changed_file_brings_gets_a_key_of_its_own() -> None:
 
 def test_a_changed_file_counts_by_a_command_alone_where_the_stream_takes_any() -> None:
     """Else it would begin in each partition where its checkpoint stands, and the replicas would differ."""
-    changed: dict[str, Any] = {"challengers": {"late": "last-label"}, "metrics": {"window": 9}, "drift": "none"}
+    metrics = {"window": 9, "segments": ["c", "d"]}  # which each partition has of its own labels
+    changed: dict[str, Any] = {"challengers": {"late": "last-label"}, "metrics": metrics, "drift": "none"}
     learner = WORLDS["commands"].learners[1]
     for fields, notes in (({}, 2), (changed, 2), ({"champion": "last-label"}, 2)):
         again = PartitionLearner(stream(control=True, **fields), 1)
