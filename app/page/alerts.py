@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from riparian.app.page.outcomes import MISSED, NO_LABEL, RIGHT, WAITING, WRONG, alert_class, prices
+from riparian.app.page.outcomes import MISSED, NO_LABEL, RIGHT, WAITING, WRONG, Outcomes, alert_class, prices
 from riparian.app.page.view import StreamView
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import CHAMPION
@@ -13,17 +13,21 @@ from riparian.topics.records import ANOMALY, REGRESSION
 KINDS = (RIGHT, WRONG, WAITING, NO_LABEL, MISSED)  # what `only` may be
 SHOWN = 100
 NO_VALUES = "A value is no alert: alerts are of classes and of anomalies."
+FORECAST = "Labels of label.of are not read here: whether forecasts were right stands in Overview and Models."
+BEHIND = "Records are older than their predictions here: labels are waited for from when these were sent."
 
 
-def about(view: StreamView, partition: int | None, reasons: bool = True) -> dict[str, Any]:
-    """What alerts are about. reasons : whether they are shown.
+def about(
+    view: StreamView, partition: int | None, outcomes: Outcomes | None = None, reasons: bool = True
+) -> dict[str, Any]:
+    """What alerts are about. outcomes : those that are shown with it. reasons : whether they are shown.
 
     Returns
     -------
     dict
         "class", "target" (such as ["alert_rate", 0.01]; None with costs), "threshold" (`threshold_of`), "matures" (ms
         that an instance waits for its label; None without `join.unlabelled`), and "missing": sentences on what to
-        write into the stream file for alerts, reasons and scores.
+        write into the stream file for alerts, reasons and scores, and on what is not known here.
     """
     spec = view.spec
     target = None if spec.decision is None else spec.decision.target
@@ -34,7 +38,7 @@ def about(view: StreamView, partition: int | None, reasons: bool = True) -> dict
         "threshold": threshold_of(view, partition),
         "matures": None if spec.join.unlabelled is None else int(1000 * spec.join.unlabelled.after),
         "reasons": None if spec.predictions.reasons is None else spec.predictions.reasons.top,
-        "missing": missing(spec, reasons),
+        "missing": [*missing(spec, reasons), *([BEHIND] if outcomes is not None and outcomes.is_behind() else [])],
     }
 
 
@@ -53,9 +57,9 @@ def threshold_of(view: StreamView, partition: int | None) -> float | None:
 
 def missing(spec: Spec, reasons: bool = True) -> list[str]:
     """What to write into the stream file, a sentence each."""
+    found = [] if spec.label.of is None else [FORECAST]
     if spec.task == REGRESSION:
-        return [NO_VALUES]
-    found = []
+        return [NO_VALUES, *found]
     if spec.decision is None:
         line = "alert_rate: 0.01" if spec.task == ANOMALY else "class: CLASS, alert_rate: 0.01"
         found.append(f"No prediction is an alert. Write decision: {{{line}}} into the stream file.")

@@ -3,6 +3,7 @@ frauds were missed. Pure: records go in (app/page/tail.py), rows come out, for *
 """
 
 import math
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ MOST = 100_000  # predictions of a stream, all partitions together
 MOST_ALERTS = 2_000  # of these, alerts whose reasons are kept
 MOST_EARLY = 20_000  # labels that came before their predictions were read
 MOST_CLASSES = 1_000
+BEHIND_MS = 600_000  # by which labels are older than their predictions where records of the past are predicted
 NONE, OTHERS = -1, -2  # codes: nothing was named; a class beyond MOST_CLASSES
 WAITING, RIGHT, WRONG, NO_LABEL = "waiting", "right", "wrong", "no label"  # what came of an alert
 MISSED, PASSED = "missed", "passed"  # and of what was none
@@ -64,8 +66,19 @@ def prices(spec: Spec, classes: Sequence[str]) -> tuple[float, float] | None:
     return given.get(about, {}).get(other, OTHERWISE), given.get(other, {}).get(about, OTHERWISE)
 
 
+def come_everywhere(spec: Spec) -> bool:
+    """Whether each label comes to every partition: then one of them has all labels, and an id is of the stream."""
+    return spec.rekey is not None and spec.rekey.by is not None and spec.rekey.labels is not None
+
+
+def meaning(spec: Spec) -> tuple[Any, ...]:
+    """What rows follow from: where it changes in the stream file, they are made anew."""
+    return spec.decision, spec.join.unlabelled, spec.label, spec.classes
+
+
 class Outcomes:
-    """A ring of the last predictions, and their labels as they come.
+    """A ring of the last predictions, and their labels as they come. It may be asked in one thread while another one
+    tells it.
 
     Parameters
     ----------
@@ -104,12 +117,16 @@ class Outcomes:
         self.reasons: OrderedDict[int, Mapping[str, float] | None] = OrderedDict()
         self._rows = np.zeros(most, ROW)
         self._ids: list[str] = [""] * most
-        self._of: dict[tuple[int, str], int] = {}  # partition and id -> number of the newest prediction
+        self._lock, self._everywhere = threading.RLock(), come_everywhere(spec)
+        self._of: dict[tuple[int, str], int] = {}  # `_key` of partition and id -> number of the newest prediction
         self._early: OrderedDict[tuple[int, str], tuple[float, int]] = OrderedDict()
         self._clock: dict[int, int] = {}  # partition -> ms of its newest prediction
         unlabelled = spec.join.unlabelled
         self.matures = None if unlabelled is None else int(1000 * unlabelled.after)
         self.assumed = None if unlabelled is None or unlabelled.is_ is None else self.code(canonical(unlabelled.is_))
+
+    def _key(self, partition: int, id_: str) -> tuple[int, str]:
+        return 0 if self._everywhere else partition, id_
 
     def code(self, text: str) -> float:
         """The code of a class, which it gets when it is seen first."""
@@ -149,45 +166,47 @@ class Outcomes:
                 sure = float(said.p.get(canonical(said.y)) or 0.0)
         if self.spec.task != ANOMALY and self.about is not None and said.y is not None:
             alert = canonical(said.y) == self.about
-        key, at = (partition, said.id), self.n % self.most
-        label, label_time = self._early.pop(key, (math.nan, 0))
-        if self.n >= self.most:
-            old = int(self._rows[at]["partition"]), self._ids[at]
-            if self._of.get(old) == self.n - self.most:
-                del self._of[old]
-            self.reasons.pop(self.n - self.most, None)
-        self._rows[at] = time, partition, position, index, y, score, sure, alert, label, label_time
-        self._ids[at], self._of[key] = said.id, self.n
-        if alert:
-            self.reasons[self.n] = said.reasons
-            if len(self.reasons) > MOST_ALERTS:
-                self.reasons.popitem(last=False)
-        self._clock[partition] = max(time, self._clock.get(partition, 0))
-        self.n += 1
+        with self._lock:
+            key, at = self._key(partition, said.id), self.n % self.most
+            label, label_time = self._early.pop(key, (math.nan, 0))
+            if self.n >= self.most:
+                old = self._key(int(self._rows[at]["partition"]), self._ids[at])
+                if self._of.get(old) == self.n - self.most:
+                    del self._of[old]
+                self.reasons.pop(self.n - self.most, None)
+            self._clock[partition] = max(time, self._clock.get(partition, 0))
+            self._rows[at] = time, partition, position, index, y, score, sure, alert, label, label_time
+            self._ids[at], self._of[key] = said.id, self.n
+            if alert:
+                self.reasons[self.n] = said.reasons
+                if len(self.reasons) > MOST_ALERTS:
+                    self.reasons.popitem(last=False)
+            self.n += 1
 
     def label(self, partition: int, id_: str, y: Any, time: int) -> None:
         """A label. y : by name, or a number; None of one that says that none will come. The first one counts, unless
         `label.on_repeat` is "correct"."""
-        self.n_labels += 1
-        key, value = (partition, id_), self._value(y)
-        number = self._of.get(key)
-        if number is None:
-            self._early[key] = value, time
-            if len(self._early) > MOST_EARLY:
-                self._early.popitem(last=False)
-            return
-        row = self._rows[number % self.most : number % self.most + 1]
-        if not row["label_time"][0] or self.spec.label.on_repeat == "correct":
-            row["label"], row["label_time"] = value, time
+        with self._lock:
+            self.n_labels += 1
+            key, value = self._key(partition, id_), self._value(y)
+            number = self._of.get(key)
+            if number is None:
+                self._early[key] = value, time
+                if len(self._early) > MOST_EARLY:
+                    self._early.popitem(last=False)
+                return
+            row = self._rows[number % self.most : number % self.most + 1]
+            if not row["label_time"][0] or self.spec.label.on_repeat == "correct":
+                row["label"], row["label_time"] = value, time
 
     # -- rows out ----------------------------------------------------------------------------------------------
 
     def rows(self, partition: int | None = None) -> tuple[NDArray[np.int64], Rows]:
         """Numbers and rows of what is kept, the oldest first; of one partition or all. `label` is what counts: an
         instance whose label did not come in time has the class as which it is learned."""
-        first = max(0, self.n - self.most)
-        numbers = np.arange(first, self.n)
-        rows = self._rows[numbers % self.most]
+        with self._lock:
+            numbers = np.arange(max(0, self.n - self.most), self.n)
+            rows = self._rows[numbers % self.most]
         if partition is not None:
             kept = rows["partition"] == partition
             numbers, rows = numbers[kept], rows[kept]
@@ -195,14 +214,29 @@ class Outcomes:
             rows["label"] = np.where(self.matured(rows) & (rows["label_time"] == 0), self.assumed, rows["label"])
         return numbers, rows
 
+    def n_alerts(self, partition: int | None = None) -> int:
+        """Alerts among what is kept, of one partition or all."""
+        with self._lock:
+            rows = self._rows[: min(self.n, self.most)]
+            return int(np.sum(rows["alert"] & (True if partition is None else rows["partition"] == partition)))
+
+    def is_behind(self) -> bool:
+        """Whether `join.unlabelled` waits longer here than in the stream: a prediction is stamped when it was sent, its
+        label with the time of the record, which is long past in a replay or a backlog."""
+        with self._lock:
+            rows = self._rows[: min(self.n, self.most)]
+            late = (rows["label_time"] > 0) & (rows["label_time"] < rows["time"] - BEHIND_MS)
+            return self.matures is not None and bool(late.any())
+
     def matured(self, rows: Rows) -> NDArray[np.bool_]:
         """Of which it is known what came of them: those for which `join.unlabelled` waits no more. Without that, all
         that have a label."""
         if self.matures is None:
             return np.asarray(~np.isnan(rows["label"]))
-        clocks = np.zeros(max([-1, *self._clock]) + 1, np.int64)
-        for partition, clock in self._clock.items():
-            clocks[partition] = clock
+        with self._lock:
+            clocks = np.zeros(max([-1, *self._clock]) + 1, np.int64)
+            for partition, clock in self._clock.items():
+                clocks[partition] = clock
         return np.asarray(rows["time"] + self.matures <= clocks[rows["partition"]])
 
     def outcome(self, rows: Rows) -> NDArray[Any]:
@@ -245,20 +279,22 @@ class Outcomes:
 
     def of_id(self, partition: int, id_: str) -> dict[str, Any] | None:
         """The newest prediction of an id; None where it is not kept."""
-        number = self._of.get((partition, id_))
-        if number is None:
-            return None
-        numbers, rows = self.rows(partition)
-        at = np.searchsorted(numbers, number)
-        return self.shown(number, rows[at], str(self.outcome(rows[at : at + 1])[0]))
+        with self._lock:
+            numbers, rows = self.rows(partition)
+            at = np.flatnonzero(numbers == self._of.get(self._key(partition, id_)))
+            return self._one(numbers, rows, at)
 
     def at(self, partition: int, position: int, index: int) -> dict[str, Any] | None:
         """The prediction of a record; None where it is not kept."""
-        numbers, rows = self.rows(partition)
-        found = np.flatnonzero((rows["position"] == position) & (rows["index"] == index))
-        if not len(found):
+        with self._lock:
+            numbers, rows = self.rows(partition)
+            return self._one(numbers, rows, np.flatnonzero((rows["position"] == position) & (rows["index"] == index)))
+
+    def _one(self, numbers: NDArray[np.int64], rows: Rows, at: NDArray[np.int64]) -> dict[str, Any] | None:
+        """The last of the rows at some places, for the browser."""
+        if not len(at):
             return None
-        i = int(found[-1])
+        i = int(at[-1])
         return self.shown(int(numbers[i]), rows[i], str(self.outcome(rows[i : i + 1])[0]))
 
     def alerts(self, only: str | None, partition: int | None, most: int) -> dict[str, Any]:
@@ -266,19 +302,24 @@ class Outcomes:
 
         only : one of RIGHT, WRONG, WAITING, MISSED, or None for all alerts.
         """
-        numbers, rows = self.rows(partition)
-        outcome = self.outcome(rows)
-        kinds = (RIGHT, WRONG, WAITING, NO_LABEL)
-        counts = {kind: int(np.sum(rows["alert"] & (outcome == kind))) for kind in kinds}
-        counts |= {"alerts": int(rows["alert"].sum()), MISSED: int(np.sum(outcome == MISSED)), "predictions": len(rows)}
-        wanted = rows["alert"] if only is None else outcome == only
-        if only not in (None, MISSED):
-            wanted &= rows["alert"]
-        found = np.flatnonzero(wanted)
-        order = rows["label_time" if only == MISSED else "time"][found]
-        found = found[np.argsort(order, kind="stable")][::-1][:most]
-        return {
-            "rows": [self.shown(int(numbers[i]), rows[i], str(outcome[i])) for i in found],
-            "counts": counts,
-            "since": int(rows["time"].min()) if len(rows) else None,
-        }
+        with self._lock:
+            numbers, rows = self.rows(partition)
+            outcome = self.outcome(rows)
+            kinds = (RIGHT, WRONG, WAITING, NO_LABEL)
+            counts = {kind: int(np.sum(rows["alert"] & (outcome == kind))) for kind in kinds}
+            counts |= {
+                "alerts": int(rows["alert"].sum()),
+                MISSED: int(np.sum(outcome == MISSED)),
+                "predictions": len(rows),
+            }
+            wanted = rows["alert"] if only is None else outcome == only
+            if only not in (None, MISSED):
+                wanted &= rows["alert"]
+            found = np.flatnonzero(wanted)
+            order = rows["label_time" if only == MISSED else "time"][found]
+            found = found[np.argsort(order, kind="stable")][::-1][:most]
+            return {
+                "rows": [self.shown(int(numbers[i]), rows[i], str(outcome[i])) for i in found],
+                "counts": counts,
+                "since": int(rows["time"].min()) if len(rows) else None,
+            }

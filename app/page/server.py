@@ -221,7 +221,7 @@ class Page:
             "actions": self._actions is not None,
             "control": view.spec.control,
             "keys": list(view.spec.keys),
-            "n_alerts": len(self.tail.outcomes[view.spec.name].reasons),
+            "n_alerts": self.tail.outcomes[view.spec.name].n_alerts(partition),
         }
 
     async def follow_files(self) -> None:
@@ -308,13 +308,13 @@ class Page:
         n = self._number(request, "n", alerts.SHOWN, 1, 1000) or alerts.SHOWN
         outcomes, partition = self.tail.outcomes[view.spec.name], self._partition(request, view)
         found = await asyncio.to_thread(outcomes.alerts, only, partition, n)
-        return await self._json(request, found | alerts.about(view, partition) | {"read": self.tail.read})
+        return await self._json(request, found | alerts.about(view, partition, outcomes) | {"read": self.tail.read})
 
     async def _quality(self, request: web.Request) -> web.Response:
         """Figures of the predictions whose labels came."""
         view, early = self._view(request), bool(request.query.get("early"))
         outcomes, partition = self.tail.outcomes[view.spec.name], self._partition(request, view)
-        told = alerts.about(view, partition, reasons=False)
+        told = alerts.about(view, partition, outcomes, reasons=False)
         found = await asyncio.to_thread(quality.figures, outcomes, told["threshold"], partition, early)
         return await self._json(request, found | told | {"read": self.tail.read})
 

@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import COMMITTED, close
-from riparian.app.page.outcomes import MOST, Outcomes
+from riparian.app.page.outcomes import MOST, Outcomes, come_everywhere, meaning
 from riparian.app.page.view import StreamView
 from riparian.app.partition.records.decoder import PartitionDecoder
 from riparian.app.state.audit.finding import know_predictions, unpacked
@@ -43,6 +43,11 @@ def labels_in(spec: Spec) -> tuple[str, str]:
     return FEATURES, spec.topics.features if spec.record.y is not None else ""
 
 
+def n_read(spec: Spec, role: str) -> int:
+    """Partitions that are read: of labels that come to every partition the first alone, which has them all."""
+    return 1 if role == LABELS and come_everywhere(spec) else spec.partitions
+
+
 class Tail:
     """Keeps the outcomes of all streams up to date.
 
@@ -53,12 +58,28 @@ class Tail:
     """
 
     def __init__(self, views: Sequence[StreamView], connection: Connection) -> None:
-        self.outcomes = {view.spec.name: Outcomes(view.spec, MOST // len(views)) for view in views}
         self.read = False
         self._views, self._connection = list(views), connection
+        self.outcomes = {view.spec.name: self._outcomes(view) for view in views}
         self._of: dict[TopicPartition, tuple[StreamView, str]] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._decoders: dict[tuple[str, int], PartitionDecoder] = {}
+
+    def _outcomes(self, view: StreamView) -> Outcomes:
+        return Outcomes(view.spec, MOST // len(self._views))
+
+    def _is_changed(self, view: StreamView) -> bool:
+        """Whether the stream file means other alerts than those that are kept."""
+        return meaning(view.spec) != meaning(self.outcomes[view.spec.name].spec)
+
+    def _renew(self) -> None:
+        """Begin anew with streams whose files have changed: their last predictions are read again."""
+        for view in filter(self._is_changed, self._views):
+            self.read = False
+            self.outcomes[view.spec.name] = self._outcomes(view)
+            topics = view.spec.topics.predictions, labels_in(view.spec)[1]
+            self._positions = {tp: at for tp, at in self._positions.items() if tp.topic not in topics}
+            self._decoders = {key: one for key, one in self._decoders.items() if key[0] != view.spec.name}
 
     async def run(self) -> None:
         """Until it is cancelled. While the broker is away it is tried again."""
@@ -72,6 +93,7 @@ class Tail:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _follow(self) -> None:
+        self._renew()
         for view in self._views:
             await know_predictions(view.spec)
         consumer = self._connection.consumer(
@@ -99,8 +121,13 @@ class Tail:
         for view in self._views:
             for role, topic in ((PREDICTIONS, view.spec.topics.predictions), (LABELS, labels_in(view.spec)[1])):
                 if topic in present:
-                    found |= {TopicPartition(topic, p): (view, role) for p in range(view.spec.partitions)}
+                    found |= {TopicPartition(topic, p): (view, role) for p in range(n_read(view.spec, role))}
         return found
+
+    def _most(self, tp: TopicPartition) -> int:
+        """Records of a partition that are read, at most."""
+        view, role = self._of[tp]
+        return MOST // len(self._views) // n_read(view.spec, role)
 
     async def _seek(self, consumer: Any, tps: list[TopicPartition]) -> None:
         """Go on where it stopped, or begin at the last records; not further back than what is kept."""
@@ -108,10 +135,9 @@ class Tail:
             return
         firsts, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
         for tp in tps:
-            most = MOST // len(self._views) // self._of[tp][0].spec.partitions
             at = self._positions.get(tp, firsts[tp])
             at = at if firsts[tp] <= at <= ends[tp] else firsts[tp]
-            self._positions[tp] = max(at, ends[tp] - most)
+            self._positions[tp] = max(at, ends[tp] - self._most(tp))
             consumer.seek(tp, self._positions[tp])
 
     async def _catch_up(self, consumer: Any) -> None:
@@ -129,14 +155,15 @@ class Tail:
             if time.monotonic() - looked > LOOK_SECONDS:
                 looked = time.monotonic()
                 async with asyncio.timeout(REQUEST_MS / 1000.0):
-                    if (await self._partitions(consumer)).keys() != self._of.keys():
-                        return  # topics or partitions were made since: begin anew
+                    present = await self._partitions(consumer)
+                if present.keys() != self._of.keys() or any(map(self._is_changed, self._views)):
+                    return  # topics or partitions were made since, or a stream file was written: begin anew
                 self._skip(consumer)
 
     def _skip(self, consumer: Any) -> None:
         """Where more has come than is kept, what would be dropped anyway is not read."""
-        for tp, (view, _) in self._of.items():
-            end, most = consumer.highwater(tp), MOST // len(self._views) // view.spec.partitions
+        for tp in self._of:
+            end, most = consumer.highwater(tp), self._most(tp)
             if end is not None and end - self._positions[tp] > most:
                 self._positions[tp] = end - most
                 consumer.seek(tp, end - most)
@@ -171,7 +198,7 @@ class Tail:
                     made = codec.read_prediction(value)
                     outcomes.take(partition, record.offset, index, record.timestamp, made)
                     at = TopicPartition(labels, partition)
-                    if at not in self._positions:
+                    if at not in self._positions and not come_everywhere(view.spec):
                         place = codec.read_place(value).places(codec.index_bits)[LOGS.index(kind)]
                         self._positions[at] = offset_of(place, codec.index_bits.of(kind))
             except ValueError:  # somebody else's

@@ -1,5 +1,7 @@
 """What the live page makes of predictions and their labels, against slow twins: alerts, what came of them, figures."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,11 @@ classes: [ok, fraud]
 champion: {model: last-label}
 """
 RATE = "decision: {class: fraud, alert_rate: 0.01}\n"
+WAITS = "join: {horizon: 2h, unlabelled: {is: ok, after: 2h}}\n"
+FORECASTS = [
+    "name: taps\ntask: regression\nfeatures: {a: numeric}\nlabel: {of: a, ahead: 1h}\n",
+    "name: taps\ntask: classification\nfeatures: {a: numeric}\nlabel: {of: a, ahead: 1h, above: 5}\n",
+]
 
 
 def payments(more=RATE):
@@ -229,6 +236,7 @@ def test_a_page_of_figures():
         (PAYMENTS + RATE, "Write predictions: {reasons: {top: 3, of: alerts}}"),
         (PAYMENTS.replace("classification", "regression").replace("classes: [ok, fraud]\n", ""), "A value is no alert"),
         (PAYMENTS + RATE + "predictions: {probabilities: false}\n", "Remove predictions: {probabilities: false}"),
+        *((text, "Labels of label.of are not read here") for text in FORECASTS),
     ],
 )
 def test_what_to_set_is_said(text, sentence):
@@ -245,3 +253,59 @@ def test_the_threshold_is_the_median_over_partitions():
     assert alerts.about(view, None)["threshold"] == pytest.approx(0.3)
     assert alerts.about(view, 1)["threshold"] == 0.4
     assert alerts.about(view, 1)["target"] == ["alert_rate", 0.01]
+
+
+def test_where_records_are_older_than_their_predictions_it_is_said():
+    """Of a replay: `join.unlabelled` waits in the time of records, which a prediction does not say."""
+    view = StreamView(payments(RATE + WAITS))
+    for ago, more, expected in ((0, WAITS, False), (30 * 86_400_000, WAITS, True), (30 * 86_400_000, "", False)):
+        for early in (False, True):
+            found = Outcomes(payments(RATE + more), most=4)
+            steps = [lambda: found.take(0, 0, 0, NOW, said("a")), lambda: found.label(0, "a", "fraud", NOW - ago)]  # noqa: B023
+            for step in steps[::-1] if early else steps:
+                step()
+            assert (alerts.BEHIND in alerts.about(view, None, found)["missing"]) == expected
+            for i in range(4):  # it is said as long as one of them is kept
+                found.take(0, i, 0, NOW, said(f"b {i}"))
+            assert alerts.BEHIND not in alerts.about(view, None, found)["missing"]
+
+
+def test_alerts_are_counted_by_partition_beyond_those_with_reasons(monkeypatch):
+    monkeypatch.setattr(outcomes, "MOST_ALERTS", 3)
+    found = Outcomes(payments(), most=30)
+    for i in range(40):
+        found.take(i % 3 % 2, i, 0, NOW + i, said(str(i), "fraud" if i % 2 else "ok"))
+    for partition in (None, 0, 1, 2):
+        assert found.n_alerts(partition) == found.alerts(None, partition, 99)["counts"]["alerts"]
+    assert found.n_alerts() == 15
+
+
+class Watched(np.ndarray):
+    """Calls back in the middle of taking a prediction."""
+
+    def __setitem__(self, at, value):
+        super().__setitem__(at, value)
+        if isinstance(at, int):
+            self.amid()
+
+
+def test_a_prediction_is_taken_at_once_for_other_threads():
+    """A new partition, and a ring that is overwritten: each row that is shown has its own id."""
+    found, seen, threads = Outcomes(payments(RATE + WAITS), most=2), [], []
+    for i in range(2):
+        found.take(0, i, 0, NOW, said(f"a {i}", "fraud"))
+
+    def amid():
+        def ask():
+            seen.extend((row["id"], row["partition"], row["position"]) for row in found.alerts(None, None, 9)["rows"])
+
+        threads.append(threading.Thread(target=ask))
+        threads[0].start()
+        threads[0].join(0.3)  # it waits until the prediction is there
+        found.matured(found.rows()[1])  # every row's partition has a time
+
+    found._rows = found._rows.view(Watched)
+    found._rows.amid = amid
+    found.take(1, 5, 0, NOW, said("b", "fraud"))
+    threads[0].join()
+    assert sorted(seen) == [("a 1", 0, 1), ("b", 1, 5)]
