@@ -367,6 +367,15 @@ def test_a_record_that_no_worker_writes_is_counted_and_changes_nothing(name):
     }
 
 
+@pytest.mark.parametrize("accuracy", [5.0, -1.0])
+def test_a_share_beyond_0_and_1_leaves_the_page(accuracy):
+    view = living(view_of())
+    for partition in (0, 1):
+        view.take_report(model(partition=partition, accuracy=accuracy, time=NOW + 1))
+    row = summary.status(view, NOW, "x")["models"][0]
+    assert 0.0 <= row["low"] <= row["high"] <= 1.0
+
+
 def test_what_is_of_another_stream_partition_or_model_or_of_tomorrow_is_counted():
     view = living(view_of())
     view.take_report(part().replace(b'"taps"', b'"other"', 1))

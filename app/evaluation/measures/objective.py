@@ -93,12 +93,12 @@ ALERT_RATE = Objective("alert_rate", "Alert rate")
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
-    """An interval of 95 % of a share of n labels (Wilson 1927).
+    """An interval of 95 % of a share of n labels (Wilson 1927). What a record says beyond 0 and 1 counts as these.
 
     >>> [round(each, 3) for each in wilson(0.5, 100)]
     [0.404, 0.596]
     """
-    z2 = Z * Z / n
+    share, z2 = min(max(share, 0.0), 1.0), Z * Z / n
     middle, width = share + z2 / 2.0, Z * math.sqrt(share * (1.0 - share) / n + z2 / (4.0 * n))
     return max(0.0, (middle - width) / (1.0 + z2)), min(1.0, (middle + width) / (1.0 + z2))
 
