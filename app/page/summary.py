@@ -522,8 +522,13 @@ def _proposed(view: StreamView) -> dict[tuple[str, int], int]:
 
 
 def looks(view: StreamView, names: Iterable[str]) -> dict[str, int]:
-    """Name of a model -> number of its colour, which it keeps: by its name, the next one where that is taken."""
-    for name in sorted({*names} - view.looks.keys()):
+    """Name of a model -> number of its colour, which it keeps: by its name, the next one where that is taken. A model
+    that neither runs nor was champion as far as events tell gives its colour back."""
+    wanted, promoted = {*names}, {event.model for event in view.events if event.action == PROMOTE}
+    kept = wanted | promoted | view.spec.models().keys() | {role for role, _ in view.models} | {view.reigns()[0][1]}
+    for name in view.looks.keys() - kept:
+        del view.looks[name]
+    for name in sorted(wanted - view.looks.keys()):
         first = crc32(name.encode()) % LOOKS
         free = [each % LOOKS for each in range(first, first + LOOKS) if each % LOOKS not in view.looks.values()]
         view.looks[name] = free[0] if free else first

@@ -376,6 +376,15 @@ def test_a_share_beyond_0_and_1_leaves_the_page(accuracy):
     assert 0.0 <= row["low"] <= row["high"] <= 1.0
 
 
+def test_a_model_that_is_gone_gives_its_colour_back():
+    view = living(StreamView(loads(STREAM.format(task="classification") + "control: true\n"), clock=lambda: NOW))
+    for i in range(40):
+        view.take_report(model(f"made-up-{i}", time=NOW + i, accuracy=0.5))
+        mine = {row["name"]: row["look"] for row in summary.models(view)}
+        assert len(set(mine.values())) == min(len(mine), summary.LOOKS)
+        assert view.looks.keys() <= {*mine, "second", "champion", "last-label"}
+
+
 def test_what_is_of_another_stream_partition_or_model_or_of_tomorrow_is_counted():
     view = living(view_of())
     view.take_report(part().replace(b'"taps"', b'"other"', 1))
