@@ -101,6 +101,15 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
             ["99.8", "99.9", "100.0"], ["0", "25"], ["0.0025", "0.0050"], ["1,000", "1,001"], ["1,000.1", "1,000.2"]
         ]  # fmt: skip
 
+        rounds = """async (ranges) => {
+            const { nice } = await import("/static/format.js");
+            return ranges.map(([low, high]) => nice(low, high, 4).slice(0, 9));
+        }"""
+        far = 1e16  # where a step of one leads nowhere
+        assert wide.page.evaluate(rounds, [[far, far], [0, 1], [-1, 1], [3, 3]]) == [
+            [far], [0, 0.25, 0.5, 0.75, 1], [-1, -0.5, 0, 0.5, 1], [3]
+        ]  # fmt: skip
+
         # By the keyboard alone: from the top to the drift page, and its table.
         page = wide.page
         page.reload()

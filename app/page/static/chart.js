@@ -1,21 +1,12 @@
 // Lines over time on a canvas: bands from least to largest value, marks, a cursor that all charts of a page share.
 
-import { h, colour, moment, tick } from "./format.js";
+import { h, colour, moment, nice, tick } from "./format.js";
 
 const LEFT = 56, RIGHT = 12, ENDS = 58, TOP = 8, BOTTOM = 4, AXIS = 20, STRIP = 22;
 const GAP = 6; // buckets: a hole of a few is a metric that comes less often than they are wide
 const OUTLIERS = 0.01; // share of the values at either end that the axis need not hold
 const LEAST_DRAG = 8; // pixels
 const STEPS = [1e3, 5e3, 15e3, 30e3, 60e3, 300e3, 900e3, 1800e3, 3600e3, 7200e3, 21600e3, 43200e3, 86400e3];
-
-function nice(low, high, n) {
-  const raw = (high - low) / n || 1;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((k) => k * power).find((each) => each >= raw * 0.999);
-  const ticks = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) ticks.push(Math.abs(at) < step * 1e-9 ? 0 : at);
-  return ticks;
-}
 
 function decades(low, high) {
   const ticks = [];

@@ -24,6 +24,15 @@ export function number(value) {
   return Math.abs(value) >= 1000 ? count(value) : String(Number(value.toPrecision(3)));
 }
 
+// Round values between two, about n: counted, since where numbers lie far apart a step may lead nowhere.
+export function nice(low, high, n) {
+  const raw = (high - low) / n || 1, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((k) => k * power).find((each) => each >= raw * 0.999);
+  const first = Math.ceil(low / step - 1e-9), last = Math.floor(high / step + 1e-9), found = [];
+  for (let i = 0; i <= last - first; i++) found.push((first + i) * step);
+  return found;
+}
+
 // As many decimals as tell ticks that are `step` apart from each other.
 export function decimals(step) {
   for (let n = 0; n < 12; n++) if (Math.abs(step * 10 ** n - Math.round(step * 10 ** n)) < 1e-6 * step * 10 ** n) return n;

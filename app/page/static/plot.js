@@ -1,6 +1,6 @@
 // Small plots in SVG: axes with few ticks, and marks that are put at values.
 
-import { h } from "./format.js";
+import { h, nice } from "./format.js";
 
 export const WIDTH = 380, HEIGHT = 250;
 const LEFT = 46, RIGHT = 20, TOP = 26, BOTTOM = 40;
@@ -27,9 +27,4 @@ export function plot(title, across, up, draw, height = HEIGHT) {
 export const line = (xs, ys, x, y, kind = "line") => h("path", { class: kind, d: xs.map((value, i) => `${i ? "L" : "M"}${x(value).toFixed(1)},${y(ys[i]).toFixed(1)}`).join("") });
 
 // Round ticks of numbers, about four.
-export function ticks(low, high, format) {
-  const raw = (high - low) / 4 || 1, power = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 2.5, 5, 10].map((k) => k * power).find((each) => each >= raw * 0.999);
-  const found = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + 1e-9 * step; at += step) found.push([Math.abs(at) < 1e-9 * step ? 0 : at, format(Math.abs(at) < 1e-9 * step ? 0 : at)]);
-  return found;
-}
+export const ticks = (low, high, format) => nice(low, high, 4).map((value) => [value, format(value)]);
