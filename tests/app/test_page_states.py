@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from riparian.app.kafka.local_broker.ports import listen
@@ -230,6 +231,9 @@ def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(
     record = MetricsRecord(
         "taps", 0, now, "champion", "last-label", 5000, 5000, 5000, {}, {"accuracy": 0.8}, segments=segments
     )
+    share = {"n": 10.0, "n_before": 10.0, "loss_before": 0.0}
+    others = [SegmentFigures("country", loss=float(i), **share, value=f"v{i}") for i in range(11)]  # half is lost
+    many = msgspec.structs.replace(record, time=now + 1, segments=others)
     with serving(sock):
         for width, scheme in ((1280, "light"), (390, "dark")):
             look = Look(
@@ -249,3 +253,10 @@ def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(
             assert look.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             if shots := os.environ.get("SEGMENT_SHOTS"):
                 look.page.screenshot(path=f"{shots}/{width}.png", full_page=True)
+        # Those that have no room are a row together, so that the list sums to the change.
+        watch.tell(reports.write(many))
+        look.until_said("3 more", "main")
+        table = look.page.get_by_role("table", name="Quality by country")
+        points = table.locator("tbody tr td:nth-child(3)").all_inner_texts()
+        assert len(points) == 9
+        assert sum(float(each.replace("−", "-")) for each in points) == pytest.approx(-50.0, abs=0.5)

@@ -11,10 +11,12 @@ function bar(row, most, bad) {
 }
 
 function rowsOf({ values, share }, now) {
-  const bad = (row) => (share ? row.adds < 0 : row.adds > 0), most = Math.max(...values.map((row) => Math.abs(row.adds)));
+  const rest = values.slice(MOST), shown = values.slice(0, MOST);
+  if (rest.length) shown.push({ value: `${count(rest.length)} more`, adds: rest.reduce((sum, row) => sum + row.adds, 0), now: null, before: null });
+  const bad = (row) => (share ? row.adds < 0 : row.adds > 0), most = Math.max(...shown.map((row) => Math.abs(row.adds)));
   const signed = (value) => `${value < 0 ? "−" : value > 0 ? "+" : ""}${share ? Math.abs(100 * value).toFixed(1) : number(Math.abs(value))}`;
   const rate = (value) => (share ? percent(value, 0) : number(value));
-  return values.slice(0, MOST).map((row) => [
+  return shown.map((row) => [
     row.since ? h("strong", { title: `surely worse, found ${moment(row.since, now)}` }, h("span", { class: "drift", "aria-hidden": "true" }, `${SIGNS.drift[0]} `), row.value) : row.value,
     bar(row, most, bad(row)), signed(row.adds), rate(row.now), rate(row.before)]);
 }
@@ -26,9 +28,8 @@ export function segments(app) {
     update() {
       const { segments: tables, now } = app.status;
       element.hidden = !tables.length;
-      content.replaceChildren(...tables.map((each) => [
-        table([[each.feature], [""], [each.share ? "Points" : "Adds", "r"], ["Now", "r"], ["Before", "r"]], rowsOf(each, now), `Quality by ${each.feature}`),
-        each.values.length > MOST ? h("p", { class: "note" }, `and ${count(each.values.length - MOST)} more values`) : null]).flat().filter(Boolean),
+      content.replaceChildren(...tables.map((each) =>
+        table([[each.feature], [""], [each.share ? "Points" : "Adds", "r"], ["Now", "r"], ["Before", "r"]], rowsOf(each, now), `Quality by ${each.feature}`)),
         h("p", { class: "note" }, `${SIGNS.drift[0]} is surely worse. Each list sums to the change.`));
     },
   };
