@@ -111,6 +111,18 @@ def test_alerts_and_quality(
         watch.version += 1
         until(lambda: page.locator(".alert .id").first.text_content() == "newest")
         assert page.locator(".alert.open").count() == 1
+        # A feature may be called as a row of the picture, or as a number.
+        drawn = """async ([reasons, values]) => {
+            const { largest, small, steps, waterfall } = await import("/static/waterfall.js");
+            const text = (element, what) => [...element.querySelectorAll(what)].map((each) => each.textContent);
+            const two = document.createElement("div");
+            two.append(...small(0.9, reasons, null, true));
+            return [text(waterfall(steps(0.9, largest(reasons)), { values }), ".what"), text(two, ".two > span")];
+        }"""
+        values = {"score": "7", "all else": "8", "2": "9"}
+        rows, two = page.evaluate(drawn, [{"10": 0.1, "2": -0.3, "score": 0.2}, values])
+        assert rows == ["all else", "2 9", "score 7", "10", "score"]
+        assert two == ["2 −30.0", "score +20.0"]
 
         page = look.open("taps", "quality")
         for words in (

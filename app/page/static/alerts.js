@@ -1,7 +1,7 @@
 // The last alerts, the newest first: why, and what came of them. Everything of records is text of strangers.
 
 import { card, table } from "./widgets.js";
-import { small, steps, waterfall } from "./waterfall.js";
+import { largest, small, steps, waterfall } from "./waterfall.js";
 import { ago, count, dash, h, moment, number, percent, span } from "./format.js";
 
 const AGAIN_MS = 3_000;
@@ -51,7 +51,7 @@ export function detail(app, place) {
     const named = share && prediction.y !== null && String(prediction.y) !== about ? prediction.p?.[prediction.y] ?? null : scored;
     const values = Object.fromEntries(Object.entries({ ...x, ...(prediction.features ?? {}) }).map(([name, value]) => [name, whole(value)]));
     const why = prediction.reasons && named !== null
-      ? waterfall(steps(named, prediction.reasons), { threshold: named === scored ? threshold : null, share, values,
+      ? waterfall(steps(named, largest(prediction.reasons)), { threshold: named === scored ? threshold : null, share, values,
         caption: `Points of ${share ? `the probability of ${prediction.y}` : "the score"}, by ${prediction.model}. “all else” is what the other features add, and where a record without values begins.${threshold === null ? "" : ` Dashed: alerts begin at ${share ? percent(threshold) : number(threshold)}.`}` })
       : h("p", { class: "empty" }, top === null ? "The stream file asks for no reasons: predictions: {reasons: {top: 3, of: alerts}}." : "No reasons stand in its record.");
     const go = (label, changes) => h("a", { href: app.link(changes), onclick: (event) => app.follow(event) }, label);

@@ -1,7 +1,7 @@
 // Looks a prediction up by its id, or a key by its value. Everything here is text of strangers, and becomes text nodes alone.
 
 import { came, copyLink, placeOf, whole } from "./alerts.js";
-import { steps, waterfall } from "./waterfall.js";
+import { largest, steps, waterfall } from "./waterfall.js";
 import { card, shareBars, table } from "./widgets.js";
 import { lines } from "./lines.js";
 import { plot, scale, ticks } from "./plot.js";
@@ -35,9 +35,9 @@ function believed(members) {
 // What each feature added to a model's prediction, the smallest together.
 function contributions({ added: found }, values) {
   if (!found) return h("p", { class: "empty" }, "What features added is not known: it had no prediction.");
-  const all = Object.entries(found.features), kept = Object.fromEntries(all.slice(0, MOST_BARS)), share = found.of !== null;
+  const all = largest(found.features), share = found.of !== null;
   const caption = `Points of ${share ? `the probability of ${found.of}` : "the value"}${all.length > MOST_BARS ? `; the smallest ${all.length - MOST_BARS} are “other features”` : ""}.`;
-  return waterfall(steps(found.prediction, kept, found.begin, "without values"), { share, values, caption });
+  return waterfall(steps(found.prediction, all.slice(0, MOST_BARS), found.begin, "without values"), { share, values, caption });
 }
 
 function trees(model) {

@@ -7,12 +7,16 @@ const LETTERS = 34;
 // What is added, in points of a probability or in units of a value.
 export const added = (value, share) => `${value < 0 ? "−" : "+"}${share ? (100 * Math.abs(value)).toFixed(Math.abs(value) < 0.0095 ? 2 : 1) : number(Math.abs(value))}`;
 
-// [name, from, to] of each bar, the first and the last from 0 on. What reasons leave out stands in the first.
-export function steps(score, reasons, begin = null, name = null) {
-  const rows = Object.entries(reasons ?? {}), sum = rows.reduce((total, [, value]) => total + value, 0);
+// [name, what it adds] of each feature, the largest first: an object has names such as "10" in an order of its own.
+export const largest = (reasons) => Object.entries(reasons ?? {}).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+
+// [name, from, to, what it adds, feature] of each bar; the first and the last are from 0 on and add nothing. What
+// reasons leave out stands in the first, or with `begin` before the last. rows : as `largest` gives them.
+export function steps(score, rows, begin = null, name = null) {
+  const sum = rows.reduce((total, [, value]) => total + value, 0);
   let at = begin ?? score - sum;
   const found = [[name ?? "all else", 0, at, null]];
-  for (const [feature, value] of rows) found.push([feature, at, (at += value), value]);
+  for (const [feature, value] of rows) found.push([feature, at, (at += value), value, feature]);
   if (begin !== null && Math.abs(score - at) > 1e-9 * Math.max(1, Math.abs(score))) found.push(["other features", at, score, score - at]);
   return [...found, ["score", 0, score, null]];
 }
@@ -36,8 +40,8 @@ function track([, from, to, value], at, threshold) {
 export function waterfall(bars, { threshold = null, share = true, values = {}, caption }) {
   const at = scaleOf(bars, threshold, share), plain = (value) => (share ? percent(value) : number(value));
   const rows = bars.map((bar) => {
-    const [name, , to, value] = bar;
-    const stood = values[name];
+    const [name, , to, value, feature] = bar;
+    const stood = feature !== undefined && Object.hasOwn(values, feature) ? values[feature] : undefined;
     const short = name.length > LETTERS ? `${name.slice(0, LETTERS - 1)}…` : name;
     return h("li", { class: value === null ? "whole" : null, title: name },
       h("span", { class: "what" }, short, stood === undefined ? null : h("span", { class: "note" }, ` ${stood === null ? "missing" : stood}`)),
@@ -49,7 +53,7 @@ export function waterfall(bars, { threshold = null, share = true, values = {}, c
 // The same as a picture for a row of a table, with the two largest in words beside it.
 export function small(score, reasons, threshold, share) {
   if (!reasons || score === null) return [h("span", { class: "note" }, dash)];
-  const bars = steps(score, reasons).slice(1, -1), all = scaleOf(steps(score, reasons), threshold, share);
-  const two = Object.entries(reasons).slice(0, 2).map(([name, value]) => h("span", {}, `${name} `, h("span", { class: "note" }, added(value, share))));
-  return [h("span", { class: "spark", "aria-hidden": "true" }, bars.map((bar) => track(bar, all, threshold))), h("span", { class: "two" }, two)];
+  const rows = largest(reasons), bars = steps(score, rows), all = scaleOf(bars, threshold, share);
+  const two = rows.slice(0, 2).map(([name, value]) => h("span", {}, `${name} `, h("span", { class: "note" }, added(value, share))));
+  return [h("span", { class: "spark", "aria-hidden": "true" }, bars.slice(1, -1).map((bar) => track(bar, all, threshold))), h("span", { class: "two" }, two)];
 }
