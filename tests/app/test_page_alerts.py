@@ -108,9 +108,13 @@ def test_alerts_and_quality(
         outcomes.take(
             0, 9999, 0, now, {"id": "newest", "y": "fraud", "p": {"fraud": 0.9}, "offset": 9, "reasons": None}
         )
+        focused = page.locator(".alert .line").nth(1)
+        focused.focus()
+        known = focused.locator(".id").text_content()
         watch.version += 1
         until(lambda: page.locator(".alert .id").first.text_content() == "newest")
         assert page.locator(".alert.open").count() == 1
+        assert page.evaluate("document.activeElement.querySelector('.id')?.textContent") == known
         # A feature may be called as a row of the picture, or as a number.
         drawn = """async ([reasons, values]) => {
             const { largest, small, steps, waterfall } = await import("/static/waterfall.js");

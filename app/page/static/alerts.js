@@ -1,6 +1,6 @@
 // The last alerts, the newest first: why, and what came of them. Everything of records is text of strangers.
 
-import { card, table } from "./widgets.js";
+import { card, settle, table } from "./widgets.js";
 import { largest, small, steps, waterfall } from "./waterfall.js";
 import { ago, count, dash, h, moment, number, percent, span } from "./format.js";
 
@@ -76,7 +76,12 @@ export function alerts(app) {
   const open = place === null ? null : detail(app, place);
   const whole_ = card("Alerts", null, told, missing, feed);
   whole_.querySelector(".head").append(choice);
-  let asked = 0, shown = "";
+  const numbers = FILTERS.map(([name, label, counted]) => {
+    const n = h("span", { class: "n" });
+    choice.append(h("button", { type: "button", "aria-pressed": String(name === only), onclick: () => app.go({ only: name || null, at: null }) }, label, n));
+    return [n, counted];
+  });
+  let asked = 0, shown = "", lines = new Map();
 
   async function look() {
     asked = Date.now();
@@ -100,20 +105,26 @@ export function alerts(app) {
       ? `${count(counts.alerts)} alert${counts.alerts === 1 ? "" : "s"} in the last ${count(counts.predictions)} predictions, since ${moment(since)}${read ? "" : "; more are being read"}.${known ? ` Of ${count(known)} whose label came, ${percent(counts.right / known)} ${task === "anomaly" ? "were anomalies" : `were ${about}`}.` : ""}${kept}${threshold === null ? "" : ` They begin at ${share ? percent(threshold, 2) : number(threshold)}.`}`
       : read ? "No predictions yet." : "Reading the last predictions …";
     missing.replaceChildren(...lacking.map((sentence) => h("p", { class: "set" }, sentence)));
-    choice.replaceChildren(...FILTERS.map(([name, label, counted]) => h("button", { type: "button", "aria-pressed": String(name === only), onclick: () => app.go({ only: name || null, at: null }) }, label, h("span", { class: "n" }, count(counts[counted])))));
+    for (const [n, counted] of numbers) n.textContent = count(counts[counted]);
     const items = rows.map((row) => {
-      const at = placeOf(row), opened = at === place;
-      return h("div", { class: `alert${opened ? " open" : ""}` },
-        h("a", { class: "line", href: app.link({ at: opened ? null : at }), "aria-expanded": String(opened), onclick: (event) => app.follow(event) },
-          h("span", { class: "time" }, moment(row.time)), h("span", { class: "id" }, row.id),
-          h("span", { class: "score" }, row.score === null ? String(row.y ?? dash) : share ? percent(row.score) : number(row.score)),
-          h("span", { class: "why" }, small(row.score, row.reasons, threshold, share)),
-          came(row, about)),
-        opened ? open : null);
+      const at = placeOf(row), item = lineOf(at);
+      item.firstChild.replaceChildren(h("span", { class: "time" }, moment(row.time)), h("span", { class: "id" }, row.id),
+        h("span", { class: "score" }, row.score === null ? String(row.y ?? dash) : share ? percent(row.score) : number(row.score)),
+        h("span", { class: "why" }, small(row.score, row.reasons, threshold, share)), came(row, about));
+      return item;
     });
+    lines = new Map(items.map((item, i) => [placeOf(rows[i]), item]));
     const apart = place !== null && !rows.some((row) => placeOf(row) === place); // an older one, by its link
-    feed.replaceChildren(...(apart ? [h("div", { class: "alert open" }, open)] : []), ...items,
-      ...(rows.length || apart ? [] : [h("p", { class: "empty" }, counts.predictions && !lacking.length ? (only === "missed" ? `No ${about} without an alert, as far as labels came.` : "None.") : "")]));
+    settle(feed, [...(apart ? [h("div", { class: "alert open" }, open)] : []), ...items,
+      ...(rows.length || apart ? [] : [h("p", { class: "empty" }, counts.predictions && !lacking.length ? (only === "missed" ? `No ${about} without an alert, as far as labels came.` : "None.") : "")])]);
+  }
+
+  // The line of a prediction, the same one as long as it is shown: what has the focus keeps it.
+  function lineOf(at) {
+    if (lines.has(at)) return lines.get(at);
+    const opened = at === place;
+    return h("div", { class: `alert${opened ? " open" : ""}` },
+      h("a", { class: "line", href: app.link({ at: opened ? null : at }), "aria-expanded": String(opened), onclick: (event) => app.follow(event) }), opened ? open : null);
   }
 
   look();

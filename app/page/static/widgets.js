@@ -42,6 +42,13 @@ export function sure({ low, high, value, rings = [] }, [least, most], text, look
   return line;
 }
 
+// Puts elements into another in their order, and moves none that stands where it shall: what has the focus keeps it.
+export function settle(parent, elements) {
+  const wanted = new Set(elements);
+  for (const each of [...parent.children]) if (!wanted.has(each)) each.remove();
+  elements.forEach((each, i) => { if (parent.children[i] !== each) parent.insertBefore(each, parent.children[i] ?? null); });
+}
+
 export function field(label, attributes) {
   const input = h("input", attributes);
   return [h("label", { class: "field" }, label, input), input];
