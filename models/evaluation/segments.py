@@ -361,7 +361,7 @@ def _test(row, loss, error, time):
     if recovered:
         _begin(row)
         return
-    period = min(SHORTEST * 2.0 ** min(row[PERIOD] - 1.0, 20.0), 1.0 * LONGEST)
+    period = min(1.0 * SHORTEST * (1 << int(min(row[PERIOD] - 1.0, 20.0))), 1.0 * LONGEST)
     if n >= PATIENCE * period or (n >= period and n % SETTLED == 0.0 and not rises):
         _end(row)
 

@@ -384,7 +384,7 @@ def test_a_key_shows_its_values_and_its_last_records(browser, stream, tmp_path):
             page.get_by_role("button", name="Look it up").click()
             look.until_said(f"card {strange}")
             page.get_by_role("link", name="110").click()
-            look.until_said("Why")
+            look.until_said("Over the key's past")
             assert not look.wrong, look.wrong
             look.context.close()
         assert worker.stop() == 0

@@ -59,7 +59,7 @@ export function detail(app, place) {
     const heads = [["Feature"], ["Value", "r"], ["Added", "r"]], made = rows(prediction.features), own = rows(x);
     body.replaceChildren(
       h("div", { class: "two-columns" },
-        h("div", {}, h("h3", {}, scored === null ? `Said ${whole(prediction.y)}` : `Why ${share ? percent(scored) : number(scored)}`), why, outcome ? h("p", {}, came(outcome, share ? about : "anomaly")) : null),
+        h("div", {}, h("h3", {}, scored === null ? `Said ${prediction.y == null ? "nothing" : whole(prediction.y)}` : `Why ${share ? percent(scored) : number(scored)}`), why, outcome ? h("p", {}, came(outcome, share ? about : "anomaly")) : null),
         h("div", {}, made.length ? [h("h3", {}, "Over the key's past"), table(heads, made, "Features over the key's past")] : null,
           h("h3", {}, "The record"), own.length ? table(heads, own, "The record") : h("p", { class: "empty" }, "Its feature record is not kept any more."))),
       h("p", { class: "actions" }, copyLink(app, app.link({ tab: "alerts", at: place })),
