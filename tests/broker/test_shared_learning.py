@@ -28,7 +28,18 @@ from riparian.topics.training_log import LearnedRecord, write
 from riparian.topics.training_log import read as read_record
 from tests.app.shared_world import lacked
 from tests.broker.crashing import EXIT_CODE, SHARING
-from tests.broker.harness import PATIENCE, Rows, Stream, Worker, append, delete_before, instances, send, stored
+from tests.broker.harness import (
+    PATIENCE,
+    Rows,
+    Stream,
+    Worker,
+    append,
+    delete_before,
+    instances,
+    send,
+    state_log,
+    stored,
+)
 from tests.broker.test_misbehaviour import delete_topic
 from tests.chaos.checks import check_replicas
 from tests.processes import until
@@ -322,6 +333,7 @@ def test_features_are_added_and_dropped_through_kills(stream: Any) -> None:
         for life, more in enumerate(files):
             come(100)
             s.predicted(at // PARTITIONS, *workers)
+            until(lambda: all(state_log(s.broker, s.spec, p).manifest is not None for p in range(PARTITIONS)))
             s.change(**{**fields, **more})
             answer = pool.submit(s.riparian, "apply", "--wait", 100)
             come()
