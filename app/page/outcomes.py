@@ -66,11 +66,6 @@ def prices(spec: Spec, classes: Sequence[str]) -> tuple[float, float] | None:
     return given.get(about, {}).get(other, OTHERWISE), given.get(other, {}).get(about, OTHERWISE)
 
 
-def come_everywhere(spec: Spec) -> bool:
-    """Whether each label comes to every partition: then one of them has all labels, and an id is of the stream."""
-    return spec.rekey is not None and spec.rekey.by is not None and spec.rekey.labels is not None
-
-
 def meaning(spec: Spec) -> tuple[Any, ...]:
     """What rows follow from: where it changes in the stream file, they are made anew."""
     return spec.decision, spec.join.unlabelled, spec.label, spec.classes
@@ -117,7 +112,7 @@ class Outcomes:
         self.reasons: OrderedDict[int, Mapping[str, float] | None] = OrderedDict()
         self._rows = np.zeros(most, ROW)
         self._ids: list[str] = [""] * most
-        self._lock, self._everywhere = threading.RLock(), come_everywhere(spec)
+        self._lock = threading.RLock()
         self._of: dict[tuple[int, str], int] = {}  # `_key` of partition and id -> number of the newest prediction
         self._early: OrderedDict[tuple[int, str], tuple[float, int]] = OrderedDict()
         self._clock: dict[int, int] = {}  # partition -> ms of its newest prediction
@@ -126,7 +121,7 @@ class Outcomes:
         self.assumed = None if unlabelled is None or unlabelled.is_ is None else self.code(canonical(unlabelled.is_))
 
     def _key(self, partition: int, id_: str) -> tuple[int, str]:
-        return 0 if self._everywhere else partition, id_
+        return 0 if self.spec.labels_everywhere else partition, id_  # then an id is of the stream
 
     def code(self, text: str) -> float:
         """The code of a class, which it gets when it is seen first."""

@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import COMMITTED, close
-from riparian.app.page.outcomes import MOST, Outcomes, come_everywhere, meaning
+from riparian.app.page.outcomes import MOST, Outcomes, meaning
 from riparian.app.page.view import StreamView
 from riparian.app.partition.records.decoder import PartitionDecoder
 from riparian.app.state.audit.finding import know_predictions, unpacked
@@ -45,7 +45,7 @@ def labels_in(spec: Spec) -> tuple[str, str]:
 
 def n_read(spec: Spec, role: str) -> int:
     """Partitions that are read: of labels that come to every partition the first alone, which has them all."""
-    return 1 if role == LABELS and come_everywhere(spec) else spec.partitions
+    return 1 if role == LABELS and spec.labels_everywhere else spec.partitions
 
 
 class Tail:
@@ -198,7 +198,7 @@ class Tail:
                     made = codec.read_prediction(value)
                     outcomes.take(partition, record.offset, index, record.timestamp, made)
                     at = TopicPartition(labels, partition)
-                    if at not in self._positions and not come_everywhere(view.spec):
+                    if at not in self._positions and not view.spec.labels_everywhere:
                         place = codec.read_place(value).places(codec.index_bits)[LOGS.index(kind)]
                         self._positions[at] = offset_of(place, codec.index_bits.of(kind))
             except ValueError:  # somebody else's

@@ -405,8 +405,9 @@ class PartitionLearner:
 
     def _moved(self, labels: Labels, times: NDArray[np.int64], piece: Piece) -> list[MovedLabel]:
         """Labels of a batch that still wait, and whose instances may wait where their keys went before."""
-        by_key = self.spec.rekey is not None and self.spec.rekey.by is not None  # all labels come everywhere
-        if self.grown is None or by_key or self.bits[LABELS] or not len(times) or times[0] > self.grown[1]:
+        if self.grown is None or self.spec.labels_everywhere or self.bits[LABELS]:
+            return []
+        if not len(times) or times[0] > self.grown[1]:
             return []
         raw, found = piece.raw, np.flatnonzero(self.pending.early(labels.ids) & (times <= self.grown[1]))
         places = found if labels.position is None else np.array(labels.position, np.int64)[found]

@@ -494,6 +494,11 @@ class Spec(Fields):
         return {role: tuple(topics) for role, topics in named.items() if topics is not None}
 
     @property
+    def labels_everywhere(self) -> bool:
+        """Whether each label is copied to every partition, by `rekey.by`: only one knows that its instance is there."""
+        return self.rekey is not None and self.rekey.by is not None and LABELS in self.copied
+
+    @property
     def sources(self) -> dict[str, str]:
         """Topic that is copied -> role of the input log that it is copied to."""
         return {topic: role for role, topics in self.copied.items() for topic in topics}

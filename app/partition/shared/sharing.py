@@ -74,8 +74,7 @@ class SharedLearning(Learning):
         self._file = spec
         self._joins_by(spec)
         self._max_behind, self._n_partitions = spec.learning.max_behind, spec.partitions
-        everywhere = spec.rekey is not None and spec.rekey.by is not None and self._max_behind is None
-        self.copies = spec.partitions if everywhere else 1
+        self.copies = spec.partitions if spec.labels_everywhere and self._max_behind is None else 1
         self._written = dict[str, NDArray[Any]]()  # of aggregates of labels, what this partition's state has
         self._pending.keep(self.names, 2)
         self.count_width()

@@ -406,7 +406,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         return list(dict.fromkeys(key for topic, raw in pieces for key in self._unknown(topic, raw) if key not in late))
 
     def _goes_everywhere(self, tp: TP) -> bool:
-        return self._by is not None and self.spec.sources[tp.topic] == LABELS
+        return self.spec.labels_everywhere and self.spec.sources[tp.topic] == LABELS
 
     def _partitions(self, tp: TP, raw: RawBatch) -> list[Sequence[int]]:
         """To which partitions each record goes; that of its source's number where its id cannot be read."""

@@ -67,8 +67,7 @@ class JoinWatchdog:
 
     def _counts(self, learner: PartitionLearner) -> Counts:
         """With rekey.by each label comes to every partition, and joins in one."""
-        everywhere = self.spec.rekey is not None and self.spec.rekey.by is not None
-        copies = self.spec.partitions if everywhere else 1
+        copies = self.spec.partitions if self.spec.labels_everywhere else 1
         return learner.n_instances, learner.n_labels // copies, learner.n_met
 
     def count(self, learners: Iterable[PartitionLearner]) -> None:
