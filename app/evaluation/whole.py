@@ -22,6 +22,7 @@ from riparian.models.contract import Learner
 from riparian.models.evaluation.prequential import Prequential
 from riparian.models.memory import live_bytes
 from riparian.topics.commands import EventRecord
+from riparian.topics.names import CHAMPION
 from riparian.topics.records import VALUES, DriftRecord
 
 MODELS = ("champion", "challengers")
@@ -133,7 +134,7 @@ class Whole:
             **({} if self._setup.label_clock is None else {"waiting": learner.pending.n_unlearned}),
             "seed": self.spec.seed,
             "window": self.spec.metrics.window,
-            "objective": objective_of(self.spec, most_frequent([figures.by_class.get("champion") or {}]))._asdict(),
+            "objective": objective_of(self.spec, most_frequent([figures.by_class.get(CHAMPION) or {}]))._asdict(),
             "models": {
                 role: {
                     "learner": one.learner_name,

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from riparian.app.evaluation.measures.objective import recent_of
 from riparian.app.page.outcomes import MISSED, NO_LABEL, RIGHT, WAITING, WRONG, Outcomes, alert_class, prices
 from riparian.app.page.view import StreamView
 from riparian.app.stream_file.spec import Spec
@@ -50,7 +51,7 @@ def threshold_of(view: StreamView, partition: int | None) -> float | None:
     given = None if classes is None else prices(spec, classes.texts)
     if spec.prices is not None:
         return given and (given[1] / sum(given) if sum(given) else None)
-    told = [(record.window or record.fading or {}).get("threshold") for record in view.of_role(CHAMPION, partition)]
+    told = [recent_of(record).get("threshold") for record in view.of_role(CHAMPION, partition)]
     known = [value for value in told if value is not None]
     return float(np.median(known)) if known else None
 

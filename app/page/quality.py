@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.app.evaluation.measures.objective import wilson
 from riparian.app.page.outcomes import Outcomes, prices
 from riparian.topics.records import ANOMALY, REGRESSION
 
@@ -19,7 +20,6 @@ BINS = 40  # of a histogram
 EDGE = 9.2  # log odds of 0.01 % and 99.99 %
 GROUPS = 10  # of a calibration
 LEAST = 10  # labels, and of each side, from which on figures are shown
-Z = 1.959964  # of an interval of 95 %
 
 
 def confusion(named: Floats, label: Floats, most: int = MOST_SHOWN) -> tuple[list[int], list[list[int]]]:
@@ -106,14 +106,6 @@ def histogram(score: Floats, edges: Floats) -> list[int]:
     return [int(n) for n in np.histogram(score, edges)[0]]
 
 
-def interval(k: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """The interval of a share of 95 % (Wilson 1927). k of n."""
-    share, z2 = k / n, Z * Z
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return np.maximum(0.0, middle - half), np.minimum(1.0, middle + half)
-
-
 def calibration(score: Floats, own: Bools, groups: int = GROUPS) -> dict[str, list[float]]:
     """How often the label was the class, by what was said of it.
 
@@ -135,7 +127,7 @@ def calibration(score: Floats, own: Bools, groups: int = GROUPS) -> dict[str, li
     n = np.array([len(part) for part in parts], float)
     k = np.array([owns[part].sum() for part in parts])
     said = np.array([scores[part].mean() for part in parts])
-    low, high = interval(k, n) if len(n) else (n, n)
+    low, high = wilson(k / n, n) if len(n) else (n, n)
     columns = {"said": said, "came": k / n if len(n) else n, "low": low, "high": high, "n": n}
     return {name: values.tolist() for name, values in columns.items()}
 
@@ -221,8 +213,8 @@ def figures(outcomes: Outcomes, threshold: float | None, partition: int | None, 
     }  # fmt: skip
     for name, k, n in (("recall", hits, n_own), ("precision", hits, n_alerts)):
         if n:
-            low, high = interval(np.array([float(k)]), np.array([float(n)]))
-            found["decided"] |= {name: k / n, f"{name}_low": float(low[0]), f"{name}_high": float(high[0])}
+            low, high = wilson(k / n, n)
+            found["decided"] |= {name: k / n, f"{name}_low": float(low), f"{name}_high": float(high)}
     scored = ~np.isnan(rows["score"])
     rows, own = rows[scored], own[scored]
     if min(int(own.sum()), int((~own).sum())) < LEAST:

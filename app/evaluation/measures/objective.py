@@ -1,8 +1,10 @@
 """By which figure a stream is judged: chosen from its stream file, in one place, for the page and for commands."""
 
-import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from riparian.topics.records import ANOMALY, REGRESSION, MetricsRecord
 
@@ -16,6 +18,7 @@ ENOUGH = 30.0  # labels that a share is of, from which on it is judged
 
 Figures = Mapping[str, float | None]
 ByClass = Mapping[str, Mapping[str, float]]
+Numbers = float | NDArray[np.float64]
 
 
 class Objective(NamedTuple):
@@ -52,7 +55,10 @@ class Objective(NamedTuple):
     def interval(self, value: float, weight: float) -> tuple[float, float] | None:
         """Of 95 %, by Wilson's score; None of what is no share of single labels."""
         counted = self.key in ("recall", "precision", "accuracy", "coverage")
-        return wilson(value, weight) if counted and weight > 0.0 else None
+        if not counted or not weight > 0.0:
+            return None
+        low, high = wilson(value, weight)
+        return float(low), float(high)
 
     def text(self, value: float | None, digits: int = 1) -> str:
         """A value for people."""
@@ -76,12 +82,17 @@ class Objective(NamedTuple):
         }.get(self.key, f"{self.title} is {shown}")
 
 
+def recent_of(record: MetricsRecord) -> Figures:
+    """The figures over the last labels."""
+    return record.window or record.fading or {}
+
+
 def pooled(objective: Objective, records: Iterable[MetricsRecord], window: int) -> tuple[float | None, float]:
     """A figure over the last labels of the records of a model, one a partition, and how many labels it is of: the mean
     by these. None without any. window : labels of a partition that it is over, at most."""
     parts = []
     for record in records:
-        recent = record.window or record.fading or {}
+        recent = recent_of(record)
         value = objective.value(recent, record.classes)
         if value is not None and (record.n or objective == ALERT_RATE):
             parts.append((value, max(objective.weight(recent, record.classes, min(record.n, window)), 1e-9)))
@@ -92,15 +103,16 @@ def pooled(objective: Objective, records: Iterable[MetricsRecord], window: int) 
 ALERT_RATE = Objective("alert_rate", "Alert rate")
 
 
-def wilson(share: float, n: float) -> tuple[float, float]:
-    """An interval of 95 % of a share of n labels (Wilson 1927). What a record says beyond 0 and 1 counts as these.
+def wilson(share: Numbers, n: Numbers) -> tuple[Any, Any]:
+    """The interval of 95 % of shares of n labels each (Wilson 1927): its ends, of the same shape. What a record says
+    beyond 0 and 1 counts as these.
 
-    >>> [round(each, 3) for each in wilson(0.5, 100)]
+    >>> [round(float(each), 3) for each in wilson(0.5, 100)]
     [0.404, 0.596]
     """
-    share, z2 = min(max(share, 0.0), 1.0), Z * Z / n
-    middle, width = share + z2 / 2.0, Z * math.sqrt(share * (1.0 - share) / n + z2 / (4.0 * n))
-    return max(0.0, (middle - width) / (1.0 + z2)), min(1.0, (middle + width) / (1.0 + z2))
+    share, z2 = np.clip(share, 0.0, 1.0), Z * Z / n
+    middle, width = share + z2 / 2.0, Z * np.sqrt(share * (1.0 - share) / n + z2 / (4.0 * n))
+    return np.maximum(0.0, (middle - width) / (1.0 + z2)), np.minimum(1.0, (middle + width) / (1.0 + z2))
 
 
 def objective_of(spec: "Spec", most: float = 0.0) -> Objective:
