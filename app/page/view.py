@@ -1,5 +1,5 @@
 """One stream as the page knows it: the last record of each model and partition, events, dead letters, and their series
-over time. Pure: records go in, and what the browser shows comes out (app/page/summary.py).
+over time. Pure: records go in, and what the browser shows comes out (app/page/verdict.py, app/page/summary.py).
 """
 
 import time
@@ -14,7 +14,14 @@ import msgspec
 import numpy as np
 
 from riparian.app import comparisons
-from riparian.app.evaluation.measures.objective import Objective, candidates, most_frequent, objective_of, pooled
+from riparian.app.evaluation.measures.objective import (
+    Objective,
+    candidates,
+    most_frequent,
+    objective_of,
+    pooled,
+    recent_of,
+)
 from riparian.app.page.history import SeriesSpan, TimeSeries, together
 from riparian.app.retries import Ranges, letter_of
 from riparian.app.stream_file.spec import Spec
@@ -599,11 +606,6 @@ class StreamView:
             if (hour + 1) * HOUR_MS > since:
                 found[reason] += n
         return dict(found.most_common())
-
-
-def recent_of(record: MetricsRecord) -> Mapping[str, float | None]:
-    """The figures over the last labels."""
-    return record.window or record.fading or {}
 
 
 def rates_between(before: PartitionRecord | None, record: PartitionRecord) -> tuple[float | None, float | None]:

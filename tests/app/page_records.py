@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from riparian.app.page import summary
+from riparian.app.page.verdict import verdict
 from riparian.app.page.view import HOUR_MS, StreamView
 from riparian.app.stream_file.spec import loads
 from riparian.topics import reports
@@ -52,7 +52,7 @@ def part(partition=0, time=NOW, **fields):
     return reports.write(PartitionRecord("taps", partition, time, **(given | fields)))
 
 
-def drift(partition=0, **fields):
+def drift(partition=0, stream="taps", **fields):
     given = {
         "signal": "error",
         "detector": "adwin",
@@ -63,7 +63,7 @@ def drift(partition=0, **fields):
         "level": "drift",
     }
     return reports.write(
-        DriftRecord("taps", partition, 0, **(given | {"model": "champion", "before": 0.15, "after": 0.28} | fields))
+        DriftRecord(stream, partition, 0, **(given | {"model": "champion", "before": 0.15, "after": 0.28} | fields))
     )
 
 
@@ -76,7 +76,7 @@ def letter(headers=None, time=NOW, partition=0, offset=0):
 
 
 def told(view, now=NOW + 1000):
-    found = summary.verdict(view, now, "taps.yaml")
+    found = verdict(view, now, "taps.yaml")
     said, why = ("".join(piece.get("text", "#") for piece in pieces) for pieces in (found.said, found.why))
     return found, f"{said} {why}".strip()
 

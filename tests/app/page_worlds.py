@@ -16,7 +16,8 @@ from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.page.view import StreamView, now_ms
 from riparian.app.stream_file.spec import loads
 from riparian.topics import commands, reports
-from riparian.topics.records import DriftRecord, MetricsRecord, PartitionRecord
+from riparian.topics.records import MetricsRecord, PartitionRecord
+from tests.app.page_records import drift
 from tests.app.page_server import Fed, serving_of
 
 EVERY, HOUR = 10_000, 3_600_000
@@ -164,19 +165,7 @@ def payments(
 
 
 def drifted(view: StreamView, at: int, **fields: Any) -> None:
-    given = {
-        "signal": "error",
-        "detector": "adwin",
-        "offset": 5,
-        "label_offset": 5,
-        "time": 7,
-        "n": 90,
-        "level": "drift",
-        "model": "champion",
-        "before": 0.006,
-        "after": 0.011,
-    }
-    view.take_drift(reports.write(DriftRecord(view.spec.name, 0, 0, **(given | fields))), at)
+    view.take_drift(drift(stream=view.spec.name, **({"before": 0.006, "after": 0.011} | fields)), at)
 
 
 def empty(view: StreamView, now: int) -> None:

@@ -34,7 +34,7 @@ export function nice(low, high, n) {
 }
 
 // As many decimals as tell ticks that are `step` apart from each other.
-export function decimals(step) {
+function decimals(step) {
   for (let n = 0; n < 12; n++) if (Math.abs(step * 10 ** n - Math.round(step * 10 ** n)) < 1e-6 * step * 10 ** n) return n;
   return 12;
 }
@@ -100,11 +100,7 @@ export function tick(ms, width) {
 
 // A verdict is a list of pieces of text and times.
 export function pieces(said, now) {
-  return said.map((piece) => {
-    if ("ago" in piece) return h("strong", {}, ago(piece.ago, now));
-    if ("since" in piece) return h("strong", {}, moment(piece.since, now));
-    return piece.strong ? h("strong", {}, piece.text) : document.createTextNode(piece.text);
-  });
+  return said.map((piece) => ("since" in piece ? h("strong", {}, moment(piece.since, now)) : document.createTextNode(piece.text)));
 }
 
 // Colour and dashes of a model, by the number that the server gives its name.
