@@ -1,8 +1,8 @@
 // The last alerts, the newest first: why, and what came of them. Everything of records is text of strangers.
 
-import { card, settle, table } from "./widgets.js";
-import { largest, small, steps, waterfall } from "./waterfall.js";
-import { ago, count, dash, h, moment, number, percent, span } from "./format.js";
+import { card, polled, settle, table } from "./widgets.js";
+import { added, largest, small, steps, waterfall } from "./waterfall.js";
+import { count, dash, h, moment, number, percent, span } from "./format.js";
 
 const AGAIN_MS = 3_000;
 const FILTERS = [["", "All", "alerts"], ["waiting", "Waiting", "waiting"], ["right", "Right", "right"], ["wrong", "False alarm", "wrong"], ["missed", "Missed", "missed"]];
@@ -55,7 +55,7 @@ export function detail(app, place) {
         caption: `Points of ${share ? `the probability of ${prediction.y}` : "the score"}, by ${prediction.model}. “all else” is what the other features add, and where a record without values begins.${threshold === null ? "" : ` Dashed: alerts begin at ${share ? percent(threshold) : number(threshold)}.`}` })
       : h("p", { class: "empty" }, top === null ? "The stream file asks for no reasons: predictions: {reasons: {top: 3, of: alerts}}." : "No reasons stand in its record.");
     const go = (label, changes) => h("a", { href: app.link(changes), onclick: (event) => app.follow(event) }, label);
-    const rows = (of) => Object.entries(of ?? {}).map(([name, value]) => [name, h("span", { class: "value" }, whole(value)), prediction.reasons?.[name] === undefined ? "" : `${prediction.reasons[name] < 0 ? "−" : "+"}${share ? (100 * Math.abs(prediction.reasons[name])).toFixed(1) : number(Math.abs(prediction.reasons[name]))}`]);
+    const rows = (of) => Object.entries(of ?? {}).map(([name, value]) => [name, h("span", { class: "value" }, whole(value)), prediction.reasons?.[name] === undefined ? "" : added(prediction.reasons[name], share)]);
     const heads = [["Feature"], ["Value", "r"], ["Added", "r"]], made = rows(prediction.features), own = rows(x);
     body.replaceChildren(
       h("div", { class: "two-columns" },
@@ -81,22 +81,7 @@ export function alerts(app) {
     choice.append(h("button", { type: "button", "aria-pressed": String(name === only), onclick: () => app.go({ only: name || null, at: null }) }, label, n));
     return [n, counted];
   });
-  let asked = 0, shown = "", lines = new Map();
-
-  async function look() {
-    asked = Date.now();
-    let found;
-    try {
-      found = await app.get(`/alerts?only=${only}&partition=${app.partition ?? ""}`);
-    } catch (error) {
-      told.textContent = String(error.message);
-      return;
-    }
-    const text = JSON.stringify(found);
-    if (text === shown) return;
-    shown = text;
-    draw({ ...found, class: found.task === "anomaly" ? "anomaly" : found.class });
-  }
+  let lines = new Map();
 
   function draw({ rows, counts, since, read, threshold, class: about, target, task, missing: lacking }) {
     const share = task !== "anomaly", known = counts.right + counts.wrong;
@@ -127,6 +112,6 @@ export function alerts(app) {
       h("a", { class: "line", href: app.link({ at: opened ? null : at }), "aria-expanded": String(opened), onclick: (event) => app.follow(event) }), opened ? open : null);
   }
 
-  look();
-  return { elements: [whole_], update() { if (Date.now() - asked > AGAIN_MS) look(); }, history() {} };
+  const update = polled(app, `/alerts?only=${only}&partition=${app.partition ?? ""}`, AGAIN_MS, told, draw);
+  return { elements: [whole_], update, history() {} };
 }

@@ -2,7 +2,7 @@
 
 import { h, nice } from "./format.js";
 
-export const WIDTH = 380, HEIGHT = 250;
+const WIDTH = 380, HEIGHT = 250;
 const LEFT = 46, RIGHT = 20, TOP = 26, BOTTOM = 40;
 
 export const logit = (p) => Math.log(Math.min(1 - 1e-4, Math.max(1e-4, p)) / (1 - Math.min(1 - 1e-4, Math.max(1e-4, p))));

@@ -1,7 +1,7 @@
 // How good the predictions were whose labels came: what was caught and missed, by threshold, by score, by what it costs.
 
-import { card, table } from "./widgets.js";
-import { HEIGHT, ODDS, PERCENTS, line, logit, plot, scale, ticks } from "./plot.js";
+import { card, polled, table } from "./widgets.js";
+import { ODDS, PERCENTS, line, logit, plot, scale, ticks } from "./plot.js";
 import { count, h, moment, number, percent, span } from "./format.js";
 
 const AGAIN_MS = 10_000;
@@ -100,23 +100,6 @@ export function quality(app) {
   const head = card("Quality", "the champion", told, missing), rest = h("div", { class: "charts" });
   head.querySelector(".head").append(choice);
   const early = app.own.early === "1";
-  let asked = 0, shown = "";
-
-  async function look() {
-    asked = Date.now();
-    let found;
-    try {
-      found = await app.get(`/quality?partition=${app.partition ?? ""}${early ? "&early=1" : ""}`);
-    } catch (error) {
-      told.textContent = String(error.message);
-      return;
-    }
-    const text = JSON.stringify(found);
-    if (text === shown) return;
-    shown = text;
-    draw({ ...found, class: found.task === "anomaly" ? "anomaly" : found.class });
-  }
-
   function draw(found) {
     const { predictions, labels, n, matured, from, to, matures, read, missing: lacking } = found;
     const when = predictions ? `, of ${moment(from)} to ${moment(to)}` : "";
@@ -141,6 +124,6 @@ export function quality(app) {
     rest.replaceChildren(...cards);
   }
 
-  look();
-  return { elements: [head, rest], update() { if (Date.now() - asked > AGAIN_MS) look(); }, history() {} };
+  const update = polled(app, `/quality?partition=${app.partition ?? ""}${early ? "&early=1" : ""}`, AGAIN_MS, told, draw);
+  return { elements: [head, rest], update, history() {} };
 }

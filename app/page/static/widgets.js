@@ -42,6 +42,28 @@ export function sure({ low, high, value, rings = [] }, [least, most], text, look
   return line;
 }
 
+// Asks the server now, and with each `update` once so much time is over; `draw` gets what is new, `told` what is said
+// where it does not answer.
+export function polled(app, path, ms, told, draw) {
+  let asked = 0, shown = "";
+  async function look() {
+    asked = Date.now();
+    let found;
+    try {
+      found = await app.get(path);
+    } catch (error) {
+      told.textContent = String(error.message);
+      return;
+    }
+    const text = JSON.stringify(found);
+    if (text === shown) return;
+    shown = text;
+    draw({ ...found, class: found.task === "anomaly" ? "anomaly" : found.class });
+  }
+  look();
+  return () => { if (Date.now() - asked > ms) look(); };
+}
+
 // Puts elements into another in their order, and moves none that stands where it shall: what has the focus keeps it.
 export function settle(parent, elements) {
   const wanted = new Set(elements);
