@@ -32,8 +32,8 @@ class ModelFigures(NamedTuple):
 
 
 class WorkerFigures(NamedTuple):
-    """A worker at one moment, summed over partitions. latency : from payment to
-    prediction, s: median, 99th percentile."""
+    """A worker at one moment, summed over partitions. latency : from payment to prediction, s: median, 99th
+    percentile."""
 
     at: float  # monotonic
     instances: int

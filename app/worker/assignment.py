@@ -226,9 +226,8 @@ class Assignment:
             raise SupersededError
         for runner in runners:
             runner.start(epochs)
-        self.inputs.commit(
-            {tp: offset for tp, offset in offsets.items() if offset}
-        )  # who left amid a rebalance could not
+        # Who left amid a rebalance could not.
+        self.inputs.commit({tp: offset for tp, offset in offsets.items() if offset})
         self.n_loaded += len(runners)
         return offsets
 

@@ -2,9 +2,9 @@
 
 Losses, spans and intervals are those of models/evaluation/comparison.py. Where predictions are decided, mistakes are of
 the class that was named: of a rare class the likeliest would be right who says nothing. With a target they are about
-its class alone: which of the others was named decides nothing. A comparison is about two
-models: it begins anew when the champion is another one. The rule looks after every `PACE` labels that were learned,
-counted since the stream began, so that it looks at the same labels however batches were divided.
+its class alone: which of the others was named decides nothing. A comparison is about two models: it begins anew when
+the champion is another one. The rule looks after every `PACE` labels that were learned, counted since the stream began,
+so that it looks at the same labels however batches were divided.
 """
 
 from collections.abc import Mapping
