@@ -114,9 +114,9 @@ def test_a_stream_that_asks_goes_on_by_a_command(stream: Any) -> None:
         with s.worker() as other:  # one that starts meanwhile
             other.wait_for("are not read; the stream file says grow: ask, so run riparian grow")
             assert "goes on with 2 partitions" in s.riparian("grow")
-            s.predicted(50, worker, other, partition=1)
-            for one in (worker, other):  # a signal before a start is done ends it as it ends any process
+            for one in (worker, other):  # by then there are the outputs; a signal during a start would end it
                 until(lambda one=one: "Worker ready" in one.output.partition("the worker begins again")[2])
+            s.predicted(50, worker, other, partition=1)
             assert other.stop() == worker.stop() == 0
     assert worker.output.count("the worker begins again") == 1
     s.spec = s.spec.with_partitions(2)
