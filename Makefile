@@ -91,7 +91,7 @@ fuzz: setup
 FAULTS ?= 30
 
 chaos: setup
-	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL)) $(if $(REKEY),--rekey) $(if $(KEYS),--keys) $(if $(LATE),--late) $(if $(FORECAST),--forecast) $(if $(CONTROL),--control) $(if $(FEATURES),--features) $(if $(ROLLING),--rolling) $(if $(OWN),--own) $(if $(GROW),--grow) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(KAFKA),--kafka $(KAFKA)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) $(if $(STREAMS),--streams $(STREAMS))
+	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL)) $(if $(REKEY),--rekey) $(if $(KEYS),--keys) $(if $(LATE),--late) $(if $(FORECAST),--forecast) $(if $(CONTROL),--control) $(if $(FEATURES),--features) $(if $(ROLLING),--rolling) $(if $(OWN),--own) $(if $(GROW),--grow) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(KAFKA),--kafka $(KAFKA)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) $(if $(RATE),--rate $(RATE)) $(if $(STREAMS),--streams $(STREAMS))
 
 # One after the other; the last line says which failed.
 CAMPAIGNS ?= chaos fuzz bench-floods bench-endurance bench-failover bench-state bench-peers
