@@ -119,11 +119,18 @@ REASONS = {
 
 
 class Feature(NamedTuple):
-    """One feature: its name, its type ("numeric", "nominal" or "boolean") and where it stands in the record."""
+    """One feature: its name, its type ("numeric", "nominal" or "boolean"), where it stands in the record, and of a
+    numeric one, whether its numbers may be texts there."""
 
     name: str
     type: str
     path: Path
+    in_text: bool = False
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether formats read it as it is, a text or anything else of one value."""
+        return self.in_text or self.type == NOMINAL
 
 
 @dataclass(frozen=True)

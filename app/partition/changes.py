@@ -148,6 +148,8 @@ def settings(spec: Spec) -> dict[str, Any]:
             found[f"features.{name}"] = feature.written()
         if feature.from_ is not None:
             found[f"features.{name}.from"] = [str(part) for part in feature.from_]  # as in JSON, a place in a list, too
+        if feature.text:
+            found[f"features.{name}.text"] = True
         if feature.type == NOMINAL:
             found[f"features.{name}.max_values"] = None if feature.values is not None else feature.max_values
     if spec.task == CLASSIFICATION:

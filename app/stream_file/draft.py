@@ -46,6 +46,7 @@ class DraftFeature(NamedTuple):
     dropped : whether it is written as a comment only
     max_values : of a nominal feature, where the file names it
     n_keys : of a column that is a key, how many values were seen
+    in_text : of a numeric feature, whether its numbers are texts
     """
 
     name: str
@@ -55,6 +56,7 @@ class DraftFeature(NamedTuple):
     path: Path | None = None
     max_values: int | None = None
     n_keys: int | None = None
+    in_text: bool = False
 
 
 class Draft(NamedTuple):
@@ -266,7 +268,8 @@ def _features(draft: Draft) -> list[str]:
     lines = ["features:"]
     for feature in draft.features:
         value = feature.type
-        more = [] if feature.max_values is None else [f"max_values: {feature.max_values}"]
+        more = ["text: true"] if feature.in_text else []
+        more += [] if feature.max_values is None else [f"max_values: {feature.max_values}"]
         more += [] if feature.path is None else [f"from: {_path(feature.path)}"]
         if more:
             value = f"{{{', '.join([f'type: {feature.type}', *more])}}}"

@@ -1,9 +1,9 @@
 """Where the fields of a stream's records stand, from what the stream file says of paths and envelopes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from riparian.app.stream_file.sections.record import KEY, OFFSET, LabelSpec, RecordSpec
+from riparian.app.stream_file.sections.record import KEY, OFFSET, FeatureSpec, LabelSpec, RecordSpec
 from riparian.topics import codecs, records
 from riparian.topics.decoding.envelopes import AROUND, CLOUDEVENTS, CONNECT, placed
 from riparian.topics.decoding.headers import header_of
@@ -29,14 +29,8 @@ def mapping_of(spec: Any) -> records.Mapping:
             )
     inside = () if bags else spec.record.x
     features = tuple(
-        records.Feature(name, feature.type, feature.from_ or (*inside, name))
-        if bags
-        else records.Feature(
-            name,
-            feature.type,
-            _placed(f"features.{name}", feature.from_ or (*inside, name), spec.record.envelope),
-        )
-        for name, feature in spec.recorded.items()
+        records.Feature(name, feature.type, path, feature.text and header_of(path) is None)
+        for name, feature, path in _feature_paths(spec, inside)
     )
     hidden, keys = _keys(spec, inside, features)
     owners = {f"record.{field}": record[field] for field in ("id", "time", "y")}
@@ -82,6 +76,15 @@ def mapping_of(spec: Any) -> records.Mapping:
             *(place_field(LEARNED) for _ in spec.of_all),
         ),
     )
+
+
+def _feature_paths(spec: Any, inside: records.Path) -> Iterator[tuple[str, FeatureSpec, records.Path]]:
+    """Each feature that records have, and where it stands; of bags, in an instance."""
+    for name, feature in spec.recorded.items():
+        path = feature.from_ or (*inside, name)
+        if spec.task != records.MULTI_INSTANCE:
+            path = _placed(f"features.{name}", path, spec.record.envelope)
+        yield name, feature, path
 
 
 def _keys(

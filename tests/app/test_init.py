@@ -339,11 +339,12 @@ def test_fields_of_mixed_kinds_are_left_out_with_the_reason() -> None:
     draft = of_records(TopicSample("t", messages(records), 1, 1), name="t")
     remarks = {feature.name: feature.remark for feature in draft.features if feature.dropped}
     assert remarks == {
-        "price": "left out: it holds numbers written as texts",
         "odd": "left out: it holds a value in some records and an object in others",
     }
-    spec = write(draft)[1]
-    assert set(spec.features) == {"v", "odd_deep", "a.b"}
+    text, spec = write(draft)
+    assert set(spec.features) == {"v", "price", "odd_deep", "a.b"}
+    assert "price: {type: numeric, text: true" in text
+    assert [name for name, one in spec.features.items() if one.text] == ["price"]
 
 
 def test_records_that_say_too_little_are_one_sentence() -> None:
@@ -462,7 +463,7 @@ MIXED = {
     "booleans as texts": (lambda i: ("true", "false")[i % 2], "nominal"),
     "booleans and texts": (lambda i: (True, "true", "false")[i % 3], "nominal"),
     "few numbers as texts": (lambda i: str(i % 4), "nominal"),
-    "numbers as texts": (lambda i: str(i / 7), None),
+    "numbers as texts": (lambda i: str(i / 7), "numeric"),
     "numbers and a few texts": (lambda i: "n/a" if i == 7 else i * 37 % 50 / 2, None),
     "microseconds": (lambda i: 1_795_700_000_000_000 + i * 7919 % 50, "numeric"),
     "a number beyond float64": (lambda i: 10**400 if i == 3 else i * 37 % 50, "nominal"),

@@ -29,7 +29,7 @@ from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
 from riparian.topics.schemas import Key, RegisteredSchema
 from riparian.topics.slices import Coded, Slices, Texts
-from riparian.topics.vocabulary import MAX_TEXT, UNTOLD, Vocabulary, canonical
+from riparian.topics.vocabulary import MAX_TEXT, MISSING, UNTOLD, Vocabulary, canonical
 
 # position in the batch -> (reason, detail); the first reason found stays.
 Bad = headers.Bad
@@ -103,6 +103,7 @@ class ColumnDecoder:
         self._bags = mapping.task == r.MULTI_INSTANCE
         self._nominal = [(i, f) for i, f in enumerate(mapping.features[: mapping.n_columns]) if f.type == r.NOMINAL]
         n = len(mapping.x)
+        self._in_text = [(i, f) for i, f in enumerate(mapping.features) if f.in_text]
         self._has_x = n > 0 and not self._bags and any(f.path[:n] == mapping.x for f in mapping.features)
         self.headers = headers.wanted(mapping)
         self._in_value = [i for i, f in enumerate(mapping.features) if header_of(f.path) is None]
@@ -139,6 +140,8 @@ class ColumnDecoder:
             for i in reader.missing(records, mapping.x):
                 bad.setdefault(i, (r.MISSING_X, f"{dotted(mapping.x)}: the features are missing"))
         x = self._widened(reader.numbers(objects), fields)
+        for i, feature in self._in_text:
+            x[:, i] = _numbers(fields.feature(objects, feature.path), feature.name, bad, starts)
         keys = [_key(fields, mapping, objects, at) for at in mapping.keys]
         if mapping.n_hidden:
             x = x[:, : mapping.n_columns].copy()
@@ -499,6 +502,29 @@ def _missing(values: Any) -> list[int]:
 def listed(values: Any) -> Any:
     """Numbers as a list, None where missing; anything else as it is."""
     return [None if v != v else v for v in values.tolist()] if isinstance(values, np.ndarray) else values
+
+
+def _numbers(values: Any, name: str, bad: Bad, starts: list[int] | None) -> Floats:
+    """Numbers that may be texts, as in a header, NaN where missing. starts : as in `_CodedColumn`."""
+    found = np.full(len(values), np.nan)
+    for place, value in enumerate(listed(values)):
+        if value in MISSING:
+            continue
+        try:
+            if type(value) is str:
+                read = headers.number(value.encode())
+            elif type(value) is bool:
+                raise ValueError(value)
+            else:
+                read = float(value)
+            found[place] = np.nan if read is None else read
+        except (ValueError, OverflowError) as error:
+            huge = isinstance(error, OverflowError) or str(error).startswith("Number out of range")
+            what = "a number beyond float64" if huge else f"{canonical(value)[:40]!r}"
+            why = r.NOT_FINITE if huge else r.WRONG_TYPE
+            record = place if starts is None else bisect_right(starts, place) - 1
+            bad.setdefault(record, (why, f"{name}: expected a number, or a text that is one, found {what}"))
+    return found
 
 
 class _CodedColumn(NamedTuple):

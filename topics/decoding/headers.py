@@ -142,7 +142,8 @@ def _time(value: bytes) -> str | int | float:
     return _any_number(value) if _JSON_NUMBER.fullmatch(value) else value.decode()
 
 
-def _number(value: bytes) -> float | None:
+def number(value: bytes) -> float | None:
+    """A number as JSON writes it, perhaps between blanks; None of `null`. ValueError where it is none."""
     value.decode()
     bare = value.strip(_BLANKS)
     if bare == b"null":
@@ -162,7 +163,7 @@ def _truth(value: bytes) -> bool | None:
     return truth
 
 
-_READ: dict[str, Callable[[bytes], Any]] = {TEXT: _text, TIME: _time, NUMBER: _number, BOOLEAN: _truth}
+_READ: dict[str, Callable[[bytes], Any]] = {TEXT: _text, TIME: _time, NUMBER: number, BOOLEAN: _truth}
 
 
 class HeaderWriter:

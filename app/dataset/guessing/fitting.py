@@ -111,10 +111,11 @@ def _fitting(feature: DraftFeature, mapped: Any, spec: Spec, batch: RawBatch, kn
     if not wrong:
         return feature
     values = Vocabulary(MOST_NOMINAL)
-    nominal = replace(mapping, features=(mapped._replace(type=NOMINAL),))
+    nominal = replace(mapping, features=(mapped._replace(type=NOMINAL, in_text=False),))
     still = [one for one in _rejected(nominal, spec, batch, values) if one.position not in known]
     if feature.type != NOMINAL and not still and len(values) <= FEW:
-        return feature._replace(type=NOMINAL, remark="texts stand for its values", max_values=most_values(len(values)))
+        few = most_values(len(values))
+        return feature._replace(type=NOMINAL, remark="texts stand for its values", max_values=few, in_text=False)
     remark = f"left out: {len(wrong):,} of {len(batch):,} records would be rejected by it: {wrong[0].detail}"
     return feature._replace(dropped=True, remark=remark)
 

@@ -419,7 +419,7 @@ def _feature(
     if is_key(path[-1], column):
         return judge(path[-1], column, path)._replace(name=name)
     if "text" in leaf.kinds and column.numeric and len(column) > FEW:
-        return DraftFeature(name, NUMERIC, "left out: it holds numbers written as texts", True, path)
+        return judge(path[-1], column, path)._replace(name=name, in_text=True)
     if leaf.kinds == {"boolean"} and len(column) == 2:
         return DraftFeature(name, BOOLEAN, path=path)
     found = judge(path[-1], column, path)._replace(name=name)

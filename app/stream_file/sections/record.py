@@ -239,6 +239,11 @@ class FeatureSpec(ShortForm):
         description="Most values that are learned; a record with a new one beyond is rejected. `champion: auto` "
         "expects few values, unless this says more than ten.",
     )
+    text: bool = Field(
+        default=False,
+        description='Of a numeric feature: a text that is a number as JSON has them (`"12.30"`) is taken, too, as '
+        "decimals are often sent.",
+    )
     from_: _FieldPath | None = Field(
         default=None,
         alias="from",
@@ -319,6 +324,9 @@ class FeatureSpec(ShortForm):
         if self.type != records.NOMINAL and self.model_fields_set & {"values", "max_values"}:
             name = "values" if "values" in self.model_fields_set else "max_values"
             raise ValueError(f'expected {name} only with type nominal, found type "{self.type}"; change one of them')
+        if self.text and (self.type != records.NUMERIC or self.past is not None):
+            what = f'type "{self.type}"' if self.past is None else self.past
+            raise ValueError(f"expected text only with a number that records have, found {what}; remove text")
         if self.values is not None and "max_values" in self.model_fields_set:
             raise ValueError("expected values or max_values, found both; remove max_values")
         given = [kind for kind in PASTS if getattr(self, kind) is not None]

@@ -129,7 +129,7 @@ class _ArrowReader:
         self._width = len(mapping.features) if of_features else 0
         self._numeric: dict[Path, list[int]] = {}  # of features: path -> columns of x
         for j, feature in enumerate(mapping.features if of_features else ()):
-            if feature.type != r.NOMINAL:
+            if not feature.is_scalar:
                 self._numeric.setdefault(feature.path, []).append(j)
         self._schemas: dict[bytes, Fit] = {}  # digest -> how it fits
 

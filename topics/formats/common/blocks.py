@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from riparian.topics import records as r
 from riparian.topics.decoding.columns import Bad
 from riparian.topics.formats.common.slots import FLAG, NUMBER, Slot
 from riparian.topics.records import Feature, Floats, Mapping, Path
@@ -111,7 +110,7 @@ class ColumnReader:
         inside: Any = None,
     ) -> None:
         self.max_bytes, self.shape, self.layout, self.inside = mapping.max_bytes, shape, layout, inside or layout
-        self._in_x = [j for j, feature in enumerate(features) if feature.type != r.NOMINAL]
+        self._in_x = [j for j, feature in enumerate(features) if not feature.is_scalar]
         self._width = len(features)
         self._make_blocks = blocks
         self._blocks: Blocks | None = None

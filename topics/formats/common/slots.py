@@ -63,7 +63,7 @@ class RejectedRecordError(Exception):
 
 
 NO_FEATURES = "none of the features is in {}, so it is a record of another kind"
-_KINDS = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: FLAG}
+_KINDS = {r.NUMERIC: NUMBER, r.BOOLEAN: FLAG}
 
 
 def of_labels(mapping: Mapping) -> list[Slot]:
@@ -77,7 +77,7 @@ def of_features(mapping: Mapping) -> tuple[list[Slot], list[Slot] | None]:
     slots = _named(("record.id", mapping.id, ID), ("record.time", mapping.time, TIME))
     if mapping.y is not None:
         slots.append(_label("record.y", mapping, mapping.y))
-    features = [Slot(f"features.{f.name}", f.path, _KINDS[f.type]) for f in mapping.features]
+    features = [Slot(f"features.{f.name}", f.path, SCALAR if f.is_scalar else _KINDS[f.type]) for f in mapping.features]
     if mapping.task == r.MULTI_INSTANCE:
         return [*slots, Slot("record.x", mapping.x, BAG)], features
     n = len(mapping.x)

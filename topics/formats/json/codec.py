@@ -34,8 +34,20 @@ from riparian.topics.formats.json.predictions import JsonPredictionWriter, place
 from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
 from riparian.topics.vocabulary import UNTOLD
 
-_TYPES = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: BOOLEAN}
+_TYPES = {r.NUMERIC: NUMBER, r.BOOLEAN: BOOLEAN}
 _WHERE = re.compile(r" - at `\$(?:\.|(?=\[))(.*)`$", re.DOTALL)
+
+# What the decoder calls a type -> a word for it.
+_WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_EXPECTED = re.compile(r"Expected `([a-z |]+)`, got `([a-z]+)`")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UNTOLD = [f'"{text}"'.encode() for text in UNTOLD]
@@ -72,6 +84,17 @@ def _decoded(value: bytes, decode: Callable[[bytes], Any]) -> Any:
         if not str(error).startswith("Integer value out of range"):
             raise
     return decode(with_shorter_integers(value))
+
+
+def _worded(message: str) -> str:
+    """What the decoder says of a wrong type, in words."""
+    found = _EXPECTED.fullmatch(message)
+    if found is None:
+        return message
+    kinds = [kind for kind in found[1].split(" | ") if kind != "null" and not (kind == "int" and "float" in found[1])]
+    *first, last = [_WORDS.get(kind, kind) for kind in kinds]
+    cure = "; `text: true` takes numbers that are texts" if (kinds, found[2]) == (["float"], "str") else ""
+    return f"expected {', '.join(first)}{' or ' if first else ''}{last}, found {_WORDS.get(found[2], found[2])}{cure}"
 
 
 class _JsonReader(ColumnReader):
@@ -192,8 +215,8 @@ class _JsonReader(ColumnReader):
             return r.NOT_JSON, message[:200]
         at = _WHERE.search(message)
         if at is None:
-            return r.WRONG_TYPE, message[:200]
-        where, detail = at[1], f"{at[1]}: {message[: at.start()]}"
+            return r.WRONG_TYPE, _worded(message)[:200]
+        where, detail = at[1], f"{at[1]}: {_worded(message[: at.start()])}"
         if self._ignores_tombstones:
             where = where.removeprefix("payload.")
         if where in self.reasons:
@@ -203,14 +226,14 @@ class _JsonReader(ColumnReader):
 
 class _FeatureReader(_JsonReader):
     def __init__(self, mapping: Mapping) -> None:
-        leaves = [MappedField(feature.path, _TYPES[feature.type]) for feature in mapping.features]
+        leaves = [MappedField(one.path, SCALAR if one.is_scalar else _TYPES[one.type]) for one in mapping.features]
         # Where features are found: in the record, or in each instance of a bag.
         instance = Layout(leaves) if mapping.task == r.MULTI_INSTANCE else None
         if instance is not None:
             leaves = [MappedField(mapping.x, list[instance.type] | None)]  # type: ignore[name-defined]
         paths, (slots, _) = (mapping.id, mapping.time, mapping.y), of_features(mapping)
         super().__init__(mapping, mapping.features, leaves, paths, mapping.envelope, Shape(slots), instance)
-        self._parts = self._by_object([feature for feature in mapping.features if feature.type != r.NOMINAL])
+        self._parts = self._by_object([feature for feature in mapping.features if not feature.is_scalar])
 
     def _by_object(self, features: Sequence[Feature]) -> list[_ObjectFeatures]:
         columns: dict[Path, list[int]] = {}
