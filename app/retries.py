@@ -10,6 +10,7 @@ Where a stream file still rejects a record, that letter is left alone, for a str
 """
 
 import asyncio
+import base64
 import re
 from array import array
 from bisect import bisect_right
@@ -28,7 +29,7 @@ from riparian.app.kafka.sending import ask_in_vain, close
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import names
 from riparian.topics.places import offset_of
-from riparian.topics.records import NOMINAL_OVERFLOW, PREDICTION_TOO_LARGE, RawBatch
+from riparian.topics.records import NOMINAL_OVERFLOW, PREDICTION_TOO_LARGE, RawBatch, field_of
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Producer
@@ -76,18 +77,50 @@ class DeadLetterRecord(NamedTuple):
     def cut_off(self) -> bool:
         return any(size is not None for size in self.sizes)
 
+    @property
+    def field(self) -> str:
+        """The field of the record that the reason is about; "" where it is about none."""
+        return field_of(self.reason, self.detail)
+
+    def plain(self) -> dict[str, Any]:
+        """What JSON can hold; bytes that are no text in base64, under the name with _base64."""
+        found = {
+            name: value for name, value in self._asdict().items() if name not in ("key", "value", "headers", "sizes")
+        }
+        if self.source_index is None:
+            del found["source_index"]
+        found |= _texts([("key", self.key), ("value", self.value)])
+        found["headers"] = _texts(self.headers)
+        for name, size in zip(("value_bytes", "key_bytes", "headers_bytes"), self.sizes, strict=True):
+            if size is not None:
+                found[name] = size
+        return found
+
+
+def _texts(named: Iterable[tuple[str, bytes | None]]) -> dict[str, str | None]:
+    found = dict[str, str | None]()
+    for name, data in named:
+        try:
+            found[name] = None if data is None else data.decode()
+        except UnicodeDecodeError:
+            found[f"{name}_base64"] = base64.b64encode(data or b"").decode()
+    return found
+
 
 class LetterFilter(NamedTuple):
-    """Which letters: of these reasons (none: of all), made since (ms), at these partitions and offsets (none: all)."""
+    """Which letters: of these reasons and about these fields (none: of all), made since (ms), at these partitions and
+    offsets (none: all)."""
 
     reasons: Collection[str] = ()
     since: int = 0
     places: Collection[tuple[int, int]] = ()
+    fields: Collection[str] = ()
 
     def has(self, letter: DeadLetterRecord) -> bool:
         return (
             letter.timestamp >= self.since
             and (not self.reasons or letter.reason in self.reasons)
+            and (not self.fields or letter.field in self.fields)
             and (not self.places or (letter.partition, letter.offset) in self.places)
         )
 
@@ -119,9 +152,11 @@ class Ranges:
 
 
 class Group(NamedTuple):
-    """Letters of one reason, topic and partition. first, last : timestamps (ms). retried : how many of them were."""
+    """Letters of one reason, field, topic and partition. field : as `DeadLetterRecord.field`. first, last : timestamps
+    (ms). retried : how many of them were."""
 
     reason: str
+    field: str
     topic: str
     partition: int
     n: int
@@ -207,14 +242,15 @@ class Overview:
         self.wanted = wanted
         self.n_other = 0  # records that are neither letter nor mark
         self.retried: dict[int, Ranges] = {}
-        self._numbers: dict[tuple[str, str, int], int] = {}  # reason, topic and partition -> number of the group
+        self._numbers: dict[tuple[str, str, str, int], int] = {}  # what a group is of -> its number
         self._spans: list[tuple[int, int]] = []  # of each group: its first and last timestamp
         self._letters: dict[int, tuple[array[int], array[int]]] = {}  # partition -> offsets, and numbers of groups
 
     def take(self, letter: DeadLetterRecord) -> None:
         if not self.wanted.has(letter):
             return
-        number = self._numbers.setdefault((letter.reason, letter.topic, letter.source_partition), len(self._numbers))
+        group = letter.reason, letter.field, letter.topic, letter.source_partition
+        number = self._numbers.setdefault(group, len(self._numbers))
         if number == len(self._spans):
             self._spans.append((letter.timestamp, letter.timestamp))
         first, last = self._spans[number]
@@ -245,7 +281,7 @@ class Overview:
             counts.update(numbers)
             done.update(number for offset, number in zip(offsets, numbers, strict=True) if offset in retried)
         found = [Group(*group, counts[i], *self._spans[i], done[i]) for group, i in self._numbers.items()]
-        return sorted(found, key=lambda group: (-group.n, *group[:3]))
+        return sorted(found, key=lambda group: (-group.n, *group[:4]))
 
 
 async def read(
@@ -276,6 +312,14 @@ async def read(
 
     await read_to_end(connection, begin, each, {tp: b.end for tp, b in bounds.items()})
     return bounds
+
+
+async def letter_at(spec: Spec, connection: Connection, partition: int, offset: int) -> DeadLetterRecord | None:
+    """The dead letter at a place of their topic; None where there is none any more."""
+    async with reading(connection, spec.topics.deadletters, partition) as log:
+        log.seek(offset)
+        records = await log.read(offset + 1) if log.first <= offset < log.end else []
+    return letter_of(records[0]) if records and records[0].offset == offset else None
 
 
 async def retry(

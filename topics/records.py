@@ -117,6 +117,25 @@ REASONS = {
     WRONG_LEARNED: "stands in the topic that all partitions learn, and no worker of this stream wrote it",
 }
 
+# Those whose detail begins with the field that it is about.
+_OF_FIELDS = {
+    WRONG_TYPE, NOT_FINITE, MISSING_ID, MISSING_X, EMPTY_BAG, TOO_MANY_INSTANCES, WRONG_TIME, WRONG_LABEL,
+    UNKNOWN_VALUE, NOMINAL_OVERFLOW, TOO_LONG,
+}  # fmt: skip
+# Those that stay whatever a stream file says.
+FOR_GOOD = {TOMBSTONE, EMPTY, UNREADABLE_BATCH, TOO_DEEP, NOT_JSON, WRONG_COMMAND, WRONG_LEARNED}
+_MOST_FIELD = 100  # characters
+
+
+def field_of(reason: str, detail: str) -> str:
+    """The field that a rejection is about; "" where it is about none.
+
+    >>> field_of("wrong-type", "x.amount: expected a number, found a text")
+    'x.amount'
+    """
+    field, colon, _ = detail.partition(": ")
+    return field if reason in _OF_FIELDS and colon and len(field) <= _MOST_FIELD else ""
+
 
 class Feature(NamedTuple):
     """One feature: its name, its type ("numeric", "nominal" or "boolean"), where it stands in the record, and of a

@@ -47,11 +47,12 @@ class ActionRequest(msgspec.Struct, forbid_unknown_fields=True):
 class Again(msgspec.Struct, forbid_unknown_fields=True):
     """Which dead letters the browser wants to be retried.
 
-    reason : all of this one. at : or one alone, PARTITION/OFFSET among the dead letters. dry_run : only say what would
-    be done.
+    reason : all of this one. field : of these, those about this field. at : or one alone, PARTITION/OFFSET among the
+    dead letters. dry_run : only say what would be done.
     """
 
     reason: str | None = None
+    field: str | None = None
     at: str | None = None
     dry_run: bool = True
 
@@ -62,7 +63,7 @@ class Again(msgspec.Struct, forbid_unknown_fields=True):
         if self.reason is not None:
             if self.reason not in REASONS:
                 raise ValueError(f"reason: expected one of {', '.join(REASONS)}")
-            return retries.LetterFilter((self.reason,))
+            return retries.LetterFilter((self.reason,), fields=() if self.field is None else (self.field,))
         place = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,18})", self.at or "")
         if place is None:
             raise ValueError("at: expected PARTITION/OFFSET, such as 0/17")

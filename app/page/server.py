@@ -22,7 +22,7 @@ from aiohttp import web
 from aiohttp.web_log import AccessLogger
 from aiokafka.errors import KafkaError
 
-from riparian.app import __version__
+from riparian.app import __version__, retries
 from riparian.app.errors import RiparianError
 from riparian.app.page import alerts, by_hand, keys, predictions, quality, summary
 from riparian.app.page.actions import Actions
@@ -35,6 +35,7 @@ from riparian.app.page.view import DAY_MS, StreamView, as_json, now_ms
 from riparian.app.page.watch import DAYS, Watch
 from riparian.app.stream_file import spec as stream_file
 from riparian.app.worker.exposition import connection_limits
+from riparian.topics.records import FOR_GOOD, REASONS
 
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000
@@ -66,6 +67,9 @@ def as_columns(name: str, found: SeriesSpan) -> dict[str, Any]:
     if np.any(found.high > found.low):
         columns |= {"low": rounded(found.low), "high": rounded(found.high)}
     return columns
+
+
+MOST_LETTERS = 100  # rows of dead letters
 
 
 class Page:
@@ -119,6 +123,7 @@ class Page:
                 web.get("/api/streams/{stream}/comparison", self._comparison),
                 web.get("/api/streams/{stream}/distances", self._distances),
                 web.get("/api/streams/{stream}/deadletters", self._letters),
+                web.get("/api/streams/{stream}/deadletters/{home:[0-9]{1,9}}/{at:[0-9]{1,18}}", self._letter),
                 web.get("/api/streams/{stream}/alerts", self._alerts),
                 web.get("/api/streams/{stream}/quality", self._quality),
                 web.get("/api/streams/{stream}/partitions/{partition:[0-9]{1,9}}/records/{position}", self._record),
@@ -288,17 +293,33 @@ class Page:
     async def _letters(self, request: web.Request) -> web.Response:
         view, now = self._view(request), now_ms()
         since = self._number(request, "from", now - DAY_MS, 0, now) or 0
-        by_hour: dict[str, dict[int, int]] = {}
-        for (hour, reason), n in view.n_letters.items():
-            if (hour + 1) * 3_600_000 > since:
-                by_hour.setdefault(reason, {})[hour * 3_600_000] = n
         body = {
-            "reasons": view.letters_since(since),
-            "by_hour": by_hour,
+            "groups": [
+                {
+                    "reason": reason,
+                    "field": field,
+                    "n": n,
+                    "means": REASONS.get(reason),
+                    "again": reason not in FOR_GOOD,
+                }
+                for (reason, field), n in view.letters_since(since).items()
+            ],
             "total": sum(view.n_letters.values()),
-            "letters": [as_json(letter) | {"retried": view.is_retried(letter)} for letter in reversed(view.letters)],
+            "letters": [
+                as_json(newest) | {"n": n, "n_retried": n_retried, "again": newest.reason not in FOR_GOOD}
+                for newest, n, n_retried in view.alike()[:MOST_LETTERS]
+            ],
         }
         return await self._json(request, body)
+
+    async def _letter(self, request: web.Request) -> web.Response:
+        """A dead letter, all of it."""
+        view, home, at = self._view(request), int(request.match_info["home"]), int(request.match_info["at"])
+        there = home < view.spec.partitions
+        found = await retries.letter_at(view.spec, self._models.connection, home, at) if there else None
+        if found is None:
+            raise web.HTTPNotFound(text=f"No dead letter is at offset {at:,} of partition {home} any more.")
+        return await self._json(request, found.plain())
 
     async def _alerts(self, request: web.Request) -> web.Response:
         """The last alerts, or what `only` names of them; what the stream file lacks for more."""

@@ -29,9 +29,9 @@ from riparian.topics import reports
 from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED, REFUSED, RESUME, read_event
 from riparian.topics.names import CHAMPION, DEADLETTERS, DRIFT, FEATURES, LABELS, METRICS
 from riparian.topics.names import EVENTS as COMMANDS
-from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift
+from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift, field_of
 
-LETTERS = 100  # dead letters that are shown
+LETTERS = 1000  # dead letters that are kept
 SHOWN_BYTES = 200  # bytes shown of a dead letter, at most
 MARKED = 10_000  # ranges of letters that were retried, of a partition
 EVENTS = 2000  # events kept in memory, at most
@@ -40,6 +40,7 @@ DAY_MS = 24 * HOUR_MS
 COUNTED_HOURS = 8 * 24  # hours for which dead letters are counted
 OTHERS = 20  # models that commands and rules have named, beside those of the stream file
 AHEAD_MS = 600_000  # time by which a record may be ahead of this machine's clock, ms
+MOST_FIELDS = 200  # reasons and fields by which dead letters are counted
 OTHER = "another reason"  # reason of a dead letter that this version does not know
 # Why a record is left out.
 UNREADABLE, FOREIGN, AHEAD = "unreadable", "foreign", "ahead"
@@ -156,7 +157,7 @@ class StreamView:
     partitions : partition -> Seen.
     events : the oldest first.
     letters : the newest last.
-    n_letters : (hour since 1970, reason) -> dead letters.
+    n_letters : (hour since 1970, reason, field) -> dead letters.
     retried : partition of the dead letters -> offsets of those that were retried. n_marks : records that said so.
     paused : partition -> the last event that paused its predictions, or went on with them.
     newest : ms of the newest record of the metrics topic; 0 where there is none.
@@ -177,7 +178,7 @@ class StreamView:
     partitions: dict[int, PartitionView] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     letters: deque[DeadLetterRow] = field(default_factory=lambda: deque(maxlen=LETTERS))
-    n_letters: Counter[tuple[int, str]] = field(default_factory=Counter)
+    n_letters: Counter[tuple[int, str, str]] = field(default_factory=Counter)
     retried: dict[int, Ranges] = field(default_factory=dict)
     paused: dict[int, Event] = field(default_factory=dict)
     n_marks: int = 0
@@ -189,6 +190,7 @@ class StreamView:
     ends: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     looks: dict[str, int] = field(default_factory=dict)
     file_said: str | None = None
+    _about: set[tuple[str, str]] = field(default_factory=set)
     earlier: dict[int, PartitionRecord] = field(default_factory=dict)  # the last that was read of the days before
 
     @property
@@ -445,7 +447,11 @@ class StreamView:
             for key in [key for key in self.n_letters if key[0] < self.n_letters_since]:
                 del self.n_letters[key]
         if hour >= self.n_letters_since:
-            self.n_letters[hour, letter.reason] += 1
+            about = letter.reason, field_of(letter.reason, letter.detail)
+            if about not in self._about and len(self._about) >= MOST_FIELDS:
+                about = letter.reason, ""
+            self._about.add(about)
+            self.n_letters[hour, *about] += 1
 
     # -- series out --------------------------------------------------------------------------------------------
 
@@ -599,13 +605,23 @@ class StreamView:
         accuracy, error = (sum(values) / len(values) if values else None for values in found)
         return accuracy, error
 
-    def letters_since(self, since: int) -> dict[str, int]:
-        """Reason -> dead letters of the hours that end after `since` (ms), the most frequent first."""
-        found: Counter[str] = Counter()
-        for (hour, reason), n in self.n_letters.items():
+    def letters_since(self, since: int) -> dict[tuple[str, str], int]:
+        """(reason, field) -> dead letters of the hours that end after `since` (ms), the most frequent first."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (hour, *about), n in self.n_letters.items():
             if (hour + 1) * HOUR_MS > since:
-                found[reason] += n
+                found[about[0], about[1]] += n
         return dict(found.most_common())
+
+    def alike(self) -> list[tuple[DeadLetterRow, int, int]]:
+        """Of the last dead letters the newest of each topic, reason and detail, the newest first; how many there are,
+        and how many of these were retried."""
+        found = dict[tuple[str, str, str], tuple[DeadLetterRow, int, int]]()
+        for letter in reversed(self.letters):
+            alike = letter.topic, letter.reason, letter.detail
+            newest, n, n_retried = found.get(alike, (letter, 0, 0))
+            found[alike] = newest, n + 1, n_retried + self.is_retried(letter)
+        return list(found.values())
 
 
 def rates_between(before: PartitionRecord | None, record: PartitionRecord) -> tuple[float | None, float | None]:

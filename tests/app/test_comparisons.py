@@ -111,5 +111,7 @@ def test_names_are_whole_and_what_came_before_the_first_label_is_said(capsys):
 
 def test_topics_of_dead_letters_are_whole(capsys):
     name = "cards.payments.of.a.team.with.long.names.and.many.streams.in.production.features"
-    _show_groups([Group(**dict.fromkeys(Group._fields, 0) | {"reason": "wrong-type", "topic": name})])
-    assert name in capsys.readouterr().out
+    _show_groups([Group(**dict.fromkeys(Group._fields, 0) | {"reason": "wrong-type", "field": "x.a", "topic": name})])
+    out = capsys.readouterr().out
+    assert name in out
+    assert "wrong-type: the record has a field of another type than declared; the detail names it." in out

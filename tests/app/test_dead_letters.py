@@ -91,10 +91,21 @@ def test_groups_count_what_is_wanted():
     overview.take(letter._replace(topic="s.labels", timestamp=500, offset=4, partition=1))
     overview.mark(0, [(2, 5)])
     assert overview.groups() == [
-        ("not-json", "s.features", 0, 3, 100, 300, 2),
-        ("not-json", "s.labels", 0, 1, 500, 500, 0),
+        ("not-json", "", "s.features", 0, 3, 100, 300, 2),
+        ("not-json", "", "s.labels", 0, 1, 500, 500, 0),
     ]
     assert (overview.left(0), overview.left(1), overview.left(2)) == ([0], [4], [])
+
+
+def test_letters_are_about_a_field_where_their_reason_is():
+    letter = letter_of(Record(headers()))
+    wrong = letter._replace(reason="wrong-type", detail="x.amount: expected a number, found a text")
+    assert [one.field for one in (letter, wrong, wrong._replace(detail="no colon"))] == ["", "x.amount", ""]
+    assert wrong._replace(reason="not-json").field == ""
+    assert wrong._replace(detail="f" * 101 + ": long").field == ""
+    wanted = LetterFilter(["wrong-type"], fields=["x.amount"])
+    assert wanted.has(wrong)
+    assert not wanted.has(wrong._replace(detail="x.age: expected a number, found a text"))
 
 
 def test_what_a_terminal_would_obey_is_shown_as_escapes():

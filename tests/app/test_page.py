@@ -15,7 +15,7 @@ from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.page import models, summary
 from riparian.app.page.actions import Actions
 from riparian.app.page.server import STATIC, Page, follow
-from riparian.app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, OTHER, OTHERS, StreamView, as_json
+from riparian.app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, MOST_FIELDS, OTHER, OTHERS, StreamView, as_json
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import loads
 from riparian.topics import commands, reports
@@ -419,11 +419,30 @@ def test_dead_letters_that_no_worker_wrote_are_counted_and_reasons_are_ours():
     assert view.left_out == {("deadletters", "unreadable"): 3, ("deadletters", "ahead"): 1}
     for i in range(1000):
         view.take_letter(letter({"riparian-reason": b"made up %d" % i}, time=NOW - i * HOUR_MS))
-    assert {reason for _, reason in view.n_letters} == {OTHER}
+    assert {reason for _, reason, _ in view.n_letters} == {OTHER}
     assert len(view.n_letters) <= COUNTED_HOURS + 1
     for _ in range(3):
         view.take_marks(0, [(2 * i, 2 * i + 1) for i in range(MARKED)])
     assert view.letters[-1].time == NOW
+
+
+def test_dead_letters_are_counted_by_field_and_equal_ones_are_one_row():
+    view = view_of()
+    for i in range(30):
+        about = {"riparian-reason": b"wrong-type", "riparian-detail": (b"x.a: is", b"x.b: is")[i % 2]}
+        view.take_letter(letter(about, time=NOW + i, offset=i))
+    view.take_letter(letter({"riparian-topic": b"taps.labels"}, time=NOW - 1, offset=30))
+    view.take_marks(0, [(28, 29), (4, 5)])
+    assert view.letters_since(NOW) == {("wrong-type", "x.a"): 15, ("wrong-type", "x.b"): 15, ("not-json", ""): 1}
+    rows = [(one.reason, one.detail, one.at, n, n_retried) for one, n, n_retried in view.alike()]
+    assert rows == [
+        ("wrong-type", "x.b: is", 29, 15, 0),
+        ("wrong-type", "x.a: is", 28, 15, 2),
+        ("not-json", "why", 30, 1, 0),
+    ]
+    for i in range(2 * MOST_FIELDS):  # as many as anybody makes up
+        view.take_letter(letter({"riparian-reason": b"wrong-type", "riparian-detail": b"made-up-%d: no" % i}))
+    assert len(view.letters_since(NOW)) <= MOST_FIELDS + 1
 
 
 def test_what_came_between_goes_to_its_place_and_old_history_changes_nothing_now():

@@ -13,7 +13,7 @@ import pytest
 from riparian.app.kafka.local_broker.ports import listen
 from riparian.topics import reports
 from riparian.topics.records import Distance, MetricsRecord, SegmentFigures
-from tests.app.page_records import SHIFT, compared, drift, model, part
+from tests.app.page_records import SHIFT, compared, drift, letter, model, part
 from tests.app.page_server import Fed, served
 from tests.app.page_worlds import WORLDS, shown
 from tests.browser import Look, browser
@@ -215,6 +215,33 @@ def test_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -
         assert not look.accessible(), look.accessible()
         assert not look.wrong, look.wrong
         look.context.close()
+
+
+def test_dead_letters_say_what_they_mean_by_field(
+    browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]
+) -> None:
+    watch, serving = served
+    sock, now = listen("127.0.0.1", 0), int(time.time() * 1000)
+    with serving(sock):
+        for i in range(120):
+            detail = b"x.%s: expected a number, found a text" % [b"amount", b"age", b"<b>", b"d"][i % 4]
+            about = {"riparian-reason": b"wrong-type", "riparian-detail": detail}
+            watch.views[0].take_letter(letter(about, now + i, offset=i))
+        watch.views[0].take_letter(letter({}, now, offset=120))
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+            look = Look(browser, url, viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page = look.open("taps", "deadletters")
+            look.until_said("has a field of another type than declared", "main")
+            look.until_said("is not JSON; neither are NaN", "main")
+            assert page.get_by_role("table", name="Reasons of the last day").locator("tbody tr").count() == 5
+            rows = page.get_by_role("table", name="The last dead letters").locator("tbody tr")
+            assert [row.split()[-1] for row in rows.locator("td:nth-child(2)").all_inner_texts()] == ["30"] * 4 + ["1"]
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert not look.accessible(), look.accessible()
+            if folder := os.environ.get("PAGE_PICTURES"):
+                page.screenshot(path=Path(folder) / f"deadletters-{width}.png", full_page=True)
+            look.context.close()
 
 
 def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(

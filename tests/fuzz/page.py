@@ -222,7 +222,7 @@ def _look(view: StreamView) -> None:
             msgspec.json.encode(columns)
             assert not any(math.isinf(value) for one in columns for value in one["mean"] if value is not None)
     msgspec.json.encode([as_json(one) for one in (*view.events, *view.letters)])
-    msgspec.json.encode(list(view.letters_since(0).items()))
+    msgspec.json.encode([list(view.letters_since(0).items()), view.alike()])
 
 
 TARGETS = {"page": Page()}

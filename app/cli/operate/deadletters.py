@@ -1,10 +1,9 @@
 """`riparian deadletters`: the records that were rejected, counted, shown and written to their topics once more."""
 
-import base64
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,10 @@ reason_option = click.option(
     "--reason", "reasons", metavar="REASON", multiple=True, help="Only those of this reason; again for more."
 )
 
+field_option = click.option(
+    "--field", "fields", metavar="FIELD", multiple=True, help="Only those about this field; again for more."
+)
+
 
 @click.group("deadletters")
 def command() -> None:
@@ -33,15 +36,23 @@ def command() -> None:
 @stream_argument
 @since_option
 @reason_option
+@field_option
 @json_option
 @broker_option
-def list_(stream: Path, since: int | None, reasons: tuple[str, ...], as_json: bool, connection: Connection) -> None:
-    """Count a stream's dead letters by reason, topic and partition, with the first and the last time.
+def list_(
+    stream: Path,
+    since: int | None,
+    reasons: tuple[str, ...],
+    fields: tuple[str, ...],
+    as_json: bool,
+    connection: Connection,
+) -> None:
+    """Count a stream's dead letters by reason, field, topic and partition, with the first and the last time.
 
     \b
     riparian deadletters list STREAM.yaml --since 24h
     """
-    wanted = _wanted(reasons, since)
+    wanted = _wanted(reasons, fields, since)
     spec, overview = _read(stream, connection, wanted, None)
     groups = overview.groups()
     if as_json:
@@ -50,7 +61,7 @@ def list_(stream: Path, since: int | None, reasons: tuple[str, ...], as_json: bo
         click.echo(json.dumps({"stream": spec.name, "n": total, "groups": rows, "other": overview.n_other}))
         return
     if not groups:
-        click.echo(f"{spec.name}: no dead letters{' of these' if wanted != _wanted((), None) else ''}")
+        click.echo(f"{spec.name}: no dead letters{' of these' if wanted != _wanted((), (), None) else ''}")
     else:
         _show_groups(groups)
     if overview.n_other:
@@ -63,8 +74,9 @@ def _show_groups(groups: list[Any]) -> None:
     from rich.text import Text
 
     from riparian.app.cli.terminal.console import stdout_console
+    from riparian.topics.records import REASONS
 
-    table = Table("reason", "topic", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table("reason", "field", "topic", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("partition", "letters", "retried", "first (UTC)", "last (UTC)"):
         table.add_column(heading, justify="right")
     for group in groups:
@@ -75,8 +87,10 @@ def _show_groups(groups: list[Any]) -> None:
             _moment(group.first),
             _moment(group.last),
         )
-        table.add_row(*(Text(safe(cell)) for cell in (group.reason, group.topic, *numbers)))
+        table.add_row(*(Text(safe(cell)) for cell in (group.reason, group.field, group.topic, *numbers)))
     stdout_console().print(table)
+    for reason in dict.fromkeys(group.reason for group in groups if group.reason in REASONS):
+        click.echo(f"{reason}: the record {REASONS[reason].replace('`', '')}.")
 
 
 @command.command()
@@ -85,6 +99,7 @@ def _show_groups(groups: list[Any]) -> None:
 @click.option("--at", metavar="PARTITION/OFFSET", help="The one at this place of the dead letters.")
 @since_option
 @reason_option
+@field_option
 @click.option("--value", "whole", is_flag=True, help=f"The whole value, and not {SHOWN} characters of it.")
 @json_option
 @broker_option
@@ -94,6 +109,7 @@ def show(
     at: str | None,
     since: int | None,
     reasons: tuple[str, ...],
+    fields: tuple[str, ...],
     whole: bool,
     as_json: bool,
     connection: Connection,
@@ -112,11 +128,11 @@ def show(
         if place is None or (letter.partition, letter.offset) == place:
             found.append(letter)
 
-    spec, overview = _read(stream, connection, _wanted(reasons, since), keep)
+    spec, overview = _read(stream, connection, _wanted(reasons, fields, since), keep)
     letters = sorted(found, key=lambda letter: (letter.timestamp, letter.partition, letter.offset))
     retried = overview.retried
     if as_json:
-        rows = [{**_plain(letter), "retried": letter.offset in retried.get(letter.partition, ())} for letter in letters]
+        rows = [{**letter.plain(), "retried": letter.offset in retried.get(letter.partition, ())} for letter in letters]
         click.echo(json.dumps({"stream": spec.name, "letters": rows}))
         return
     if not letters:
@@ -142,41 +158,22 @@ def _show(letter: "DeadLetterRecord", topic: str, retried: bool, whole: bool) ->
         click.echo(f"  {what:7} {text}{more}")
 
 
-def _plain(letter: "DeadLetterRecord") -> dict[str, Any]:
-    """What JSON can hold."""
-    found = {
-        name: value for name, value in letter._asdict().items() if name not in ("key", "value", "headers", "sizes")
-    }
-    if letter.source_index is None:
-        del found["source_index"]
-    found |= _texts([("key", letter.key), ("value", letter.value)])
-    found["headers"] = _texts(letter.headers)
-    for name, size in zip(("value_bytes", "key_bytes", "headers_bytes"), letter.sizes, strict=True):
-        if size is not None:
-            found[name] = size
-    return found
-
-
-def _texts(named: Iterable[tuple[str, bytes | None]]) -> dict[str, str | None]:
-    """Bytes as texts; those that are none in base64, under the name with _base64."""
-    found = dict[str, str | None]()
-    for name, data in named:
-        try:
-            found[name] = None if data is None else data.decode()
-        except UnicodeDecodeError:
-            found[f"{name}_base64"] = base64.b64encode(data or b"").decode()
-    return found
-
-
 @command.command()
 @stream_argument
 @since_option
 @reason_option
+@field_option
 @click.option("--dry-run", is_flag=True, help="Write nothing; say what would be written.")
 @json_option
 @broker_option
 def retry(
-    stream: Path, since: int | None, reasons: tuple[str, ...], dry_run: bool, as_json: bool, connection: Connection
+    stream: Path,
+    since: int | None,
+    reasons: tuple[str, ...],
+    fields: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+    connection: Connection,
 ) -> None:
     """Write the records of dead letters to the end of their topics once more, each once.
 
@@ -186,7 +183,7 @@ def retry(
     \b
     riparian deadletters retry STREAM.yaml --reason unknown-value --dry-run
     """
-    wanted = _wanted(reasons, since)
+    wanted = _wanted(reasons, fields, since)
     spec = load(stream, connection)
 
     from riparian.app import retries
@@ -242,7 +239,7 @@ def _read(
     return spec, overview
 
 
-def _wanted(reasons: tuple[str, ...], since: int | None) -> "LetterFilter":
+def _wanted(reasons: tuple[str, ...], fields: tuple[str, ...], since: int | None) -> "LetterFilter":
     from riparian.app.retries import LetterFilter
     from riparian.topics.records import PREDICTION_TOO_LARGE, REASONS
 
@@ -250,7 +247,7 @@ def _wanted(reasons: tuple[str, ...], since: int | None) -> "LetterFilter":
     for reason in reasons:
         if reason not in known:
             raise click.BadParameter(f"{reason!r} is no reason: use {', '.join(known)}", param_hint="--reason")
-    return LetterFilter(reasons, since or 0)
+    return LetterFilter(reasons, since or 0, fields=fields)
 
 
 def _place(text: str) -> tuple[int, int]:

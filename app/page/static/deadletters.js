@@ -4,12 +4,8 @@ import { send, tokenField } from "./actions.js";
 import { card, dialogOf, table } from "./widgets.js";
 import { bytes, count, h, moment, percent } from "./format.js";
 
-const MEANINGS = {
-  "not-json": "no JSON, or no object", "missing-id": "it has no id", "wrong-type": "a field has another type than the stream file says",
-  "unknown-value": "a nominal value that the stream file does not list", "wrong-label": "the label is none", tombstone: "neither key nor value",
-  "too-long": "longer than the stream file allows",
-};
-
+// Names between backticks as code.
+const marked = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 const letters = (n) => `${count(n)} letter${n === 1 ? "" : "s"}`;
 
 function outcome({ retried, left, rejected }, verb) {
@@ -55,28 +51,52 @@ function retry(app, title, wanted) {
   }
 }
 
+// All of a letter: JSON with a field a line, anything else as it is.
+async function open(app, one) {
+  const content = h("pre", { class: "whole", tabindex: 0 }, "…"), about = h("dl", { class: "facts" });
+  const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
+  const dialog = dialogOf(`${one.topic}, partition ${one.partition}, offset ${count(one.offset)}`, about,
+    h("p", { class: "note" }, "Contents may be personal data, and are anybody's text."), content, h("div", { class: "choices" }, close));
+  dialog.classList.add("wide");
+  close.focus();
+  try {
+    const found = await app.get(`/deadletters/${one.home}/${one.at}`);
+    const said = (name) => found[name] ?? (`${name}_base64` in found ? `${found[`${name}_base64`]} (base64)` : "none");
+    const facts = [["Reason", found.reason], ["Detail", found.detail], ["Key", said("key")], ...Object.entries(found.headers).map(([name, text]) => [name, text ?? "none"]),
+      ...(found.value_bytes ? [["Cut off", `it had ${bytes(found.value_bytes)}`]] : [])];
+    about.replaceChildren(...facts.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
+    try {
+      content.textContent = JSON.stringify(JSON.parse(found.value), null, 2);
+    } catch {
+      content.textContent = said("value");
+    }
+  } catch (error) {
+    content.textContent = String(error.message);
+  }
+}
+
 export function deadletters(app) {
   const body = h("div"), list = h("div");
-  let opened = false;
   const again = (title, wanted) => h("button", { type: "button", "aria-label": title, onclick: () => retry(app, title, wanted) }, "Retry…");
   async function read() {
     const found = await app.get("/deadletters");
-    const { actions } = app.status, total = Object.values(found.reasons).reduce((a, b) => a + b, 0);
-    const rows = Object.entries(found.reasons).map(([reason, n]) => [reason, count(n), percent(n / total, 0), MEANINGS[reason] ?? "", ...(actions ? [again(`Retry ${reason}`, { reason })] : [])]);
-    body.replaceChildren(rows.length ? table([["Reason"], ["Last 24 h", "r"], ["Share", "r"], ["It means"], ...(actions ? [["All of this reason"]] : [])], rows, "Reasons of the last day")
+    const { actions } = app.status, total = found.groups.reduce((a, { n }) => a + n, 0);
+    const all = ({ reason, field, again: may }) => (may ? again(`Retry ${reason}${field ? ` of ${field}` : ""}`, { reason, ...(field ? { field } : {}) }) : h("span", { class: "note" }, "no retry helps"));
+    const rows = found.groups.map((one) => [one.reason, one.field, count(one.n), percent(one.n / total, 0), one.means ? marked(`The record ${one.means}.`) : "", ...(actions ? [all(one)] : [])]);
+    body.replaceChildren(rows.length ? table([["Reason"], ["Field"], ["Last 24 h", "r"], ["Share", "r"], ["It means"], ...(actions ? [["All of these"]] : [])], rows, "Reasons of the last day")
       : h("p", { class: "empty" }, found.total ? `None in the last 24 h; ${count(found.total)} before.` : "None. All records could be read."));
     if (rows.length && !actions) body.append(h("p", { class: "note" }, "Where the stream file is changed so that they can be read: riparian deadletters retry, or buttons here with riparian ui --actions."));
-    const show = h("button", { type: "button", "aria-pressed": String(opened), onclick: () => { opened = !opened; read(); } }, opened ? "Hide the contents" : "Show the contents");
-    const retried = (one) => (one.retried ? "retried" : one.at < 0 || !actions ? "" : again(`Retry the letter ${one.home}/${one.at}`, { at: `${one.home}/${one.at}` }));
-    list.replaceChildren(...(found.letters.length ? [h("p", {}, show, h("span", { class: "note" }, " Contents may be personal data, and are anybody's text.")),
-      table([["When"], ["Topic"], ["Partition", "r"], ["Offset", "r"], ["Reason"], ["Detail"], ["Size", "r"], ["Again"], ...(opened ? [["Begins with"]] : [])],
-        found.letters.map((one) => [moment(one.time), one.topic, String(one.partition), count(one.offset), one.reason, one.detail, bytes(one.size), retried(one), ...(opened ? [one.value] : [])]), "The last dead letters")]
-      : [h("p", { class: "empty" }, "Nothing to show.")]));
+    const retried = ({ n, n_retried: m, again: may, at, home }) => [m ? `${m === n ? "" : `${count(m)} `}retried` : "",
+      m < n && may && at >= 0 ? again(`Retry the letter ${home}/${at}`, { at: `${home}/${at}` }) : ""];
+    const show = (one) => (one.at < 0 ? "" : h("button", { type: "button", "aria-label": `Open the letter ${one.home}/${one.at}`, onclick: () => open(app, one) }, "Open"));
+    list.replaceChildren(found.letters.length ? table([["Last"], ["Alike", "r"], ["Topic"], ["Partition", "r"], ["Offset", "r"], ["Reason"], ["Detail"], ["Size", "r"], ["Contents"], ...(actions ? [["Again"]] : [])],
+      found.letters.map((one) => [moment(one.time), count(one.n), one.topic, String(one.partition), count(one.offset), one.reason, one.detail, bytes(one.size), show(one), ...(actions ? [retried(one)] : [])]), "The last dead letters")
+      : h("p", { class: "empty" }, "Nothing to show."));
   }
   read();
   let told = app.status.n_retried + app.status.n_letters;
   return {
-    elements: [card("Why records were rejected", "last 24 hours", body), card("The last 100", null, list)], history() {},
+    elements: [card("Why records were rejected", "last 24 hours", body), card("The last ones", "equal ones are one row, of the newest", list)], history() {},
     update() {
       const now = app.status.n_retried + app.status.n_letters;
       if (now !== told) { told = now; read(); }
