@@ -10,6 +10,7 @@ Each command lives in a module of its own, named by `COMMANDS`, and is imported 
 
 import asyncio
 import contextlib
+import difflib
 import errno
 import functools
 import importlib
@@ -82,6 +83,8 @@ GROUPS = {
         "rollback": "state.rollback",
     },
 }
+# What others call it -> what it is here.
+MEANT = {"train": ["worker", "evaluate"], "predict": ["worker"], "run": ["worker"], "start": ["worker"], "top": ["ui"]}
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 OF_ONE_CLIENT = ("client.id", "group.instance.id")  # settings that say who a client is, not how it comes to Kafka
@@ -95,6 +98,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
+            near = MEANT.get(name) or difflib.get_close_matches(name, COMMANDS, n=1)
+            if near and not ctx.resilient_parsing:
+                raise click.UsageError(f"No such command {name!r}: did you mean {' or '.join(near)}?", ctx)
             return None
         module, _, called = COMMANDS[name].partition(":")
         command: click.Command = getattr(importlib.import_module(f"riparian.app.cli.{module}"), called or "command")

@@ -1,5 +1,6 @@
 """The figures of the page's first view, beside the verdict (app/page/verdict.py). Pure."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 from zlib import crc32
@@ -22,6 +23,7 @@ from riparian.app.page.verdict import (
 )
 from riparian.app.page.view import DAY_MS, HOUR_MS, StreamView, as_json
 from riparian.app.partition.drift.events import ALARM
+from riparian.app.stream_file.sections.learning import SHARED
 from riparian.topics.commands import PROMOTE
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import MetricsRecord
@@ -234,6 +236,21 @@ def comparison(view: StreamView, partition: int | None = None) -> dict[str, Any]
     }
 
 
+def steered(view: StreamView) -> dict[str, Any]:
+    """What commands have left. frozen : models that are, and in how many partitions. paused, running : whether there
+    are partitions that withhold predictions, and that do not. before : whom undoing a promotion makes champion.
+    shared : whether one partition answers for all."""
+    known = [view.partitions[k].last for k in view.spec.commanded if k in view.partitions]
+    return {
+        "frozen": dict(Counter(role for one in known for role in one.frozen)),
+        "partitions": len(known),
+        "paused": any(one.paused for one in known),
+        "running": not all(one.paused for one in known) or not known,
+        "before": next((one.before for one in known if one.before), None),
+        "shared": view.spec.learning.kind == SHARED and view.spec.partitions > 1,
+    }
+
+
 def _reigns(view: StreamView, partition: int | None) -> list[dict[str, Any]]:
     """Who was champion since when (ms), the oldest first."""
     found = view.reigns(partition)
@@ -266,6 +283,7 @@ def status(
         "reigns": _reigns(view, partition),
         "tiles": figures,
         "segments": by_feature(view, partition),
+        "steered": steered(view),
         "models": models(view, partition),
         "partitions": rows,
         "events": [as_json(e) for e in view.events if partition in (None, e.partition)][-SHOWN_EVENTS:],

@@ -7,6 +7,7 @@ because it is somebody's post code. Merge keys (`<<`) are not allowed, and value
 because both can turn a kilobyte into gigabytes.
 """
 
+import difflib
 import re
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise SpecError(f"{path}: expected a stream file, found no such file; check the path") from None
+        near = difflib.get_close_matches(path.name, (one.name for one in path.parent.glob("*.y*ml")), n=1)
+        cure = f"did you mean {path.with_name(near[0])}?" if near else "check the path"
+        raise SpecError(f"{path}: expected a stream file, found no such file; {cure}") from None
     except UnicodeDecodeError:
         raise SpecError(f"{path}: expected a YAML file, found bytes that are not UTF-8; save it as UTF-8") from None
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from riparian.app.kafka.connection import Connection
+from riparian.app.page.actions import Actions
 from riparian.app.page.models import ModelPages
 from riparian.app.page.server import Page, serve
 from riparian.app.page.store import Store
@@ -46,7 +47,7 @@ Serving = Callable[[socket.socket], Any]
 
 
 @contextlib.contextmanager
-def serving_of(folder: Path, *views: StreamView) -> Iterator[tuple[Fed, Serving]]:
+def serving_of(folder: Path, *views: StreamView, actions: bool = False) -> Iterator[tuple[Fed, Serving]]:
     """A page's watch over some streams, and what serves it at a socket until it is left."""
     with Store(folder / "history.sqlite") as store:
         connection = Connection("127.0.0.1:9")
@@ -61,6 +62,7 @@ def serving_of(folder: Path, *views: StreamView) -> Iterator[tuple[Fed, Serving]
                 {view.spec.name: str(folder / f"{view.spec.name}.yaml") for view in views},
                 ModelPages(connection),
                 watch.tail,
+                actions=Actions(connection) if actions else None,
             )
             task = loop.create_task(serve(page, sock))
 

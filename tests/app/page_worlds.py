@@ -316,7 +316,7 @@ WORLDS = {
 
 
 @contextmanager
-def shown(folder: Path, names: list[str]) -> Iterator[tuple[str, Fed]]:
+def shown(folder: Path, names: list[str], actions: bool = False) -> Iterator[tuple[str, Fed]]:
     """The address of a page over these states, each a stream."""
     now = now_ms()
     views = [WORLDS[name].view(name) for name in names]
@@ -324,7 +324,7 @@ def shown(folder: Path, names: list[str]) -> Iterator[tuple[str, Fed]]:
         (folder / f"{name}.yaml").write_text(WORLDS[name].stream.format(name=name))
     for name, view in zip(names, views, strict=True):
         WORLDS[name].tell(view, now)
-    with serving_of(folder, *views) as (watch, serving):
+    with serving_of(folder, *views, actions=actions) as (watch, serving):
         sock: socket.socket = listen("127.0.0.1", 0)
         watch.progress = None
         watch.away_since = now if any(WORLDS[name].away for name in names) else None

@@ -5,8 +5,15 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+from click.testing import CliRunner
+
+from riparian.app.cli import cli
+from riparian.app.cli.operate import control
 from riparian.app.cli.terminal.messages import JsonFormatter
+from riparian.app.errors import SpecError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,3 +62,25 @@ def test_the_sentence_that_a_worker_ends_with_is_an_object(tmp_path: Path) -> No
     lines = run(code)
     assert (lines[-1]["level"], lines[-1]["logger"]) == ("error", "riparian")
     assert "127.0.0.1:1" in lines[-1]["message"]
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"), [("train", "worker or evaluate"), ("evalute", "evaluate"), ("deadletter", "deadletters")]
+)
+def test_a_command_that_is_not_there_is_answered_by_one_that_is(command: str, meant: str) -> None:
+    result = CliRunner().invoke(cli, [command])
+    assert result.exit_code == 2
+    assert f"No such command '{command}': did you mean {meant}?" in result.output
+    assert "No such command 'xyzzy'" in CliRunner().invoke(cli, ["xyzzy"]).output
+
+
+@pytest.mark.parametrize("command", ["reset", "drop"])
+def test_what_loses_a_model_asks_at_a_terminal(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = [command, str(tmp_path / "s.yaml"), "nb"]
+    monkeypatch.setattr(control, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    result = CliRunner().invoke(cli, arguments, input="n\n")
+    assert "nb loses what it has learned. Go on? [y/N]" in result.output
+    assert result.exit_code == 1
+    for options, given in ((["--yes"], ""), ([], "y\n")):  # it goes on to the stream file, which is not there
+        result = CliRunner().invoke(cli, [*arguments, *options], input=given)
+        assert isinstance(result.exception, SpecError)

@@ -217,6 +217,45 @@ def test_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -
         look.context.close()
 
 
+def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Path) -> None:
+    with shown(tmp_path, ["proposed"], actions=True) as (url, watch):
+        look = Look(browser, url, viewport={"width": 1280, "height": 900})
+        page, view = look.open("proposed", "models"), watch.views[0]
+        table = page.get_by_role("table", name="Commands to models")
+        table.get_by_role("button", name="Freeze champion…").wait_for()
+
+        def offered() -> set[str]:
+            return {
+                one.rstrip("…") for one in page.locator("section", has=table).get_by_role("button").all_inner_texts()
+            }
+
+        reset = {f"Reset {role}" for role in ("champion", "tree", "adaptive-random-forest")}
+        assert not offered() & {"Undo the promotion", "Resume predictions", "Thaw tree"}
+        assert offered() > reset | {"Pause predictions", "Freeze tree", "Promote tree"}
+        last = view.partitions[0].last
+        changed = {"frozen": ["tree"], "paused": True, "before": "tree", "time": last.time + 1}
+        watch.tell(reports.write(msgspec.structs.replace(last, **changed)))
+        table.get_by_role("button", name="Thaw tree…").wait_for()
+        assert offered() >= {"Undo the promotion", "Resume predictions", "Thaw tree"}
+        assert not offered() & {"Pause predictions", "Freeze tree"}
+        table.get_by_role("button", name="Promote tree…").click()
+        look.until_said("▼ worse for sure than the champion", "dialog")
+        look.until_said("All partitions learn one model", "dialog")
+        assert not look.accessible(), look.accessible()
+        if folder := os.environ.get("PAGE_PICTURES"):
+            page.screenshot(path=Path(folder) / "promote.png")
+        page.keyboard.press("Escape")
+        page.get_by_role("link", name="Overview").click()
+        look.until_drawn()
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="CSV").click()
+        lines = Path(saved.value.path()).read_text().splitlines()
+        assert lines[0].startswith("time,objective:")
+        assert len(lines) > 100
+        assert all("409" in one for one in look.wrong), look.wrong  # there is no Kafka to read a model from
+        look.context.close()
+
+
 def test_dead_letters_say_what_they_mean_by_field(
     browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]
 ) -> None:

@@ -201,6 +201,9 @@ def test_one_sentence_names_the_field_and_the_cure(file: str, said: str) -> None
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"none\.yaml: expected a stream file, found no such file; check the path"):
         load(tmp_path / "none.yaml")
+    (tmp_path / "fraud.yaml").write_text("")
+    with pytest.raises(SpecError, match=r"fruad\.yaml: .* found no such file; did you mean .*/fraud\.yaml\?"):
+        load(tmp_path / "fruad.yaml")
     with pytest.raises(SpecError, match="expected a stream file, found Is a directory; check the path"):
         load(tmp_path)
     (tmp_path / "s.yaml").write_bytes(b"\xff")

@@ -438,6 +438,7 @@ def test_commands_by_buttons(browser, stream, tmp_path):
         look.until_said("All partitions have answered", "dialog")
         page.get_by_role("button", name="Close", exact=True).click()
         look.until_said("hoeffding-tree")  # the champion of before is a challenger now
+        page.get_by_role("button", name="Undo the promotion…").wait_for()
         look.open(name, "timeline")
         look.until_said("<b>tester: promote")
         assert not look.accessible(), look.accessible()

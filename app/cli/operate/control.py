@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,15 +40,19 @@ def _options(function: Any) -> Any:
     return stream_argument(function)
 
 
-def _made(name: str, doc: str, with_model: bool = True) -> click.Command:
-    """A command that has at most a model to say."""
+def _made(name: str, doc: str, with_model: bool = True, loses: bool = False) -> click.Command:
+    """A command that has at most a model to say. loses : what that has learned, so that a person is asked."""
 
     def run(stream: Path, connection: Connection, by: str | None, wait: float, as_json: bool, **given: Any) -> None:
+        if given.pop("yes", True) is False and sys.stdin.isatty():
+            click.confirm(f"{given['model']} loses what it has learned. Go on?", abort=True)
         _run(stream, connection, lambda make, spec: make(name, by, **given), wait, as_json)
 
     run.__doc__ = doc
     # Arguments are read in the order in which they are declared from the inside out: STREAM.yaml first.
     declared = click.argument("model", metavar="MODEL")(run) if with_model else run
+    if loses:
+        declared = click.option("--yes", is_flag=True, help="Do not ask, as it does at a terminal.")(declared)
     return click.command(name)(_options(declared))
 
 
@@ -110,8 +115,8 @@ promote = _made(
 demote = _made("demote", "Undo the last promotion of a running stream.", with_model=False)
 freeze = _made("freeze", "Let a model of a running stream predict and not learn.")
 thaw = _made("thaw", "Let a frozen model of a running stream learn again.")
-reset = _made("reset", "Put a new model in the place of one of a running stream.")
-drop = _made("drop", "Remove a challenger of a running stream, with what it has learned.")
+reset = _made("reset", "Put a new model in the place of one of a running stream.", loses=True)
+drop = _made("drop", "Remove a challenger of a running stream, with what it has learned.", loses=True)
 pause = _made(
     "pause",
     """Withhold the predictions of a running stream.

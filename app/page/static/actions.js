@@ -1,6 +1,7 @@
 // Buttons that give commands to a stream, where the server allows them. The token is kept by this page alone, until it is closed.
 
 import { card, dialogOf, field, table } from "./widgets.js";
+import { judgement } from "./comparison.js";
 import { lines } from "./lines.js";
 import { count, h } from "./format.js";
 
@@ -33,14 +34,16 @@ export async function* send(app, path, given, body) {
 // A dialog that asks for what a command needs, gives it, and shows the answers.
 export function ask(app, command, model) {
   const [title, text] = WORDS[command](model);
-  const said = h("p", { role: "status", class: "note" }), answers = h("div");
+  const said = h("p", { role: "status", class: "note" }), answers = h("div", { class: "answers" }), judged = h("div");
+  const { shared } = app.status.steered;
+  if (command === "promote") judgement(app, model).then((words) => judged.replaceChildren(...words)).catch(() => {}); // the dialog does without
   const [tokenLabel, tokenInput] = tokenField();
   const [byLabel, byInput] = field("Who you are, for the timeline", { type: "text", maxlength: 200, value: by });
   const [nameLabel, nameInput] = field(`Type ${app.stream} to go on`, { type: "text", required: command === "reset", autocomplete: "off" });
   const go = h("button", { type: "submit", class: command === "reset" ? "danger" : "primary" }, title);
   const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
   const form = h("form", { onsubmit: (event) => { event.preventDefault(); give(); } },
-    h("p", {}, text), h("p", { class: "note" }, "It goes to every partition, and takes effect before its next prediction."),
+    h("p", {}, text), judged, h("p", { class: "note" }, shared ? "All partitions learn one model: it is told to them together, and takes effect before each one's next prediction." : "It goes to every partition, and takes effect before its next prediction."),
     command === "reset" ? nameLabel : null, byLabel, tokenLabel, h("div", { class: "choices" }, close, go));
   const dialog = dialogOf(title, form, said, answers);
 
@@ -53,12 +56,12 @@ export function ask(app, command, model) {
     try {
       for await (const line of send(app, "/commands", tokenInput.value, body)) {
         if (line.answer) {
-          rows.push([String(line.answer.partition), line.answer.event, count(line.answer.offset), line.answer.sentence]);
+          rows.push([shared ? "all" : String(line.answer.partition), line.answer.event, count(line.answer.offset), line.answer.sentence]);
           answers.replaceChildren(table([["Partition"], ["Answer"], ["From offset", "r"], ["It says"]], rows, "Answers"));
         }
         if (line.done) {
           const { silent } = line.done;
-          said.textContent = silent.length ? `No answer yet from partition ${silent.join(", ")}: it takes effect there before the next prediction.` : "All partitions have answered.";
+          said.textContent = silent.length ? `No answer yet${shared ? "" : ` from partition ${silent.join(", ")}`}: it takes effect there before the next prediction.` : shared ? "The partitions have answered." : "All partitions have answered.";
         }
       }
     } catch (error) {
@@ -73,11 +76,11 @@ export function steering(app) {
   if (!app.status.actions) return null;
   const body = h("div");
   let shown = null;
-  const button = (command, model, danger = false) => h("button", { type: "button", class: danger ? "danger" : null, onclick: () => ask(app, command, model) }, `${WORDS[command](model)[0]}…`);
+  const button = (command, model) => h("button", { type: "button", onclick: () => ask(app, command, model) }, `${WORDS[command](model)[0]}…`);
   return {
     element: card("Steering", "promote, freeze, reset, pause", body),
     update() {
-      const roles = app.status.models.map((model) => model.role), now = `${app.status.control} ${roles.join("\n")}`;
+      const roles = app.status.models.map((model) => model.role), { frozen, partitions, paused, running, before } = app.status.steered, now = JSON.stringify([app.status.control, roles, app.status.steered]);
       if (now === shown) return;
       shown = now;
       if (!app.status.control) {
@@ -85,8 +88,9 @@ export function steering(app) {
         return;
       }
       body.replaceChildren(table([["Model"], ["Commands"]], roles.map((role) => [role, h("div", { class: "choices" },
-        role === "champion" ? button("demote", null) : button("promote", role), button("freeze", role), button("thaw", role), button("reset", role, true))]), "Commands to models"),
-        h("div", { class: "choices" }, button("pause", null), button("resume", null)));
+        role === "champion" ? (before ? button("demote", null) : null) : button("promote", role), (frozen[role] ?? 0) < partitions || !partitions ? button("freeze", role) : null,
+        frozen[role] ? button("thaw", role) : null, button("reset", role))]), "Commands to models"),
+        h("div", { class: "choices" }, running ? button("pause", null) : null, paused ? button("resume", null) : null));
     },
   };
 }

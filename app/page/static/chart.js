@@ -52,7 +52,7 @@ export class Chart {
     this.values = new Map();
     this.when = h("span", { class: "when" });
     this.legend = h("div", { class: "legend" }, title ? h("span", { class: "name" }, title) : null, unit ? h("span", { class: "note" }, unit) : null,
-      lines.map((line) => this.entry(line)), this.when);
+      lines.map((line) => this.entry(line)), this.when, ends ? h("button", { type: "button", class: "note", title: "Save the lines of this page", onclick: () => this.save() }, "CSV") : null);
     this.element = h("div", { class: "chart" }, this.legend, above, this.canvas);
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.began = null; shared.point(null); });
@@ -61,6 +61,17 @@ export class Chart {
     this.canvas.addEventListener("keydown", (event) => this.press(event));
     new ResizeObserver(() => this.draw()).observe(this.element);
     shared.charts.push(this);
+  }
+
+  // All lines of the page in the range that is shown, a row a bucket.
+  save() {
+    const { start, width, series } = this.shared.history, lines = this.shared.charts.flatMap((chart) => chart.lines ?? []);
+    const columns = [...new Set(lines.map((line) => line.name))].filter((name) => series.has(name)), means = columns.map((name) => series.get(name).mean);
+    const rows = Array.from({ length: Math.max(0, ...means.map((mean) => mean.length)) }, (_, i) => [new Date(start + i * width).toISOString(), ...means.map((mean) => mean[i] ?? "")]);
+    const file = new Blob([[["time", ...columns], ...rows].map((row) => row.join(",")).join("\n"), "\n"], { type: "text/csv" });
+    const link = h("a", { href: URL.createObjectURL(file), download: "riparian.csv" });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
   // A line in the legend, with its value now or at the cursor; of several a button that switches it.

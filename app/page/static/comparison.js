@@ -16,6 +16,17 @@ function interval(row, low, high) {
     h("circle", { cx: x(row.difference), cy: middle, r: 4, fill: "currentColor" }));
 }
 
+// What is known of a challenger, for whoever is asked whether it shall be champion.
+export async function judgement(app, challenger) {
+  const { rows, metric } = await app.get("/comparison"), isAccuracy = metric === "accuracy";
+  const worded = (value) => (isAccuracy ? `${Math.abs(100 * value).toFixed(2)} ${value < 0 ? "more" : "fewer"}` : `${number(Math.abs(value))} ${value < 0 ? "higher" : "lower"}`);
+  const own = rows.filter((one) => one.challenger === challenger), whole = own.filter((one) => one.partition === null);
+  const shown = whole.length ? whole : own;
+  if (!shown.length) return [h("p", { class: "set" }, "Nothing is known yet of it beside the champion.")];
+  return shown.map((one) => h("p", { class: "set" }, h("strong", { class: VERDICTS[one.verdict][1] }, VERDICTS[one.verdict][0]),
+    ` than the champion${one.partition === null || shown.length === 1 ? "" : ` in partition ${one.partition}`}, by ${count(one.labels)} labels: ${worded(one.difference)} ${isAccuracy ? "errors in 100" : "in error"}, surely between ${worded(one.low)} and ${worded(one.high)}.`));
+}
+
 function ruled(rule, control, metric) {
   if (rule === null) {
     return control ? "No rule promotes: somebody does (riparian promote). With promotion: propose or automatic in the stream file a rule looks at these intervals."

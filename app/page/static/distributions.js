@@ -4,6 +4,7 @@ import { table } from "./widgets.js";
 import { SIGNS, colour, dash, h, moment, number, percent, signalOf } from "./format.js";
 
 const WIDTH = 360, HEIGHT = 130, BOTTOM = 22, LEFT = 38, MOST = 6, MOST_BARS = 24, MOST_ROWS = 30, LETTERS = 8;
+const FAR = [0.25, 0.1]; // stability index, as credit scorecards are judged
 const KINDS = { values: "its values", missing: "missing values", unseen: "values that were not there before", range: "values beyond the range of before" };
 
 const short = (text) => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}…` : text);
@@ -57,9 +58,16 @@ export function shifts(events) {
     histogram(event), h("p", { class: "note" }, h("span", { class: "drift", "aria-hidden": "true" }, `${SIGNS.drift[0]} `), told(event), ` Hellinger distance ${number(event.shift.hellinger)}, stability index ${number(event.shift.psi)}.`)));
 }
 
-// How far each is from its reference now, the farthest first.
+// How far each is from its reference now, the farthest first; of several partitions the one that is farthest.
 export function distances(rows) {
+  const worst = new Map();
+  for (const one of rows) {
+    const name = signalOf(one), known = worst.get(name);
+    if (!known || one.hellinger > known.one.hellinger) worst.set(name, { one, n: (known?.n ?? 0) + 1 });
+    else known.n += 1;
+  }
   const share = (value) => (value === undefined || value === null ? dash : percent(value));
-  return table([["Signal"], ["Partition", "r"], ["Hellinger distance", "r"], ["Stability index", "r"], ["Missing", "r"], ["Unseen", "r"], ["Out of range", "r"]],
-    rows.slice(0, MOST_ROWS).map((one) => [signalOf(one), String(one.partition), number(one.hellinger), number(one.psi), share(one.missing), share(one.unseen), share(one.outside)]), "Distances from the reference");
+  const [far, moved] = FAR, judged = ({ psi }) => (psi > far ? h("span", { class: "bad-text" }, "▲ far") : psi > moved ? h("span", { class: "change" }, "◇ moved") : "near");
+  return table([["Signal"], ["It is"], ["Partition", "r"], ["Hellinger distance, 0 to 1", "r"], ["Stability index", "r"], ["Missing", "r"], ["Unseen", "r"], ["Out of range", "r"]],
+    [...worst.values()].sort((a, b) => b.one.hellinger - a.one.hellinger).slice(0, MOST_ROWS).map(({ one, n }) => [signalOf(one), judged(one), n > 1 ? `${one.partition}, of ${n}` : String(one.partition), number(one.hellinger), number(one.psi), share(one.missing), share(one.unseen), share(one.outside)]), "Distances from the reference");
 }

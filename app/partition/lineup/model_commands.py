@@ -226,11 +226,16 @@ class ModelCommands:
         self._line_up({names.get(other, other): roles[other] for other in order})
         return f"{name} ({role.learner_name}) is the champion, and the champion before is the challenger {self._before}"
 
+    @property
+    def before(self) -> str | None:
+        """The challenger that was champion before the last promotion; None where none is there."""
+        return self._before if self._before in self._lineup.roles else None
+
     def demote(self) -> str:
         """Undo the last promotion."""
-        if self._before is None or self._before not in self._lineup.roles:
+        if self.before is None:
             raise CommandRefusedError("no champion of before is there: promote the model that shall be champion")
-        return self.promote(self._before)
+        return self.promote(self.before)
 
     def forget(self, key: str, hashed: str) -> str:
         """Drop what is known of one key, also where the stream file has it no more and labels of it may come."""

@@ -161,6 +161,9 @@ class Metrics:
             ],
             distances=sorted(figures.distances, key=lambda one: -one.hellinger)[:MOST_TOLD],
             unread={topic: added[:MOST_TOLD] for topic, added in runner.host.topics.unread.items()},
+            frozen=[role for role, slot in learner.roles.items() if slot.frozen],
+            paused=learner.lineup.steering.paused,
+            before=learner.lineup.steering.before,
         )
 
     def dropped(self, partition: int) -> None:
