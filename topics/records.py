@@ -528,8 +528,8 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     distances : how far features and predictions are from their references, the farthest 100; empty where that is not
         watched, or no reference is whole yet.
     unread : input topic -> partitions that were added to it since the stream began, and that no worker reads.
-    frozen : models that predict and do not learn. paused : whether predictions are withheld. before : the challenger
-        that was champion before the last promotion; None where none is to be undone.
+    frozen : models that do not learn. paused : whether predictions are withheld. before : the champion before the last
+        promotion; None where none is there.
     """
 
     stream: Name

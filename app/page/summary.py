@@ -23,7 +23,6 @@ from riparian.app.page.verdict import (
 )
 from riparian.app.page.view import DAY_MS, HOUR_MS, StreamView, as_json
 from riparian.app.partition.drift.events import ALARM
-from riparian.app.stream_file.sections.learning import SHARED
 from riparian.topics.commands import PROMOTE
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import MetricsRecord
@@ -247,7 +246,7 @@ def steered(view: StreamView) -> dict[str, Any]:
         "paused": any(one.paused for one in known),
         "running": not all(one.paused for one in known) or not known,
         "before": next((one.before for one in known if one.before), None),
-        "shared": view.spec.learning.kind == SHARED and view.spec.partitions > 1,
+        "shared": len(view.spec.commanded) < view.spec.partitions,
     }
 
 

@@ -52,7 +52,7 @@ def _made(name: str, doc: str, with_model: bool = True, loses: bool = False) -> 
     # Arguments are read in the order in which they are declared from the inside out: STREAM.yaml first.
     declared = click.argument("model", metavar="MODEL")(run) if with_model else run
     if loses:
-        declared = click.option("--yes", is_flag=True, help="Do not ask, as it does at a terminal.")(declared)
+        declared = click.option("--yes", is_flag=True, help="Do not ask.")(declared)
     return click.command(name)(_options(declared))
 
 

@@ -22,9 +22,7 @@ reason_option = click.option(
     "--reason", "reasons", metavar="REASON", multiple=True, help="Only those of this reason; again for more."
 )
 
-field_option = click.option(
-    "--field", "fields", metavar="FIELD", multiple=True, help="Only those about this field; again for more."
-)
+field_option = click.option("--field", "fields", metavar="FIELD", multiple=True, help="Likewise, about this field.")
 
 
 @click.group("deadletters")

@@ -241,8 +241,7 @@ class FeatureSpec(ShortForm):
     )
     text: bool = Field(
         default=False,
-        description='Of a numeric feature: a text that is a number as JSON has them (`"12.30"`) is taken, too, as '
-        "decimals are often sent.",
+        description='Of a numeric feature: whether numbers may be texts (`"12.30"`).',
     )
     from_: _FieldPath | None = Field(
         default=None,
