@@ -1,7 +1,7 @@
 // Buttons that give commands to a stream, where the server allows them. The token is kept by this page alone, until it is closed.
 
 import { card, dialogOf, field, table } from "./widgets.js";
-import { judgement } from "./comparison.js";
+import { judgement } from "./judgement.js";
 import { lines } from "./lines.js";
 import { count, h } from "./format.js";
 

@@ -1,11 +1,11 @@
 // Challengers beside the champion: what `riparian compare` says, the rule that promotes, and what it has proposed.
 
 import { ask } from "./actions.js";
+import { VERDICTS } from "./judgement.js";
 import { card, table } from "./widgets.js";
 import { ago, count, dash, h, moment, number, percent } from "./format.js";
 
 const MOST_PARTITIONS = 8, EVERY_MS = 5_000, WIDTH = 110, HEIGHT = 18;
-const VERDICTS = { better: ["▲ better for sure", "good-text"], worse: ["▼ worse for sure", "bad-text"], open: ["○ not decided", "note"] };
 
 // An interval beside the others of the table, on one scale with a line at zero.
 function interval(row, low, high) {
@@ -14,17 +14,6 @@ function interval(row, low, high) {
     h("path", { class: "zero", d: `M${x(0)},0V${HEIGHT}` }),
     h("rect", { x: x(row.low), y: middle - 3, width: Math.max(2, x(row.high) - x(row.low)), height: 6, rx: 3, fill: "currentColor", opacity: 0.35 }),
     h("circle", { cx: x(row.difference), cy: middle, r: 4, fill: "currentColor" }));
-}
-
-// What is known of a challenger, for whoever is asked whether it shall be champion.
-export async function judgement(app, challenger) {
-  const { rows, metric } = await app.get("/comparison"), isAccuracy = metric === "accuracy";
-  const worded = (value) => (isAccuracy ? `${Math.abs(100 * value).toFixed(2)} ${value < 0 ? "more" : "fewer"}` : `${number(Math.abs(value))} ${value < 0 ? "higher" : "lower"}`);
-  const own = rows.filter((one) => one.challenger === challenger), whole = own.filter((one) => one.partition === null);
-  const shown = whole.length ? whole : own;
-  if (!shown.length) return [h("p", { class: "set" }, "Nothing is known yet of it beside the champion.")];
-  return shown.map((one) => h("p", { class: "set" }, h("strong", { class: VERDICTS[one.verdict][1] }, VERDICTS[one.verdict][0]),
-    ` than the champion${one.partition === null || shown.length === 1 ? "" : ` in partition ${one.partition}`}, by ${count(one.labels)} labels: ${worded(one.difference)} ${isAccuracy ? "errors in 100" : "in error"}, surely between ${worded(one.low)} and ${worded(one.high)}.`));
 }
 
 function ruled(rule, control, metric) {
