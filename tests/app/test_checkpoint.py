@@ -142,6 +142,17 @@ def test_what_partitions_share_is_compressed_once(monkeypatch):
         assert len(encoded.new) == len(packed) == -(-array.nbytes // CHUNK_BYTES)
 
 
+def test_chunks_that_did_not_change_are_not_compressed_again(monkeypatch):
+    packed, pack = [], checkpoint.pack
+    monkeypatch.setattr(checkpoint, "pack", lambda raw: packed.append(raw) or pack(raw))
+    encoder, array = Encoder("s", 0), np.random.default_rng(0).random(100_000)
+    encode(encoder, {"a": array})
+    n = len(packed)
+    array[0] += 1.0
+    encode(encoder, {"a": array})
+    assert len(packed) == n + 1
+
+
 def test_a_missing_chunk_and_an_altered_one_are_refused():
     encoded = encode(Encoder("s", 3), {"weights": np.arange(10.0)})
     with pytest.raises(StateError, match=r"weights is missing .* rollback"):
