@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import SpecError, StateError
 from riparian.app.evaluation.evaluate import spec_for
-from riparian.app.partition.join.joining import AMENDED, EXCHANGED, MATURED
+from riparian.app.partition.join.maturity import AMENDED, EXCHANGED, MATURED
 from riparian.app.partition.join.pending import COUNTERS, PendingStore, Unlabelled
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.lineup.model_commands import CommandRefusedError

@@ -13,7 +13,7 @@ from riparian.app.dataset.rows import rows_of_file
 from riparian.app.errors import DataError, SpecError, StateError
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.partition.join.ids import write_hashes
-from riparian.app.partition.join.joining import TAG, find_hash, take_out
+from riparian.app.partition.join.waiting import TAG, find_hash, take_out
 from riparian.app.partition.join.waiting_index import WaitingIndex
 from riparian.app.partition.keys.fold import Events, fold
 from riparian.app.partition.keys.past import AHEAD_MS, Past, hashes_of, secret

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from riparian.app.errors import StateError
 from riparian.app.partition import mapped
-from riparian.app.partition.join import ids, joined_ids, joining, segments, waiting_index
+from riparian.app.partition.join import gaps, ids, joined_ids, joining, remembering, segments, waiting, waiting_index
 from riparian.app.partition.join.ids import new_key, packed, words_of, write_digests
 from riparian.app.partition.join.pending import COUNTERS, PendingStore, marks_of
 from riparian.app.partition.join.room import PLACE_BYTES, ROW_BYTES
@@ -59,7 +59,7 @@ class NaiveStore:
     def tick(self, time: int, y: float) -> None:
         if time - self.clock > 60_000:
             self.gaps = [gap for gap in self.gaps if time - gap[1] <= self.horizon]
-            if len(self.gaps) == joining.GAPS:
+            if len(self.gaps) == gaps.GAPS:
                 self.gaps.remove(min(self.gaps, key=lambda gap: gap[1] - gap[0]))
             self.gaps.append((self.clock, time))
         self.clock = max(self.clock, time)
@@ -77,7 +77,7 @@ class NaiveStore:
 
     @property
     def grain(self) -> int:
-        return max(1, self.horizon // joining.GRAINS)
+        return max(1, self.horizon // remembering.GRAINS)
 
     def recall(self, id_: str) -> tuple[float, float] | None:
         """x and y of the last instance of this id that is remembered."""
@@ -171,8 +171,8 @@ class NaiveStore:
         if self.bags:
             arrays["x"] = np.array([v for w in self.waiting for v in instances(w[2])]).reshape(-1, 1)
             arrays["size"] = np.array([len(instances(w[2])) for w in self.waiting], np.int64)
-        for name, ends, waiting in (("ids", "id_ends", self.waiting), ("label_ids", "label_id_ends", self.labels)):
-            encoded = [w[0].encode() for w in waiting]
+        for name, ends, those in (("ids", "id_ends", self.waiting), ("label_ids", "label_id_ends", self.labels)):
+            encoded = [w[0].encode() for w in those]
             arrays[name] = np.array(list(b"".join(encoded)), np.uint8)
             arrays[ends] = np.cumsum([len(id_) for id_ in encoded], dtype=np.int64)
         return arrays
@@ -502,17 +502,17 @@ def test_bags_take_the_room_of_their_instances():
 def test_ids_with_the_same_hash_are_told_apart():
     text, ends = packed(["aa", "ab", "b"])
     same = np.full(3, 77, np.int64)
-    batch = joining.Batch(text, ends, same, np.zeros(3, np.int64), np.zeros(0))
-    waiting = waiting_index.WaitingIndex.empty(new_key()).reserve(3, 5)
-    assert waiting.take(3).tolist() == [0, 1, 2]
+    batch = waiting.Batch(text, ends, same, np.zeros(3, np.int64), np.zeros(0))
+    index = waiting_index.WaitingIndex.empty(new_key()).reserve(3, 5)
+    assert index.take(3).tolist() == [0, 1, 2]
     for row in range(3):
-        assert joining.find(waiting, batch, row) == -1
-        joining.put(waiting, row, batch, row, 0)
-    assert [joining.find(waiting, batch, i) for i in range(3)] == [0, 1, 2]
-    joining.take_out(waiting, 0)
-    assert [joining.find(waiting, batch, i) for i in range(3)] == [-1, 1, 2]
-    joining.take_out(waiting, 2)
-    assert [joining.find(waiting, batch, i) for i in range(3)] == [-1, 1, -1]
+        assert waiting.find(index, batch, row) == -1
+        waiting.put(index, row, batch, row, 0)
+    assert [waiting.find(index, batch, i) for i in range(3)] == [0, 1, 2]
+    waiting.take_out(index, 0)
+    assert [waiting.find(index, batch, i) for i in range(3)] == [-1, 1, 2]
+    waiting.take_out(index, 2)
+    assert [waiting.find(index, batch, i) for i in range(3)] == [-1, 1, -1]
 
 
 def test_a_state_with_damaged_joined_ids_is_refused():
@@ -545,8 +545,11 @@ def test_kernels_are_compiled_once():
         store.join(named, np.ones((i, 1)), [i] * i, y if i % 3 else None, named, y, np.full(i, i, np.int32), before)
     restored(store.checkpoint().arrays, {"m": 2})
     restored(store.state(), {"m": 2})
-    kernels = joining.join, joining.put_all, joining.place_all, joining.mark_all, joining.compact, joining.rehash
-    for kernel in (*kernels, ids._gather, ids.write_tags, ids.write_digests):
+    of_index, of_joined = (
+        (waiting.put_all, waiting.compact, waiting.rehash),
+        (remembering.place_all, remembering.mark_all),
+    )
+    for kernel in (joining.join, *of_index, *of_joined, ids._gather, ids.write_tags, ids.write_digests):
         # Ids are gathered from what was fetched, too, which cannot be written to.
         assert len(kernel.signatures) == 1 + (kernel is ids._gather), kernel
 

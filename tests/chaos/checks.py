@@ -11,8 +11,8 @@ import numpy as np
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.partition.join.joining import MATURE, PLACE
 from riparian.app.partition.join.pending import PendingStore
+from riparian.app.partition.join.waiting import MATURE, PLACE
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import PartitionGroup
 from riparian.app.state.audit.audit import audit

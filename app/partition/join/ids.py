@@ -173,7 +173,7 @@ def digest_of(text, start, stop):
 @kernel
 def write_digests(text, words, ends, written):
     """Write the whole hash of each id, by the key that all processes have: what states hold. O(bytes). A table by these
-    alone would be everybody's to slow down (joining.py has a key of its own)."""
+    alone would be everybody's to slow down (waiting.py has a key of its own)."""
     start = np.uint64(0)
     for i in range(len(ends)):
         written[i] = _sip_hash(_PUBLIC_KEY, text, words, start, np.uint64(ends[i]))

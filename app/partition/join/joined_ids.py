@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.app.partition.join.gaps import NEVER
 from riparian.app.partition.join.ids import Hashes, Ints
-from riparian.app.partition.join.joining import FIRST, GRAINS, N_REMEMBERED, N_TIMES, NEVER, NEXT, place_all
+from riparian.app.partition.join.remembering import FIRST, GRAINS, N_REMEMBERED, N_TIMES, NEXT, place_all
 from riparian.app.partition.mapped import zeros
 
 BLOCK = 2_048
@@ -31,7 +32,7 @@ class JoinedIds(NamedTuple):
     ring : (C, 2) uint64, C a power of two: position p, counted since the stream began, stands in row p mod C.
     slots : (2 C,) uint32, the table: row + 1, 0 where free.
     times : (2 GRAINS, 2) int64: from when on, in ms of stream time, and from which position on ids were joined.
-    at : the numbers that joining.py names.
+    at : the numbers that remembering.py names.
     key : (1,) uint64, of the table.
     """
 

@@ -40,43 +40,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from riparian.app.errors import StateError
 from riparian.app.partition.arrays import EMPTY, renamed
+from riparian.app.partition.join.counts import NULL
+from riparian.app.partition.join.gaps import CLOCK, GAPS, N_GAPS, NEVER, NOW, WIDTH
 from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, tags, words_of
 from riparian.app.partition.join.joined_ids import JoinedIds
-from riparian.app.partition.join.joining import (
-    AMENDED,
+from riparian.app.partition.join.joining import REPEATED, Limits, join
+from riparian.app.partition.join.maturity import AMENDED, CAME, EXCHANGED, n_to_mature, next_to_mature
+from riparian.app.partition.join.ragged import Ragged
+from riparian.app.partition.join.remembering import mark_all
+from riparian.app.partition.join.room import OF_ROW, ROW_BYTES, most_joined
+from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
+from riparian.app.partition.join.series import KEY, TIME, Follow, KeyQueues, forget, link
+from riparian.app.partition.join.waiting import (
     ARRIVED,
-    CAME,
-    CLOCK,
-    EXCHANGED,
-    GAPS,
     HEAD,
     HOME,
     MARK,
     MATURE,
-    N_GAPS,
     N_LEFT,
-    NEVER,
     NEXT_SERIAL,
-    NOW,
-    NULL,
     PLACE,
-    REPEATED,
     ROW_BITS,
     SERIAL,
     TAIL,
-    WIDTH,
     Batch,
-    Limits,
     find,
-    join,
-    mark_all,
-    n_to_mature,
-    next_to_mature,
 )
-from riparian.app.partition.join.ragged import Ragged
-from riparian.app.partition.join.room import OF_ROW, ROW_BYTES, most_joined
-from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
-from riparian.app.partition.join.series import KEY, TIME, Follow, KeyQueues, forget, link
 from riparian.app.partition.join.waiting_index import WaitingIndex, entry_columns
 from riparian.app.partition.mapped import give_back, grown, zeros
 from riparian.app.partition.records.clock import BOUND_MS
@@ -123,7 +112,7 @@ class Joined(NamedTuple):
         where the label came first, or inside the feature record.
     met : (m,) float64, these labels; (0,) where others are assumed.
     repeated : (n,) bool, whether the id of each feature record waits already, or the record was delivered again.
-    events : the program with labels where they come, too, and what becomes of them (joining.py).
+    events : the program with labels where they come, too, and what becomes of them (maturity.py).
     instead : for each operation of the program the label that its label corrects, NaN: none; (0,) where no instance is
         learned twice.
     reached : (n,) int64, how much of the program is of what comes before each feature record.

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.join.ids import Ints, gathered
-from riparian.app.partition.join.joining import HEAD, HOME, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL
+from riparian.app.partition.join.waiting import HEAD, HOME, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL
 from riparian.app.partition.join.waiting_index import WaitingIndex
 
 MAX_ROWS = 16_384  # rows of a segment, at most

@@ -2,7 +2,7 @@
 
 Everything is a flat array, so that one of a million costs little more than one of ten thousand. (With a dictionary of
 ids a label took 0.8 µs at ten thousand and 6 at a million, and every two million the dictionary made its table anew,
-for 0.3 s.) The kernels that change these arrays are in joining.py.
+for 0.3 s.) The kernels that change these arrays are in waiting.py.
 
 - An id is found by its hash in a table with open addressing, and then compared byte by byte: two ids are never taken
   for one.
@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.app.partition.join.gaps import NEVER
 from riparian.app.partition.join.ids import Bytes, Ints, gathered, tags
-from riparian.app.partition.join.joining import (
+from riparian.app.partition.join.waiting import (
     ARRIVED,
     ENTRY_COLUMNS,
     EXTRA_LIVE,
@@ -31,7 +32,6 @@ from riparian.app.partition.join.joining import (
     N_AT,
     N_FREE,
     N_LEFT,
-    NEVER,
     NEXT_SERIAL,
     PLACE,
     SERIAL,
@@ -74,7 +74,7 @@ class WaitingIndex(NamedTuple):
     free : (C,) int32, a stack of free rows.
     left : (C,) int64, homes of those that left since the last checkpoint.
     key : (2,) uint64, of the hash.
-    at : (14,) int64, the numbers that joining.py names.
+    at : (14,) int64, the numbers that waiting.py names.
     extra : (C,) int64, by row: bytes beside those that all instances take; (0,) where there are none.
     """
 

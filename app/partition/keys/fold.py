@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from riparian.app.partition.join.ids import Ints
-from riparian.app.partition.join.joining import (
+from riparian.app.partition.join.waiting import (
     ARRIVED,
     HOME,
     LARGE,
@@ -32,8 +32,8 @@ from riparian.app.partition.join.joining import (
     tag_of,
     take_out,
 )
-from riparian.app.partition.join.joining import READ as READ_AHEAD
-from riparian.app.partition.join.joining import N as N_ROWS
+from riparian.app.partition.join.waiting import READ as READ_AHEAD
+from riparian.app.partition.join.waiting import N as N_ROWS
 from riparian.app.partition.keys.powers import place, scaled
 from riparian.models.contract import Floats
 from riparian.models.kernels.kernel import kernel

@@ -28,7 +28,7 @@ from riparian.topics.records import Features
 from riparian.topics.slices import Coded, Texts
 from riparian.topics.vocabulary import MISSING
 
-KINDS = np.array([OBSERVE, LABEL, LABEL, NOTHING, CORRECTION, CORRECTION], np.int8)  # by operation (joining.py)
+KINDS = np.array([OBSERVE, LABEL, LABEL, NOTHING, CORRECTION, CORRECTION], np.int8)  # by operation (maturity.py)
 AHEAD_MS = 86_400_000  # time by which a record may be beyond stream time and count, ms
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.app.partition.join.gaps import NEVER
 from riparian.app.partition.join.ids import Bytes, Ints, new_key
-from riparian.app.partition.join.joining import ARRIVED, NEVER, NEXT_SERIAL, ROW_BITS, find_hash, take_out
 from riparian.app.partition.join.segments import Columns, PendingCheckpoint, Segments
+from riparian.app.partition.join.waiting import ARRIVED, NEXT_SERIAL, ROW_BITS, find_hash, take_out
 from riparian.app.partition.join.waiting_index import HASH_BYTES, WaitingIndex, entry_columns
 from riparian.app.partition.keys.fold import OUT, READ, Events, fold
 from riparian.app.partition.keys.plan import Plan, columns_of, kept_of
