@@ -17,7 +17,7 @@ help:
 	@echo "make demo    fraud among 150,000 payments: a broker, a worker and the live page"
 	@echo "make test    all tests, on a real Kafka of their own"
 	@echo "make fuzz    hostile batches, records, schemas, states, stream files and requests: MINUTES=5 (or RECORDS=1000000, of every codec), SEED=n, TARGETS=names, BOUNDS=1"
-	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1, KEYS=1, LATE=1, FORECAST=1, CONTROL=1, FEATURES=1, ROLLING=1, OWN=1, GROW=1, BROKERS=3, KAFKA=3.6.2, PARTITIONS=n, STREAMS=n in each worker"
+	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1, KEYS=1, LATE=1, FORECAST=1, CONTROL=1, FEATURES=1, ROLLING=1, OWN=1, GROW=1, BROKERS=3, KAFKA=3.6.2, PARTITIONS=n, RATE=n, STREAMS=n in each worker"
 	@echo "make campaigns  what is long: chaos, fuzz, floods, endurance, failover, state, peers, each with its figures in benchmarks/results/"
 	@echo "make mutants  whether the tests find sixty small faults: ONLY=\"names\", JOBS=2"
 	@echo "make image-test  build the image, and let a worker in it learn from a real Kafka: SUITE=trixie (root, debootstrap, buildah)"

@@ -78,11 +78,14 @@ class Tasks(dict[int, PartitionTask]):
         self._worker.fetches.begins()
         if self.together is not None:
             self.together.begin(list(self.values()))
-        for task in sorted(self.values(), key=lambda task: task.next_time):
+        ready = list[PartitionTask]()
+        for task in self.values():
             if not (task.awake or task.due <= now):
                 due = min(due, task.due)
             elif task.running and not task.busy:
-                task.begin(turn)
+                ready.append(task)
+        for task in sorted(ready, key=lambda task: task.next_time):
+            task.begin(turn)
         if due < math.inf:
             self._worker.fetches.ask_at(due)
 

@@ -270,7 +270,7 @@ class PartitionTask(Turns):
 
     def learned_more(self) -> None:
         """A replica of the worker has."""
-        self.checkpoints.dirty = True
+        self.checkpoints.dirty = self.reporter.stale = True
         moves = self.replica is not None and self.replica is not self.replica.first
         if self._replays or moves or self.shared.behind.held:
             self.wake()
@@ -432,7 +432,7 @@ class PartitionTask(Turns):
 
     def _next_due(self) -> float:
         """When there is something to do although nothing comes."""
-        idle = time.monotonic() + IDLE_SECONDS
+        idle = IDLE_SECONDS * (time.monotonic() // IDLE_SECONDS + 1)  # all in one round
         if self.learner.learning.joins:  # until the replica has come to its place it does nothing: `learned_more`
             return idle
         due: float = min(self.reporter.due, self._releases.due, self.shared.latest, idle)

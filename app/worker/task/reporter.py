@@ -23,12 +23,14 @@ from riparian.topics.reports import STILL_SECONDS
 log = logging.getLogger(__name__)
 
 GOLDEN_RATIO = 0.6180339887498949  # whose multiples lie far apart modulo 1, however many there are
+SLOTS = 8
 
 
 def first_due(every: float, partition: int) -> float:
-    """When a partition does for the first time what it does every so many seconds (monotonic). Partitions that begin
-    together do it one after the other: all at once would hold up their predictions."""
-    return time.monotonic() + every * (1.0 - partition * GOLDEN_RATIO % 1.0)
+    """When a partition does for the first time what it does every so many seconds (monotonic), in one of SLOTS of them.
+    All partitions at once would hold up their predictions, and each by itself takes a round of its own."""
+    slot = every / SLOTS
+    return slot * (time.monotonic() // slot + SLOTS - int(SLOTS * (partition * GOLDEN_RATIO % 1.0)))
 
 
 class Reporter:
@@ -46,6 +48,13 @@ class Reporter:
         Place, exclusive, up to which predictions were sent before this task began.
     state : callable
         How the partition is.
+
+    Attributes
+    ----------
+    figures : Figures
+        As they were last taken.
+    stale : bool
+        Whether anything has been learned since.
     """
 
     def __init__(
@@ -58,7 +67,7 @@ class Reporter:
         sent_offset: int,
         state: Callable[[], PartitionRecord],
     ) -> None:
-        self.figures = learner.reported()
+        self.figures, self.stale = learner.reported(), True
         self.due = first_due(host.spec.metrics.every, learner.partition)  # of the next metrics
         self._host, self._learner, self._outputs, self._tail = host, learner, outputs, tail
         self._sent_offset, self._state = sent_offset, state
@@ -83,6 +92,7 @@ class Reporter:
 
     async def stepped(self, outcome: Outcome) -> bool:
         """Predictions of a step are on their way to the broker. Whether a command asks for a checkpoint."""
+        self.stale = True
         self.keep(outcome.drifts)
         if outcome.ids and self._untold:
             self._told = self._learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
@@ -129,11 +139,14 @@ class Reporter:
 
     async def send_metrics(self) -> None:
         """Take the figures of now, and send those that nobody has told."""
-        self.due = time.monotonic() + self._host.spec.metrics.every
-        figures, drifts = await self._host.in_thread(self._take_figures)
-        self.figures = figures
-        self.keep(drifts)
-        spec, ignored = self._learner.spec, figures.counts["ignored_leaps"]
+        every = self._host.spec.metrics.every
+        self.due += every * (1 + (time.monotonic() - self.due) // every)
+        if self.stale:
+            self.stale = False
+            self.figures, drifts = await self._host.in_thread(self._take_figures)
+            self.keep(drifts)
+        figures, spec = self.figures, self._learner.spec
+        ignored = figures.counts["ignored_leaps"]
         if ignored > self._ignored:
             said = (
                 "partition %d: timestamps ignored, as they are more than a minute ahead of the records around them: %d"
