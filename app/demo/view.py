@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from riparian.app.stream_file.sections.models import AUTO
 from riparian.app.worker.exposition import metric_names as names
 from riparian.topics.names import CHAMPION
 
@@ -21,6 +22,7 @@ CLASS, WINDOW = "fraud", 5000  # as the stream file has them
 COURSE = 50  # characters of a course
 BARS = "▁▂▃▄▅▆▇█"
 PATTERNS = ("dear payments by stolen cards", "all payments at some terminals", "tiny payments by stolen cards")
+AUTO_IS = "opinion-pool"  # what `auto` stands for in the demo's stream file
 
 
 class ModelFigures(NamedTuple):
@@ -74,7 +76,7 @@ def parse(text: str) -> WorkerFigures:
     models = tuple(
         ModelFigures(
             role=labels["model"],
-            learner=labels["learner"],
+            learner=AUTO if labels["learner"] == AUTO_IS else labels["learner"],
             recall=of(names.OF_CLASS["recall"], model=labels["model"], **asked),
         )
         for labels, _ in by_name.get(names.MODEL, ())

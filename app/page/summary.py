@@ -23,6 +23,7 @@ from riparian.app.page.verdict import (
 )
 from riparian.app.page.view import DAY_MS, HOUR_MS, StreamView, as_json
 from riparian.app.partition.drift.events import ALARM
+from riparian.app.stream_file.sections.models import AUTO
 from riparian.topics.commands import PROMOTE
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import MetricsRecord
@@ -46,10 +47,16 @@ def looks(view: StreamView, names: Iterable[str]) -> dict[str, int]:
     return view.looks
 
 
+def titled(view: StreamView, name: str) -> str:
+    """What people call a model, by its name or that of its learner: `auto` as the stream file does."""
+    return AUTO if view.spec.champion.model == AUTO and name == view.spec.models()[CHAMPION][0] else name
+
+
 def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any]]:
     """A row per model, over one partition or all: of those that run, or else of those in the stream file.
 
-    role, name : what it is called, the champion by the name that it keeps (`StreamView.reigns`). look : its colour.
+    role, name : what it is called, the champion by the name that it keeps (`StreamView.reigns`), and title for people.
+    look : its colour.
     value, low, high : the objective, and its interval. beside : further figures. against : how it does beside the
     champion, as `app.comparisons` has it.
     """
@@ -72,7 +79,8 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
                 "role": role,
                 "name": called,
                 "look": known[called],
-                "learner": records[0].name if records else name,
+                "title": titled(view, called),
+                "learner": titled(view, records[0].name if records else name),
                 "parameters": parameters,
                 **valued(view, objective, role, partition),
                 "beside": [_figure(view, one, role, partition) for one in beside(view.spec, objective)],
@@ -116,7 +124,7 @@ def judged(view: StreamView, now: int, partition: int | None = None) -> dict[str
     return {
         **objective._asdict(),
         **valued(view, objective, CHAMPION, partition_),
-        "champion": view.reigns(partition_)[-1][1],
+        "champion": titled(view, view.reigns(partition_)[-1][1]),
         "beside": [
             _figure(view, one, CHAMPION, partition_) for one in beside(view.spec, objective) if one != ALERT_RATE
         ],
@@ -254,7 +262,7 @@ def _reigns(view: StreamView, partition: int | None) -> list[dict[str, Any]]:
     """Who was champion since when (ms), the oldest first."""
     found = view.reigns(partition)
     known = looks(view, (name for _, name in found))
-    return [{"since": since_, "name": name, "look": known[name]} for since_, name in found]
+    return [{"since": since_, "name": titled(view, name), "look": known[name]} for since_, name in found]
 
 
 def status(

@@ -426,6 +426,19 @@ def test_dead_letters_that_no_worker_wrote_are_counted_and_reasons_are_ours():
     assert view.letters[-1].time == NOW
 
 
+def test_the_champion_auto_is_called_so_and_keeps_the_name_of_its_series() -> None:
+    view = StreamView(loads("name: taps\ntask: classification\nfeatures: {a: numeric}\n"), clock=lambda: NOW)
+    record = MetricsRecord("taps", 0, NOW, "champion", "opinion-pool", 5, 5, 5, {}, {"accuracy": 0.8})
+    view.take_report(reports.write(record))
+    champion = summary.models(view)[0]
+    assert [champion[key] for key in ("role", "name", "title", "learner")] == [
+        "champion", "opinion-pool", "auto", "auto"
+    ]  # fmt: skip
+    told = summary.status(view, NOW, "taps.yaml")
+    assert (told["objective"]["champion"], [one["name"] for one in told["reigns"]]) == ("auto", ["auto"])
+    assert [one["title"] for one in summary.models(view_of())] == ["last-label", "second"]
+
+
 def test_dead_letters_are_counted_by_field_and_equal_ones_are_one_row():
     view = view_of()
     for i in range(30):

@@ -90,7 +90,7 @@ const share = (value, step) => (value === null ? dash : step ? `${ticked(100 * v
 const points = (value, step) => (value === null ? dash : step ? ticked(100 * value, 100 * step) : `${number(100 * value)} points`);
 
 // The models as lines; whoever is champion now is drawn stronger.
-const modelLines = (models, kind, named) => models.map((model) => ({ name: `${kind}:${model[named]}`, label: model.name, note: model.role === "champion" ? "champion" : "", lead: model.role === "champion", ...style(model.look) }));
+const modelLines = (models, kind, named) => models.map((model) => ({ name: `${kind}:${model[named]}`, label: model.title, note: model.role === "champion" ? "champion" : "", lead: model.role === "champion", ...style(model.look) }));
 
 export function charts(app, shared, kinds) {
   const { models, objective, task, tiles, reigns } = app.status;
@@ -211,7 +211,7 @@ function modelTable(app, short) {
       ...(short ? [] : [["Labels scored", "r"], ["Nodes", "r"], ["Depth", "r"], ["State", "r"]])];
     const rows = models.map((model) => {
       const role = model.role === "champion" ? h("span", { class: "role first-one" }, "champion") : h("span", { class: "role" }, "challenger");
-      const name = [modelKey(model.look), model.name, " ", role, h("span", { class: "note" }, [model.learner !== model.name ? model.learner : null, model.bytes ? bytes(model.bytes) : null].filter(Boolean).join(" · "))];
+      const name = [modelKey(model.look), model.title, " ", role, h("span", { class: "note" }, [model.learner !== model.title ? model.learner : null, model.bytes ? bytes(model.bytes) : null].filter(Boolean).join(" · "))];
       const value = model.value === null ? dash : model.low === null ? valueText(model.value, objective) : sure(model, ends, valueText(model.value, objective), model.look);
       const [sign, kind] = VERDICTS[model.against?.verdict] ?? [];
       const against = model.against ? h("span", {}, h("span", { class: kind }, `${sign} ${model.against.said}`), h("span", { class: "note" }, model.against.sure)) : model.role === "champion" ? dash : "not compared yet";
