@@ -11,6 +11,7 @@ from riparian.app.dataset.instances import InstanceReader, Instances, Rejections
 from riparian.app.dataset.verification_latency import Lateness
 from riparian.app.evaluation.evaluate import LARGEST_BATCH, problem_for
 from riparian.app.evaluation.measures.alerts import Tally
+from riparian.app.evaluation.measures.by_value import tables
 from riparian.app.evaluation.measures.measured import FromFirstLabel, by_name
 from riparian.app.evaluation.measures.measures import UNLEARNED
 from riparian.app.evaluation.measures.objective import most_frequent, objective_of
@@ -92,6 +93,7 @@ class Whole:
         compared : role of a challenger -> how it does beside the champion
         promotions : what the rule did (`applied`) or proposed: the first `row` predicted after it, a sentence, models
         drifts : what was found, as records of the drift topic have it, with the `row` of the last prediction before
+        segments : of each feature of `metrics.segments` its values (`app.evaluation.measures.by_value.tables`)
         distances : how far features and predictions are from their references at the end
         """
         learner, clock, rows = self.learner, self._setup.clock, 0
@@ -158,6 +160,7 @@ class Whole:
                 for one in promotions
             ],
             "drifts": [{"row": one.offset, **msgspec.to_builtins(one)} for one in drifts],
+            **({"segments": by_segment} if (by_segment := tables(self.spec, figures.segments)) else {}),
             "distances": [msgspec.to_builtins(one) for one in figures.distances],
             **rejections.result(),
             **{name: n for name, n in learner.pending.counts.items() if name in UNLEARNED and n},

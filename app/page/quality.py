@@ -19,6 +19,7 @@ POINTS = 120  # of a curve
 BINS = 40  # of a histogram
 EDGE = 9.2  # log odds of 0.01 % and 99.99 %
 GROUPS = 10  # of a calibration
+SPANS, LEAST_SPAN = 24, 25  # of average precision over time: how many at most, and labels of the class in each
 LEAST = 10  # labels, and of each side, from which on figures are shown
 
 
@@ -89,6 +90,34 @@ def average_precision(score: Floats, own: Bools) -> float | None:
     curve = precision_recall(score, own, points=len(score) + 1)
     steps = np.diff(np.concatenate(([0.0], curve["recall"])))
     return float(np.sum(steps * np.array(curve["precision"]))) if len(steps) else None
+
+
+def average_over_time(time: NDArray[np.int64], score: Floats, own: Bools, spans: int = SPANS) -> dict[str, list[float]]:
+    """Average precision of consecutive spans of time, of equal numbers of labels of the class, at least LEAST_SPAN.
+
+    Parameters
+    ----------
+    time : (n,) ms. score, own : (n,) as `precision_recall` has them.
+
+    Returns
+    -------
+    dict
+        "from" and "to" (ms, of the span's first and last prediction), "value", and "chance" (share of the class), of
+        each span; empty lists with fewer labels of the class than two spans have.
+    """
+    spans = min(spans, int(own.sum()) // LEAST_SPAN)
+    found: dict[str, list[float]] = {name: [] for name in ("from", "to", "value", "chance")}
+    if spans < 2:
+        return found
+    order = np.argsort(time, kind="stable")
+    cuts = np.searchsorted(np.cumsum(own[order]), own.sum() * np.arange(1, spans) / spans, side="right")
+    for part in np.split(order, cuts):
+        value = average_precision(score[part], own[part])
+        if value is not None:
+            each = (int(time[part].min()), int(time[part].max()), value, float(own[part].mean()))
+            for name, one in zip(found, each, strict=True):
+                found[name].append(one)
+    return found
 
 
 def edges_of(score: Floats, odds: bool, bins: int = BINS) -> Floats:
@@ -221,6 +250,7 @@ def figures(outcomes: Outcomes, threshold: float | None, partition: int | None, 
         return found
     curve = precision_recall(rows["score"], own)
     found["curve"] = curve | {"average": average_precision(rows["score"], own), "share": float(own.mean())}
+    found["average"] = average_over_time(rows["time"], rows["score"], own)
     edges = np.array(found["scores"]["edges"])
     found["scores"] |= {"own": histogram(rows["score"][own], edges), "other": histogram(rows["score"][~own], edges)}
     if odds:

@@ -71,3 +71,27 @@ def outcome(prediction, labels, about, clock, matures, assumed):
     if alert:
         return "right" if y == about else "wrong"
     return "missed" if y == about else "passed"
+
+
+def average_over_time(time, score, own, spans, least):
+    """Spans of equal numbers of labels of the class, label by label: (from, to, average precision, share)."""
+    rows = sorted(zip(time, range(len(time)), score, own, strict=True), key=lambda row: row[:2])
+    total = sum(own)
+    spans = min(spans, total // least)
+    if spans < 2:
+        return []
+    parts, part, seen = [], [], 0
+    for row in rows:
+        seen += row[3]
+        part_of = sum(seen * spans > total * k for k in range(1, spans))
+        while len(parts) < part_of:
+            parts.append(part)
+            part = []
+        part.append(row)
+    parts.append(part)
+    found = []
+    for one in parts:
+        _, _, scores, owns = zip(*one, strict=True)
+        value = average_precision(scores, owns)
+        found.append((one[0][0], one[-1][0], value, sum(owns) / len(owns)))
+    return found

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.page.view import StreamView, now_ms
 from riparian.app.stream_file.spec import loads
 from riparian.topics import commands, reports
-from riparian.topics.records import MetricsRecord, PartitionRecord
+from riparian.topics.records import MetricsRecord, PartitionRecord, SegmentFigures
 from tests.app.page_records import drift
 from tests.app.page_server import Fed, serving_of
 
@@ -182,6 +184,22 @@ def fine(view: StreamView, now: int) -> None:
     payments(view, now, lambda t: 0.74)
 
 
+def broken(view: StreamView, now: int) -> None:
+    """Frauds of one country are caught no more."""
+    payments(view, now, falls(0.9, 0.74, 0.62, 0.0))
+
+    def of(value: str, n: float, loss: float, before: float, **found: Any) -> SegmentFigures:
+        return SegmentFigures("country", n, loss, 10.0 * n, 10.0 * before, value=value, **found)
+
+    found = [
+        of("PT", 40.0, 25.0, 10.0, since=now - 5 * 60_000, usual=0.25, rise=0.37),
+        *(of(value, n, 0.27 * n, 0.26 * n) for value, n in (("ES", 70.0), ("FR", 50.0), ("DE", 30.0))),
+        SegmentFigures("country", 10.0, 2.0, 100.0, 25.0, others=True),
+    ]
+    last = view.models["champion", 0]
+    view.take_report(reports.write(msgspec.structs.replace(last, time=now + 1, segments=found)))
+
+
 def drifting(view: StreamView, now: int) -> None:
     payments(view, now, falls(0.97, 0.74, 0.5, 0.0))
     last = view.partitions[0].last
@@ -299,6 +317,9 @@ WORLDS = {
     "empty": World(FRAUD, empty, "No worker has run yet.", ""),
     "young": World(FRAUD, young, "106,560 predictions are out, and labels are awaited.", "–"),
     "fine": World(FRAUD, fine, "All is well: 73.3 % of fraud is caught.", "73.3"),
+    "one-segment-broken": World(
+        FRAUD + "metrics: {{segments: [country]}}\n", broken, "Recall fell for country PT, from 75 to 38 %.", "6"
+    ),
     "drifting": World(FRAUD, drifting, "Recall at 1 % alerts fell from 75 % to 5", "5"),
     "recovering": World(FRAUD, recovering, "and is 6", "6"),
     "rare": World(FRAUD, rare, "5 labels of fraud so far: too few to judge.", "59"),

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -472,3 +473,27 @@ def test_of_a_rare_class_its_recall_is_shown_and_no_accuracy(capsys):
     assert "Recall at 1 % alerts" in shown
     assert "62.5000%     80.0000%" in shown
     assert not any(text in shown for text in ("accuracy", "99."))
+
+
+def test_a_stream_file_s_segments_are_told(tmp_path):
+    """The shares of a feature's values sum to one, and what they add to the change."""
+    rng = np.random.default_rng(5)
+    rows = [(rng.normal(), "PQ"[int(rng.random() < 0.4)]) for _ in range(6000)]
+    lines = [f"{a:.6f},{land},{'np'[int(a > 0) ^ int(land == 'Q' and i > 4500)]}" for i, (a, land) in enumerate(rows)]
+    data, stream = tmp_path / "d.csv", tmp_path / "s.yaml"
+    data.write_text("\n".join(["a,land,y", *lines, ""]))
+    stream.write_text(
+        "name: s\ntask: classification\nfeatures: {a: numeric, land: nominal}\nclasses: [n, p]\n"
+        "champion: naive-bayes\nchallengers: {}\nmetrics: {segments: [land]}\n"
+    )
+    options = ["evaluate", str(data), "--stream", str(stream)]
+    done = CliRunner().invoke(cli, [*options, "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    (table,) = found["segments"]
+    assert (table["feature"], {row["value"] for row in table["values"]} >= {"P", "Q"}) == ("land", True)
+    assert sum(row["share"] for row in table["values"]) == pytest.approx(1.0)
+    assert table["values"][0]["value"] == "Q"
+    assert table["values"][0]["since"] > 0
+    shown = CliRunner().invoke(cli, options).stdout
+    assert re.search(r"^Q +[0-9.]+ .*surely worse", shown, re.MULTILINE), shown

@@ -138,7 +138,8 @@ def test_alerts_and_quality(
             "no alert at all",
         ):
             look.until_said(words)
-        assert page.locator("svg.plot").count() == 5
+        page.get_by_role("img", name="Average precision over time").wait_for()
+        assert page.locator("svg.plot").count() == 6
         picture(page, f"quality-{width}")
         fine()
         view = become(watch, RATE + "join: {unlabelled: {is: ok, after: 2h}}\n")

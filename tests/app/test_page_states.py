@@ -315,6 +315,11 @@ def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(
             table = look.page.get_by_role("table", name="Quality by country").inner_text()
             assert "−11.7" in table
             assert "<b>ES</b>" in table
+            look.open("taps", "quality")
+            look.page.get_by_role("table", name="Quality by country").wait_for()
+            assert not look.accessible()
+            look.open("taps", "overview")
+            look.page.get_by_role("table", name="Quality by country").wait_for()
             assert not look.accessible()
             assert look.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             if shots := os.environ.get("SEGMENT_SHOTS"):

@@ -309,3 +309,17 @@ def test_a_prediction_is_taken_at_once_for_other_threads():
     found.take(1, 5, 0, NOW, said("b", "fraud"))
     threads[0].join()
     assert sorted(seen) == [("a 1", 0, 1), ("b", 1, 5)]
+
+
+@pytest.mark.parametrize(("n", "share"), [(40, 0.5), (400, 0.5), (2000, 0.1), (3000, 1.0), (900, 0.0)])
+def test_average_precision_over_time_is_that_of_each_span(n, share):
+    rng = np.random.default_rng(n)
+    time, score, own = rng.integers(0, n, n), rng.integers(0, 30, n) / 30, rng.random(n) < share
+    found = quality.average_over_time(time, score, own)
+    wanted = naive.average_over_time(time.tolist(), score.tolist(), own.tolist(), quality.SPANS, quality.LEAST_SPAN)
+    assert len(wanted) == min(quality.SPANS, int(own.sum()) // quality.LEAST_SPAN) * (
+        own.sum() >= 2 * quality.LEAST_SPAN
+    )
+    assert [one[:2] for one in wanted] == list(zip(found["from"], found["to"], strict=True))
+    assert found["value"] == pytest.approx([one[2] for one in wanted])
+    assert found["chance"] == pytest.approx([one[3] for one in wanted])

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from riparian.app.cli.operate.deadletters import safe
+from riparian.app.cli.terminal import by_value
 from riparian.app.cli.terminal.console import stdout_console
 from riparian.app.evaluation.measures.measures import FROM_FIRST, MEASURES, UNLEARNED, from_first, quality
 from riparian.app.evaluation.measures.objective import Objective
@@ -140,6 +141,7 @@ def show_whole(found: dict[str, Any]) -> None:
             _show_classes(console, decided["classes"])
     left_out = [one[FROM_FIRST] for one in found["models"].values() if FROM_FIRST in one]
     _show_left_out(console, min(left_out, key=lambda one: one["left_out"], default={}), "")
+    by_value.show(found.get("segments", ()))
     _show_drifts(console, found)
 
 

@@ -27,7 +27,9 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     riparian compare elec.yaml
     """
     from riparian.app import comparisons
+    from riparian.app.cli.terminal import by_value
     from riparian.app.errors import SpecError
+    from riparian.app.evaluation.measures.by_value import tables
     from riparian.app.evaluation.measures.objective import most_frequent, objective_of, pooled
     from riparian.topics.names import CHAMPION
     from riparian.topics.records import REGRESSION
@@ -38,17 +40,21 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
 
     read = with_rights(declared, connection, "compare", lambda: comparisons.read(declared, connection))
     found, models = read.rows(), read.models()
+    segments = tables(declared, (one for record in models.get(CHAMPION, []) for one in record.segments))
     objective = objective_of(declared, most_frequent([one.classes or {} for one in models.get(CHAMPION, [])]))
     values = {role: pooled(objective, records, declared.metrics.window)[0] for role, records in models.items()}
     if as_json:
         judged = {**objective._asdict(), "values": values}
         compared = [row._asdict() for row in found]
-        click.echo(json.dumps({"stream": declared.name, "objective": judged, "compared": compared}))
+        click.echo(
+            json.dumps({"stream": declared.name, "objective": judged, "compared": compared, "segments": segments})
+        )
     elif found:
         of = ", ".join(f"{role} {objective.text(value)}" for role, value in values.items())
         click.echo(f"{objective.title} over the last labels: {of}")
         unit = "mean absolute error" if declared.task == REGRESSION else "mean cost" if declared.has_costs else None
         _show(declared.name, found, unit)
+        by_value.show(segments)
     else:
         click.echo(
             "No label has come yet that both the champion and a challenger had predicted, since either has its role."

@@ -1,8 +1,9 @@
 // How good the predictions were whose labels came: what was caught and missed, by threshold, by score, by what it costs.
 
+import { segments } from "./segments.js";
 import { card, polled, table } from "./widgets.js";
 import { ODDS, PERCENTS, line, logit, plot, scale, ticks } from "./plot.js";
-import { count, h, moment, number, percent, span } from "./format.js";
+import { count, h, moment, nice, number, percent, span, tick } from "./format.js";
 
 const AGAIN_MS = 10_000;
 
@@ -39,6 +40,16 @@ function recalls({ curve, decided }) {
     line(curve.recall, curve.precision, x, y),
     at && at[1] !== null ? h("circle", { class: "point", cx: x(at[0]), cy: y(at[1]), r: 5 }, h("title", {}, `decided: recall ${percent(at[0])}, precision ${percent(at[1])}`)) : null]);
   return [picture, h("p", { class: "note" }, `Average precision ${percent(curve.average)}; by chance ${percent(curve.share)} (dashed). The point is what was decided.`)];
+}
+
+function ranked({ average: { from, to, value, chance } }) {
+  const [first, last] = [from[0], to.at(-1)], width = (last - first) / 4, middle = from.map((one, i) => (one + to[i]) / 2);
+  const across = scale(first, last, [0, 1, 2, 3, 4].map((k) => [first + k * width, tick(first + k * width, width)]), "of predictions made at");
+  const most = Math.min(1, 1.1 * Math.max(...value)), least = Math.max(0, Math.min(...value, ...chance) - 0.05);
+  const picture = plot("Average precision over time", across, scale(least, most, nice(least, most, 4).map((each) => [each, percent(each, 0)])), (x, y) => [
+    line(middle, chance, x, y, "line faint"), line(middle, value, x, y),
+    value.map((each, i) => h("circle", { class: "point", cx: x(middle[i]), cy: y(each), r: 3.5 }, h("title", {}, `${moment(from[i])} to ${moment(to[i])}: ${percent(each)}; by chance ${percent(chance[i], 2)}`)))]);
+  return [picture, h("p", { class: "keys" }, h("span", { class: "of" }, "average precision"), h("span", { class: "of faint" }, "by chance"))];
 }
 
 function byThreshold({ curve, threshold, task }) {
@@ -117,6 +128,7 @@ export function quality(app) {
     if (found.errors) cards.push(...off(found));
     if (found.confusion || found.decided) if (n) add("Confusion matrix", found.threshold === null ? null : `alerts from ${found.task === "anomaly" ? number(found.threshold) : percent(found.threshold, 2)}`, matrix);
     if (found.curve) add("Precision and recall", null, recalls);
+    if (found.average?.value.length) add("Average precision", "over time", ranked);
     if (found.curve) add("By threshold", null, byThreshold);
     if (found.costs) add("Costs", "by threshold", costly);
     if (found.scores) add("Scores", found.scores.own ? "by class" : null, scores);
@@ -124,6 +136,9 @@ export function quality(app) {
     rest.replaceChildren(...cards);
   }
 
-  const update = polled(app, `/quality?partition=${app.partition ?? ""}${early ? "&early=1" : ""}`, AGAIN_MS, told, draw);
-  return { elements: [head, rest], update, history() {} };
+  const bySegment = segments(app);
+  const ask = polled(app, `/quality?partition=${app.partition ?? ""}${early ? "&early=1" : ""}`, AGAIN_MS, told, draw);
+  const update = () => { ask(); bySegment.update(); };
+  bySegment.update();
+  return { elements: [head, bySegment.element, rest], update, history() {} };
 }

@@ -110,7 +110,7 @@ class BySegment:
                 loss_before=one.loss_before,
                 value=None if one.value is None or np.isnan(one.value) else self._value(name, int(one.value)),
                 others=one.value is None,
-                since=one.since if one.worse else 0,
+                since=max(1, one.since) if one.worse else 0,  # rows without times are of 1970
                 usual=one.usual,
                 rise=one.found,
             )
