@@ -8,10 +8,11 @@ import types
 import msgspec
 import numpy as np
 import pytest
-from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced
 from faust.types import TP
 
-from riparian.app.errors import StateError
+from riparian.app.errors import BrokerError, StateError
+from riparian.app.kafka.sending import Outputs
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Lost
@@ -653,6 +654,43 @@ def test_predictions_that_wait_for_the_models_have_others_append_what_they_joine
     assert not one.awake
 
 
+def test_what_is_appended_names_the_predictions_that_the_broker_may_not_have(spec):
+    """Whoever comes next makes those that are missing at the places where they were made."""
+    runner, orders = runner_of(spec), []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in range(4)]
+
+        async def append() -> None:
+            runner.shared._joined = [types.SimpleNamespace(y=[1])]
+            await runner.shared.append()
+
+        def of(*places):
+            offsets, labels = np.array(places).T
+            return types.SimpleNamespace(offsets=offsets, next_offsets={"labels": labels})
+
+        runner.shared._outputs = types.SimpleNamespace(acknowledged=Outputs.acknowledged)
+        runner.shared._records = lambda _, order: [orders.append(order)][:0]
+        await append()
+        await runner.shared.sends(of((3, 1), (4, 1)), futures[:2])
+        await runner.shared.sends(of((5, 1)), [])  # these were there
+        await runner.shared.sends(of((6, 2)), futures[2:3])
+        await append()
+        for future in futures[:2]:
+            future.set_result(None)
+        await append()
+        futures[2].set_result(None)
+        await append()
+        await runner.shared.sends(of((7, 2)), futures[3:])
+        futures[3].set_exception(MessageSizeTooLargeError())
+        with pytest.raises(BrokerError, match=r"max\.message\.bytes"):
+            await append()
+
+    asyncio.run(run())
+    assert orders == [None, [3, 1, 1, 0, 2, 1], [6, 2], None]
+
+
 def test_what_the_broker_has_taken_goes_to_the_replica_by_its_offset_and_stamp(spec):
     runner, taken, futures = runner_of(spec), [], []
 
@@ -662,15 +700,12 @@ def test_what_the_broker_has_taken_goes_to_the_replica_by_its_offset_and_stamp(s
             sent.append((value, time_ms))
             return futures[-1]
 
-        async def flush():
-            pass
-
         sent = []
         runner.replica = types.SimpleNamespace(appended=lambda *one: taken.append(one))
-        runner.shared._outputs = types.SimpleNamespace(send_one=send_one, flush=flush)
+        runner.shared._outputs = types.SimpleNamespace(send_one=send_one)
         runner.shared._joined, runner.shared._records = (
             [types.SimpleNamespace(y=[1])],
-            lambda _: [b"a", b"b", b"c", b"d"],
+            lambda *_: [b"a", b"b", b"c", b"d"],
         )
         await runner.shared.append()
         done = types.SimpleNamespace(offset=7, timestamp=0, timestamp_type=0, log_start_offset=0)

@@ -4,6 +4,7 @@ itself, by the order that its predictions recorded."""
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from riparian.app.partition.records.partition_group import EVERYTHING, Partition
 from riparian.app.partition.shared.replica import MOST_APART, FollowedLearning, Replica, gathered
 from riparian.app.partition.state import Snapshot
 from riparian.app.stream_file.spec import Spec
+from riparian.app.worker.shared import training_log
 from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.app.worker.shared.training_log import Feed
 from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
@@ -587,6 +589,41 @@ def test_a_step_of_one_partition_that_takes_the_replica_on_wakes_the_others(
         await assignment.stop()
 
     asyncio.run(learned())
+
+
+class Endless:
+    """A consumer whose every fetch brings a record."""
+
+    def __init__(self, **_: Any) -> None:
+        self.n = 0
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    def assign(self, tps: Any) -> None: ...
+    def seek(self, *_: Any) -> None: ...
+
+    async def getmany(self, tp: Any, **_: Any) -> Any:
+        self.n += 1
+        return {tp: [SimpleNamespace(offset=self.n - 1, timestamp=0, key=None, value=b"", headers=())]}
+
+
+def test_who_waits_for_the_log_ends_the_pause_between_two_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_log, "PAUSE_SECONDS", 1e6)
+
+    async def fed() -> None:
+        came = asyncio.Queue[None]()
+        waiting = type("Waiting", (), {"fetch_offset": 0, "add": lambda *_: None, "__len__": lambda _: 0})()
+        feed = Feed(SimpleNamespace(consumer=Endless), "log", waiting, lambda: came.put_nowait(None), pytest.fail)  # type: ignore[arg-type]
+        feed.start()
+        for _ in range(3):
+            await came.get()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert came.empty()
+            feed.hurry()
+        await feed.stop()
+
+    asyncio.run(fed())
 
 
 def test_a_partition_that_rests_far_behind_is_not_waited_for() -> None:

@@ -106,6 +106,10 @@ class ReplicaOfWorker:
         except OvertakenError:
             raise KafkaError(f"another worker has appended to {self._topic}") from None
 
+    def hurry(self) -> None:
+        """A partition waits for what the models learn next."""
+        self._feed.hurry()
+
     def hold_back(self, learning: Learning, place: int | None) -> None:
         """Keep the replica from going beyond `place` for this partition (`Replica.hold_back`)."""
         self._replica.hold_back(learning, place)

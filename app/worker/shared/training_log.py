@@ -6,12 +6,15 @@ has the task of the first partition for the control topic.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import TopicPartition
 
@@ -20,14 +23,15 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
 from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.outcome import Joint
+from riparian.app.partition.outcome import Joint, Outcome
 from riparian.app.partition.records.inputs import Mark, check_log, mark
+from riparian.app.partition.records.partition_group import Ints
 from riparian.app.partition.shared.sharing import records, together
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.app.worker.task.turns import FEW, Turns
 from riparian.topics.commands import MAX_COMMAND_BYTES
-from riparian.topics.names import CONTROL, LEARNED
+from riparian.topics.names import CONTROL, FEATURES, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedCommand, LearnedRecord, command_at, read, write
 
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000  # records in memory that the partition has not learned, beyond which no more are fetched
-PAUSE_SECONDS = 0.02  # between two fetches, where there is no backlog
+PAUSE_SECONDS = 0.02  # between two fetches, where there is no backlog, and nobody waits for what comes
 RETRY_SECONDS = 0.5
 # That what was joined may wait for more to be appended with it: each record costs all partitions. So those of a worker
 # together append about as many records a second, however many they are.
@@ -172,6 +176,7 @@ class Feed:
         self._consumer: Consumer | None = None
         self._buffer, self._wake, self._failed = buffer, wake, failed
         self._task: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"feed-{self._tp.topic}")
@@ -180,6 +185,10 @@ class Feed:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+    def hurry(self) -> None:
+        """Somebody waits for what comes next."""
+        self._hurry.set()
 
     async def has_read(self, end: int) -> bool:
         """Whether all that stands below an offset has been added."""
@@ -228,7 +237,10 @@ class Feed:
                     self._buffer.add(RawBatch.of(records))
                     self._wake()
                     if len(records) < MOST_WAITING:  # each fetch costs, and what comes meanwhile comes together
-                        await asyncio.sleep(PAUSE_SECONDS)
+                        with contextlib.suppress(TimeoutError):
+                            async with asyncio.timeout(PAUSE_SECONDS):
+                                await self._hurry.wait()
+                    self._hurry.clear()
         finally:
             self._consumer = None
             await consumer.stop()
@@ -283,6 +295,7 @@ class SharedLog:
         self.behind, self._acknowledged = ModelLag(learning), acknowledged
         self._topic = str(topics.learned)
         self._joined: list[Joint] = []  # and not appended yet
+        self._sending = deque[tuple[asyncio.Future[Any], Ints]]()  # predictions on their way, and their places
         self._due = 0.0
         self._commands = Commands(learning.lineup.next_command)
         self._feed: CommandFeed | None = None
@@ -332,16 +345,16 @@ class SharedLog:
             await self.append()
 
     async def append(self) -> None:
-        """Append what was joined once the predictions that it comes from are with the broker: these, and the places in
-        it, are the order in which a successor joins the same. Commands, which nothing has to be known of."""
+        """Append what was joined. The predictions that it comes from, and the places in it, are the order in which a
+        successor joins the same: it names those that the broker has not acknowledged. Commands, which nothing has to be
+        known of."""
         values = [write(command) for command in self._commands.taken()]
         if self._joined:
             joined, self._joined = self._joined, []
-            brief = sum(len(one.y) for one in joined) <= FEW
-            made = self._records(joined) if brief else await self._host.in_thread(self._records, joined)
-            if made:
-                await self._outputs.flush()
-            values += made
+            order, brief = await self._order(), sum(len(one.y) for one in joined) <= FEW
+            values += (
+                self._records(joined, order) if brief else await self._host.in_thread(self._records, joined, order)
+            )
         time_ms = int(1000 * time.time())
         for value in values:
             future = await self._outputs.send_one(self._topic, None, value, time_ms)
@@ -355,11 +368,35 @@ class SharedLog:
         if done.log_start_offset is not None and done.log_start_offset >= 0:
             self._acknowledged(done.offset, done.timestamp if done.timestamp_type else time_ms, value)
 
-    def _records(self, joined: list[Joint]) -> list[bytes]:
+    async def sends(self, outcome: Outcome, futures: Sequence["asyncio.Future[Any]"]) -> None:
+        """Predictions are on their way. futures : of their acknowledgements, in order."""
+        await self._forget()
+        if futures:
+            others = [outcome.next_offsets[role] for role in self._learner.rules if role != FEATURES]
+            self._sending.append((futures[-1], np.column_stack([outcome.offsets, *others])))
+
+    async def _forget(self) -> None:
+        """What the broker has; raises what it refuses."""
+        while self._sending and self._sending[0][0].done():
+            future, _ = self._sending.popleft()
+            await self._outputs.acknowledged(self._host.spec.topics.predictions, future)
+
+    async def _order(self) -> list[int] | None:
+        """Of the predictions that the broker has not acknowledged (`LearnedRecord`)."""
+        await self._forget()
+        if not self._sending:
+            return None
+        steps: Ints = np.diff(np.concatenate([places for _, places in self._sending]), axis=0, prepend=0)
+        return steps.ravel().tolist()
+
+    def _records(self, joined: list[Joint], order: list[int] | None) -> list[bytes]:
         """The records of what was joined and not appended by an owner before."""
         learner = self._learner
         roles = [role for role, _, _ in self._host.spec.inputs]
         places = {role: learner.places[role] for role in roles}
         time_ms = max(learner.clocks[role].time for role in roles)
-        made = [records(one, learner.partition, places, time_ms, self._appended) for one in together(joined)]
-        return [write(record) for found in made for record in found]
+        made = list[LearnedRecord]()
+        for one in together(joined):
+            named = None if made else order
+            made += records(one, learner.partition, places, time_ms, self._appended, named)
+        return list(map(write, made))

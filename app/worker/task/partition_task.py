@@ -165,7 +165,8 @@ class PartitionTask(Turns):
         refused = {role: tail.unknown.get(tp.topic, ()) for role, tp in self.tps.items()}
         # Records of a registry's formats are instances: their places are offsets.
         others = {role: int(found[-1]) for role, found in tail.script.next_offsets.items() if len(found)}
-        taken = {FEATURES: self.sent_offset, **others}
+        order = tail.script.offsets
+        taken = {FEATURES: int(order[-1]) + 1 if len(order) else 0, **others}
         return Asking(registry, self.host.spec, self.partition, refused, taken)
 
     # -- records in --------------------------------------------------------------------------------------------
@@ -417,6 +418,8 @@ class PartitionTask(Turns):
             # The models have to learn first, or others to go: these wake it, unless none of them does.
             self._releases.due = math.inf if self.shared.behind.lags else time.monotonic() + PATIENT_SECONDS
             if self.shared.behind.lags:
+                if self.replica is not None:
+                    self.replica.hurry()
                 for task in self.host.tasks.values():
                     if task.shared.hasten():
                         task.wake()
@@ -473,7 +476,9 @@ class PartitionTask(Turns):
             await self.outputs.send(topics.deadletters, step.letters)
             await self.outputs.flush()
             step.letters.clear()
-        await self.outputs.send(topics.predictions, step.predictions)
+        futures = await self.outputs.send(topics.predictions, step.predictions)
+        if self.replica is not None:
+            await self.shared.sends(step.outcome, futures)
 
     async def send_dead_letters(self, step: Step) -> None:
         await self.outputs.send(self.host.spec.topics.deadletters, step.letters)
