@@ -36,7 +36,7 @@ def of_log(merge: PartitionGroup) -> Release:
         ({"max_behind": 11}, 11, 500, 3),
         ({"max_behind": 11}, 11, 500, 5000),
         ({"max_behind": 64}, 64, 1000, 3),
-        ("shared", 128, 3000, 0),
+        ("shared", 256, 3000, 0),  # once less than a turn of 128 is left, as live
     ],
 )
 def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, most: int, n: int, late: int) -> None:
@@ -126,7 +126,7 @@ def test_a_long_backlog_is_taken_in_longer_steps_as_far_as_the_models_know_much(
     for known, backlog in ((0, 10**6), (640, 10**6), (64_000, 10**6), (64_000, 50_000), (64_000, 0), (10**7, 10**7)):
         learning.lineup.n, learning.backlog = known, backlog  # type: ignore[misc]
         found.append((learning.turn, learning.most_at_once))
-    assert found == [(32, 32), (128, 128), (128, 2000), (128, 500), (128, 128), (128, 8192)]
+    assert found == [(8, 8), (80, 80), (500, 2000), (500, 500), (500, 500), (512, 8192)]
     bound = PartitionLearner(stream({"max_behind": 300}), 0).learning
     bound.backlog = 10**7
     assert (bound.turn, bound.most_at_once) == (100, 100)

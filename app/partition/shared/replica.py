@@ -190,6 +190,11 @@ class Replica:
         return sum([one.behind for one in tuple(self._news)])
 
     @property
+    def n_followers(self) -> int:
+        """Partitions that follow."""
+        return len(self._news)
+
+    @property
     def used(self) -> bool:
         """Whether a partition follows, or is to join."""
         return bool(self._news or self._bounds)
@@ -364,6 +369,10 @@ class FollowedLearning(SharedLearning):
     @property
     def behind_all(self) -> int:  # type: ignore[override]
         return self.behind if self._replica is None else self._replica.behind
+
+    @property
+    def n_beside(self) -> int:  # type: ignore[override]
+        return 1 if self._replica is None else self._replica.n_followers
 
     def hold(self) -> bool:
         """False also where another thread has the replica."""

@@ -49,11 +49,13 @@ from riparian.topics.training_log import MOST_ROWS, VERSION, LearnedKeys, Learne
 from riparian.topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
-# Where the stream file says nothing: in a backlog all partitions take their turns within a span of so many records of
-# all of them, each when the models have learned what the one before joined. Half of the records of others that the
-# models lack then are made up for by half that they have learned too early. `benchmarks/shared_learning.py`.
-MOST_SPAN, LEAST_SPAN, LEAST_STEP = 256, 64, 8
-USUAL_STEP = 64  # of many partitions, too, as a turn takes two round trips: else they would take less than comes live
+# Where the stream file says nothing: turns of one partition of each worker at a time, of so many records together, in
+# order of their times, each when the models have learned what those before joined. Half of the records of others that
+# the models lack then are made up for by half that they have learned too early. Shorter ones as long as the models know
+# little, and up to four times as long where a turn is a small share of what they know: it waits for a round trip.
+# `benchmarks/shared_learning.py`.
+USUAL_SPAN, MOST_SPAN, LEAST_STEP = 256, 1024, 8
+SHORT_SHARE, LONG_SHARE = 8, 64
 BACKLOG_SHARE, KNOWN_SHARE = 100, 16  # a step of a long backlog: a hundredth of it, and a share of what is known
 LIVE_BEHIND, PARTITION_BEHIND = 256, 16  # instances that they may lack live: more than 50 ms, or .5 s, bring mostly
 MOST_BYTES = 500_000  # of a record, if it is not a single instance
@@ -387,21 +389,27 @@ class SharedLearning(Learning):
 
     @property
     def most_at_once(self) -> int:  # type: ignore[override]
-        """How many records of one log may be taken at once: a third of the bound that the stream file gives, or a share
-        of the span in which all partitions take their turns. A long backlog is taken in longer steps, as far as the
-        models know much: else a stream that gets more than short steps can take would fall behind for ever."""
+        """How many records of one log may be taken at once: a third of the bound that the stream file gives, or the
+        worker's share, by its partitions, of the turns that workers take at the same time. A long backlog is taken in
+        longer steps, as far as the models know much: else a stream that gets more than short steps can take would fall
+        behind for ever."""
         if self._max_behind is not None:
             return min(Learning.most_at_once, self._max_behind // 3)
         known = self.lineup.n // (KNOWN_SHARE * self._n_partitions)
         return max(self.turn, min(Learning.most_at_once, self.backlog // BACKLOG_SHARE, known))
 
     @property
+    def n_beside(self) -> int:
+        """How many partitions follow the same replica, this one included."""
+        return 1
+
+    @property
     def turn(self) -> int:  # type: ignore[override]
         if self._max_behind is not None:
             return self.most_at_once
         known = self.lineup.n
-        span = min(MOST_SPAN, max(LEAST_SPAN, known // 2))
-        return max(LEAST_STEP, min(USUAL_STEP, known // 8), span // self._n_partitions)
+        span = max(USUAL_SPAN, min(MOST_SPAN, known // LONG_SHARE))
+        return max(LEAST_STEP, min(span * self.n_beside // self._n_partitions, known // SHORT_SHARE))
 
     def lags(self, n_waiting: int) -> bool:
         """Whether the models lack too much of what the worker's partitions have joined. Each feature and each label of
