@@ -9,12 +9,14 @@ come so many a second. Accuracy in percent of all predictions, by seed; one befo
 the last record whose prediction was null, in multiples of the labels' delay. Instances a second are those between the
 first prediction and the last.
 
-In memory, a backlog goes through the steps of a worker with all partitions, from JSON to JSON, without Kafka: then a
-second is one of processor time, which a busy machine makes no longer. `--models auto:1` tries one seed.
+In memory, a backlog goes through the steps of a worker with all partitions, or of several, from JSON to JSON, without
+Kafka: then a second is one of processor time, of all workers, which a busy machine makes no longer. `--models auto:1`
+tries one seed.
 """
 
 import asyncio
 import json
+import math
 import sys
 import tempfile
 import time
@@ -38,10 +40,12 @@ from riparian.app.kafka.reading import read_to_end
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.partition.shared.replica import FollowedLearning, Replica
+from riparian.app.partition.shared.sharing import records, together
 from riparian.app.stream_file.spec import Spec, build, load
 from riparian.app.worker.shared.joint_step import step_together
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import RawBatch
+from riparian.topics.training_log import write as write_record
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = "hoeffding-tree,adaptive-random-forest,auto"
@@ -155,21 +159,79 @@ def run(
     return found
 
 
-def measure_in_memory(table: Table, made: Records, fields: dict[str, Any], seed: int, late: int) -> Measured:
-    """A backlog of these fields, as one worker takes it."""
+class Partitions:
+    """Those of one worker, without Kafka.
+
+    Attributes
+    ----------
+    joined : list of bytes
+        What the last turn has joined, for the log.
+    """
+
+    def __init__(self, spec: Spec, partitions: Sequence[int]) -> None:
+        self._replica, self._n_read, self.joined = Replica(spec), 0, list[bytes]()
+        kind = FollowedLearning if spec.shares else None
+        self.learners = [PartitionLearner(spec, p, *([kind] if kind else [])) for p in partitions]
+        for learner in self.learners if kind else ():
+            learner.learning.wait_for(self._replica)
+            learner.learning.join()
+            self._replica.hold_back(learner.learning, None)
+        self.learners[0].warm_up()
+        self.groups = [PartitionGroup(learner.buffers(), limit=TAKEN) for learner in self.learners]
+
+    @property
+    def n_waiting(self) -> int:
+        """Records that can be taken."""
+        return sum(group.n_waiting for group in self.groups)
+
+    def take(self, log: list[bytes]) -> list[bytes]:
+        """Take all that is there, as the only worker does; what is sent. log : gets what was joined."""
+        releases = [group.release(EVERYTHING) for group in self.groups]
+        if self.learners[0].spec.shares:
+            with self._replica.lock:
+                outcomes, joined = step_together(self.learners, releases, self._replica, len(log), 0)
+            log += joined
+        else:
+            outcomes = [learner.step(one) for learner, one in zip(self.learners, releases, strict=True)]
+        return [value for both in zip(self.learners, outcomes, strict=True) for value in both[0].encode(both[1])]
+
+    def turn(self, log: list[bytes]) -> list[bytes]:
+        """Learn the log, and take one turn of the partition with the earliest features, as one worker of several does;
+        what is sent."""
+        n, new = self._n_read, log[self._n_read :]
+        self._n_read = len(log)
+        if new:
+            self._replica.add(RawBatch(list(range(n, n + len(new))), [0] * len(new), [None] * len(new), new))
+            self._replica.advance()
+        waiting = [both for both in zip(self.learners, self.groups, strict=True) if both[1].n_waiting]
+        learner, group = min(waiting, key=lambda both: _next_time(both[1]))
+        learner.learning.backlog = len(group.buffers[FEATURES])
+        group.limit, group.copies = learner.learning.most_at_once, learner.learning.copies
+        outcome = learner.step(group.release(EVERYTHING))
+        made = [records(one, learner.partition, learner.places, 0) for one in together(outcome.joint)]
+        self.joined = [write_record(one) for found in made for one in found]
+        return learner.encode(outcome)
+
+
+def _next_time(group: PartitionGroup) -> float:
+    """Of the next features; where there are only labels, after all others."""
+    features = group.buffers[FEATURES]
+    return features.first_time if len(features) else math.inf
+
+
+def measure_in_memory(
+    table: Table, made: Records, fields: dict[str, Any], seed: int, late: int, workers: int
+) -> Measured:
+    """A backlog of these fields, as one worker takes it; or several, which take turns at the same time: each when it
+    has learned what all had joined before."""
     spec, n = build({**fields_of(table), **fields, "name": "s", "seed": seed}), len(made[0])
-    replica = Replica(spec)
-    kind = FollowedLearning if spec.shares else None
-    learners = [PartitionLearner(spec, p, *([kind] if kind else [])) for p in range(spec.partitions)]
-    for learner in learners if kind else ():
-        learner.learning.wait_for(replica)
-        learner.learning.join()
-    learners[0].warm_up()
-    groups = [PartitionGroup(learner.buffers(), limit=TAKEN) for learner in learners]
+    workers = min(workers, spec.partitions)
+    begun = [Partitions(spec, range(i, spec.partitions, workers)) for i in range(workers)]
+    groups = {p: one.groups[j] for i, one in enumerate(begun) for j, p in enumerate(range(i, spec.partitions, workers))}
     where = np.random.default_rng(seed).integers(0, spec.partitions, n)
-    right, last, seconds, n_logged = 0, -1, 0.0, 0
+    right, last, seconds, log = 0, -1, 0.0, list[bytes]()
     for start in range(0, n + late, TAKEN):
-        for p, group in enumerate(groups):
+        for p, group in groups.items():
             for role, column, lag in ((FEATURES, made[0], 0), (LABELS, made[1], late)):
                 rows = np.arange(max(0, start - lag), max(0, min(start + TAKEN - lag, n)))
                 rows = rows[where[rows] == p]
@@ -178,14 +240,10 @@ def measure_in_memory(table: Table, made: Records, fields: dict[str, Any], seed:
                 offsets = list(range(first, first + len(rows)))
                 group.buffers[role].add(RawBatch(offsets, (1000 + lag + rows).tolist(), keys, values))
         began = time.thread_time()
-        releases = [group.release(EVERYTHING) for group in groups]
-        if kind:
-            with replica.lock:
-                outcomes, log = step_together(learners, releases, replica, n_logged, 0)
-            n_logged += len(log)
-        else:
-            outcomes = [learner.step(one) for learner, one in zip(learners, releases, strict=True)]
-        sent = [value for both in zip(learners, outcomes, strict=True) for value in both[0].encode(both[1])]
+        sent = begun[0].take(log) if workers == 1 else []
+        while acting := [one for one in begun if one.n_waiting]:
+            sent += [value for one in acting for value in one.turn(log)]
+            log += [value for one in acting for value in one.joined]
         seconds += time.thread_time() - began
         for value in sent:
             i, named = _named(value)
@@ -216,7 +274,7 @@ def _numbers(text: str) -> list[int]:
 @click.option("--workers", default=1, show_default=True)
 @click.option("--own", is_flag=True, help="Models of its own in each partition, too.")
 @click.option("--max-behind", type=int, help="The bound.  [default: that of a stream file]")
-@click.option("--in-memory", is_flag=True, help="Without Kafka: a backlog in one worker.")
+@click.option("--in-memory", is_flag=True, help="Without Kafka: a backlog.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 def main(
     data: Path, sets: str, models: str, partitions: str, late: str, seeds: int, rate: int, workers: int, own: bool,
@@ -248,7 +306,7 @@ def main(
                         for n, learning in ways:
                             fields = {"partitions": n, "learning": learning, "champion": model}
                             found = [
-                                measure_in_memory(table, made, fields, seed, delay)
+                                measure_in_memory(table, made, fields, seed, delay, workers)
                                 if in_memory
                                 else run(address, Path(name), table, made, fields, seed, delay, rate, workers)
                                 for seed in range(int(tried or seeds))
