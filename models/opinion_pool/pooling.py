@@ -34,10 +34,12 @@ online convex optimization. Machine Learning 69, 2007, section 3; there with the
 
 A label that comes late judges two votes: that which was cast when its instance was predicted, and that of now, right
 before it is learned. The first is what the weights are for, and old; the second is of now, and flatters who knows the
-labels just before. Their derivatives (likelihoods, where LINEAR is of classes) are averaged. Where one of the votes
-is silent, as the first do until a label has come, the other one counts alone; so it does for a member that cast
-none (NaN in column 0) since it is younger than the prediction, and no error is noted of it. Votes that no label was
-learned between are equal, bit for bit, and so is their average: whether members are asked again then does not matter.
+labels just before. Of classes, their derivatives (likelihoods, where LINEAR) are averaged. Of values, where labels in a
+row go the same way, those of the second count OF_NOW, and a step is LATE as long where they differ: before a step
+shows, those of other labels follow it. Where one of the votes is silent, as the first do until a label has come, the
+other one counts alone; so it does for a member that cast none (NaN in column 0) since it is younger than the
+prediction, and no error is noted of it. Votes that no label was learned between are equal, bit for bit, and so is their
+average: whether members are asked again then does not matter.
 
 A member that predicts the last label again (`repeats`) would predict now what no late prediction can know: the label
 just before. So its vote of now is the one that it cast. Where it cast none it has no weight, until such a vote is
@@ -57,6 +59,8 @@ LOGARITHMIC, LINEAR, LEADER = 0, 1, 2
 # Kinds of operations in a gathered program: predicted for the caller, predicted only since a label comes next, learned.
 WANTED, AT_LABEL, LABEL = 0, 1, 2
 
+OF_NOW = 0.25  # share of the vote of now in what the late label of a value shows
+LATE = 0.3  # of a step, where that differs from the vote that was cast
 EARLY = 200.0  # rate * EARLY / sqrt(labels) is the step while that is above the rate
 # Evenness of classes (models.evenness) between which Newton steps take over: of two classes, 10 % and 2 % of one.
 EVEN, UNEVEN = 0.6, 0.3
@@ -403,9 +407,14 @@ def pool_values(
         far = FAR * _least_error(quality)
         judged = _judge_values(rule, planes, at, y[i], weights, quality, far, g)
         known = judged and source[at] >= 0
+        late = False
         if now[i] >= 0 and _judge_values(rule, planes, now[i], y[i], weights, quality, far, h):
             for j in range(m):
-                g[j] = 0.5 * (g[j] + h[j]) if judged and not np.isnan(planes[j, at, 0]) else h[j]
+                if judged and not np.isnan(planes[j, at, 0]):
+                    late = late or g[j] != h[j]
+                    g[j] += OF_NOW * (h[j] - g[j])
+                else:
+                    g[j] = h[j]
             at = at if judged else now[i]
             judged = True
         if not judged:
@@ -420,7 +429,7 @@ def pool_values(
                 value = _value(rule, planes, at, weights, quality)
                 for j in range(m):
                     h[j] = weights[j]
-                _step(rate, share, weights, sizes, counts, awake, g)
+                _step(rate * (LATE if late else 1.0), share, weights, sizes, counts, awake, g)
                 _cut(planes, at, value, y[i], h, weights)
                 if not known:
                     for j in range(m):

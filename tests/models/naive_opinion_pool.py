@@ -184,18 +184,19 @@ class NaivePool:
         return any(self.schema.task == "regression" or said[int(y)] > 0.0 for said in knowing)
 
     def weigh(self, judged, y, share, unknown):
-        """judged : one vote, or two that count the same. unknown : members that get no weight."""
+        """judged : one vote, or two, that which was cast first. unknown : members that get no weight."""
         if not judged:
             return
         if self.rule != "leader":  # which has no weights
             self.weights |= dict.fromkeys(unknown, 0.0)
         values = self.schema.task == "regression"
         if self.rule == "linear" and values:
-            slopes = self.mean_of([self.slopes_of_huber(votes, y) for votes in judged])
+            each = [self.slopes_of_huber(votes, y) for votes in judged]
+            slopes, late = self.blend(each, 0.25), any(each[0][n] != each[-1][n] for n in each[0].keys() - self.absent)
             for name, slope in slopes.items():
                 slopes[name] = math.copysign(math.sqrt(held(slope * slope, self.size(name), 1000.0)), slope)
             before, said = dict(self.weights), self.pooled(judged[0])
-            self.step(slopes, share)
+            self.step(slopes, share * (0.3 if late else 1.0))
             moved = {name: self.weights[name] - w for name, w in before.items()}
             ahead = sum(moved[n] * (v - said) for n, v in judged[0].items() if v is not None)
             if abs(ahead) > abs(y - said):  # no farther than to the label
@@ -203,7 +204,7 @@ class NaivePool:
             out = unknown | self.asleep.keys()
             self.weights |= nearest_on_simplex({n: w for n, w in self.weights.items() if n not in out})
         elif self.rule == "linear":
-            likelihood = self.mean_of([self.likelihoods(votes, int(y)) for votes in judged])
+            likelihood = self.blend([self.likelihoods(votes, int(y)) for votes in judged])
             for name in self.members:
                 self.weights[name] *= max(likelihood[name], self.floor) ** share
             total = sum(self.weights.values())
@@ -211,7 +212,7 @@ class NaivePool:
             equal = self.rate / len(awake)
             self.weights |= {name: (1.0 - self.rate) * w / total + equal for name, w in awake.items()}
         elif self.rule == "logarithmic":
-            slopes = self.mean_of([self.slopes_of_log_loss(votes, int(y)) for votes in judged])
+            slopes = self.blend([self.slopes_of_log_loss(votes, int(y)) for votes in judged])
             even = self.evenness(int(y), share)
             one_class = sum(n + share * (c == y) > 0 for c, n in enumerate(self.seen)) < 2
             newton = min(1.0, max(0.0, (0.6 - even) / 0.3, one_class)) if self.rate else 0.0
@@ -256,10 +257,11 @@ class NaivePool:
         impurity = sum(one * (1.0 - one) for one in shares)
         return math.sqrt(impurity / (1.0 - 1.0 / len(shares)))
 
-    def mean_of(self, tables):
+    def blend(self, tables, of_last=0.5):
         """Of one or two dictionaries, key by key; of a member that did not vote, the second alone."""
-        left = {name: tables[1:] if name in self.absent and len(tables) > 1 else tables for name in tables[0]}
-        return {name: sum(table[name] for table in some) / len(some) for name, some in left.items()}
+        first, last = tables[0], tables[-1]
+        one = self.absent if len(tables) > 1 else ()
+        return {n: last[n] if n in one else (1 - of_last) * first[n] + of_last * last[n] for n in first}
 
     def slopes_of_huber(self, votes, y):
         """Of half the square of an error, and beyond three errors of the best member of three times the error."""

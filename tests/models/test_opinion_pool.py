@@ -375,6 +375,27 @@ def test_derivatives_that_are_rounding_move_no_weight():
     assert pool.weights == {"one": 0.5, "two": 0.5}
 
 
+def test_labels_of_a_day_at_once_teach_whom_to_believe_the_next_day():
+    """Evenings are unlike the rest of a day, of which no feature tells: who follows the last labels is wrong all day
+    long, and is right when asked once more while the labels of a day come."""
+    n, day = 6000, 100
+    rng, at = np.random.default_rng(0), np.arange(n)
+    x = rng.normal(size=(n, 2))
+    y = np.where(at % day >= 75, 100.0, 0.0) + x[:, 0] + rng.normal(size=n)
+    order = np.concatenate([np.concatenate([block, block + n]) for block in at.reshape(-1, day)])
+    op = np.where(order < n, PREDICT, LEARN).astype(np.int8)
+    row = (order % n).astype(np.int32)
+    program = Program(op, row, np.where(op == LEARN, y[row], np.nan), np.ones(2 * n))
+    some = {"mean": "mean", "near": {"model": "mean", "fading": 0.9}, "fimt": "fimt-dd", "last": "last-label"}
+    pool = create("opinion-pool", Schema((0, 0), 1, "regression"), members=some, rate=0.001)
+    out = np.zeros((n, 1))
+    planes = kept_for(pool, n)
+    pool.run_with(program, x, out, planes)
+    half = at >= n // 2
+    errors = [np.abs(one[half, 0] - y[half]).mean() for one in (out, *planes)]
+    assert errors[0] < 1.12 * min(errors[1:])
+
+
 def test_a_regression_has_no_logarithmic_pool():
     with pytest.raises(ValueError, match="'linear' or 'leader'"):
         validate("opinion-pool", "regression", {"pool": "logarithmic"})
