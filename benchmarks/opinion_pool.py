@@ -1,21 +1,24 @@
 """Pools of opinions beside every learner that could be a member, with labels at once and late.
 
-    python -m benchmarks.opinion_pool [--data ../shared/data] [--delays 0,200] [--seeds 3] [--sets elec,weather,…]
+    python -m benchmarks.opinion_pool [--data FOLDER] [--delays 0,200] [--rows 10_000] [--seeds 3] [--sets elec,…]
     python -m benchmarks.opinion_pool --auto [--orders file,shuffled]     what `auto` is, in place of the default pool
+    python -m benchmarks.opinion_pool --alone --sets day,… --orders file,reversed,sorted --delays 200,2000,block:200
     python -m benchmarks.opinion_pool --change shrubs --sets elec     a pool in which this member comes or goes at half
     python -m benchmarks.opinion_pool --rest 0.005    `auto`, whose members rest below this share of the weight
     python -m benchmarks.opinion_pool --refit [--sets elec,…,waveform]   `auto`, and with one more that is refitted
 
-Each data set goes by in file order (or drawn in another one, the same for all), test-then-train; a label comes so many
-instances after its own. Figures are
-accuracy in percent, of abalone and fried the mean absolute error: means over the seeds, with their standard error. The
-best single learner is the one whose mean is best, afterwards: nobody knows it beforehand. Microseconds are CPU time of
-the pool's one thread an instance, the least of the seeds. With `--auto` the columns are `auto` by its default budget
-and by 200 µs, and the best single learner that takes no more than each; every learner at its defaults. With `--change`
-they are of the second half alone. With `--rest` there are those of the first 2,000 predictions of another world, too:
-rows are drawn, and from half way on they come in the order of their labels, so that another member is right. With
-`--refit` microseconds are those of the stream's thread, without the fits, which another process makes; sets may be
-synthetic streams, too, of 40,000 instances.
+Each data set goes by in file order (or drawn in another one, the same for all; reversed; or sorted by its labels),
+test-then-train; a label comes so many instances after its own, or with `block:200` those of each 200 instances after
+the last of them. Figures are accuracy in percent, of abalone and fried the mean absolute error: means over the seeds,
+with their standard error. The best single learner is the one whose mean is best, afterwards: nobody knows it
+beforehand. Microseconds are CPU time of the pool's one thread an instance, the least of the seeds. With `--auto` the
+columns are `auto` by its default budget and by 200 µs, and the best single learner that takes no more than each; every
+learner at its defaults. With `--alone` figures are errors: of `auto`, and of each of its members and of the baselines
+alone, with the share by which `auto` errs more than the best of these; `day` is a stream whose level leaps in the
+evening, 288 instances a day. With `--change` they are of the second half alone. With `--rest` there are those of the
+first 2,000 predictions of another world, too: rows are drawn, and from half way on they come in the order of their
+labels, so that another member is right. With `--refit` microseconds are those of the stream's thread, without the fits,
+which another process makes; sets may be synthetic streams, too, of 40,000 instances.
 """
 
 import argparse
@@ -36,7 +39,7 @@ from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
 from riparian.app.dataset.files.table import read_table
 from riparian.app.errors import RiparianError
 from riparian.models.auto.auto import resolve
-from riparian.models.contract import LEARN, PREDICT, Floats, Program
+from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
 from riparian.models.opinion_pool.entries import MEMBERS
 from riparian.models.registry import create
 from riparian.models.streams.registry import REGISTRY as SYNTHETIC
@@ -57,14 +60,18 @@ OTHERS = {
 }
 REFIT: dict[str, Any] = {"model": "xgboost", "window": 20_000, "refit_every": 2000}
 N_GENERATED = 40_000
+N_OF_DAYS, DAY = 10_000, 288
 BUDGETS = (100.0, 200.0)  # microseconds of `auto`
 RULES = {"classification": ("logarithmic", "linear", "leader"), "regression": ("linear", "leader")}
 
 
-def late(table: Table, delay: int) -> Program:
-    """PREDICT each row in order, and LEARN the one that came `delay` rows before."""
-    n = len(table.y)
-    when = np.concatenate([2 * np.arange(n), 2 * (np.arange(n) + delay) + 1])
+def late(table: Table, delay: str) -> Program:
+    """PREDICT each row in order, and LEARN the one that came `delay` rows before; or each block of rows after its last
+    one."""
+    n, by = len(table.y), int(delay.removeprefix("block:"))
+    at = np.arange(n)
+    comes = (at // by + 1) * by - 1 if delay.startswith("block:") else at + by
+    when = np.concatenate([2 * at, 2 * comes + 1])
     kept = np.flatnonzero(when < 2 * n)
     order = kept[np.argsort(when[kept], kind="stable")]
     op = np.where(order < n, PREDICT, LEARN).astype(np.int8)
@@ -93,12 +100,13 @@ def pooled(table: Table, program: Program, rule: str, seed: int) -> tuple[dict[s
     return {**alone, rule: quality(table, out)}, seconds
 
 
-def single(table: Table, program: Program, model: str, seed: int) -> float:
+def answers(table: Table, program: Program, model: str, seed: int) -> Floats:
+    """What a learner alone predicts of each row."""
     learner = create(model, table.schema, seed=seed)
     learner.warm_up()
     out = np.zeros((len(table.y), table.schema.n_outputs))
     learner.run(program, table.x, out)
-    return quality(table, out)
+    return out
 
 
 def singles(task: str) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -119,7 +127,7 @@ def timed(table: Table, program: Program, model: str, parameters: dict[str, Any]
     return quality(table, out), 1e6 * (time.thread_time() - began) / len(table.y)
 
 
-def row_of_auto(table: Table, delay: int, seeds: int) -> dict[str, Any]:
+def row_of_auto(table: Table, delay: str, seeds: int) -> dict[str, Any]:
     """Cells by columns."""
     task, program = table.schema.task, late(table, delay)
     sign, digits = (-1.0, 3) if task == "regression" else (1.0, 2)
@@ -139,12 +147,54 @@ def row_of_auto(table: Table, delay: int, seeds: int) -> dict[str, Any]:
     return cells
 
 
-def shuffled(table: Table) -> Table:
-    order = np.random.default_rng(7).permutation(len(table.y))
-    return table._replace(x=np.ascontiguousarray(table.x[order]), y=table.y[order])
+def in_order(table: Table, order: str) -> Table:
+    """file, shuffled, reversed or sorted."""
+    n = len(table.y)
+    rows = {
+        "file": np.arange(n),
+        "shuffled": np.random.default_rng(7).permutation(n),
+        "reversed": np.arange(n)[::-1],
+        "sorted": np.argsort(table.y, kind="stable"),
+    }[order]
+    return table._replace(x=np.ascontiguousarray(table.x[rows]), y=table.y[rows])
 
 
-def row_of(table: Table, delay: int, seeds: int) -> dict[str, Any]:
+def row_of_alone(table: Table, delay: str, seeds: int) -> dict[str, Any]:
+    """Cells by columns."""
+    schema, program = table.schema, late(table, delay)
+    resolved = resolve(schema.task, schema.n_values, schema.n_outputs, {})
+    digits = 3 if schema.task == "regression" else 2
+
+    def errors(one: Floats) -> float:
+        value = quality(table, np.where(np.isinf(one), np.nan, one))
+        return value if schema.task == "regression" else 100.0 - value
+
+    found: dict[str, list[float]] = {}
+    for seed in range(1, seeds + 1):
+        for resting in (True, False) if "rest_below" in resolved.parameters else (True,):  # who rests is not asked
+            parameters = resolved.parameters if resting else {**resolved.parameters, "rest_below": 0.0}
+            pool = create(resolved.model, schema, seed=seed, **parameters)
+            out = np.zeros((len(table.y), schema.n_outputs))
+            kept = [np.full_like(out, np.nan) for _ in range(pool.n_memos)]
+            pool.run_with(program, table.x, out, kept)
+            if resting:
+                found.setdefault("auto", []).append(errors(out))
+        for name, one in zip(resolved.parameters["members"], kept, strict=True):
+            found.setdefault(name, []).append(errors(one))
+        for model in ("last-label", "mean" if schema.task == "regression" else "majority-class"):
+            found.setdefault(model, []).append(errors(answers(table, program, model, seed)))
+    means = {name: float(np.mean(values)) for name, values in found.items()}
+    auto = means.pop("auto")
+    best = min(means, key=means.__getitem__)
+    return {
+        "`auto`": f"{auto:.{digits}f}",
+        "best alone": f"{means[best]:.{digits}f} ({best})",
+        "more, %": f"{100.0 * (auto / means[best] - 1.0):+.1f}",
+        "alone": ", ".join(f"{name} {value:.{digits}f}" for name, value in means.items()),
+    }
+
+
+def row_of(table: Table, delay: str, seeds: int) -> dict[str, Any]:
     """Cells by columns."""
     task, program = table.schema.task, late(table, delay)
     found: dict[str, list[float]] = {}
@@ -158,7 +208,7 @@ def row_of(table: Table, delay: int, seeds: int) -> dict[str, Any]:
             if rule == RULES[task][0]:
                 seconds.append(took)
         for model in OTHERS[task]:
-            found.setdefault(model, []).append(single(table, program, model, seed))
+            found.setdefault(model, []).append(quality(table, answers(table, program, model, seed)))
     sign = -1.0 if task == "regression" else 1.0
     best = max((name for name in found if name not in RULES[task]), key=lambda name: sign * np.mean(found[name]))
     digits = 3 if task == "regression" else 2
@@ -197,7 +247,7 @@ def second_half(table: Table, program: Program, member: str, how: str, seed: int
     return quality(table._replace(y=table.y[rows]), out[rows])
 
 
-def row_of_changes(table: Table, delay: int, seeds: int, member: str) -> dict[str, Any]:
+def row_of_changes(table: Table, delay: str, seeds: int, member: str) -> dict[str, Any]:
     """Cells by columns."""
     program, digits = late(table, delay), 3 if table.schema.task == "regression" else 2
     each = {how: [second_half(table, program, member, how, seed) for seed in range(1, seeds + 1)] for how in CHANGES}
@@ -206,12 +256,12 @@ def row_of_changes(table: Table, delay: int, seeds: int, member: str) -> dict[st
 
 def in_order_from_half(table: Table) -> Table:
     """Drawn, and from half way on in the order of the labels."""
-    drawn, half = shuffled(table), len(table.y) // 2
+    drawn, half = in_order(table, "shuffled"), len(table.y) // 2
     order = np.concatenate([np.arange(half), half + np.argsort(drawn.y[half:], kind="stable")])
     return drawn._replace(x=np.ascontiguousarray(drawn.x[order]), y=drawn.y[order])
 
 
-def row_of_rest(table: Table, delay: int, seeds: int, below: float) -> dict[str, Any]:
+def row_of_rest(table: Table, delay: str, seeds: int, below: float) -> dict[str, Any]:
     """Cells by columns."""
     schema, program, digits = table.schema, late(table, delay), 3 if table.schema.task == "regression" else 2
     resolved = resolve(schema.task, schema.n_values, schema.n_outputs, {})
@@ -234,7 +284,7 @@ def row_of_rest(table: Table, delay: int, seeds: int, below: float) -> dict[str,
     return cells
 
 
-def row_of_refit(table: Table, delay: int, seeds: int) -> dict[str, Any]:
+def row_of_refit(table: Table, delay: str, seeds: int) -> dict[str, Any]:
     """Cells by columns."""
     schema, program, digits = table.schema, late(table, delay), 3 if table.schema.task == "regression" else 2
     cells = {}
@@ -251,6 +301,11 @@ def row_of_refit(table: Table, delay: int, seeds: int) -> dict[str, Any]:
 
 def table_of(name: str, folder: Path) -> Table:
     """A data set, or a synthetic stream."""
+    if name == "day":
+        rng, at = np.random.default_rng(0), np.arange(N_OF_DAYS)
+        x = rng.normal(size=(N_OF_DAYS, 5))
+        y = np.where(at % DAY > 0.75 * DAY, 110.0, 35.0) + x[:, :2] @ [5.0, 3.0] + rng.normal(0.0, 6.0, N_OF_DAYS)
+        return Table(Schema((0,) * 5, 1, "regression"), x, y)
     if name in SYNTHETIC:
         rows = read_table(SyntheticFile(Recipe(name, N_GENERATED, 1)))
         return Table(rows.schema, np.ascontiguousarray(rows.x), rows.y)
@@ -262,10 +317,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     default = Path(os.environ.get("RIPARIAN_DATA") or ROOT.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=default, help="folder of elec.csv.gz, …; or RIPARIAN_DATA")
     parser.add_argument("--sets", default=",".join(SETS), help="data sets, separated by commas")
-    parser.add_argument("--delays", default="0,200", help="instances that labels come late, separated by commas")
-    parser.add_argument("--orders", default="file", help="file or shuffled, or both, separated by a comma")
+    parser.add_argument("--delays", default="0,200", help="instances that labels come late, or block:200")
+    parser.add_argument("--orders", default="file", help="file, shuffled, reversed, sorted")
+    parser.add_argument("--rows", type=int, help="the first rows of each data set alone")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--auto", action="store_true", help="what `auto` is, beside single learners that take as long")
+    parser.add_argument("--alone", action="store_true", help="errors of `auto`, its members and baselines")
     parser.add_argument("--change", metavar="MEMBER", help="a default member that comes or goes at half")
     parser.add_argument("--rest", type=float, metavar="SHARE", help="`auto`, whose members rest below this share")
     parser.add_argument("--refit", action="store_true", help="`auto`, and with one more member, which is refitted")
@@ -275,12 +332,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RiparianError as error:
         sys.exit(f"opinion_pool: {error}")
     columns = None
-    for order, delay in product(options.orders.split(","), map(int, options.delays.split(","))):
+    for order, delay in product(options.orders.split(","), options.delays.split(",")):
         for name, given in tables.items():
-            table = shuffled(given) if order == "shuffled" else given
-            cells = {"order": order, "labels late by": str(delay), "data": name}
+            first = given._replace(x=given.x[: options.rows], y=given.y[: options.rows])
+            table = in_order(first, order)
+            cells = {"order": order, "labels late by": delay, "data": name}
             if options.change:
                 cells |= row_of_changes(table, delay, options.seeds, options.change)
+            elif options.alone:
+                cells |= row_of_alone(table, delay, options.seeds)
             elif options.refit:
                 cells |= row_of_refit(table, delay, options.seeds)
             elif options.rest is not None:
