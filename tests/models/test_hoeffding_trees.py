@@ -217,6 +217,14 @@ def check_equal(learner, twin):
         assert row == [node.seen, node.evaluated, node.mc_correct, node.nb_correct, node.unobserved][: len(row)]
 
 
+def test_values_that_a_test_has_not_seen_get_branches_up_to_the_bound_on_leaves():
+    learner = HoeffdingTree(Schema((5,), 2, "classification"), grace_period=50, max_leaves=3)
+    for values in ([0.0, 1.0], [2.0, 3.0, 4.0]):
+        x = np.repeat(values, 100)[:, None]
+        learner.learn_many(x, x[:, 0] % 2)
+    assert learner.size()["n_leaves"] == 3
+
+
 def check_plain_rows(learner, weight):
     """Every block has one owner, nothing leaks, no number is beyond what is used, bounds are kept."""
     state, size, bounds = learner.state(), learner.size(), learner.parameters()
