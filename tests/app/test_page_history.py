@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from riparian.app.errors import RiparianError
@@ -49,6 +49,7 @@ class NaiveSeries:
 
 TIMES = st.integers(0, 4_000_000_000)
 VALUES = st.tuples(TIMES | st.integers(1_000_000_000, 1_003_600_000), st.floats(-100, 100, width=32))
+ROUND = TIERS[0].width * TIERS[0].n  # after it a bucket has the place of one that is gone
 
 
 @settings(deadline=None)
@@ -59,6 +60,7 @@ VALUES = st.tuples(TIMES | st.integers(1_000_000_000, 1_003_600_000), st.floats(
     n=st.integers(1, 50),
     stored=st.booleans(),
 )
+@example([(0, 5.0), (ROUND - 1, 1.0), (ROUND, 1.0)], ROUND, 1, 1, False)
 def test_a_series_is_what_its_values_say(values, start, length, n, stored):
     series, naive = TimeSeries(), NaiveSeries()
     for time, value in values:
