@@ -142,15 +142,15 @@ def test_what_partitions_share_is_compressed_once(monkeypatch):
         assert len(encoded.new) == len(packed) == -(-array.nbytes // CHUNK_BYTES)
 
 
-def test_chunks_that_did_not_change_are_not_compressed_again(monkeypatch):
-    packed, pack = [], checkpoint.pack
-    monkeypatch.setattr(checkpoint, "pack", lambda raw: packed.append(raw) or pack(raw))
+def test_chunks_that_did_not_change_are_not_hashed_again(monkeypatch):
+    hashed, hash_of = [], checkpoint.hash_of
+    monkeypatch.setattr(checkpoint, "hash_of", lambda raw: hashed.append(raw) or hash_of(raw))
     encoder, array = Encoder("s", 0), np.random.default_rng(0).random(100_000)
     encode(encoder, {"a": array})
-    n = len(packed)
+    n = len(hashed)
     array[0] += 1.0
     encode(encoder, {"a": array})
-    assert len(packed) == n + 1
+    assert len(hashed) == n + 1
 
 
 def test_a_missing_chunk_and_an_altered_one_are_refused():
