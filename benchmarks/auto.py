@@ -40,7 +40,7 @@ GENERATED = {
     "rbf": Recipe("random-rbf", 20_000, 1, {"n_features": 30, "n_classes": 5}),
     "led": Recipe("led", 20_000, 1),
 }
-BUDGETS = (25.0, 100.0, 200.0)  # microseconds of whole pools
+BUDGETS = (10.0, 25.0, 100.0, 200.0)  # microseconds of whole pools
 
 
 class Found(NamedTuple):
@@ -119,7 +119,7 @@ def sight_of(table: Table) -> Sight:
 
 def members(task: str, tables: Mapping[str, Table], rounds: int) -> None:
     """Print microseconds and KB of each member, as found and as reckoned, and what the coefficients could be."""
-    for step in (*auto.MEMBERS[task], *auto.MORE[task]):
+    for step in auto.steps(task):
         least = {name: Found(np.inf, 0) for name in tables}
         chosen = {name: auto.within(sight_of(table), [step], 64_000_000) for name, table in tables.items()}
         for _ in range(rounds):

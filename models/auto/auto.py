@@ -61,7 +61,7 @@ MEMBERS: Mapping[str, tuple[MemberStep, ...]] = {
         MemberStep("repeats", "shrub-ensemble", REPEATS, "repeats", leaves=("last",)),
         MemberStep("forest", FOREST, {"n_models": 5}, "forest", 5, 3),
         MemberStep("mondrian", "mondrian-forest", {"n_trees": 5}, "mondrian", 5, 2),
-        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 4),
+        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 4, leaves=("gradient",)),
     ),
     REGRESSION: (
         MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
@@ -94,6 +94,31 @@ MORE: Mapping[str, tuple[MemberStep, ...]] = {
         MemberStep("near", "nearest-neighbours", {}, "near"),
     ),
     REGRESSION: (*FORESTS, *SHRUBS_OF_VALUES),
+}
+# Below so many microseconds these come first, in this order: what is worth most for its time. Few shrubs of equal
+# weight, and one memory of neighbours, follow changes for a fifth of the time of those above.
+LIGHT_BELOW = 50.0
+LIGHT_SHRUBS = {"weighting": "equal", "n_trees": 8}
+LIGHT: Mapping[str, tuple[MemberStep, ...]] = {
+    CLASSIFICATION: (
+        MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
+        MemberStep("sums", "soft-tree", {}, "sums"),
+        MemberStep("tree", "hoeffding-tree", {}, "plain-tree", 1, 1),
+        MemberStep(
+            "shrubs", "shrub-ensemble", {**LIGHT_SHRUBS, "every": 32, "window": 256, "n_windows": 1}, "tiny-shrubs"
+        ),
+        MemberStep("near", "nearest-neighbours", {"window": 500, "long": 0}, "short-near"),
+        MemberStep("repeats", "shrub-ensemble", REPEATS, "repeats", leaves=("last",)),
+        MemberStep("shrubs", "shrub-ensemble", {**LIGHT_SHRUBS, "every": 128, "n_windows": 2}, "small-shrubs"),
+        MemberStep("gradient", GRADIENT, {"n_bins": costs.BINS}, "gradient", 1, 1),
+    ),
+    REGRESSION: (
+        MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
+        MemberStep("sums", "soft-tree", {}, "sums"),
+        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 3),
+        MemberStep("last", "last-label", {}, "last"),
+        MemberStep("bagging", "online-bagging", {"n_models": 5}, "bagging", 5, 2),
+    ),
 }
 REST_BELOW = 0.005  # weight below which members rest (docs/evidence/auto.md#members-that-rest)
 RATE = 0.001  # rate of the pool's weights: with late labels better than its default, and equal otherwise
@@ -170,8 +195,9 @@ def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: M
     values = values if isinstance(values, Values) else Values(values)
     sight = Sight(task, values, n_classes, most_bytes, most_microseconds)
     taken: dict[str, MemberStep] = {}
+    light = LIGHT[task] if most_microseconds < LIGHT_BELOW else ()
     first = sorted(MEMBERS[task], key=lambda step: microseconds(sight, step))
-    for step in (*first, *MORE[task]):
+    for step in (*light, *first, *MORE[task]):
         wanted = {name: one for name, one in (taken | {step.name: step}).items() if name not in step.leaves}
         if time_of(sight, wanted.values()) <= most_microseconds and within(sight, wanted.values(), most_bytes):
             taken = wanted
@@ -186,6 +212,12 @@ def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: M
     parameters = {"members": members | further, "rate": RATE}
     parameters |= {"rest_below": REST_BELOW} if task == REGRESSION else {}
     return Resolved(POOL, parameters, n_bytes, time_of(sight, taken.values()))
+
+
+def steps(task: str) -> list[MemberStep]:
+    """All that may be members."""
+    every = (*LIGHT[task], *MEMBERS[task], *MORE[task])
+    return [step for i, step in enumerate(every) if step not in every[:i]]
 
 
 def microseconds(sight: Sight, step: MemberStep) -> float:

@@ -22,7 +22,7 @@ SHARES = {"forest": 0.5, "patches": 0.7}  # of the features, that a leaf looks a
 SLOTS = 2  # trees kept for each that votes: a background tree, or an alternate one, grows beside it
 
 SOFT_DEPTH = 7  # depth of a soft tree by default
-STAGES, BINS = 10, 32  # of boosted gradient trees
+STAGES, BINS = {"boosted": 10, "gradient": 1}, 32  # of gradient trees
 SPARE = 1.5  # room of boosted trees beyond what they reckon themselves
 SMALLEST_FOREST = 1_000_000  # bytes, of Mondrian forests
 
@@ -30,8 +30,8 @@ SMALLEST_FOREST = 1_000_000  # bytes, of Mondrian forests
 # first, and a numeric or nominal feature of each class beyond the first.
 MICROSECONDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     CLASSIFICATION: {
-        "soft": (0.4, 0.11, 0.04, 0.01, 0.0, 0.0),
-        "sums": (0.5, 0.02, 0.01, 0.01, 0.0, 0.0),
+        "soft": (0.4, 0.08, 0.03, 0.0, 0.0, 0.002),
+        "sums": (0.45, 0.012, 0.007, 0.002, 0.0, 0.0),
         "bayes": (0.04, 0.006, 0.013, 0.01, 0.003, 0.0),
         "last": (0.02, 0.0, 0.0, 0.0, 0.0, 0.0),
         "repeats": (0.3, 0.37, 0.39, 0.1, 0.09, 0.04),
@@ -41,7 +41,12 @@ MICROSECONDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
         "boosted": (0.9, 0.0, 0.04, 0.4, 0.265, 0.07),
         "shrubs": (26.0, 2.5, 0.8, 0.4, 0.33, 0.56),
         "few-shrubs": (6.5, 0.9, 0.37, 2.2, 0.01, 0.07),
-        "near": (6.0, 1.1, 0.3, 0.0, 0.0, 0.0),
+        "near": (6.0, 1.1, 0.4, 0.0, 0.0, 0.0),
+        "plain-tree": (0.08, 0.01, 0.006, 0.008, 0.001, 0.0),
+        "tiny-shrubs": (0.55, 0.08, 0.045, 0.0, 0.003, 0.01),
+        "small-shrubs": (1.1, 0.22, 0.12, 0.0, 0.012, 0.025),
+        "short-near": (1.6, 0.03, 0.05, 0.0, 0.01, 0.003),
+        "gradient": (0.1, 0.05, 0.01, 0.03, 0.025, 0.006),
         "tree": (0.4, 0.03, 0.01, 0.02, 0.0, 0.0),
     },
     REGRESSION: {
@@ -62,6 +67,8 @@ MICROSECONDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 SOFT_VALUE = {CLASSIFICATION: 0.0025, REGRESSION: 0.0005}
 CHUNK, CHUNK_BYTES = 4096, 8_200_000  # operations that a pool runs at once, and most bytes that it takes for that
 VOTES = 1024  # operations of which an ensemble in it keeps the votes of its trees
+# Kinds that are reckoned to take the bytes of others, which take no fewer.
+SAME_SIZE = {"few-shrubs": "shrubs", "small-shrubs": "shrubs", "tiny-shrubs": "shrubs"}
 # To pool: for an instance, and for each member and output.
 POOLING = (0.3, 0.06)
 
@@ -132,17 +139,18 @@ def fixed_bytes(shape: StreamShape, kind: str, depth: int = SOFT_DEPTH) -> int:
         "last": 10,
         "shrubs": 240_000 + 95_000 * k + 2_000 * d,
         "near": 14_000 + 3_100 * d,
+        "short-near": 6_000 + 900 * d,
     }
-    return 8 * numbers.get(kind.removeprefix("few-"), 0)
+    return 8 * numbers.get(SAME_SIZE.get(kind, kind), 0)
 
 
 def bounded(shape: StreamShape, kind: str, n_trees: int, n_bytes: float) -> tuple[dict[str, Any], int] | None:
     """The parameters that keep a member within a share of the bytes, and what it then takes; None where too few."""
     if kind == "mondrian":
         return ({"max_bytes": int(n_bytes)}, int(n_bytes)) if n_bytes >= SMALLEST_FOREST else None
-    if kind == "boosted":
+    if kind in STAGES:
         cells = sum((n or BINS) + 1 for n in shape.n_values)
-        first = STAGES * max(1, shape.n_classes - 1) * 8 * 6 * cells  # bytes of trees that are one leaf each
+        first = STAGES[kind] * max(1, shape.n_classes - 1) * 8 * 6 * cells  # bytes of trees that are one leaf each
         most = int(n_bytes / SPARE)
         return ({"max_bytes": most}, int(n_bytes)) if most >= max(100_000, 4 * first) else None
     for n_nodes in NODES:
@@ -162,7 +170,7 @@ def taken(shape: StreamShape, kind: str, n_trees: int, bound: Mapping[str, Any])
 def widened(shape: StreamShape, kind: str, n_trees: int, bound: Mapping[str, Any]) -> float:
     """The bytes of a member that sees so many values, with what it keeps beside its state: what naive Bayes needs of
     each value once more, and the votes of a chunk."""
-    if kind == "boosted":  # which reckons all features to have BINS values
+    if kind in STAGES:  # which reckons all features to have BINS values
         return SPARE * float(bound["max_bytes"]) if max(shape.n_values) <= BINS // 2 else math.inf
     twice = [2 * n + 1 if n else 0 for n in shape.n_values] if shape.task == CLASSIFICATION else shape.n_values
     votes = 8 * VOTES * n_trees * (2 * shape.n_classes + 4) if n_trees > 1 else 0

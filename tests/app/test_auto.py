@@ -68,15 +68,17 @@ def test_challengers_that_are_named_are_the_only_ones() -> None:
     ("n_values", "n_classes", "budget", "members", "trees"),
     [
         ([0] * 8, 2, {}, "bayes sums soft boosted mondrian forest patches shrubs near", 10),
-        ([0] * 8, 2, {"max_microseconds": 25}, "bayes sums soft boosted mondrian repeats forest", 10),
-        ([0] * 8, 2, {"max_microseconds": "20"}, "bayes sums soft boosted mondrian repeats forest", 5),
-        ([0] * 8, 2, {"max_microseconds": 3}, "last bayes sums soft", None),
+        ([0] * 8, 2, {"max_microseconds": 25}, "soft sums tree shrubs near repeats bayes boosted mondrian forest", 5),
+        ([0] * 8, 2, {"max_microseconds": "20"}, "soft sums tree shrubs near repeats bayes boosted mondrian", None),
+        ([0] * 8, 2, {"max_microseconds": 10}, "soft sums tree shrubs near repeats", None),
+        ([0] * 8, 2, {"max_microseconds": 3}, "soft sums tree last bayes", None),
         ([0] * 8, 2, {"max_microseconds": 1}, "", None),
         ([0] * 16, 10, {}, "bayes sums soft mondrian forest repeats boosted", 10),
-        ([0] * 16, 10, {"max_microseconds": 25}, "last bayes sums soft mondrian forest", 5),
+        ([0] * 16, 10, {"max_microseconds": 25}, "soft sums tree shrubs near gradient last bayes", None),
+        ([0] * 16, 10, {"max_microseconds": 10}, "soft sums tree shrubs last bayes", None),
         ([0] * 16, 26, {}, "sums bayes soft mondrian forest repeats", 10),  # boosted trees need time for each class
         ([0] * 16, 10, {"max_bytes": 20_000_000}, "bayes sums soft mondrian forest patches shrubs", 10),  # and bytes
-        (WIDE, 20, {"max_microseconds": 25}, "last sums bayes soft", None),
+        (WIDE, 20, {"max_microseconds": 25}, "soft sums tree last bayes", None),
         (WIDE, 20, {"max_bytes": 10_000_000, "max_microseconds": 5}, "", None),
     ],
 )
@@ -109,13 +111,13 @@ def test_more_time_and_more_bytes_never_mean_less(task: str) -> None:
 def test_costs_are_known_of_every_member_and_never_below_nothing(task: str) -> None:
     """For their shape only: what they say is measured by benchmarks/auto.py."""
     n_columns = {"classification": 6, "regression": 3}[task]
-    kinds = {step.kind for step in (*auto.MEMBERS[task], *auto.MORE[task])} | {"tree"}
+    kinds = {step.kind for step in auto.steps(task)} | {"tree"}
     assert set(costs.MICROSECONDS[task]) == kinds
     for kind in kinds:
         assert len(costs.MICROSECONDS[task][kind]) == n_columns
         assert min(costs.MICROSECONDS[task][kind]) >= 0.0
     small, large = StreamShape(task, [0, 2], 1), StreamShape(task, [0] * 20 + [9] * 5, 1 if task == "regression" else 9)
-    for step in (*auto.MEMBERS[task], *auto.MORE[task]):
+    for step in auto.steps(task):
         assert 0.0 < costs.microseconds(small, step.kind) <= costs.microseconds(large, step.kind)
         sizes = [costs.fixed_bytes(shape, step.kind) for shape in (small, large)]
         assert sizes == [0, 0] if step.share else 0 < sizes[0] <= sizes[1]
@@ -143,6 +145,8 @@ def test_members_take_no_more_than_was_reckoned(task: str, n_values: list[int]) 
         ("mondrian", "mondrian-forest", {"n_trees": 3}, 1_000_000, 2),
         ("boosted", "stochastic-gradient-tree", auto.BOOSTED, 1_000_000, 30),
         ("bagging", "online-bagging", {"n_models": 3, **early}, 600_000, 6),
+        ("plain-tree", "hoeffding-tree", early, 200_000, 6),
+        ("gradient", "stochastic-gradient-tree", {"n_bins": costs.BINS}, 400_000, 30),
         ("linear", "fimt-dd", {"grace_period": 50, "tie_threshold": 0.5}, 400_000, 6),
     ):
         if kind not in costs.MICROSECONDS[task]:
@@ -152,7 +156,7 @@ def test_members_take_no_more_than_was_reckoned(task: str, n_values: list[int]) 
         learner = create(name, schema, **{**parameters, **bound})
         learn(learner, x, y)
         assert takes / filled < learner.n_bytes <= takes, kind
-    for step in (*auto.MEMBERS[task], *auto.MORE[task]):
+    for step in auto.steps(task):
         if not step.share:  # of fixed size
             learner = create(step.model, schema, **step.parameters)
             learn(learner, x, y)
