@@ -113,10 +113,11 @@ LIGHT: Mapping[str, tuple[MemberStep, ...]] = {
         MemberStep("gradient", GRADIENT, {"n_bins": costs.BINS}, "gradient", 1, 1),
     ),
     REGRESSION: (
-        MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
-        MemberStep("sums", "soft-tree", {}, "sums"),
-        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 3),
         MemberStep("last", "last-label", {}, "last"),
+        MemberStep("linear", "fimt-dd", {}, "linear", 1, 1),
+        MemberStep("sums", "soft-tree", {}, "sums"),
+        MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
+        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 3),
         MemberStep("bagging", "online-bagging", {"n_models": 5}, "bagging", 5, 2),
     ),
 }
