@@ -85,8 +85,11 @@ def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, mos
 def test_what_was_predicted_before_does_not_wait() -> None:
     learner = PartitionLearner(stream({"max_behind": 30}), 0)
     merge, behind = PartitionGroup(learner.buffers()), ModelLag(learner.learning)
-    assert not behind.holds_back(merge)
+    learner.pending.counts["joined"] = 11
+    assert not behind.holds_back(merge)  # nothing waits
     assert merge.limit == 10
+    merge.buffers[FEATURES].add(RawBatch([0], [1], [None], [b"{}"]))
+    assert behind.holds_back(merge)
     learner.pending.counts["joined"] = 10
     assert not behind.holds_back(merge)
     learner.pending.counts["joined"] = 11

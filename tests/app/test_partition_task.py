@@ -595,6 +595,7 @@ def test_a_partition_that_may_not_step_takes_no_turn_before_the_replica_has_lear
     else:
         runner.shared.behind._learning = types.SimpleNamespace(most_at_once=10, copies=1, lags=lambda n: True)
         runner._releases.due = 0.0
+        runner.buffers["features"].add(batch(0, 1))
     runner.checkpoints.dirty = waits_to == "join"
     before = time.monotonic()
     assert not asyncio.run(agent.turn(runner))

@@ -53,8 +53,9 @@ class ModelLag:
         had their turn; it gives the merge the size of its steps. What was predicted before this worker is predicted
         again as it was. waits : whether others come first."""
         merge.limit, merge.copies = self._learning.most_at_once, self._learning.copies
-        self.lags = not merge.follows and self._learning.lags(len(merge.buffers[FEATURES]))
-        self.held = self.lags or (not merge.follows and waits())
+        n, may_wait = len(merge.buffers[FEATURES]), merge.n_waiting > 0 and not merge.follows
+        self.lags = may_wait and self._learning.lags(n)
+        self.held = self.lags or (may_wait and waits())
         self._waited = self.wait_seconds
-        self._since = self._clock() if self.held and len(merge.buffers[FEATURES]) else None
+        self._since = self._clock() if self.held and n else None
         return self.held
