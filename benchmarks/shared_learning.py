@@ -45,6 +45,7 @@ from riparian.app.stream_file.spec import Spec, build, load
 from riparian.app.worker.shared.joint_step import step_together
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import RawBatch
+from riparian.topics.slices import Slices
 from riparian.topics.training_log import write as write_record
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -176,7 +177,8 @@ class Partitions:
             learner.learning.wait_for(self._replica)
             learner.learning.join()
             self._replica.hold_back(learner.learning, None)
-        self.learners[0].warm_up()
+        for learner in self.learners:
+            learner.warm_up()
         self.groups = [PartitionGroup(learner.buffers(), limit=TAKEN) for learner in self.learners]
 
     @property
@@ -236,9 +238,10 @@ def measure_in_memory(
                 rows = np.arange(max(0, start - lag), max(0, min(start + TAKEN - lag, n)))
                 rows = rows[where[rows] == p]
                 first = int(np.count_nonzero(where[: rows[0]] == p)) if len(rows) else 0
-                keys, values = ([make(i) for i in rows.tolist()] for make in (lambda i: b"%d" % i, column.__getitem__))
-                offsets = list(range(first, first + len(rows)))
-                group.buffers[role].add(RawBatch(offsets, (1000 + lag + rows).tolist(), keys, values))
+                makes = (lambda i: b"%d" % i, column.__getitem__)
+                keys, values = (Slices.of([make(i) for i in rows.tolist()]) for make in makes)
+                offsets = np.arange(first, first + len(rows))
+                group.buffers[role].add(RawBatch(offsets, 1000 + lag + rows, keys, values))
         began = time.thread_time()
         sent = begun[0].take(log) if workers == 1 else []
         while acting := [one for one in begun if one.n_waiting]:

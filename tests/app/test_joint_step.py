@@ -50,6 +50,7 @@ class Together(World):
             learner = PartitionLearner(spec, p, FollowedLearning)
             learner.learning.wait_for(self.replica)
             assert learner.learning.join()
+            self.replica.hold_back(learner.learning, None)
             self.replace(p, learner)
 
     def _release(self, p: int) -> Any:
@@ -75,7 +76,9 @@ class Together(World):
         places = {role: learner.places[role] for role in (FEATURES, LABELS)}
         made = [write(one) for joint in outcome.joint for one in records(joint, p, places, 7)]
         if made:
-            self.replica.lead(len(self.log), 0, made)
+            offsets = list(range(len(self.log), len(self.log) + len(made)))
+            self.replica.add(RawBatch(offsets, [0] * len(made), [None] * len(made), made))
+            self.replica.advance()
             self.log += made
 
     def together(self) -> None:
@@ -198,12 +201,12 @@ def test_a_worker_that_appends_meanwhile_ends_the_turns_quietly(
     world, turn, n = Together(stream()), _Course.turn, 0
     world.come(rows(200))
 
-    def taken_over(course: _Course, usual: int) -> list[bytes]:
+    def taken_over(course: _Course, usual: int) -> None:
         nonlocal n
         n += 1
         if n == 3:
             world.replica.add(RawBatch([world.replica.fetch_offset], [0], [None], [b"x"]))
-        return turn(course, usual)
+        turn(course, usual)
 
     monkeypatch.setattr(_Course, "turn", taken_over)
     releases = [world._release(p) for p in range(3)]

@@ -16,7 +16,7 @@ so. They move to the first one where both stand at one place, if these hold the 
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from threading import RLock
@@ -144,24 +144,26 @@ class Replica:
         self._learn(lineup, self._taken(until))
 
     def _learn(self, lineup: SharedLineup, piece: Piece) -> None:
-        if not len(piece.offsets):
-            return
-        lineup.follow(piece)
-        for follower, news in list(self._news.items()):
+        if len(piece.offsets):
+            lineup.follow(piece)
+            self._tell(lineup)
+
+    def _tell(self, lineup: SharedLineup) -> None:
+        for follower, news in list(self._news.items()) if lineup.news else ():
             news += [one for one in lineup.news if concerns(one, follower)]
         lineup.news = []
 
-    def lead(self, first: int, timestamp: int, values: list[bytes]) -> None:
-        """Learn records that nobody else can append something before, ahead of their broker. first : the offset of the
-        first of them. The caller holds the lock. OvertakenError where somebody else has appended something."""
+    def lead(self, teach: Callable[[], int], first: int) -> int:
+        """Learn what nobody else can append something before, ahead of the broker. teach : has the models learn it, and
+        gives how many records of the log it will be, which this returns. first : the offset of the first of them. The
+        caller holds the lock. OvertakenError where somebody else has appended something."""
         assert self.lineup is not None
         if self._came:
             raise OvertakenError
-        n = len(values)
-        offsets, stamps = np.arange(first, first + n), np.full(n, timestamp, np.int64)
-        raw = RawBatch(offsets.tolist(), stamps.tolist(), [None] * n, list(values))
-        self.fetch_offset = first + n
-        self._learn(self.lineup, Piece(raw, offsets, stamps, stamps))
+        n = teach()
+        self.fetch_offset = self.lineup.place = first + n
+        self._tell(self.lineup)
+        return n
 
     def _taken(self, until: int | None) -> Piece:
         found = list[RawBatch]()

@@ -11,7 +11,7 @@ A command may add and drop features. A feature keeps its column for good, so wha
 columns that there are, from the first on, and the others are missing. A record names those that it has by a hash.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
@@ -76,6 +76,7 @@ class Forgotten(NamedTuple):
     hashed: str
 
 
+Listed = Sequence[Scalar] | None  # of a column, the values that it has
 News = Change | Learned | Obeyed | Forgotten | DeadLetter
 
 
@@ -145,7 +146,7 @@ class SharedLineup(Lineup):
         self.n = 0
         self.n_commands = self.next_command = 0
         self.numbers: dict[int, int] = {}
-        self._lengths: list[int] = []  # how many instances of each record were in the last program
+        self._agreed: Terms | None = None  # that were compared last
         self._widths = [len(spec.features)]  # how many columns there have been, since the beginning
         self._named: dict[str | None, int] = {}  # what a record names -> how many of them it has
         self._keys: dict[int, list[str]] = {}  # how many columns -> the keys that labels count for there
@@ -208,7 +209,7 @@ class SharedLineup(Lineup):
         for most, known in zip(*room, strict=True):
             if most is not None and known is not None:
                 known.limit = max(most, len(known))
-        self.terms = terms
+        self.terms, self._agreed = terms, None
         self.stakes = self._stakes()
         self.comparing.begin_by(self.stakes)
 
@@ -311,42 +312,69 @@ class SharedLineup(Lineup):
     def _learn(self, records: Sequence[LearnedRecord]) -> None:
         if not records:
             return
-        if (terms := records[0].terms) is not None:
+        fresh = [one for one in records if one.first + one.n > self.numbers.get(one.partition, 0)]
+        listed = [(one.classes, *one.values) for one in fresh]
+        self.prepare(records[0].terms, listed, ((key, n) for one in records for key, (n, _) in one.out.items()))
+        columns = [self._columns(record) for record in records]
+        x, y, w, at = (np.concatenate(parts) for parts in list(zip(*columns, strict=True))[:4])
+        lengths = [len(one[1]) for one in columns]
+        if self.keys:
+            self._learn_keys(records, lengths, y, w)
+        parts = list(zip(lengths, (one[4] for one in columns), strict=True))
+        self.fold(x, y, w, at, parts, [record.time for record in records])
+
+    def prepare(
+        self, terms: Terms | None, listed: Iterable[Sequence[Listed]], widths: Iterable[tuple[str, int]]
+    ) -> None:
+        """Before instances are learned: go by their terms, give codes to their values in the order in which they are
+        listed, and have room for all.
+
+        listed : of the classes, and of each column. widths : name in the log of what was predicted -> for how many
+        classes. Where these are as many as the terms allow, so many may be declared there.
+        """
+        if terms is not None and terms is not self._agreed:
             most = [*terms.most, *self.terms.most[len(terms.most) :]]  # of later features a record says nothing
-            terms = msgspec.structs.replace(terms, most=most)
-        if terms not in (None, self.terms):
-            self.room = self.schema  # what there is room for stays
-            self._go_by(terms)
-        width = self._fit(records)
-        if width > self.schema.n_outputs:
-            self.room = self.schema._replace(n_outputs=width)
+            whole = msgspec.structs.replace(terms, most=most)
+            if whole != self.terms:
+                self.room = self.schema  # what there is room for stays
+                self._go_by(whole)
+            self._agreed = terms
+        for one in listed:
+            for values, known in zip(one, (self.classes, *self.vocabularies), strict=False):
+                if known is not None:
+                    for value in values or ():
+                        known.code(value)
+        full = max(2, self.terms.most_classes or 0)
+        if full > self.schema.n_outputs and any(n == full for key, n in widths if not key.endswith(DECIDED)):
+            self.room = self.schema._replace(n_outputs=full)
         self.fit_schema()
-        program = self._program(records)
+
+    def fold(
+        self, x: Floats, y: Floats, w: Floats, at: Ints, parts: Sequence[tuple[int, Mapping[str, Floats]]],
+        times: Sequence[int],
+    ) -> None:  # fmt: skip
+        """Learn instances, and score what was predicted for them.
+
+        x : (n, d) in the models' codes. y, w, at : (n,) labels, what they count, and how many instances the models had
+        learned before each. parts, times : how many come together, what was predicted for them, by its name in the log,
+        and the time of their partition, ms.
+        """
+        names = self._names()
+        self.n += len(y)
+        self.rows.counts["joined"] += len(y)
+        self.rows.fill(x, at, [(n, self._called(out, names)) for n, out in parts])
+        program = Program(np.full(len(y), LEARN, np.int8), np.arange(len(y), dtype=np.int32), y, w)
         weighted, findings = self.stakes.weighted(program), list[Finding]()
         for role in self.roles.values():
             findings += role.run(weighted)
             role.score(program)
         findings, decided = self.carry_out(self.comparing.score(program, self.n), findings)
-        times = np.repeat(np.array([record.time for record in records], np.int64), self._lengths)
-        for one in sorted(findings, key=lambda finding: finding.place):
-            if one.found.level:
-                one.signal.stamp(one.found, int(times[one.place]))
         if decided or findings:
-            self.news.append(Learned(decided, findings, times))
-
-    def _fit(self, found: Sequence[LearnedRecord]) -> int:
-        """Give codes to the values and classes of records, in the order in which they list them. Returns for how many
-        classes there are predictions, where these are as many as the terms allow: so many may be declared there."""
-        for record in found:
-            if record.first + record.n <= self.numbers.get(record.partition, 0):
-                continue
-            listing = [(record.classes, self.classes), *zip(record.values, self.vocabularies, strict=False)]
-            for listed, known in listing:
-                for value in listed or ():
-                    if known is not None:
-                        known.code(value)
-        widths = [n for one in found for key, (n, _) in one.out.items() if not key.endswith(DECIDED)]
-        return max((n for n in widths if n == max(2, self.terms.most_classes or 0)), default=0)
+            stamps = np.repeat(np.array(times, np.int64), [n for n, _ in parts])
+            for one in sorted(findings, key=lambda finding: finding.place):
+                if one.found.level:
+                    one.signal.stamp(one.found, int(stamps[one.place]))
+            self.news.append(Learned(decided, findings, stamps))
 
     def _names(self) -> dict[str, str]:
         """What the log says -> the name of a model, or of what it keeps, where records of before count that."""
@@ -356,24 +384,24 @@ class SharedLineup(Lineup):
                 names |= {f"{role.key}/{i}": kept for i, kept in enumerate(role.kept_names)}
         return names
 
-    def _program(self, found: Sequence[LearnedRecord]) -> Program:
-        """Take the instances of records that were not learned yet; the program by which models learn them."""
-        names = self._names()
-        columns = [self._columns(record, names) for record in found]
-        x, y, w, at = (np.concatenate(parts) for parts in list(zip(*columns, strict=True))[:4])
-        self._lengths = [len(one[1]) for one in columns]
-        self.n += len(y)
-        self.rows.counts["joined"] += len(y)
-        self.rows.fill(x, at, [(len(one[1]), one[4]) for one in columns])
-        if self.keys:
-            self._learn_keys(found, y, w)
-        return Program(np.full(len(y), LEARN, np.int8), np.arange(len(y), dtype=np.int32), y, w)
+    def _called(self, out: Mapping[str, Floats], names: Mapping[str, str]) -> dict[str, Floats]:
+        """What was predicted for instances, by the names of the models here."""
+        left = {key: one for key, one in out.items() if key.partition("/")[0] in names}
+        return self.rows.fitting({names.get(key) or renamed(key, names): one for key, one in left.items()})
 
-    def _learn_keys(self, found: Sequence[LearnedRecord], y: Floats, w: Floats) -> None:
-        """Add the labels of records, of `_lengths` instances at their ends, to the aggregates of their keys. y, w :
+    def widened(self, x: Floats) -> Floats:
+        """Rows with as many columns as there are, of which the last are missing in them."""
+        if x.shape[1] == len(self.vocabularies):
+            return x
+        found = np.full((len(x), len(self.vocabularies)), np.nan)
+        found[:, : x.shape[1]] = x
+        return found
+
+    def _learn_keys(self, found: Sequence[LearnedRecord], lengths: Sequence[int], y: Floats, w: Floats) -> None:
+        """Add the labels of records, of so many instances at their ends, to the aggregates of their keys. y, w :
         codes of classes, or targets, and 0 of a label that counts nothing."""
         at = 0
-        for record, n in zip(found, self._lengths, strict=True):
+        for record, n in zip(found, lengths, strict=True):
             if n and record.keys is not None:
                 rows, counts = record.keys.columns()[-n:].copy(), w[at : at + n] > 0.0
                 rows[~counts, 1:] = 0
@@ -381,16 +409,11 @@ class SharedLineup(Lineup):
                 self.keys.fold(names, record.keys.bounds, rows, np.full(n, record.time), y[at : at + n])
             at += n
 
-    def _columns(
-        self, record: LearnedRecord, names: Mapping[str, str]
-    ) -> tuple[Floats, Floats, Floats, Ints, dict[str, Floats]]:
-        """x, y, weights, at and out of the instances of a record that were not learned yet, by the models' codes and
-        names."""
+    def _columns(self, record: LearnedRecord) -> tuple[Floats, Floats, Floats, Ints, dict[str, Floats]]:
+        """x, y, weights and at, by the models' codes, of a record's instances that were not learned yet, and out."""
         x, y, at, out = record.columns()
         begin = self.numbers.get(record.partition, 0) - record.first
-        y, at, own = np.array(y[begin:]), at[begin:], x[begin:]
-        x = np.full((len(own), len(self.vocabularies)), np.nan)
-        x[:, : own.shape[1]] = own
+        y, at, x = np.array(y[begin:]), at[begin:], self.widened(np.array(x[begin:]))
         nominal = [j for j, listed in enumerate(record.values) if listed is not None]
         if nominal:
             tables = [self._table(record.values[j] or (), self.vocabularies[j]) for j in nominal]
@@ -400,13 +423,9 @@ class SharedLineup(Lineup):
             x[:, nominal] = np.array(list(chain.from_iterable(tables)))[places.astype(np.int64)]
         w = np.ones(len(y))
         if record.classes is not None and self.classes is not None:
-            codes = np.array(self._table(record.classes, self.classes))[y.astype(np.int64)]
-            known = ~np.isnan(codes)  # the others: more than the stream file allows, over all partitions
-            y, w = np.where(known, codes, 0.0), known.astype(np.float64)
+            y, w = known_codes(np.array(self._table(record.classes, self.classes))[y.astype(np.int64)])
         self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
-        left = {key: one[begin:] for key, one in out.items() if key.partition("/")[0] in names}
-        called = {names.get(key) or renamed(key, names): one for key, one in left.items()}
-        return x, y, w, at, self.rows.fitting(called)
+        return x, y, w, at, {key: one[begin:] for key, one in out.items()}
 
     @staticmethod
     def _table(listed: Sequence[Scalar], known: Vocabulary | None) -> list[float]:
@@ -500,6 +519,13 @@ def restore_known(vocabularies: Sequence[Vocabulary | None], states: Sequence[li
         if known is not None:
             known.limit = max(known.limit, len(state or []))
             known.restore(state or [])
+
+
+def known_codes(codes: Floats) -> tuple[Floats, Floats]:
+    """Codes of labels, and what each counts: nothing, where there is no code, as of a class beyond what the stream file
+    allows, over all partitions."""
+    known = ~np.isnan(codes)
+    return np.where(known, codes, 0.0), known.astype(np.float64)
 
 
 def places_of(column: Floats, missing: int) -> Ints:

@@ -8,7 +8,7 @@ Codes of values and classes go by first sight, which differs between partitions.
 of the models; a value that no model has seen is missing to it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -26,6 +26,8 @@ from riparian.app.partition.outcome import DeadLetter, Joint, Outcome, by_topic,
 from riparian.app.partition.predictions.decision_policy import decided_name
 from riparian.app.partition.predictions.serving import Serving
 from riparian.app.partition.records.partition_group import Piece, Release, empty_piece
+from riparian.app.partition.shared import listing
+from riparian.app.partition.shared.listing import list_values
 from riparian.app.partition.shared.shared_lineup import (
     KEYS,
     STATE,
@@ -35,6 +37,7 @@ from riparian.app.partition.shared.shared_lineup import (
     News,
     Obeyed,
     SharedLineup,
+    known_codes,
     open_vocabularies,
     opened,
     places_of,
@@ -77,10 +80,16 @@ class SharedLearning(Learning):
         self._joins_by(spec)
         self._max_behind, self._n_partitions = spec.learning.max_behind, spec.partitions
         self.copies = spec.partitions if spec.labels_everywhere and self._max_behind is None else 1
+        self._coded: tuple[tuple[int, int], Floats] = (0, 0), np.zeros(0)  # the models' codes of classes here
+        self._compared: tuple[list[tuple[int, int]], bool] = [], False  # sizes of vocabularies, and `_has_others`
         self._written = dict[str, NDArray[Any]]()  # of aggregates of labels, what this partition's state has
         self._pending.keep(self.names, 2)
         self.count_width()
         return SharedLineup(spec), open_vocabularies(spec), opened(spec.class_vocabulary())
+
+    def warm_up(self) -> None:
+        super().warm_up()
+        listing.warm_up()
 
     def _joins_by(self, spec: Spec) -> None:
         """What is joined has the features of this stream file from here on."""
@@ -283,6 +292,12 @@ class SharedLearning(Learning):
             self.servings[name].predict(role, x, rows)
         self.predicted(rows)
 
+    @property
+    def scales(self) -> bool:
+        """Whether what the models predict is scaled or shifted, as the log then has it."""
+        given = self.servings.values()
+        return any(one.shift is not None or (one.calibration is not None and one.calibration.scales) for one in given)
+
     def calibrate(self, program: Program, instead: Floats) -> Program:
         """Scale or shift what was predicted by a program, or a part of one, before the log gets it (`joint`). instead :
         what its labels correct. Returns the program as it is `scored`."""
@@ -354,33 +369,85 @@ class SharedLearning(Learning):
 
     def _code(self, y: Floats, row: NDArray[np.int32]) -> Floats:
         """The models' codes of labels of these rows; NaN of a class that the model had never seen when it predicted."""
+        code = self._codes(y)
+        return np.where(code < self._pending.out[AT][row, 1], code, np.nan)
+
+    def _codes(self, y: Floats) -> Floats:
+        """The models' codes of labels; NaN of a class that they do not know."""
         assert self.decoder.classes is not None
         assert self.classes is not None
-        codes = np.array([self.classes.codes.get(text, np.nan) for text in self.decoder.classes.texts])
-        code = codes[y.astype(np.int64)]
-        return np.where(code < self._pending.out[AT][row, 1], code, np.nan)
+        mine, theirs = self.decoder.classes.texts, self.classes.codes
+        if self._coded[0] != (len(mine), len(theirs)):
+            codes = np.array([theirs.get(text, np.nan) for text in mine])
+            self._coded = (len(mine), len(theirs)), codes
+        return self._coded[1][y.astype(np.int64)]
 
     # -- what was joined ---------------------------------------------------------------------------------------
 
-    def joint(self, program: Program, n_behind: int = 0) -> list[Joint]:
-        """The instances that a program of the pending store learns, for the log; n_behind are joined behind them."""
+    def joint(self, program: Program) -> list[Joint]:
+        """The instances that a program of the pending store learns, for the log."""
         learns = (program.op == LEARN).nonzero()[0]
         rows, n = program.row[learns], len(learns)
-        if not n:
-            return []
-        both = np.column_stack((self._pending.slab[rows], program.y[learns]))  # type: ignore[index]
-        *values, listed = _listed(both, [*self.decoder.values, self.decoder.classes])
-        x, y = both[:, :-1], both[:, -1]
-        at = self._pending.out[AT][rows, 0].astype(np.int64)
+        first = self._pending.counts["joined"] - n
+        return [self.joined_rows(rows, self.features_of(rows), program.y[learns], first)] if n else []
+
+    def features_of(self, rows: NDArray[np.int32]) -> Floats:
+        """(n, d) of instances in these rows."""
+        found: Floats = self._pending.slab[rows]  # type: ignore[index, assignment]
+        return found
+
+    def joined_rows(self, rows: NDArray[np.int32], x: Floats, y: Floats, first: int) -> Joint:
+        """Instances in these rows, for the log. x, y : their features and labels. first : number of the first of them
+        among all that the partition has joined."""
+        both = np.column_stack((x, y))
+        *values, listed = list_values(both, [*self.decoder.values, self.decoder.classes])
+        keyed = self._pending.past[rows] if self._bounds else None
+        return Joint(
+            first, both[:, :-1], both[:, -1], self._learned_before(rows), values, listed, self._outputs(rows), self._terms,
+            keyed, self._bounds, self._features,
+        )  # fmt: skip
+
+    def _learned_before(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+        """How many instances the models had learned when they predicted these rows."""
+        return np.array(self._pending.out[AT][rows, 0], np.int64)
+
+    def _outputs(self, rows: NDArray[np.int32]) -> dict[str, Floats]:
+        """What was predicted, decided and kept for these rows, by its name in the log."""
         out, keys = dict[str, Floats](), {one.name: one.key for one in self.servings.values()}
         for one in self.servings.values():
             out[one.key] = one.predictions[rows]
             for name in (*one.kept_names, decided_name(one.name)):
                 if name in self._pending.out:
                     out[renamed(name, keys)] = self._pending.out[name][rows]
-        keyed = self._pending.past[rows] if self._bounds else None
-        first = self._pending.counts["joined"] - n - n_behind
-        return [Joint(first, x, y, at, values, listed, out, self._terms, keyed, self._bounds, self._features)]
+        return out
+
+    def teach(self, rows: NDArray[np.int32], x: Floats, y: Floats, translated: Callable[[], Floats], time: int) -> int:
+        """Have the models learn instances in these rows, the next ones of this partition, to the bit as they will from
+        the log. Returns how many records they are there.
+
+        x, y : their features and labels. translated : gives the features in the models' codes, once these have met the
+        values. time : of the partition, ms.
+        """
+        lineup, out, listed = self.lineup, self._outputs(rows), list[list[list[Scalar] | None]]()
+        if self._has_others():
+            *values, classes = list_values(np.column_stack((x, y)), [*self.decoder.values, self.decoder.classes])
+            listed = [[classes, *values]]
+        lineup.prepare(self._terms, listed, ((key, one.shape[1]) for key, one in out.items()))
+        own = lineup.widened(translated())
+        codes, w = (y, np.ones(len(y))) if self.classes is None else known_codes(self._codes(y))
+        lineup.numbers[self.partition] = lineup.numbers.get(self.partition, 0) + len(y)
+        lineup.fold(own, codes, w, self._learned_before(rows), [(len(y), out)], [time])
+        return -(-len(y) // most_rows(x.shape[1], out))
+
+    def _has_others(self) -> bool:
+        """Whether the partition has come to know values or classes that the models do not."""
+        lineup, mine = self.lineup, (*self.decoder.values, self.decoder.classes)
+        both = [(a, b) for a, b in zip(mine, (*lineup.vocabularies[: len(mine) - 1], lineup.classes), strict=True)]
+        pairs = [(a, b) for a, b in both if a is not None and b is not None]
+        known = [(len(a), len(b)) for a, b in pairs]
+        if known != self._compared[0]:
+            self._compared = known, any(text not in b.codes for a, b in pairs for text in a.texts)
+        return self._compared[1]
 
     def reached(self) -> dict[str, int]:
         return {**self.logs.places, CONTROL: self.lineup.next_command}
@@ -470,6 +537,12 @@ def _together(joined: Sequence[Joint]) -> Joint:
     return Joint(first.first, x, y, at, values, classes, out, first.terms, keys, first.bounds, first.features)
 
 
+def most_rows(width: int, out: Mapping[str, Floats]) -> int:
+    """Of a record of the log. width : of the features, and of keys. out : as `Joint` has it."""
+    width += 2 + sum(column.shape[1] for column in out.values())
+    return max(1, min(MOST_ROWS, MOST_BYTES // (8 * width)))
+
+
 def records(
     joint: Joint,
     partition: int,
@@ -484,9 +557,7 @@ def records(
     these are sent later (`topics.training_log.LearnedRecord`).
     """
     found = list[LearnedRecord]()
-    width = joint.x.shape[1] + 2 + sum(column.shape[1] for column in joint.out.values())
-    width += 0 if joint.keys is None else joint.keys.shape[1]
-    most = max(1, min(MOST_ROWS, MOST_BYTES // (8 * width)))
+    most = most_rows(joint.x.shape[1] + (0 if joint.keys is None else joint.keys.shape[1]), joint.out)
     for i in range(max(0, start - joint.first), len(joint.y), most):
         part = slice(i, min(i + most, len(joint.y)))
         out = {n: (one.shape[1], np.ascontiguousarray(one[part]).tobytes()) for n, one in joint.out.items()}
@@ -499,29 +570,4 @@ def records(
             order=None if found else order,
         )
         found.append(record)
-    return found
-
-
-def _listed(columns: Floats, vocabularies: Sequence[Vocabulary | None]) -> list[list[Scalar] | None]:
-    """Number the codes in each column anew, by those that it has. Mutates (n, d) columns; of each the values in order
-    of their numbers, None where there is no vocabulary."""
-    found: list[list[Scalar] | None] = [None] * len(vocabularies)
-    known = [(j, one) for j, one in enumerate(vocabularies) if one is not None]
-    if not known:
-        return found
-    at = [j for j, _ in known]
-    ends = np.cumsum([0, *(len(one) for _, one in known)])
-    n_codes, numbers = int(ends[-1]), columns[:, at]
-    # Those of one column behind those of the one before, and behind all what is missing.
-    codes = np.where(np.isnan(numbers), n_codes, numbers + ends[:-1]).astype(np.int64)
-    used = np.bincount(codes.ravel(), minlength=n_codes + 1)[:n_codes] > 0
-    ranks = np.zeros(n_codes + 1, np.int64)
-    used.cumsum(out=ranks[1:])
-    starts = ranks[ends]
-    table = np.full(n_codes + 1, np.nan)
-    table[:n_codes] = ranks[:-1] - np.repeat(starts[:-1], ends[1:] - ends[:-1])
-    columns[:, at] = table[codes]
-    places = used.nonzero()[0].tolist()
-    for (j, one), end, start, stop in zip(known, ends.tolist(), starts.tolist(), starts[1:].tolist(), strict=False):
-        found[j] = [one.values[place - end] for place in places[start:stop]]
     return found

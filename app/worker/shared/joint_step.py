@@ -9,6 +9,7 @@ fold of that log, to the bit.
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple, cast
 
@@ -53,58 +54,106 @@ def step_together(
     timestamp : int
         That the records of the log will have, ms.
     """
-    courses = [_Course(*both, replica) for both in zip(learners, releases, strict=True)]
+    log = list[bytes]()
+    courses = [_Course(*both, replica, first, log) for both in zip(learners, releases, strict=True)]
     usual = min(USUAL_TURN, MOST_SPAN // len(courses))
-    log, turns = list[bytes](), [(one.next_time, i) for i, one in enumerate(courses)]
+    turns = [(one.next_time, i) for i, one in enumerate(courses)]
     heapify(turns)
     while turns:
         _, i = turns[0]
-        made = courses[i].turn(usual)
-        if made:
-            replica.lead(first + len(log), timestamp, made)
-            log += made
+        courses[i].turn(usual)
         if courses[i].ended:
             heappop(turns)
         else:
             heapreplace(turns, (courses[i].next_time, i))
+    if log:
+        for course in courses:
+            course.mark(timestamp)
+        assert replica.lineup is not None
+        replica.lineup.last = first + len(log) - 1, timestamp, None, log[-1]
     return Taken([together(one.outcomes) for one in courses], log)
 
 
-class _Course:
-    """Of one partition through a joint step."""
+class _Logged(NamedTuple):
+    """What the log gets of a turn: instances start to stop of those that the partition's step learns.
 
-    def __init__(self, learner: PartitionLearner, release: Release, replica: Replica) -> None:
+    number, n : of its records, among those of the joint step. until : the first feature that is predicted behind it.
+    places, time : of the partition
+    """
+
+    start: int
+    stop: int
+    number: int
+    n: int
+    until: int
+    places: dict[str, int]
+    time: int
+
+
+class _Rows:
+    """Rows of a partition in the models' codes, many at once. x : (n, d) in its own."""
+
+    def __init__(self, learning: FollowedLearning, x: Floats) -> None:
+        self._learning, self._x, self.coded = learning, x, np.zeros_like(x)
+        self._until, self._known = 0, tuple[int, ...]()
+
+    def part(self, i: int, j: int) -> Floats:
+        """Rows i to j, by what the models know; those before i stay as they were."""
+        learning = self._learning
+        known = learning.known_values()
+        if known != self._known or j > self._until:
+            learning.come_to_the_models()
+            self._known, self._until = known, max(j, i + TRANSLATED)
+            self.coded[i : self._until] = learning.translated(self._x[i : self._until])
+        return self.coded[i:j]
+
+
+class _Course:
+    """Of one partition through a joint step. log : of all partitions, which has an empty place for what the models have
+    learned and nobody has written yet."""
+
+    def __init__(
+        self, learner: PartitionLearner, release: Release, replica: Replica, first: int, log: list[bytes]
+    ) -> None:
         learning = cast(FollowedLearning, learner.learning)
         self._learner, self._learning, self._replica = learner, learning, replica
+        self._first, self._log = first, log
         self._places = dict(learner.places)
         self._time = max(learner.clocks[role].time for role in (FEATURES, LABELS))
         self._batch = batch = learner.join(release)
-        self._pieces = {role: release.piece(role) for role in (FEATURES, LABELS)}
-        n, joined = len(batch.features.ids), batch.joined
-        self._program, self._reached = joined.program, joined.reached  # operations before each feature
+        pieces = {role: release.piece(role) for role in (FEATURES, LABELS)}
+        self._times = {role: piece.times for role, piece in pieces.items()}
+        self._after = {role: piece.after() for role, piece in pieces.items()}
+        joined, program = batch.joined, batch.joined.program
+        self._program, self._reached = program, joined.reached  # operations before each feature
         self._kept = batch.features.position  # numbers of those that are no dead letters; None: all
-        self._before = release.before.get(LABELS, np.zeros(len(self._pieces[FEATURES].times), np.int64))
-        self._learns = np.cumsum(joined.program.op == LEARN)
-        batch.next_offsets[LEARNED] = np.zeros(n, np.int64)
+        self._before = release.before.get(LABELS, np.zeros(len(self._times[FEATURES]), np.int64))
+        learns = program.op == LEARN
+        self._learns = np.concatenate((np.zeros(1, np.int64), learns.cumsum()))  # before each operation
+        self._rows, self._y = program.row[learns], program.y[learns]
+        self._x = learning.features_of(self._rows)
+        self._n_joined = learner.pending.counts["joined"] - len(self._y)  # before this step
+        batch.next_offsets[LEARNED] = np.zeros(len(batch.features.ids), np.int64)
+        self._features, self._learned = _Rows(learning, batch.features.x), _Rows(learning, self._x)
         self._f = 0  # records of the features that have been taken
-        self._i = self._at = 0  # features that have been predicted, and operations that the log has
+        self._i = self._at = 0  # features that have been predicted, and operations that the models have
+        self._calibrated = 0  # operations whose predictions are as they stay
+        self._turns: list[_Logged] = []  # that nobody has written yet
         self._ordered = 0  # features whose order the log has
         self._from = (0, 0)  # feature and operation after the last outcome
         self.outcomes: list[Outcome] = []
         self._letters: list[DeadLetter] = []
         self._drifts: list[DriftRecord] = []
-        self._x: Floats = np.zeros((n, batch.features.x.shape[1]))
-        self._x_until, self._known = 0, tuple[int, ...]()
         self.ended = False
 
     @property
     def next_time(self) -> int:
         """Of the next feature; where there is none, of the last labels."""
-        times = self._pieces[FEATURES].times
+        times = self._times[FEATURES]
         return int(times[self._f]) if len(times) else 0
 
-    def turn(self, usual: int) -> list[bytes]:
-        """Predict the next features, and join the labels before the one behind them; what the log gets."""
+    def turn(self, usual: int) -> None:
+        """Predict the next features, and have the models learn what is joined before the one behind them."""
         learning, n = self._learning, len(self._before)
         known = learning.lineup.n
         most = max(usual, min(usual * MOST_TURN // USUAL_TURN, known // LONG_SHARE))
@@ -112,74 +161,95 @@ class _Course:
         i, j = self._i, stop if self._kept is None else bisect_left(self._kept, stop)
         self._f = self._place(j)
         self.ended = self._f == n
-        made = list[bytes]()
         if i < j:
-            made += self._come_to_the_replica()
+            self._come_to_the_replica()
             self._batch.next_offsets[LEARNED][i:j] = learning.logs.places[LEARNED]
-            learning.predict(self._translated(i, j), self._batch.joined.predicted[i:j])
+            learning.predict(self._features.part(i, j), self._batch.joined.predicted[i:j])
         self._i = j
-        made += self._record(int(self._reached[j]) if j < len(self._reached) else len(self._program.op))
+        self._learn(int(self._reached[j]) if j < len(self._reached) else len(self._program.op))
         if self.ended:
             self._finish(len(self._program.op))
-        return made
+
+    def mark(self, timestamp: int) -> None:
+        """Note which record of the log the partition has taken last."""
+        logs, n = self._learning.logs, self._learning.logs.places[LEARNED] - self._first
+        if n > 0:
+            logs.last_taken[LEARNED] = self._first + n - 1, timestamp, None, self._log[n - 1]
 
     def _place(self, i: int) -> int:
         """Which record feature i is, or how many there are."""
         kept = range(len(self._before)) if self._kept is None else self._kept
         return kept[i] if i < len(kept) else len(self._before)
 
-    def _come_to_the_replica(self) -> list[bytes]:
-        """Right before an instance is predicted. Returns what the log gets of labels before it."""
-        made, learning, replica = list[bytes](), self._learning, self._replica
+    def _come_to_the_replica(self) -> None:
+        """Right before an instance is predicted."""
+        learning, replica = self._learning, self._replica
         if learning.changes(replica):
             at = int(self._reached[self._i])
-            made = self._record(at)
+            self._learn(at)
             if at > self._from[1] or self._i > self._from[0]:
                 self._finish(at)
             self._drifts = learning.catch_up(replica, self._letters)
         else:
             learning.stand(replica)
-        return made
 
-    def _translated(self, i: int, j: int) -> Floats:
-        """Rows i to j in the models' codes."""
-        learning = self._learning
-        known = learning.known_values()
-        if known != self._known or j > self._x_until:
-            learning.come_to_the_models()
-            self._known, self._x_until = known, max(j, i + TRANSLATED)
-            self._x[i : self._x_until] = learning.translated(self._batch.features.x[i : self._x_until])
-        return self._x[i:j]
-
-    def _record(self, end: int) -> list[bytes]:
-        """Calibrate what was predicted up to an operation; what was joined up to there, for the log."""
+    def _learn(self, end: int) -> None:
+        """Have the models learn what was joined up to an operation."""
         at, self._at = self._at, end
-        program = self._program.part(at, end)
-        self._learning.calibrate(program, self._batch.joined.instead[at:end])
-        n_before, n_behind = (int(self._learns[k - 1]) if k else 0 for k in (at, end))
-        if n_before == n_behind:
-            return []
-        places, time, f = dict(self._places), self._time, self._place(self._i)
-        n_labels = int(self._before[f]) if f < len(self._before) else len(self._pieces[LABELS].times)
+        if self._learning.scales:
+            self._calibrate(end)
+        start, stop = int(self._learns[at]), int(self._learns[end])
+        if start == stop:
+            return
+        places, f = dict(self._places), self._place(self._i)
+        n_labels = int(self._before[f]) if f < len(self._before) else len(self._times[LABELS])
         for role, n in ((FEATURES, f), (LABELS, n_labels)):
             if n:
-                places[role] = int(self._pieces[role].after()[n - 1])
-                time = max(time, int(self._pieces[role].times[n - 1]))
-        self._time = time
-        batch, new = self._batch, slice(self._ordered, self._i)
-        self._ordered = self._i
-        others = [batch.next_offsets[role][new] for role in self._learner.rules if role != FEATURES]
-        order = np.diff(np.column_stack([batch.offsets[new], *others]), axis=0, prepend=0).ravel().tolist()
-        joint = self._learning.joint(program, int(self._learns[-1]) - n_behind)
-        made = [records(one, self._learner.partition, places, time, order=order or None) for one in joint]
-        return [write(one) for found in made for one in found]
+                places[role] = int(self._after[role][n - 1])
+                self._time = max(self._time, int(self._times[role][n - 1]))
+        part, number = slice(start, stop), len(self._log)
+        teach = partial(
+            self._learning.teach,
+            *(self._rows[part], self._x[part], self._y[part], partial(self._learned.part, start, stop), self._time),
+        )
+        n = self._replica.lead(teach, self._first + number)
+        self._log += [b""] * n
+        self._turns.append(_Logged(start, stop, number, n, self._i, places, self._time))
+
+    def _calibrate(self, end: int) -> None:
+        """What was predicted up to an operation stays as it is then."""
+        at, self._calibrated = self._calibrated, end
+        self._learning.calibrate(self._program.part(at, end), self._batch.joined.instead[at:end])
+
+    def _write(self) -> None:
+        """The records of what the models have learned, for the log."""
+        if not self._turns:
+            return
+        batch, learner, begin = self._batch, self._learner, self._ordered
+        self._ordered = end = self._turns[-1].until
+        others = [found[begin:end] for role, found in batch.next_offsets.items() if role in learner.rules]
+        whole = np.column_stack([batch.offsets[begin:end], *others])
+        moves = np.diff(whole, axis=0, prepend=0)
+        at = 0
+        for start, stop, number, n, until, places, time in self._turns:
+            rows = self._rows[start:stop]
+            joint = self._learning.joined_rows(rows, self._x[start:stop], self._y[start:stop], self._n_joined + start)
+            if at < until - begin:
+                moves[at] = whole[at]
+            order = moves[at : until - begin].ravel().tolist()
+            made = records(joint, learner.partition, places, time, order=order or None)
+            self._log[number : number + n] = map(write, made)
+            at = until - begin
+        self._turns = []
 
     def _finish(self, at: int) -> None:
         """What came up to an operation, as far as there is no outcome of it yet."""
+        self._write()
+        self._calibrate(at)
         part = Part(self._from[0], self._i, self._from[1], at)
         self._from = part.stop, part.end
         rows = self._batch.joined.predicted[part.start : part.stop]
-        program, x = self._program.part(part.at, part.end), self._x[part.start : part.stop]
+        program, x = self._program.part(part.at, part.end), self._features.coded[part.start : part.stop]
         ran = self._learning.ran(self._learning.scored(program), x, rows, None)
         (outcome,) = after(self._drifts, [self._learner.finish(self._batch, ran, part)])
         rejected = outcome.rejected | self._learning.of_log(self._letters)
