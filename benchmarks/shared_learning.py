@@ -1,7 +1,7 @@
 """How good one model of all partitions is beside that of one partition, on a real Kafka: in a backlog, and live.
 
     python -m benchmarks.shared_learning [--sets elec,…] [--models hoeffding-tree,…] [--partitions 1,4,8]
-        [--late 64,200] [--rate 500] [--workers 1] [--own] [--in-memory]
+        [--late 64,200] [--rate 500] [--workers 1] [--own] [--over 1] [--in-memory]
 
 The records of a data set are sent in file order, each to a partition that is drawn for it; a label is stamped, and
 sent, as many records after its features. In a backlog all are there before the first worker starts. With `--rate` they
@@ -10,8 +10,8 @@ the last record whose prediction was null, in multiples of the labels' delay. In
 first prediction and the last.
 
 In memory, a backlog goes through the steps of a worker with all partitions, or of several, from JSON to JSON, without
-Kafka: then a second is one of processor time, of all workers, which a busy machine makes no longer. `--models auto:1`
-tries one seed.
+Kafka: then a second is one of processor time, of all workers, which a busy machine makes no longer, and kernels are
+loaded before. `--models auto:1` tries one seed.
 """
 
 import asyncio
@@ -52,6 +52,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MODELS = "hoeffding-tree,adaptive-random-forest,auto"
 PATIENCE_SECONDS = 900.0
 TAKEN = 16_384  # records of each topic at once, in memory
+WARM = 4096  # records by which kernels are loaded before anything is measured, in memory
 
 Records = tuple[list[bytes], list[bytes]]  # features and labels
 
@@ -277,11 +278,12 @@ def _numbers(text: str) -> list[int]:
 @click.option("--workers", default=1, show_default=True)
 @click.option("--own", is_flag=True, help="Models of its own in each partition, too.")
 @click.option("--max-behind", type=int, help="The bound.  [default: that of a stream file]")
+@click.option("--over", default=1, help="Times that a data set comes over again.")
 @click.option("--in-memory", is_flag=True, help="Without Kafka: a backlog.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 def main(
     data: Path, sets: str, models: str, partitions: str, late: str, seeds: int, rate: int, workers: int, own: bool,
-    max_behind: int | None, in_memory: bool, broker: str | None,
+    max_behind: int | None, over: int, in_memory: bool, broker: str | None,
 ) -> None:  # fmt: skip
     """Accuracy and pace of one model of all partitions, beside one partition."""
     shared: Any = "shared" if max_behind is None else {"max_behind": max_behind}
@@ -292,6 +294,7 @@ def main(
     ]
     figures = list[dict[str, Any]]()
     options = {"in_memory": in_memory, "rate": rate, "workers": workers, "max_behind": max_behind, "seeds": seeds}
+    options |= {"over": over} if over > 1 else {}
     print("| data set | learner | late | partitions | learning | accuracy, by seed | worst loss | null until | 1/s |")
     print("|---|---|---|---|---|---|---|---|---|")
     try:
@@ -303,11 +306,15 @@ def main(
             for model, _, tried in (text.partition(":") for text in models.split(",")):
                 for one in sets.split(","):
                     table = read(data / f"{one}.csv.gz", NOMINAL[one])
+                    table = table._replace(x=np.tile(table.x, (over, 1)), y=np.tile(table.y, over))
                     made = texts(table)
                     for delay in _numbers(late):
                         alone: list[Measured] = []
                         for n, learning in ways:
                             fields = {"partitions": n, "learning": learning, "champion": model}
+                            if in_memory:
+                                few = table._replace(x=table.x[:WARM], y=table.y[:WARM])
+                                measure_in_memory(few, (made[0][:WARM], made[1][:WARM]), fields, 0, delay, 1)
                             found = [
                                 measure_in_memory(table, made, fields, seed, delay, workers)
                                 if in_memory

@@ -146,9 +146,9 @@ class Replica:
     def _learn(self, lineup: SharedLineup, piece: Piece) -> None:
         if len(piece.offsets):
             lineup.follow(piece)
-            self._tell(lineup)
+            self._pass_on(lineup)
 
-    def _tell(self, lineup: SharedLineup) -> None:
+    def _pass_on(self, lineup: SharedLineup) -> None:
         for follower, news in list(self._news.items()) if lineup.news else ():
             news += [one for one in lineup.news if concerns(one, follower)]
         lineup.news = []
@@ -162,7 +162,7 @@ class Replica:
             raise OvertakenError
         n = teach()
         self.fetch_offset = self.lineup.place = first + n
-        self._tell(self.lineup)
+        self._pass_on(self.lineup)
         return n
 
     def _taken(self, until: int | None) -> Piece:

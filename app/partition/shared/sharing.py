@@ -403,8 +403,8 @@ class SharedLearning(Learning):
         *values, listed = list_values(both, [*self.decoder.values, self.decoder.classes])
         keyed = self._pending.past[rows] if self._bounds else None
         return Joint(
-            first, both[:, :-1], both[:, -1], self._learned_before(rows), values, listed, self._outputs(rows), self._terms,
-            keyed, self._bounds, self._features,
+            first, both[:, :-1], both[:, -1], self._learned_before(rows), values, listed, self._outputs(rows),
+            self._terms, keyed, self._bounds, self._features,
         )  # fmt: skip
 
     def _learned_before(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -26,9 +26,9 @@ from riparian.topics.records import DriftRecord
 from riparian.topics.training_log import write
 
 # Features of a turn, and of one turn of each partition: what a partition lacks of its own labels, and is ahead of
-# others'. Fewer as long as the models know little; up to four times as many in a long backlog, where a turn is a small
-# share of what they know, and costs about a millisecond besides its features. `benchmarks/shared_learning.py`.
-USUAL_TURN, MOST_TURN, MOST_SPAN, LEAST_TURN = 256, 1024, 2048, 8
+# others'. Fewer as long as the models know little; up to eight times as many in a long backlog, where a turn is a small
+# share of what they know, and costs about half a millisecond besides its features. `benchmarks/shared_learning.py`.
+USUAL_TURN, MOST_TURN, MOST_SPAN, LEAST_TURN = 128, 1024, 1024, 8
 KNOWN_SHARE, LONG_SHARE = 8, 64
 TRANSLATED = 2048  # rows that get the models' codes at once
 
