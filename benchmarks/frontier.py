@@ -13,11 +13,13 @@ that its jar has not. A run that takes longer than --seconds is given up, and co
 At a million instances and 100 trees MOA takes days. docs/evidence/frontier.md has its tables.
 """
 
+import contextlib
 import json
 import math
 import re
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,12 +27,11 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.papers import diagram
 from benchmarks.papers.comparison import Sets, Trials, compare
 from benchmarks.peers import FOLDER, PeerError, find_moa, moa_rows, write_arff
+from benchmarks.record import printed
 from benchmarks.tables import NOMINAL
 from riparian.app.cli.terminal.progress import progress
 from riparian.app.dataset.files.arrow import open_data
@@ -68,11 +69,18 @@ MOA = {
     "MOA leveraging bagging, 100": "meta.LeveragingBag -s 100",
     "MOA gradient boosted trees": "meta.StreamingGradientBoostedTrees",
     "MOA member selection": "meta.DynamicEnsembleMemberSelection",
+    "MOA kNN": "lazy.kNN",
+    "MOA SAMkNN": "lazy.SAMkNN",
+    "MOA AutoClass": "meta.AutoML.AutoClass -f {settings}",
+    "MOA Heros": "meta.heros.Heros",
 }
+# Of AutoClass, in the jar; what it has by default is a file of its author's machine.
+SETTINGS = "moa/classifiers/meta/AutoML/settings.json"
 MOA_OF_VALUES = {
     "MOA random forest, 100": "meta.AdaptiveRandomForestRegressor -s 100",
     "MOA nearest leaves, 100": "meta.SelfOptimisingKNearestLeaves -s 100",
     "MOA gradient boosted trees": "meta.StreamingGradientBoostedRegression",
+    "MOA kNN": "lazy.kNN",
 }
 
 
@@ -170,6 +178,10 @@ def run_moa(world: World, delay: int, jar: Path, learner: str, folder: Path, sec
         f"EvaluatePrequential{'Delayed' if delay else ''}{'Regression' if kind == 'Regression' and not delay else ''}"
     )
     late = f"-k {delay} -p {delay} " if delay else ""
+    if "{settings}" in learner:
+        with zipfile.ZipFile(jar) as packed:
+            packed.extract(SETTINGS, folder)
+        learner = learner.format(settings=folder / SETTINGS)
     evaluator = f"Basic{kind}PerformanceEvaluator"
     row = moa_rows(
         jar, f"{task} {late}-l ({learner}) -s (ArffFileStream -f {path}) -e {evaluator} -f 100000000", seconds
@@ -205,6 +217,7 @@ def known(path: Path) -> dict[tuple[str, int, int, str], dict[str, Any]]:
 @click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, help="Where peers are kept.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the ranks there, for each delay.")
 @click.option("--show", is_flag=True, help="Run nothing; show what there is.")
+@click.option("--write", is_flag=True, help="Keep the tables of each delay, which the documentation is filled from.")
 def main(
     data: Path,
     n: int,
@@ -216,6 +229,7 @@ def main(
     folder: Path,
     picture: Path | None,
     show: bool,
+    write: bool,
 ) -> None:
     late = [int(one) for one in delays.split(",")]
     worlds = [world for world in [*shown(data), *generated(n)] if chosen(world.name, only)]
@@ -229,10 +243,11 @@ def main(
         run_all(todo, n, results, folder, seconds)
     done = known(results)
     for delay in late:
-        for task in ("classification", REGRESSION):
-            these = [world for world in worlds if world.task == task]
-            if these:
-                report(these, n, delay, task, done, picture)
+        with printed(f"frontier-{delay}") if write else contextlib.nullcontext():
+            for task in ("classification", REGRESSION):
+                these = [world for world in worlds if world.task == task]
+                if these:
+                    report(these, n, delay, task, done, picture)
 
 
 def chosen(name: str, asked: str) -> bool:
@@ -294,56 +309,71 @@ def report(
     done: Mapping[tuple[str, int, int, str], dict[str, Any]],
     picture: Path | None,
 ) -> None:
-    """Tables of quality and of CPU seconds as Markdown, and the ranks."""
+    """Tables of quality, cost and bytes as Markdown, a row for each learner that has figures, and a column for each
+    stream that has rows of ours and of MOA's. A dash is a run that was given up or failed, an empty cell is none. Ranks
+    are over the streams that have all of these learners."""
     values = task == REGRESSION
-    learners = [*(OURS_OF_VALUES if values else OURS), *(MOA_OF_VALUES if values else MOA)]
+    everyone = [*(OURS_OF_VALUES if values else OURS), *(MOA_OF_VALUES if values else MOA)]
     measure, worst = ("mae", math.inf) if values else ("accuracy", 0.0)
-    rows = {world.name: {name: done.get((world.name, size_of(world, n), delay, name)) for name in learners}
-            for world in worlds}  # fmt: skip
-    complete = {world: found for world, found in rows.items() if all(found.values())}
-    console = Console(highlight=False, width=250)
-    if not complete:
-        console.print(f"labels {delay} late, {task}: no stream has all runs yet")
-        return
-    for title, key in (
-        ("MAE" if values else "accuracy, %", measure),
-        *([] if values else [("kappa", "kappa")]),
-        ("CPU seconds", "seconds"),
-        ("MB", "bytes"),
-    ):
-        table = Table(
-            title=f"{title}, labels {delay:,} late" if delay else f"{title}, labels at once", title_justify="left"
-        )
-        for heading in ("", *learners):
-            table.add_column(heading, justify="right" if heading else "left")
-        for world, found in complete.items():
-            table.add_row(world, *(_cell(found[name] or {}, key) for name in learners))
-        console.print(table)
-    if len(complete) < 2:
-        return
-    trials = {
-        world: {name: _trials((found[name] or {}).get(measure, worst)) for name in learners}
-        for world, found in complete.items()
+    rows = {world.name: {name: done[world.name, size_of(world, n), delay, name] for name in everyone
+                         if (world.name, size_of(world, n), delay, name) in done} for world in worlds}  # fmt: skip
+    rows = {
+        world: found for world, found in rows.items() if {name.startswith("MOA") for name in found} == {True, False}
     }
-    ranked = compare(Sets(trials, dict.fromkeys(trials), measure))
-    for name, rank in zip(ranked["models"], ranked["ranks"], strict=True):
-        console.print(f"{rank:5.2f}  {name}")
-    console.print(f"critical difference {ranked['critical_difference']:.2f} of {len(complete)} streams")
-    if picture is not None:
-        path = picture.with_stem(f"{picture.stem}-{task}-{delay}")
-        diagram.write(path, ranked["models"], ranked["ranks"], ranked["critical_difference"])
+    learners = [name for name in everyone if any("n" in found.get(name, {}) for found in rows.values())]
+    if not rows:
+        click.echo(f"labels {delay:,} late, {task}: no stream has runs of ours and of MOA's")
+        return
+    complete = [world for world, found in rows.items() if set(learners) <= set(found)]
+    late = f"labels {delay:,} late" if delay else "labels at once"
+    ranks: Mapping[str, float] = {}
+    if len(complete) > 2:
+        trials = {
+            world: {name: _trials(rows[world][name].get(measure, worst)) for name in learners} for world in complete
+        }
+        ranked = compare(Sets(trials, dict.fromkeys(trials), measure))
+        ranks = dict(zip(ranked["models"], ranked["ranks"], strict=True))
+        limit = ranked["critical_difference"]
+        click.echo(f"critical difference of ranks {limit:.2f}, {late}, {task}, over {len(complete)} streams")
+        if picture is not None:
+            path = picture.with_stem(f"{picture.stem}-{task}-{delay}")
+            diagram.write(path, ranked["models"], ranked["ranks"], limit)
+    for title, key in (
+        ("mean absolute error" if values else "accuracy, %", measure),
+        *([] if values else [("kappa", "kappa")]),
+        ("µs of CPU time an instance", "cost"),
+        ("MB at most", "bytes"),
+    ):
+        shown = {name: [_cell(rows[world].get(name), key) for world in rows] for name in learners}
+        shown = {name: cells for name, cells in shown.items() if key != "bytes" or set(cells) - {"", "–"}}
+        means = {name: _mean([rows[world].get(name, {}).get(key) for world in rows]) for name in learners}
+        further = ["mean", "rank"] * (key == "accuracy")
+        click.echo(f"\n| {title}, {late} | " + " | ".join([*rows, *further]) + " |")
+        click.echo("|---" * (1 + len(rows) + len(further)) + "|")
+        for name, cells in shown.items():
+            last = [_cell({key: means[name]}, key, ""), f"{ranks[name]:.2f}" if name in ranks else ""]
+            click.echo(f"| {name} | " + " | ".join([*cells, *last[: len(further)]]) + " |")
+    click.echo("")
 
 
-def _cell(row: Mapping[str, Any], key: str) -> str:
-    value = row.get(key)
+def _mean(values: Sequence[float | None]) -> float | None:
+    """None where one is missing."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
+
+
+def _cell(row: Mapping[str, Any] | None, key: str, missing: str = "–") -> str:
+    if row is None:
+        return ""
+    value = row["seconds"] / row["n"] * 1e6 if key == "cost" and "seconds" in row else row.get(key)
     if value is None:
-        return "–"
+        return missing
     return {
         "accuracy": f"{100 * value:.2f}",
         "mae": f"{value:.4g}",
         "kappa": f"{value:.3f}",
-        "seconds": f"{value:,.1f}",
-    }.get(key, f"{value / 1e6:,.2f}")
+        "cost": f"{value:,.0f}",
+    }.get(key, f"{value / 1e6:,.1f}")
 
 
 def _trials(value: float) -> Trials:

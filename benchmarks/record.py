@@ -87,6 +87,8 @@ class _Copied(io.TextIOBase):
         self.kept: list[str] = []
 
     def write(self, text: str) -> int:
+        if not isinstance(text, str):  # click asks so whether a stream takes bytes
+            raise TypeError("a text is written")
         self.kept.append(text)
         return sys.__stdout__.write(text) if sys.__stdout__ is not None else len(text)
 
