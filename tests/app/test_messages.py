@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,9 @@ from riparian.app.cli import cli
 from riparian.app.cli.operate import control
 from riparian.app.cli.terminal.messages import JsonFormatter
 from riparian.app.errors import SpecError
+from riparian.app.kafka import command_client
+from riparian.app.kafka.access import rights
+from riparian.app.stream_file import spec
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,11 +80,18 @@ def test_a_command_that_is_not_there_is_answered_by_one_that_is(command: str, me
 
 @pytest.mark.parametrize("command", ["reset", "drop"])
 def test_what_loses_a_model_asks_at_a_terminal(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = [command, str(tmp_path / "s.yaml"), "nb"]
     monkeypatch.setattr(control, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
-    result = CliRunner().invoke(cli, arguments, input="n\n")
-    assert "nb loses what it has learned. Go on? [y/N]" in result.output
-    assert result.exit_code == 1
-    for options, given in ((["--yes"], ""), ([], "y\n")):  # it goes on to the stream file, which is not there
-        result = CliRunner().invoke(cli, [*arguments, *options], input=given)
-        assert isinstance(result.exception, SpecError)
+    stream = tmp_path / "s.yaml"
+    gone = CliRunner().invoke(cli, [command, str(stream), "nb"], input="y\n")
+    assert isinstance(gone.exception, SpecError)
+    assert not gone.output  # nothing is asked about a file that is not there
+    stream.write_text((ROOT / "examples" / "elec.yaml").read_text() + "control: true\n")
+    monkeypatch.setattr(control, "load", lambda stream, connection: spec.load(stream))
+    monkeypatch.setattr(rights, "enter", AsyncMock())
+    sent = AsyncMock(return_value={})
+    monkeypatch.setattr(command_client, "ask", sent)
+    for options, given, asks, n in (([], "n\n", True, 0), ([], "y\n", True, 1), (["--yes"], "", False, 2)):
+        result = CliRunner().invoke(cli, [command, str(stream), "nb", "--json", *options], input=given)
+        assert ("nb loses what it has learned. Go on? [y/N]" in result.stderr) == asks
+        assert "loses" not in result.stdout
+        assert (result.exit_code, sent.await_count) == (1, n)  # no partition answers

@@ -44,9 +44,14 @@ def _made(name: str, doc: str, with_model: bool = True, loses: bool = False) -> 
     """A command that has at most a model to say. loses : what that has learned, so that a person is asked."""
 
     def run(stream: Path, connection: Connection, by: str | None, wait: float, as_json: bool, **given: Any) -> None:
-        if given.pop("yes", True) is False and sys.stdin.isatty():
-            click.confirm(f"{given['model']} loses what it has learned. Go on?", abort=True)
-        _run(stream, connection, lambda make, spec: make(name, by, **given), wait, as_json)
+        asks = given.pop("yes", True) is False and sys.stdin.isatty()
+
+        def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
+            if asks:
+                click.confirm(f"{given['model']} loses what it has learned. Go on?", abort=True, err=True)
+            return make(name, by, **given)
+
+        _run(stream, connection, made, wait, as_json)
 
     run.__doc__ = doc
     # Arguments are read in the order in which they are declared from the inside out: STREAM.yaml first.
