@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from riparian.app.cli import cli
 from riparian.app.cli.evaluate.table import show_whole
+from riparian.app.cli.terminal import by_value
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.dataset.files.synthetic import Recipe, SyntheticFile
 from riparian.app.errors import DataError, SpecError
@@ -497,3 +498,13 @@ def test_a_stream_file_s_segments_are_told(tmp_path):
     assert table["values"][0]["since"] > 0
     shown = CliRunner().invoke(cli, options).stdout
     assert re.search(r"^Q +[0-9.]+ .*surely worse", shown, re.MULTILINE), shown
+
+
+def test_values_of_records_give_a_terminal_no_commands(capsys):
+    row = {"share": 0.5, "now": 0.9, "before": 0.8, "adds": 0.1, "since": 0}
+    values = [{"value": "\x1b]0;owned\x07a\nb\u202e"}, *({"value": f"v{i}"} for i in range(13))]
+    by_value.show([{"feature": "[red]c\x1b", "share": True, "values": [row | value for value in values]}])
+    head, first, *others, last = capsys.readouterr().out.splitlines()
+    assert head.startswith("[red]c\\x1b ")
+    assert first.startswith("\\x1b]0;owned\\x07a\\nb\\u202e ")
+    assert (len(others), last) == (11, "and 2 more, which --json lists")

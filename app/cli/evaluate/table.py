@@ -226,7 +226,7 @@ def _show_classes(console: Console, classes: dict[str, dict[str, float]]) -> Non
     by_size = sorted(classes.items(), key=lambda item: -item[1]["n"])
     for name, found in by_size[:MOST_CLASSES]:
         shares = [f"{found[key]:.4f}" if key in found else "" for key in figures]
-        table.add_row(name, f"{found['n']:,.10g}", *shares)
+        table.add_row(escape(safe(name)), f"{found['n']:,.10g}", *shares)
     console.print(table)
     if len(by_size) > MOST_CLASSES:
         console.print(f"and {len(by_size) - MOST_CLASSES:,} classes of fewer labels, which --json lists", style="dim")

@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from riparian.app.cli.operate.deadletters import safe
 from riparian.app.cli.terminal.console import stdout_console
 
 MOST = 12  # values of a feature
@@ -13,6 +15,7 @@ MOST = 12  # values of a feature
 
 def show(found: Iterable[dict[str, Any]]) -> None:
     """found : as `app.evaluation.measures.by_value.tables` has them. A value that is surely worse is marked."""
+    console = stdout_console()
     for each in found:
         factor, form = (100.0, "{:.1f}") if each["share"] else (1.0, "{:.4g}")
 
@@ -20,11 +23,13 @@ def show(found: Iterable[dict[str, Any]]) -> None:
             return "" if value is None else form.replace(":", f":{sign}").format(factor * value)
 
         unit = " %" if each["share"] else ""
-        table = Table(each["feature"], box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table = Table(escape(safe(each["feature"])), box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for heading in ("share %", f"now{unit}", f"before{unit}", "adds"):
             table.add_column(heading, justify="right")
         table.add_column("")
         for row in each["values"][:MOST]:
             figures = (f"{100.0 * row['share']:.1f}", text(row["now"]), text(row["before"]), text(row["adds"], "+"))
-            table.add_row(Text(row["value"]), *figures, "surely worse" if row["since"] else "")
-        stdout_console().print(table)
+            table.add_row(Text(safe(row["value"])), *figures, "surely worse" if row["since"] else "")
+        console.print(table)
+        if len(each["values"]) > MOST:
+            console.print(f"and {len(each['values']) - MOST:,} more, which --json lists", style="dim")
