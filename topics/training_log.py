@@ -107,8 +107,9 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
         Which features x has, by a hash of their names and types in order. None in records of before, which have those
         that the stream began with.
     order : list of int, optional
-        Of the partition's predictions since its record before, where they are sent once this one is with the broker:
-        places of the features, the labels and this log, of each as much more as it is than of the one before.
+        Of the partition's predictions that the broker may not have yet, whether they are sent once this one is with it
+        or are on their way: places of the features, the labels and this log, of each as much more as it is than of the
+        one before. May repeat those of the record before.
     """
 
     version: int

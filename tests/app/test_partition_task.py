@@ -604,6 +604,33 @@ def test_a_partition_that_may_not_step_takes_no_turn_before_the_replica_has_lear
     assert runner.awake
 
 
+def test_figures_are_taken_anew_where_something_was_learned_also_while_they_are_taken(spec):
+    runner, n_taken = runner_of(spec), 0
+    reporter, nothing = runner.reporter, types.SimpleNamespace(drifts=[], ids=[], events=[])
+
+    async def in_thread(take):
+        nonlocal n_taken
+        n_taken += 1
+        if n_taken == 2:
+            await reporter.stepped(nothing)
+        return take()
+
+    async def send(*_: object) -> None:
+        pass
+
+    async def told() -> int:
+        await reporter.send_metrics()
+        return n_taken
+
+    runner.host.in_thread, runner.outputs.send_one, reporter._send_state_of_partition = in_thread, send, send
+    assert [asyncio.run(told()) for _ in range(2)] == [1, 1]
+    runner.learned_more()
+    assert [asyncio.run(told()) for _ in range(3)] == [2, 3, 3]
+    before = reporter.due
+    asyncio.run(told())
+    assert reporter.due >= before and reporter.due > time.monotonic() - spec.metrics.every
+
+
 def test_in_a_backlog_partitions_that_learn_one_model_go_in_the_order_of_their_records(spec):
     first, second = tasks = [runner_of(spec), runner_of(spec)]
     end, tp = 10, TP("s.features", 1)

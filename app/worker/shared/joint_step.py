@@ -238,6 +238,8 @@ class _Course:
                 moves[at] = whole[at]
             order = moves[at : until - begin].ravel().tolist()
             made = records(joint, learner.partition, places, time, order=order or None)
+            if len(made) != n:
+                raise AssertionError(f"{n} records were counted, and {len(made)} are written")
             self._log[number : number + n] = map(write, made)
             at = until - begin
         self._turns = []

@@ -23,14 +23,13 @@ from riparian.topics.reports import STILL_SECONDS
 log = logging.getLogger(__name__)
 
 GOLDEN_RATIO = 0.6180339887498949  # whose multiples lie far apart modulo 1, however many there are
-SLOTS = 8
+SLOTS = 8  # of the time between metrics: partitions whose slot is the same send theirs in one round
 
 
 def first_due(every: float, partition: int) -> float:
-    """When a partition does for the first time what it does every so many seconds (monotonic), in one of SLOTS of them.
-    All partitions at once would hold up their predictions, and each by itself takes a round of its own."""
-    slot = every / SLOTS
-    return slot * (time.monotonic() // slot + SLOTS - int(SLOTS * (partition * GOLDEN_RATIO % 1.0)))
+    """When a partition does for the first time what it does every so many seconds (monotonic). Partitions that begin
+    together do it one after the other: all at once would hold up their predictions."""
+    return time.monotonic() + every * (1.0 - partition * GOLDEN_RATIO % 1.0)
 
 
 class Reporter:
@@ -68,7 +67,8 @@ class Reporter:
         state: Callable[[], PartitionRecord],
     ) -> None:
         self.figures, self.stale = learner.reported(), True
-        self.due = first_due(host.spec.metrics.every, learner.partition)  # of the next metrics
+        slot = host.spec.metrics.every / SLOTS
+        self.due = slot * (first_due(host.spec.metrics.every, learner.partition) // slot)  # of the next metrics
         self._host, self._learner, self._outputs, self._tail = host, learner, outputs, tail
         self._sent_offset, self._state = sent_offset, state
         self._ignored = self.figures.counts["ignored_leaps"]  # that the log tells of
