@@ -418,7 +418,10 @@ def test_schemas_may_change_from_one_record_to_the_next() -> None:
     assert found.ids == ["1", "2", "3"] * 2
     np.testing.assert_array_equal(found.x[:3], [[1.5, math.nan], [2.0, 0.0], [math.nan, 1.0]])
     assert [x.reason for x in found.rejected] == [r.WRONG_TYPE, r.MISSING_X] * 2
-    assert found.rejected[0].detail == "x.a: expected a number, found a string (schema 4)"
+    assert (
+        found.rejected[0].detail
+        == "x.a: expected a number, found a string; `text: true` takes numbers that are texts (schema 4)"
+    )
 
 
 def test_targets_are_finite_numbers() -> None:

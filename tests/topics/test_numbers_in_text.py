@@ -2,6 +2,7 @@
 
 import json
 import random
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from riparian.topics.records import Feature, Features, Mapping
 from riparian.topics.schemas import Schemas
 from tests.topics.arrow_records import raw as raw_arrow
 from tests.topics.arrow_records import stream
+from tests.topics.test_avro import encode, record, spec_of
+from tests.topics.test_avro_block import both
 from tests.topics.test_codecs import raw
 from tests.topics.test_registered import KITS, a_row
 
@@ -66,6 +69,24 @@ def test_texts_of_registered_formats_are_numbers(name: str) -> None:
         row["x"]["c"] = text
     found = CODECS[name](AS_TEXT, schemas).decode_features(raw([KITS[name].value(row) for row in rows]), [None, None])
     check(found, given)
+
+
+@pytest.mark.parametrize("text", [True, False])
+@pytest.mark.parametrize("n", [2, 40])  # one by one, and by the kernel
+@pytest.mark.parametrize("kind", [{"type": "bytes"}, {"type": "fixed", "name": "D", "size": 8}])
+def test_decimals_of_avro_are_taken_as_by_plain_numbers(kind: Any, n: int, text: bool) -> None:
+    decimal = kind | {"logicalType": "decimal", "precision": 16, "scale": 2}
+    content = record(("id", "string"), ("c", ["null", decimal, "string"]))
+    texts = ["12.30", "-7.00", None, "0.07", "90071992547409.93"]
+    given = [None if one is None else Decimal(one) for one in (texts * n)[:n]]
+    values = [encode(content, {"id": str(i), "c": one}) for i, one in enumerate(given)]
+    spec = spec_of(features={"c": {"type": "numeric", "from": "c", "text": text}}, record={})
+    found = both(spec, [content], values)
+    assert found.rejected == []
+    assert np.array_equal(found.x[:, 0], [np.nan if one is None else float(one) for one in given], equal_nan=True)
+    (wrong,) = both(spec, [content], [encode(content, {"id": "1", "c": "n/a"})]).rejected
+    assert wrong.reason == r.WRONG_TYPE
+    assert "expected a number" in wrong.detail
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.float64()])

@@ -193,7 +193,7 @@ class _Compiler:
         elif kind == a.BOOLEAN and slot == SCALAR:
             self.line(k.TRUTH, place)
         else:
-            return slot == TARGET and self._decimal(schema, -1 - place)
+            return self._shape.slots[i].takes_decimals and self._decimal(schema, -1 - place)
         return True
 
     def _number(self, schema: Type, slot: str, column: int) -> bool:

@@ -183,12 +183,12 @@ class _SlotReader:
         """Whether a value is what the slot at the end of a way wants."""
         if len(node.here) != 1 or node.names or node.places:
             return False
-        kind, slot = schema.kind, self._shape.slots[node.here[0]].kind
-        if slot == s.BAG:
+        kind, slot = schema.kind, self._shape.slots[node.here[0]]
+        if slot.kind == s.BAG:
             return kind == a.ARRAY and not schema.item.empty
-        if slot == s.TIME and schema.no_moment:
+        if slot.kind == s.TIME and schema.no_moment:
             return False
-        return kind in _TAKES.get(slot, ()) or (slot in (s.NUMBER, s.TARGET) and _is_decimal(schema))
+        return kind in _TAKES.get(slot.kind, ()) or (slot.takes_decimals and _is_decimal(schema))
 
     def _value(self, schema: Type, slot: Slot, v: bytes, p: int, out: list[Any]) -> tuple[Any, int]:
         """The value of a slot, and where it ends."""
@@ -221,6 +221,8 @@ class _SlotReader:
         """The value is not what these slots want."""
         slot = self._shape.slots[min(slots)]
         detail = f"{dotted(slot.path)}: expected {slot.kind.strip()}, found {schema.spelled}"
+        if slot.kind == s.NUMBER and schema.kind == a.STRING:
+            detail += s.IN_TEXT
         out[-1] = out[-1] or (slot.reason, detail[:200])
 
     # -- what does not fit -------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ FLAG = "a boolean"
 OBJECT = "a record or a map"  # holds True where it is there
 BAG = "a list of records"
 
+IN_TEXT = "; `text: true` takes numbers that are texts"  # where a text stands for a number
+
 MOST_NAMES = 500  # names of a schema that are looked at for a hint
 _MOST_NAME = 64  # characters: how alike two are takes time in proportion to the product
 _MOST_WRONG = 5  # types in a sentence
@@ -27,12 +29,17 @@ _MOST_WRONG = 5  # types in a sentence
 
 class Slot(NamedTuple):
     """owner : the field of the stream file that maps it. reason : why a record is rejected where it is of a wrong
-    type."""
+    type. in_text : as in `Feature`."""
 
     owner: str
     path: Path
     kind: str
     reason: str = r.WRONG_TYPE
+    in_text: bool = False
+
+    @property
+    def takes_decimals(self) -> bool:
+        return self.in_text or self.kind in (NUMBER, TARGET)
 
 
 class SchemaMismatch(NamedTuple):
@@ -77,7 +84,11 @@ def of_features(mapping: Mapping) -> tuple[list[Slot], list[Slot] | None]:
     slots = _named(("record.id", mapping.id, ID), ("record.time", mapping.time, TIME))
     if mapping.y is not None:
         slots.append(_label("record.y", mapping, mapping.y))
-    features = [Slot(f"features.{f.name}", f.path, SCALAR if f.is_scalar else _KINDS[f.type]) for f in mapping.features]
+    kinds = [SCALAR if f.is_scalar else _KINDS[f.type] for f in mapping.features]
+    features = [
+        Slot(f"features.{f.name}", f.path, kind, in_text=f.in_text)
+        for f, kind in zip(mapping.features, kinds, strict=True)
+    ]
     if mapping.task == r.MULTI_INSTANCE:
         return [*slots, Slot("record.x", mapping.x, BAG)], features
     n = len(mapping.x)

@@ -27,7 +27,7 @@ from riparian.topics.formats.common.json_text import (
     too_deep,
     with_shorter_integers,
 )
-from riparian.topics.formats.common.slots import of_features, of_labels
+from riparian.topics.formats.common.slots import IN_TEXT, of_features, of_labels
 from riparian.topics.formats.json.envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect, with_row
 from riparian.topics.formats.json.layout import Layout, MappedField
 from riparian.topics.formats.json.predictions import JsonPredictionWriter, place_reader
@@ -93,7 +93,7 @@ def _worded(message: str) -> str:
         return message
     kinds = [kind for kind in found[1].split(" | ") if kind != "null" and not (kind == "int" and "float" in found[1])]
     *first, last = [_WORDS.get(kind, kind) for kind in kinds]
-    cure = "; `text: true` takes numbers that are texts" if (kinds, found[2]) == (["float"], "str") else ""
+    cure = IN_TEXT if (kinds, found[2]) == (["float"], "str") else ""
     return f"expected {', '.join(first)}{' or ' if first else ''}{last}, found {_WORDS.get(found[2], found[2])}{cure}"
 
 
