@@ -347,6 +347,25 @@ def test_fields_of_mixed_kinds_are_left_out_with_the_reason() -> None:
     assert [name for name, one in spec.features.items() if one.text] == ["price"]
 
 
+def test_codes_that_are_texts_are_proposed_as_no_numbers() -> None:
+    records = [
+        {
+            "id": i, "label": i % 2, "v": i / 3, "mcc": str(4000 + i * 7 % 60), "price": f"{i / 7:.2f}",
+            "pan": str(4_556_000_000_000_000 + i * 7919 % 997),
+        }
+        for i in range(90)
+    ]  # fmt: skip
+    text, spec = write(of_records(TopicSample("t", messages(records), 1, 1), name="t"))
+    assert [(name, one.text) for name, one in spec.features.items() if one.type == "numeric"] == [
+        ("v", False), ("price", True),
+    ]  # fmt: skip
+    said = {words[0]: words[2] for line in text.splitlines() if len(words := line.strip("# ").partition(":")) == 3}
+    assert said["price"].endswith("# numbers as texts")
+    for name in ("mcc", "pan"):
+        assert "{type: numeric, text: true" in said[name]
+        assert said[name].endswith("whole numbers as texts: numeric with text: true, or nominal")
+
+
 def test_records_that_say_too_little_are_one_sentence() -> None:
     with pytest.raises(DataError, match="topic t holds no JSON object: it is empty"):
         spec_of(TopicSample("t", [], 1, 1))

@@ -419,7 +419,13 @@ def _feature(
     if is_key(path[-1], column):
         return judge(path[-1], column, path)._replace(name=name)
     if "text" in leaf.kinds and column.numeric and len(column) > FEW:
-        return judge(path[-1], column, path)._replace(name=name, in_text=True)
+        found = judge(path[-1], column, path)._replace(name=name, in_text=True)
+        if found.dropped:
+            return found
+        if column.fractional:
+            return found._replace(remark="numbers as texts")
+        codes = "left out: whole numbers as texts: numeric with text: true, or nominal"  # a card's number, a postcode
+        return found._replace(dropped=True, remark=codes)
     if leaf.kinds == {"boolean"} and len(column) == 2:
         return DraftFeature(name, BOOLEAN, path=path)
     found = judge(path[-1], column, path)._replace(name=name)
