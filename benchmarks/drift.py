@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import printed
-from riparian.app.dataset.files.synthetic import Drift, open_source
+from riparian.app.dataset.files.synthetic import ConceptDrift, open_source
 from riparian.app.partition.drift.detection import VALUES, Signal
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
@@ -57,7 +57,7 @@ def stream(drift: Any) -> Spec:
 
 def records(n: int) -> tuple[RawBatch, RawBatch]:
     """Features and labels; the concept changes in the middle."""
-    made = open_source("sea", 1, {"function": 0, "noise": 0.1}, [Drift(n // 2, 0, {"function": 2})]).take(n)
+    made = open_source("sea", 1, {"function": 0, "noise": 0.1}, [ConceptDrift(n // 2, 0, {"function": 2})]).take(n)
     features, labels = [], []
     for i in range(n):
         x = dict(zip("abc", made.x[i].tolist(), strict=True))

@@ -65,12 +65,12 @@ BUDGETS = (100.0, 200.0)  # microseconds of `auto`
 RULES = {"classification": ("logarithmic", "linear", "leader"), "regression": ("linear", "leader")}
 
 
-def late(table: Table, delay: str) -> Program:
-    """PREDICT each row in order, and LEARN the one that came `delay` rows before; or each block of rows after its last
-    one."""
-    n, by = len(table.y), int(delay.removeprefix("block:"))
+def late(table: Table, delay: int | str) -> Program:
+    """PREDICT each row in order, and LEARN the one that came `delay` rows before; by "block:N" each block of N rows
+    after its last one."""
+    n, by = len(table.y), int(str(delay).removeprefix("block:"))
     at = np.arange(n)
-    comes = (at // by + 1) * by - 1 if delay.startswith("block:") else at + by
+    comes = (at // by + 1) * by - 1 if str(delay).startswith("block:") else at + by
     when = np.concatenate([2 * at, 2 * comes + 1])
     kept = np.flatnonzero(when < 2 * n)
     order = kept[np.argsort(when[kept], kind="stable")]

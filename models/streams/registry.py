@@ -214,7 +214,7 @@ def open_source(
         Of all random numbers. Every concept draws instances of its own, so also one that comes again.
     parameters : mapping of str to value
         As `--set` gives them.
-    drifts : sequence of Drift
+    drifts : sequence of ConceptDrift
         In order of `at`.
 
     Raises
